@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.alerts import AlertKind
 from service.auth.callers import Caller
@@ -98,7 +98,7 @@ _ALERT = columns_of(
 
 
 async def begin_alert(
-    connection: AsyncConnection, organization_id: UUID, *, subject: str, values: Mapping[str, Any]
+    connection: Connection, organization_id: UUID, *, subject: str, values: Mapping[str, Any]
 ) -> StoredAlert | None:
     """Begin an alert about a subject, or update the open alert; return it when people are to be told: of a new state,
     which ends its acknowledgement, or a day after the last time unless it is acknowledged; not while it is snoozed."""
@@ -123,7 +123,7 @@ async def begin_alert(
 
 
 async def end_alerts(
-    connection: AsyncConnection, organization_id: UUID, *, kind: AlertKind, subjects: Collection[str]
+    connection: Connection, organization_id: UUID, *, kind: AlertKind, subjects: Collection[str]
 ) -> list[StoredAlert]:
     """End the open alerts of a kind about these subjects; return them."""
     which = matches(alerts, organization_id, kind=kind), in_array(alerts.c.subject, subjects)
@@ -131,9 +131,7 @@ async def end_alerts(
     return await find_rows(connection, statement.returning(*_ALERT), StoredAlert)
 
 
-async def move_alert(
-    connection: AsyncConnection, organization_id: UUID, *, kind: AlertKind, subject: str, to: str
-) -> None:
+async def move_alert(connection: Connection, organization_id: UUID, *, kind: AlertKind, subject: str, to: str) -> None:
     """Let the open alert about a subject be about another, or end it where an alert about the other is open."""
     await lock_alerts(connection, organization_id)
     other, is_open = alerts.alias(), alerts.c.ended_at.is_(None)
@@ -143,13 +141,13 @@ async def move_alert(
     await end_alerts(connection, organization_id, kind=kind, subjects=[subject])
 
 
-async def lock_alerts(connection: AsyncConnection, organization_id: UUID) -> None:
+async def lock_alerts(connection: Connection, organization_id: UUID) -> None:
     """Let an organization's alerts be changed in one transaction at a time, so that no two wait for each other."""
     key = func.hashtextextended(f"carrel.alerts {organization_id}", 0)
     await connection.execute(select(func.pg_advisory_xact_lock(key)))
 
 
-async def end_settled(connection: AsyncConnection, organization_id: UUID) -> list[StoredAlert]:
+async def end_settled(connection: Connection, organization_id: UUID) -> list[StoredAlert]:
     """End the open alerts about sources and syncs that loaded everything or are gone; return them."""
     own, subject = alerts.c.organization_id == organization_id, alerts.c.subject
     is_source, is_sync = subject.startswith(SOURCE), ~subject.contains("/")
@@ -170,9 +168,7 @@ async def end_settled(connection: AsyncConnection, organization_id: UUID) -> lis
     return await find_rows(connection, statement.returning(*_ALERT), StoredAlert)
 
 
-async def find_quarantine(
-    connection: AsyncConnection, caller: Caller, *, ledger: str | None
-) -> tuple[UUID, int] | None:
+async def find_quarantine(connection: Connection, caller: Caller, *, ledger: str | None) -> tuple[UUID, int] | None:
     """Return the id of the caller's source with this ledger, and the number of its items in quarantine."""
     own = matches(sources, caller.organization_id, principal_id=caller.principal_id, ledger=ledger)
     row = (await connection.execute(select(sources.c.source_id, sources.c.item_count).where(own))).one_or_none()
@@ -180,7 +176,7 @@ async def find_quarantine(
 
 
 async def update_alert(
-    connection: AsyncConnection, organization_id: UUID, *, alert_id: UUID, values: Mapping[str, Any]
+    connection: Connection, organization_id: UUID, *, alert_id: UUID, values: Mapping[str, Any]
 ) -> bool:
     """Set columns of an open alert; False when it was not open."""
     statement = (
@@ -191,13 +187,13 @@ async def update_alert(
     return (await connection.execute(statement)).rowcount == 1
 
 
-async def find_alert(connection: AsyncConnection, organization_id: UUID, *, alert_id: UUID) -> StoredAlert | None:
+async def find_alert(connection: Connection, organization_id: UUID, *, alert_id: UUID) -> StoredAlert | None:
     statement = select(*_ALERT).where(matches(alerts, organization_id, alert_id=alert_id))
     return await find_row(connection, statement, StoredAlert)
 
 
 async def list_alerts(
-    connection: AsyncConnection, organization_id: UUID, *, is_open: bool, before: UUID | None, limit: int
+    connection: Connection, organization_id: UUID, *, is_open: bool, before: UUID | None, limit: int
 ) -> list[StoredAlert]:
     """List alerts, newest first; `is_open`: only what is wrong now."""
     statement = select(*_ALERT).where(alerts.c.organization_id == organization_id)
@@ -208,7 +204,7 @@ async def list_alerts(
     return await find_rows(connection, statement.order_by(alerts.c.alert_id.desc()).limit(limit), StoredAlert)
 
 
-async def delete_old(connection: AsyncConnection, organization_id: UUID) -> None:
+async def delete_old(connection: Connection, organization_id: UUID) -> None:
     """Delete the alerts that ended, or were told last, long ago, with their deliveries, and the leases of old runs."""
     old = func.now() - KEPT
     is_old = func.coalesce(alerts.c.ended_at, alerts.c.told_at) < old
@@ -222,7 +218,7 @@ def _own(caller: Caller, kind: AlertKind) -> ColumnElement[bool]:
 
 
 async def count_other_leases(
-    connection: AsyncConnection, caller: Caller, *, kind: AlertKind, subjects: Collection[str]
+    connection: Connection, caller: Caller, *, kind: AlertKind, subjects: Collection[str]
 ) -> int:
     """Count what is reported in the caller's organization, but for the caller's own of this kind and these subjects."""
     statement = select(func.count()).where(
@@ -233,7 +229,7 @@ async def count_other_leases(
 
 
 async def save_run(
-    connection: AsyncConnection, caller: Caller, *, subject: str, values: Mapping[str, Any], lasts: timedelta | None
+    connection: Connection, caller: Caller, *, subject: str, values: Mapping[str, Any], lasts: timedelta | None
 ) -> bool:
     """Save that a run has so long until its next report, or (None) has ended. Return False when it had ended before: a
     late report changes nothing. `values`: name, run_id, flow and flow_run_id."""
@@ -255,7 +251,7 @@ async def save_run(
     return (await connection.execute(upsert.returning(alert_leases.c.subject))).one_or_none() is not None
 
 
-async def save_schedules(connection: AsyncConnection, caller: Caller, *, rows: Sequence[Mapping[str, Any]]) -> None:
+async def save_schedules(connection: Connection, caller: Caller, *, rows: Sequence[Mapping[str, Any]]) -> None:
     """Save when schedules (subject, name, expires_at) are to have been started."""
     of_them = {
         "organization_id": caller.organization_id,
@@ -278,9 +274,7 @@ async def save_schedules(connection: AsyncConnection, caller: Caller, *, rows: S
     )
 
 
-async def delete_other_schedules(
-    connection: AsyncConnection, caller: Caller, *, subjects: Collection[str]
-) -> Sequence[str]:
+async def delete_other_schedules(connection: Connection, caller: Caller, *, subjects: Collection[str]) -> Sequence[str]:
     """Delete the caller's schedules but for these; return the subjects of those that were there."""
     statement = delete(alert_leases).where(
         _own(caller, AlertKind.SCHEDULE_MISSED), ~in_array(alert_leases.c.subject, subjects)
@@ -288,7 +282,7 @@ async def delete_other_schedules(
     return (await connection.execute(statement.returning(alert_leases.c.subject))).scalars().all()
 
 
-async def take_expired(connection: AsyncConnection, organization_id: UUID, *, limit: int) -> list[Lease]:
+async def take_expired(connection: Connection, organization_id: UUID, *, limit: int) -> list[Lease]:
     """Return leases that have expired, once each: from then on they wait for nothing until they are reported again."""
     expired = (
         select(alert_leases.c.principal_id, alert_leases.c.kind, alert_leases.c.subject, alert_leases.c.expires_at)

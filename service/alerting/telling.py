@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.alerts import AlertKind
 from carrel.wire.fields import format_instant
@@ -38,7 +38,7 @@ class Telling:
     """Begins and ends alerts of an organization in a transaction, and tells the receivers of its rules."""
 
     runtime: Runtime
-    connection: AsyncConnection
+    connection: Connection
     organization_id: UUID
 
     async def begin(self, kind: AlertKind, *, subject: str, quiet: bool = False, **values: Any) -> None:

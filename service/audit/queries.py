@@ -24,7 +24,7 @@ from sqlalchemy import (
     tuple_,
     union_all,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from sqlalchemy.sql.elements import KeyedColumnElement
 
 from carrel.wire.common import ResourceType
@@ -171,13 +171,13 @@ def _name_of(kind: str, object_id: ColumnElement[UUID]) -> ColumnElement[Any]:
     return found.limit(1).scalar_subquery()
 
 
-async def insert_texts(connection: AsyncConnection, organization_id: UUID, *, texts: Mapping[UUID, str]) -> None:
+async def insert_texts(connection: Connection, organization_id: UUID, *, texts: Mapping[UUID, str]) -> None:
     """Store the free texts of audit entries and searches."""
     rows = [{"subject_id": key, "organization_id": organization_id, "text": text} for key, text in texts.items()]
     await connection.execute(insert(free_texts), rows)
 
 
-async def delete_texts_before(connection: AsyncConnection, organization_id: UUID, *, before: UUID, limit: int) -> int:
+async def delete_texts_before(connection: Connection, organization_id: UUID, *, before: UUID, limit: int) -> int:
     """Delete up to `limit` texts of entries and searches with ids below a given one; return the number deleted."""
     old = (
         select(free_texts.c.subject_id)
@@ -191,7 +191,7 @@ async def delete_texts_before(connection: AsyncConnection, organization_id: UUID
     return (await connection.execute(statement)).rowcount
 
 
-async def delete_texts_of(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
+async def delete_texts_of(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
     """Delete the texts of a principal's searches, and of audit entries made by or for it; return the number."""
     searched = select(searches.c.search_id).where(matches(searches, organization_id, principal_id=principal_id))
     # The owner of a key that acts for users did not write their words.
@@ -221,7 +221,7 @@ class LastChange:
     at: datetime
 
 
-async def find_last_change(connection: AsyncConnection, organization_id: UUID, *, target_id: UUID) -> LastChange | None:
+async def find_last_change(connection: Connection, organization_id: UUID, *, target_id: UUID) -> LastChange | None:
     """Find who changed something last; None when no entry says it."""
     changes = audit_entries.c.action.regexp_match(_CHANGES)
     statement = _entries(organization_id, EntryFilter(target_id=str(target_id)), None).where(changes).limit(1)
@@ -229,7 +229,7 @@ async def find_last_change(connection: AsyncConnection, organization_id: UUID, *
 
 
 async def list_entries(
-    connection: AsyncConnection, organization_id: UUID, *, filters: EntryFilter, before: Position | None, limit: int
+    connection: Connection, organization_id: UUID, *, filters: EntryFilter, before: Position | None, limit: int
 ) -> list[StoredEntry]:
     """List audit entries, newest first, before a position; a filter looks through the next MOST_LOOKED_THROUGH."""
     actors, subjects = principals.alias("actors"), principals.alias("subjects")
@@ -270,7 +270,7 @@ async def list_entries(
 
 
 async def find_last_looked_through(
-    connection: AsyncConnection, organization_id: UUID, *, filters: EntryFilter, before: Position | None
+    connection: Connection, organization_id: UUID, *, filters: EntryFilter, before: Position | None
 ) -> Position | None:
     """Find the last of the entries that a query looks through for one page; None when it reaches the end."""
     statement = _entries(organization_id, filters, before).offset(MOST_LOOKED_THROUGH - 1).limit(1)

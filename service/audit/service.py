@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.audit import queries
 from service.auth.callers import Caller, find_acting
@@ -41,7 +41,7 @@ class Origin:
 
 
 async def record(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     action: str,
     target_type: str | None = None,
@@ -61,40 +61,38 @@ def record_in(batch: Batch, caller: Caller, *, change: Change) -> None:
     queries.add_entries(batch, caller.organization_id, entries=[_entry(change, caller)])
 
 
-async def record_all(connection: AsyncConnection, caller: Caller, *, changes: Sequence[Change]) -> None:
+async def record_all(connection: Connection, caller: Caller, *, changes: Sequence[Change]) -> None:
     """Add an audit entry for each change, in one round trip."""
     entries = [_entry(change, caller) for change in changes]
     await _add(connection, caller.organization_id, entries=entries)
 
 
 async def record_by_credential(
-    connection: AsyncConnection, organization_id: UUID, *, credential_id: UUID, changes: Sequence[Change]
+    connection: Connection, organization_id: UUID, *, credential_id: UUID, changes: Sequence[Change]
 ) -> None:
     """Add an audit entry for each change of a program whose credential is nobody's, in one round trip."""
     own = {"credential_id": credential_id, **current_sender().columns}
     await _add(connection, organization_id, entries=[{**_entry(change, None), **own} for change in changes])
 
 
-async def record_unattended(connection: AsyncConnection, organization_id: UUID, *, change: Change) -> None:
+async def record_unattended(connection: Connection, organization_id: UUID, *, change: Change) -> None:
     """Add an audit entry for work of the service itself, which no caller requested."""
     await _add(connection, organization_id, entries=[_entry(change, None)])
 
 
-async def record_for(connection: AsyncConnection, organization_id: UUID, *, actor_id: UUID, change: Change) -> None:
+async def record_for(connection: Connection, organization_id: UUID, *, actor_id: UUID, change: Change) -> None:
     """Add an audit entry for a person's action in a browser, without a credential of the API."""
     entry = {**_entry(change, None), "actor_id": actor_id, **current_sender().columns}
     await _add(connection, organization_id, entries=[entry])
 
 
-async def record_attempt(
-    connection: AsyncConnection, organization_id: UUID, *, audit_log_id: UUID, change: Change
-) -> None:
+async def record_attempt(connection: Connection, organization_id: UUID, *, audit_log_id: UUID, change: Change) -> None:
     """Add the audit entry of this id for what somebody unknown tried in a browser."""
     entry = {**_entry(change, None), "audit_log_id": audit_log_id, **current_sender().columns}
     await _add(connection, organization_id, entries=[entry])
 
 
-async def record_later(connection: AsyncConnection, organization_id: UUID, *, origin: Origin, change: Change) -> UUID:
+async def record_later(connection: Connection, organization_id: UUID, *, origin: Origin, change: Change) -> UUID:
     """Add an audit entry for work that a request began and that ends only now; return its id."""
     entry = _entry(change, None)
     entry["actor_id"] = origin.acting_through or origin.principal_id
@@ -106,7 +104,7 @@ async def record_later(connection: AsyncConnection, organization_id: UUID, *, or
     return entry["audit_log_id"]
 
 
-async def _add(connection: AsyncConnection, organization_id: UUID, *, entries: Sequence[Mapping[str, Any]]) -> None:
+async def _add(connection: Connection, organization_id: UUID, *, entries: Sequence[Mapping[str, Any]]) -> None:
     batch = Batch()
     queries.add_entries(batch, organization_id, entries=entries)
     await batch.run(connection)
@@ -142,7 +140,7 @@ class FeedbackAuthor:
     subject_ids: frozenset[UUID] | None
 
 
-async def find_author(connection: AsyncConnection, caller: Caller, *, user_email: str | None) -> FeedbackAuthor:
+async def find_author(connection: Connection, caller: Caller, *, user_email: str | None) -> FeedbackAuthor:
     """Find the author of a caller's feedback, which names an end user by `user_email`, or nobody.
 
     A user of the organization gives it as themselves, on what was their own or the caller's: a program passes on what
@@ -154,7 +152,7 @@ async def find_author(connection: AsyncConnection, caller: Caller, *, user_email
 
 
 async def record_feedback(
-    connection: AsyncConnection,
+    connection: Connection,
     author: FeedbackAuthor,
     *,
     action: str,

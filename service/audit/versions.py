@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import MeanwhileChange, Versioned
 from service.audit import queries
@@ -21,7 +21,7 @@ _BEFORE = 100
 
 
 async def refuse_stale(
-    connection: AsyncConnection, caller: Caller, expected: str | None, current: Versioned | None, *, target_id: UUID
+    connection: Connection, caller: Caller, expected: str | None, current: Versioned | None, *, target_id: UUID
 ) -> None:
     """Refuse (409 `changed_meanwhile`) a change that names an older version; the caller has locked the resource."""
     if expected is None or (current is not None and current.version == expected):

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from urllib.parse import urlencode
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.api import OPERATIONS
 from carrel.wire.common import SecondFactorPolicy
@@ -107,7 +107,7 @@ def may_have_to_confirm(caller: Caller) -> bool:
     return caller.credential == "accessToken"
 
 
-async def require_confirmation(connection: AsyncConnection, caller: Caller, *, now: datetime, issuer: str) -> None:
+async def require_confirmation(connection: Connection, caller: Caller, *, now: datetime, issuer: str) -> None:
     """Raise Forbidden `confirmation_required` unless the person proved their identity in the last 15 minutes. Ask it of
     callers who may have to confirm (`may_have_to_confirm`), in an organization that demands a second factor."""
     found = await queries.get_confirmation(connection, caller.organization_id, token_id=caller.credential_id)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Literal
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.fields import normal_email
 from carrel.wire.oauth_clients import OAuthAudience
@@ -117,7 +117,7 @@ _TAKEN_BACK = "What this client was allowed was taken back, by the person or by 
 
 
 async def authenticate(
-    connection: AsyncConnection,
+    connection: Connection,
     authorization: str | None,
     *,
     keys: Keys,
@@ -196,7 +196,7 @@ class Identification:
         return credential is not None and credential.unused_for_a_minute
 
 
-async def note_use(connection: AsyncConnection, caller: Caller) -> None:
+async def note_use(connection: Connection, caller: Caller) -> None:
     """Record that a caller's credential is in use now, unless the disk is full."""
     async with leave_out_when_full(connection):
         await queries.touch_credential(
@@ -205,7 +205,7 @@ async def note_use(connection: AsyncConnection, caller: Caller) -> None:
 
 
 async def acting_for(
-    connection: AsyncConnection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
+    connection: Connection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
 ) -> Caller:
     """Return the user whom the caller's key acts for; the caller if `field` names no user. Raises Forbidden if the key
     may not act for users, BadRequest without such an active user, and for accounts and access tokens."""
@@ -216,7 +216,7 @@ async def acting_for(
 
 
 async def find_acting(
-    connection: AsyncConnection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
+    connection: Connection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
 ) -> Caller | None:
     """Like `acting_for`, but return None without such an active user. Raises Forbidden and BadRequest for callers who
     may name no user."""
@@ -276,7 +276,7 @@ def _act_for(caller: Caller, user: ActingPrincipal) -> Caller:
 
 
 async def load_service_account_caller(
-    connection: AsyncConnection, caller: Caller, *, account_id: UUID, scopes: Iterable[str]
+    connection: Connection, caller: Caller, *, account_id: UUID, scopes: Iterable[str]
 ) -> Caller | None:
     """Return the caller of a service account's token with these scopes; None when there is no such account."""
     account = await queries.get_acting_principal(connection, caller.organization_id, principal_id=account_id)
@@ -288,7 +288,7 @@ async def load_service_account_caller(
 
 
 async def reload_caller(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     principal_id: UUID,

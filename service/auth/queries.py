@@ -23,7 +23,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.auth.lifetimes import LAST_USED_PRECISION
 from service.identity.queries import credential_status
@@ -207,7 +207,7 @@ def ask_consent(batch: Batch, *, secret_hash: bytes) -> Answer[Consent]:
     return batch.ask(_CONSENT_OF_HASH, Consent, {"param_secret_hash": secret_hash})
 
 
-async def get_confirmation(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> Confirmation:
+async def get_confirmation(connection: Connection, organization_id: UUID, *, token_id: UUID) -> Confirmation:
     """Get when the person of an access token has last proven who they are."""
     families = oauth_token_families
     statement = (
@@ -228,7 +228,7 @@ def is_by_hand(origin: ColumnElement[Any], organization_id: UUID) -> ColumnEleme
     return or_(origin.is_(None), ~(owners.exists() | assistants.exists()))
 
 
-async def get_grantable(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> Grantable | None:
+async def get_grantable(connection: Connection, organization_id: UUID, *, token_id: UUID) -> Grantable | None:
     """Find what the person of an access token could allow its client; None when the token is gone."""
     statement = (
         select(oauth_clients.c.scopes.label("client_scopes"), principals.c.is_admin)
@@ -241,7 +241,7 @@ async def get_grantable(connection: AsyncConnection, organization_id: UUID, *, t
 
 
 async def touch_credential(
-    connection: AsyncConnection, organization_id: UUID, *, kind: CredentialKind, credential_id: UUID
+    connection: Connection, organization_id: UUID, *, kind: CredentialKind, credential_id: UUID
 ) -> None:
     """Record that a credential is in use now, of an access token its family too; skip the write of a locked row."""
     table, key = _KEYS[kind]
@@ -258,7 +258,7 @@ async def touch_credential(
         await touch(connection, oauth_token_families, family_id, found)
 
 
-async def touch(connection: AsyncConnection, table: Table, key: ColumnElement[UUID], found: Select[UUID]) -> None:
+async def touch(connection: Connection, table: Table, key: ColumnElement[UUID], found: Select[UUID]) -> None:
     """Note that what `found` selects by its `key` is in use now; skip the write while another request has the row."""
     free = found.with_for_update(skip_locked=True, key_share=True).scalar_subquery()
     await connection.execute(update(table).where(key == free).values(last_used_at=func.now()))
@@ -320,14 +320,14 @@ _ACTING_BY_EMAIL = _with_memberships(_BY_EMAIL, ActingPrincipal, kinds=("user",)
 
 
 async def get_acting_principal(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID
+    connection: Connection, organization_id: UUID, *, principal_id: UUID
 ) -> ActingPrincipal | None:
     """Get a user or service account, an inactive one too."""
     parameters = params(organization_id, principal_id=principal_id)
     return await find_row(connection, _ACTING_BY_ID, ActingPrincipal, parameters)
 
 
-async def get_grantee(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Grantee | None:
+async def get_grantee(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Grantee | None:
     """Get a user, service account or group, an inactive one too."""
     parameters = params(organization_id, principal_id=principal_id)
     return await find_row(connection, _GRANTEE_BY_ID, Grantee, parameters)
@@ -338,6 +338,6 @@ def ask_acting_user(batch: Batch, organization_id: UUID, *, email: str) -> Answe
     return batch.ask(_ACTING_BY_EMAIL, ActingPrincipal, params(organization_id, email=email))
 
 
-async def find_acting_user(connection: AsyncConnection, organization_id: UUID, *, email: str) -> ActingPrincipal | None:
+async def find_acting_user(connection: Connection, organization_id: UUID, *, email: str) -> ActingPrincipal | None:
     """Find the active user of this address (lower case)."""
     return await find_row(connection, _ACTING_BY_EMAIL, ActingPrincipal, params(organization_id, email=email))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.admin import NamedGroup, NamedPrincipal, NamedServiceAccount, NamedUser
 from carrel.wire.common import GroupReference, PrincipalReference, UserReference
@@ -48,7 +48,7 @@ def to_named_principal(row: Nameable) -> NamedPrincipal:
 
 
 async def resolve(
-    connection: AsyncConnection, organization_id: UUID, *, references: Sequence[tuple[str, PrincipalReference]]
+    connection: Connection, organization_id: UUID, *, references: Sequence[tuple[str, PrincipalReference]]
 ) -> list[Named]:
     """Resolve references (each with its field) to principals, in order. BadRequest names the unknown ones."""
     emails = {form for _, one in references if isinstance(one, UserReference) for form in _forms(one.email)}
@@ -73,7 +73,7 @@ async def resolve(
 
 
 async def find_people(
-    connection: AsyncConnection, organization_id: UUID, *, emails: Iterable[str], field: str
+    connection: Connection, organization_id: UUID, *, emails: Iterable[str], field: str
 ) -> frozenset[UUID]:
     """Find the users and service accounts of these addresses. BadRequest names the unknown ones."""
     wanted = {normal_email(email): _forms(email) for email in emails}
@@ -93,7 +93,7 @@ def _forms(email: str) -> tuple[str, ...]:
 
 
 async def find_group_ids(
-    connection: AsyncConnection, organization_id: UUID, *, group_ids: Iterable[str | UUID], field: str
+    connection: Connection, organization_id: UUID, *, group_ids: Iterable[str | UUID], field: str
 ) -> frozenset[UUID]:
     """Check that these ids are groups' ids, and return them. BadRequest names the others."""
     wanted = {str(group_id): _uuid(group_id) for group_id in group_ids}

@@ -30,7 +30,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by, insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.api_keys import ApiKey
 from service.platform.batches import Answer, Batch
@@ -103,17 +103,17 @@ _ORGANIZATION = columns_of(organizations, Organization)
 _ORGANIZATION_OF_ID = select(*_ORGANIZATION).where(organizations.c.organization_id == ORGANIZATION)
 
 
-async def lock_bootstrap(connection: AsyncConnection) -> None:
+async def lock_bootstrap(connection: Connection) -> None:
     """Wait for another replica that bootstraps the database; hold the lock until the transaction ends."""
     await connection.execute(select(func.pg_advisory_xact_lock(func.hashtext("carrel.bootstrap"))))
 
 
-async def list_organizations(connection: AsyncConnection) -> list[Organization]:
+async def list_organizations(connection: Connection) -> list[Organization]:
     """List all organizations by name, outside of any organization."""
     return await find_rows(connection, select(*_ORGANIZATION).order_by(organizations.c.name), Organization)
 
 
-async def is_only_organization(connection: AsyncConnection, organization_id: UUID) -> bool:
+async def is_only_organization(connection: Connection, organization_id: UUID) -> bool:
     """Check whether the database has no other organization. Row-level security shows all organizations outside of any:
     the transaction leaves its own for this statement."""
     await enter_organization(connection, None)
@@ -123,18 +123,18 @@ async def is_only_organization(connection: AsyncConnection, organization_id: UUI
     return alone
 
 
-async def any_organization(connection: AsyncConnection) -> bool:
+async def any_organization(connection: Connection) -> bool:
     """Check, outside of any organization, whether the database has an organization."""
     return (await connection.execute(select(exists(select(organizations.c.organization_id))))).scalar_one()
 
 
-async def lock_organization(connection: AsyncConnection, organization_id: UUID) -> None:
+async def lock_organization(connection: Connection, organization_id: UUID) -> None:
     """Lock an organization's principals and agents for one change at a time; readers don't wait."""
     statement = select(organizations.c.organization_id).where(organizations.c.organization_id == organization_id)
     await connection.execute(statement.with_for_update(key_share=True))
 
 
-async def get_organization(connection: AsyncConnection, organization_id: UUID) -> Organization:
+async def get_organization(connection: Connection, organization_id: UUID) -> Organization:
     return await get_row(connection, _ORGANIZATION_OF_ID, Organization, params(organization_id))
 
 
@@ -142,19 +142,17 @@ def ask_organization(batch: Batch, organization_id: UUID) -> Answer[Organization
     return batch.ask(_ORGANIZATION_OF_ID, Organization, params(organization_id))
 
 
-async def insert_organization(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+async def insert_organization(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
     await connection.execute(insert(organizations).values({**row, "organization_id": organization_id}))
 
 
-async def update_organization(
-    connection: AsyncConnection, organization_id: UUID, *, values: Mapping[str, object]
-) -> None:
+async def update_organization(connection: Connection, organization_id: UUID, *, values: Mapping[str, object]) -> None:
     statement = update(organizations).where(organizations.c.organization_id == organization_id)
     await connection.execute(statement.values(values))
 
 
 async def find_principals(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     emails: Collection[str] = (),
@@ -172,7 +170,7 @@ async def find_principals(
 
 
 async def find_groups(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     ids: Collection[UUID] = (),
@@ -191,7 +189,7 @@ async def find_groups(
     return await find_rows(connection, statement, Principal)
 
 
-async def put_principals(connection: AsyncConnection, organization_id: UUID, *, rows: Sequence[Principal]) -> None:
+async def put_principals(connection: Connection, organization_id: UUID, *, rows: Sequence[Principal]) -> None:
     """Add or replace principals by id, in one statement."""
     if not rows:
         return
@@ -211,7 +209,7 @@ async def put_principals(connection: AsyncConnection, organization_id: UUID, *, 
     await connection.execute(statement)
 
 
-async def has_active_admin(connection: AsyncConnection, organization_id: UUID) -> bool:
+async def has_active_admin(connection: Connection, organization_id: UUID) -> bool:
     """Check whether an active admin is left in the organization."""
     admin = select(principals.c.principal_id).where(
         matches(principals, organization_id, kind="user"), principals.c.is_admin, principals.c.active
@@ -220,7 +218,7 @@ async def has_active_admin(connection: AsyncConnection, organization_id: UUID) -
 
 
 async def list_groups(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     query: str | None,
@@ -245,7 +243,7 @@ async def list_groups(
 
 
 async def list_members(
-    connection: AsyncConnection, organization_id: UUID, *, group_id: UUID, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, *, group_id: UUID, after: UUID, limit: int
 ) -> list[Principal]:
     """List the direct members of a group, ordered by id, without deleted ones."""
     statement = (
@@ -262,22 +260,22 @@ async def list_members(
     return await find_rows(connection, statement, Principal)
 
 
-async def insert_api_key(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+async def insert_api_key(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
     await connection.execute(insert(api_keys).values({**row, "organization_id": organization_id}))
 
 
-async def revoke_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> bool:
+async def revoke_api_key(connection: Connection, organization_id: UUID, *, api_key_id: UUID) -> bool:
     """Revoke an API key; False when the key was revoked already or doesn't exist."""
     return await revoke(connection, api_keys, organization_id, api_key_id=api_key_id)
 
 
-async def get_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> ApiKey | None:
+async def get_api_key(connection: Connection, organization_id: UUID, *, api_key_id: UUID) -> ApiKey | None:
     statement = _api_keys(organization_id).where(api_keys.c.api_key_id == api_key_id)
     return await find_row(connection, statement, ApiKey)
 
 
 async def list_api_keys(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     ids: Collection[UUID] | None,
@@ -292,14 +290,14 @@ async def list_api_keys(
     return await find_rows(connection, statement.order_by(api_keys.c.api_key_id).limit(limit), ApiKey)
 
 
-async def list_working_keys_of(connection: AsyncConnection, organization_id: UUID, *, owner_id: UUID) -> list[ApiKey]:
+async def list_working_keys_of(connection: Connection, organization_id: UUID, *, owner_id: UUID) -> list[ApiKey]:
     """List a user's API keys that are neither revoked nor expired, ordered by id."""
     status = credential_status(api_keys).element
     statement = _api_keys(organization_id).where(api_keys.c.owner_id == owner_id, status == "active")
     return await find_rows(connection, statement.order_by(api_keys.c.api_key_id), ApiKey)
 
 
-async def revoke_keys_of(connection: AsyncConnection, organization_id: UUID, *, owner_id: UUID) -> list[UUID]:
+async def revoke_keys_of(connection: Connection, organization_id: UUID, *, owner_id: UUID) -> list[UUID]:
     """Revoke every API key of a user; return those newly revoked, in order."""
     statement = (
         update(api_keys)
@@ -327,14 +325,14 @@ def credential_status(table: Table, now: ColumnElement[datetime] | None = None) 
     ).label("status")
 
 
-async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> PrincipalSummary | None:
+async def find_person(connection: Connection, organization_id: UUID, *, email: str) -> PrincipalSummary | None:
     """Find the user or service account of this address (lower case), inactive and deleted ones too."""
     statement = select(*_SUMMARY).where(matches(principals, organization_id, email=email))
     return await find_row(connection, statement, PrincipalSummary)
 
 
 async def find_principal(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, kind: str
+    connection: Connection, organization_id: UUID, *, principal_id: UUID, kind: str
 ) -> PrincipalSummary | None:
     """Find the principal of this id and kind, inactive and deleted ones too."""
     statement = select(*_SUMMARY).where(matches(principals, organization_id, principal_id=principal_id, kind=kind))
@@ -342,7 +340,7 @@ async def find_principal(
 
 
 async def list_principals(
-    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> list[PrincipalSummary]:
     """List the principals of these ids, of every kind, inactive and deleted ones too."""
     statement = select(*_SUMMARY).where(
@@ -374,7 +372,7 @@ class Membership:
 
 
 async def count_members(
-    connection: AsyncConnection, organization_id: UUID, *, group_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, group_ids: Collection[UUID]
 ) -> dict[UUID, int]:
     """Count the direct members of groups; a group without members is left out."""
     marked = await mark_members(connection, organization_id, group_ids=group_ids)
@@ -382,7 +380,7 @@ async def count_members(
 
 
 async def mark_members(
-    connection: AsyncConnection, organization_id: UUID, *, group_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, group_ids: Collection[UUID]
 ) -> dict[UUID, tuple[int, str]]:
     """Count the direct members of groups, with a mark that changes with them; none of a group without members."""
     member = group_members.c.member_id
@@ -396,7 +394,7 @@ async def mark_members(
 
 
 async def add_members(
-    connection: AsyncConnection, organization_id: UUID, *, memberships: Collection[Membership]
+    connection: Connection, organization_id: UUID, *, memberships: Collection[Membership]
 ) -> list[tuple[UUID, UUID]]:
     """Add memberships, and return the (group, member) pairs that were new. They stay when a token of a sign-in provider
     that brought them before names them no more."""
@@ -413,7 +411,7 @@ async def add_members(
 
 
 async def bring_members(
-    connection: AsyncConnection, organization_id: UUID, *, memberships: Collection[Membership]
+    connection: Connection, organization_id: UUID, *, memberships: Collection[Membership]
 ) -> list[tuple[UUID, UUID]]:
     """Add memberships, and leave as they are those that are there; return the (group, member) pairs that were new."""
     wanted = _unnest_memberships(memberships)
@@ -428,7 +426,7 @@ async def bring_members(
 
 
 async def remove_members(
-    connection: AsyncConnection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
 ) -> list[UUID]:
     """Remove members from a group; return those that were in the group."""
     statement = (
@@ -441,7 +439,7 @@ async def remove_members(
     return list((await connection.execute(statement)).scalars())
 
 
-async def leave_groups(connection: AsyncConnection, organization_id: UUID, *, member_id: UUID) -> list[UUID]:
+async def leave_groups(connection: Connection, organization_id: UUID, *, member_id: UUID) -> list[UUID]:
     """Remove a principal from every group that it is directly in; return those groups."""
     statement = (
         delete(group_members)
@@ -452,11 +450,7 @@ async def leave_groups(connection: AsyncConnection, organization_id: UUID, *, me
 
 
 async def keep_only(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    group_ids: Collection[UUID],
-    memberships: Collection[Membership],
+    connection: Connection, organization_id: UUID, *, group_ids: Collection[UUID], memberships: Collection[Membership]
 ) -> list[tuple[UUID, UUID]]:
     """Remove every member of these groups that `memberships` doesn't name; return the (group, member) pairs removed."""
     wanted = _unnest_memberships(memberships)

@@ -39,7 +39,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import Insert, distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from sqlalchemy.types import TypeEngine
 
 from carrel.wire.catalog import IndexingStatus
@@ -165,7 +165,7 @@ _LOCK_TO_WRITE = {skip_locked: _build_lock(skip_locked=skip_locked) for skip_loc
 
 
 async def lock_to_write(
-    connection: AsyncConnection, organization_id: UUID, *, space_id: int, document_ids: Sequence[UUID]
+    connection: Connection, organization_id: UUID, *, space_id: int, document_ids: Sequence[UUID]
 ) -> dict[UUID, LockedEntry]:
     """Lock documents' resources and rows in a space until the transaction ends, and return both. A single document is
     waited for; of several, locked ones are skipped against deadlocks."""
@@ -188,7 +188,7 @@ def _select_chunks(dimensions: int) -> Select[*tuple[Any, ...]]:
     )
 
 
-async def list_chunks(connection: AsyncConnection, entry: IndexEntry) -> list[IndexedChunk]:
+async def list_chunks(connection: Connection, entry: IndexEntry) -> list[IndexedChunk]:
     parameters = params(entry.organization_id, document_id=entry.document_id, space_id=entry.space_id)
     return await find_rows(connection, _select_chunks(entry.dimensions), IndexedChunk, parameters)
 
@@ -213,7 +213,7 @@ def _select_embeddings(dimensions: int) -> Select[*tuple[Any, ...]]:
 
 
 async def read_embeddings(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     document_id: UUID,
@@ -297,12 +297,7 @@ class IndexChange:
 
 
 async def write(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    space_id: int,
-    dimensions: int,
-    changes: Sequence[IndexChange],
+    connection: Connection, organization_id: UUID, *, space_id: int, dimensions: int, changes: Sequence[IndexChange]
 ) -> None:
     """Write documents' chunks and pages in place of equal numbers, and the versions, in one statement or several."""
     chunks = [
@@ -330,7 +325,7 @@ async def write(
         await connection.execute(_build_write(dimensions), parameters)
 
 
-async def truncate_entry(connection: AsyncConnection, entry: IndexEntry, *, chunk_count: int) -> None:
+async def truncate_entry(connection: Connection, entry: IndexEntry, *, chunk_count: int) -> None:
     """Remove the chunks and pages of an index entry beyond so many chunks."""
     tables = INDEX_TABLES[entry.dimensions]
     page_count = -(-chunk_count // CHUNKS_PER_PAGE)
@@ -344,7 +339,7 @@ _OF_ENTRIES: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "space_id": In
 
 
 async def lock_entries(
-    connection: AsyncConnection, organization_id: UUID, *, document_ids: Collection[UUID], space_id: int | None = None
+    connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID], space_id: int | None = None
 ) -> Sequence[IndexEntry]:
     """Lock documents' rows in order, in every space, or with `space_id` in that one and its replacement."""
     entry = space_documents.c
@@ -360,9 +355,7 @@ async def lock_entries(
     return await find_rows(connection, statement, IndexEntry)
 
 
-async def remove_entries(
-    connection: AsyncConnection, organization_id: UUID, *, entries: Collection[IndexEntry]
-) -> None:
+async def remove_entries(connection: Connection, organization_id: UUID, *, entries: Collection[IndexEntry]) -> None:
     """Remove index entries, whose rows are locked, from their spaces."""
     for portion in _divide(entries):
         rows = [(one.document_id, one.space_id, _stemming_term(one)) for one in portion]

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.places import PassagePlace
 from service.index import queries
@@ -81,7 +81,7 @@ class ChunkToIndex(Protocol):
         ...
 
 
-async def ensure_catalog_space(connection: AsyncConnection, organization_id: UUID, *, model: Model) -> Space:
+async def ensure_catalog_space(connection: Connection, organization_id: UUID, *, model: Model) -> Space:
     """Return the organization's catalog space, which is created with this model if there is none yet."""
     while (space := await find_catalog(connection, organization_id)) is None:
         await space_queries.insert_space(
@@ -95,7 +95,7 @@ async def ensure_catalog_space(connection: AsyncConnection, organization_id: UUI
     return space
 
 
-async def find_catalog(connection: AsyncConnection, organization_id: UUID) -> Space | None:
+async def find_catalog(connection: Connection, organization_id: UUID) -> Space | None:
     """Return the organization's catalog space; None before its first upload."""
     return await space_queries.find_catalog_space(connection, organization_id)
 
@@ -111,7 +111,7 @@ def ask_current_space(batch: Batch, organization_id: UUID, *, space_id: int) -> 
 
 
 async def create_space(
-    connection: AsyncConnection, organization_id: UUID, *, model: Model, language: str = ENGLISH
+    connection: Connection, organization_id: UUID, *, model: Model, language: str = ENGLISH
 ) -> Space:
     space_id = await space_queries.insert_space(
         connection, organization_id, model=model.name, dimensions=model.dimensions, language=language
@@ -135,7 +135,7 @@ class DocumentToIndex:
 
 
 async def write_index(
-    connection: AsyncConnection, organization_id: UUID, *, space: Space, documents: Sequence[DocumentToIndex]
+    connection: Connection, organization_id: UUID, *, space: Space, documents: Sequence[DocumentToIndex]
 ) -> set[UUID]:
     """Replace documents' entries in a space, and return which; searches see them from the commit. Left out: unchanged
     chunks, undesired versions, replaced spaces, and of several documents the locked ones. The transaction is READ
@@ -228,24 +228,22 @@ def _change(weighed: _Weighed, locked: LockedEntry) -> IndexChange:
 
 
 async def remove_from_space(
-    connection: AsyncConnection, organization_id: UUID, *, space_id: int, document_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, space_id: int, document_ids: Collection[UUID]
 ) -> set[UUID]:
     """Remove documents from a space and its replacement; return those that were in it."""
     return await _remove(connection, organization_id, document_ids, space_id=space_id)
 
 
-async def remove_everywhere(
-    connection: AsyncConnection, organization_id: UUID, *, document_ids: Collection[UUID]
-) -> None:
+async def remove_everywhere(connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID]) -> None:
     await _remove(connection, organization_id, document_ids)
 
 
-async def delete_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
+async def delete_space(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
     """Remove a space with its contents; no collection may refer to it any more."""
     await space_queries.delete_space(connection, organization_id, space_id=space_id)
 
 
-async def fold_statistics(connection: AsyncConnection, organization_id: UUID) -> int:
+async def fold_statistics(connection: Connection, organization_id: UUID) -> int:
     """Fold some deltas of term statistics, at any time, and return their number: 0 when none are left."""
     if not await try_lock_statistics(connection, organization_id):
         return 0
@@ -273,7 +271,7 @@ def _is_unchanged(before: IndexedChunk, chunk: ChunkToIndex, terms: Mapping[int,
 
 
 async def _remove(
-    connection: AsyncConnection, organization_id: UUID, document_ids: Collection[UUID], *, space_id: int | None = None
+    connection: Connection, organization_id: UUID, document_ids: Collection[UUID], *, space_id: int | None = None
 ) -> set[UUID]:
     await lock_objects(connection, organization_id, object_ids=document_ids)
     entries = await queries.lock_entries(connection, organization_id, document_ids=document_ids, space_id=space_id)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from fastapi import Response
 from pydantic import Field
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from starlette.requests import ClientDisconnect
 
 from carrel.wire.agents import Agent, ListAgentsRequest
@@ -72,7 +72,7 @@ async def _ask(call: Call, arguments: AskArguments) -> AgentAnswer:
     return await _read_answer(call, begun, agent_id)
 
 
-async def _find_agent(connection: AsyncConnection, caller: Caller, wanted: str | None) -> UUID:
+async def _find_agent(connection: Connection, caller: Caller, wanted: str | None) -> UUID:
     request = ListAgentsRequest(page_size=MOST_AGENTS)
     agents = (await list_deployed_agents(connection, caller, request=request)).agents
     named = [one for one in agents if wanted is None or wanted.casefold() in {str(one.agent_id), one.name.casefold()}]
@@ -118,7 +118,7 @@ async def _read_answer(call: Call, begun: BegunTurn, agent_id: UUID) -> AgentAns
     )
 
 
-async def _warn_of_narrowing(connection: AsyncConnection, caller: Caller, agent_id: UUID) -> list[str]:
+async def _warn_of_narrowing(connection: Connection, caller: Caller, agent_id: UUID) -> list[str]:
     """Say that the agent answers from collections which the person doesn't let this client read, if it does."""
     agent = await get_deployed_agent(connection, caller, agent_id=agent_id)
     if caller.collection_ids is None or agent is None or caller.collection_ids.issuperset(agent.collection_ids):

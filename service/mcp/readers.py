@@ -4,7 +4,7 @@ from typing import Annotated
 from uuid import UUID
 
 from pydantic import Field
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import permissions
 from carrel.wire.catalog import GET_DOCUMENT, GetDocumentRequest, GetDocumentResponse
@@ -43,7 +43,7 @@ class Readers(Result):
 
 
 async def _list_readers(call: Call, arguments: WhoArguments) -> Readers:
-    async def read(connection: AsyncConnection) -> Readers:
+    async def read(connection: Connection) -> Readers:
         document = await get_document(
             connection, call.caller, request=GetDocumentRequest(document_id=arguments.document_id)
         )

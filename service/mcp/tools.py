@@ -9,7 +9,7 @@ from mcp.server.context import ServerRequestContext
 from mcp_types import Tool as ToolDescription
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, ValidationError
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from starlette.requests import Request
 
 from carrel.wire.operations import ApiOperation
@@ -51,7 +51,7 @@ class Call:
         """Return whether the caller may call an operation of the API."""
         return may_call(self.caller, operation.requires)
 
-    async def read(self, read: Callable[[AsyncConnection], Awaitable[Found]]) -> Found:
+    async def read(self, read: Callable[[Connection], Awaitable[Found]]) -> Found:
         """Return what is read in a snapshot, of a standby where there is one."""
         return await read_snapshot(self.request, self.runtime, self.caller, read)
 

@@ -1,7 +1,7 @@
 """The first organization, from the settings, on an empty database."""
 
 from pydantic import SecretStr
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.fields import normal_email
 from service.domains.people.directory.organizations import create_organization
@@ -14,7 +14,7 @@ from service.platform.logs import logger
 from service.platform.settings import Settings
 
 
-async def bootstrap(connection: AsyncConnection, settings: Settings) -> None:
+async def bootstrap(connection: Connection, settings: Settings) -> None:
     """Create organization, admin and API key unless there is any organization; ValueError for bad settings."""
     if await queries.any_organization(connection):
         return

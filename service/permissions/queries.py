@@ -25,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import Role
 from service.auth.callers import Caller
@@ -97,7 +97,7 @@ def documents_within(organization_id: ColumnElement[UUID], collection_ids: Colum
     )
 
 
-async def is_within(connection: AsyncConnection, caller: Caller, *, object_id: UUID) -> bool:
+async def is_within(connection: Connection, caller: Caller, *, object_id: UUID) -> bool:
     """Return whether a document is in one of the collections that the caller is narrowed to."""
     narrowed_to = literal(list(caller.collection_ids or ()), ARRAY(Uuid))
     within = documents_within(literal(caller.organization_id, Uuid), narrowed_to)
@@ -176,13 +176,13 @@ def ask_lock(batch: Batch, organization_id: UUID, object_id: UUID) -> Answer[dic
     return batch.ask(_LOCK_RESOURCE, dict[str, int], params(organization_id, object_id=object_id))
 
 
-async def lock_resource(connection: AsyncConnection, organization_id: UUID, object_id: UUID) -> int | None:
+async def lock_resource(connection: Connection, organization_id: UUID, object_id: UUID) -> int | None:
     """Lock a resource first, before its access or index changes, and return its class; None when there is none."""
     parameters = params(organization_id, object_id=object_id)
     return (await connection.execute(_LOCK_RESOURCE, parameters)).scalar_one_or_none()
 
 
-async def lock_objects(connection: AsyncConnection, organization_id: UUID, *, object_ids: Collection[UUID]) -> None:
+async def lock_objects(connection: Connection, organization_id: UUID, *, object_ids: Collection[UUID]) -> None:
     """Lock the resources of objects until the transaction ends, in one order, so that two calls never deadlock."""
     own = resources.c.organization_id == organization_id, in_array(resources.c.object_id, object_ids)
     statement = select(resources.c.object_id).where(*own).order_by(resources.c.object_id)
@@ -190,7 +190,7 @@ async def lock_objects(connection: AsyncConnection, organization_id: UUID, *, ob
 
 
 async def lock_resources(
-    connection: AsyncConnection, organization_id: UUID, *, identities: Collection[tuple[str, str]]
+    connection: Connection, organization_id: UUID, *, identities: Collection[tuple[str, str]]
 ) -> list[Resource]:
     """Lock the resources of these (type, id in its source system), in one order, so that two calls never deadlock."""
     named = tuple_(resources.c.resource_type, resources.c.resource_id).in_(list(identities))
@@ -199,12 +199,7 @@ async def lock_resources(
 
 
 async def lock_owned_resources(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    owner_id: UUID,
-    resource_types: Collection[str] | None,
-    limit: int,
+    connection: Connection, organization_id: UUID, *, owner_id: UUID, resource_types: Collection[str] | None, limit: int
 ) -> list[Resource]:
     """Lock the first resources that a principal owns, of these types, in the usual order; not files in containers."""
     statement = (
@@ -224,7 +219,7 @@ async def lock_owned_resources(
 
 
 async def lock_contained(
-    connection: AsyncConnection, organization_id: UUID, *, container_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, container_ids: Collection[UUID]
 ) -> dict[UUID, UUID]:
     """Lock the files in locked containers, outer ones first, and return the container of each."""
     found: dict[UUID, UUID] = {}
@@ -244,14 +239,14 @@ async def lock_contained(
 
 
 async def find_resource(
-    connection: AsyncConnection, organization_id: UUID, *, resource_type: str, resource_id: str
+    connection: Connection, organization_id: UUID, *, resource_type: str, resource_id: str
 ) -> Resource | None:
     named = resources.c.resource_type == resource_type, resources.c.resource_id == resource_id
     statement = select(*_RESOURCE).where(resources.c.organization_id == organization_id, *named)
     return await find_row(connection, statement, Resource)
 
 
-async def get_resource(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> Resource | None:
+async def get_resource(connection: Connection, organization_id: UUID, *, object_id: UUID) -> Resource | None:
     own = resources.c.organization_id == organization_id, resources.c.object_id == object_id
     return await find_row(connection, select(*_RESOURCE).where(*own), Resource)
 
@@ -279,22 +274,20 @@ def ask_resource(
     return batch.ask(_INSERT_RESOURCE, dict[str, UUID], params(organization_id, digest=digest, **row))
 
 
-async def delete_resources(connection: AsyncConnection, organization_id: UUID, *, object_ids: Collection[UUID]) -> None:
+async def delete_resources(connection: Connection, organization_id: UUID, *, object_ids: Collection[UUID]) -> None:
     """Remove resources; a container goes with all that is in it."""
     own = resources.c.organization_id == organization_id, in_array(resources.c.object_id, object_ids)
     await connection.execute(resources.delete().where(*own))
 
 
-async def move_resources(connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
+async def move_resources(connection: Connection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
     """Move resources (by object), whose rows are locked already, to other access classes."""
     moved = _unnest_classes(classes)
     own = resources.c.organization_id == organization_id, resources.c.object_id == moved.c.object_id
     await connection.execute(update(resources).where(*own).values(access_class=moved.c.access_class))
 
 
-async def move_access_classes(
-    connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]
-) -> None:
+async def move_access_classes(connection: Connection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
     """Move the index entries of documents, in every space, to other access classes; the resources' rows are locked."""
     moved = _unnest_classes(classes)
     # Read with the resources locked: whoever writes into a space of other dimensions after that knows the new classes.
@@ -343,7 +336,7 @@ class Grant:
 
 
 async def find_classes(
-    connection: AsyncConnection, organization_id: UUID, *, digests: Collection[bytes]
+    connection: Connection, organization_id: UUID, *, digests: Collection[bytes]
 ) -> dict[bytes, int]:
     statement = select(access_classes.c.digest, access_classes.c.access_class).where(
         access_classes.c.organization_id == organization_id, in_array(access_classes.c.digest, digests)
@@ -352,7 +345,7 @@ async def find_classes(
 
 
 async def insert_classes(
-    connection: AsyncConnection, organization_id: UUID, *, accesses: Mapping[bytes, Access]
+    connection: Connection, organization_id: UUID, *, accesses: Mapping[bytes, Access]
 ) -> dict[bytes, int]:
     """Add access classes with readers, in one order against deadlocks; classes of another transaction are left out."""
     organization = literal(organization_id, Uuid)
@@ -373,7 +366,7 @@ async def insert_classes(
 
 
 async def list_readers(
-    connection: AsyncConnection, organization_id: UUID, *, access_classes: Collection[int]
+    connection: Connection, organization_id: UUID, *, access_classes: Collection[int]
 ) -> list[ClassReader]:
     """List the readers of these access classes, with their roles."""
     statement = select(*columns_of(class_readers, ClassReader)).where(
@@ -383,7 +376,7 @@ async def list_readers(
 
 
 async def list_grants(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     access_class: int,

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import GroupReference, PrincipalReference, UserReference
 from carrel.wire.fields import normal_email
@@ -14,7 +14,7 @@ from service.platform.errors import BadRequest, FieldError
 
 
 async def find_referenced_principal(
-    connection: AsyncConnection, organization_id: UUID, reference: PrincipalReference, *, field: str
+    connection: Connection, organization_id: UUID, reference: PrincipalReference, *, field: str
 ) -> PrincipalSummary:
     """Find a reference's principal, inactive or deleted too; BadRequest `unknown_principal` names the `field`."""
     if isinstance(reference, UserReference):
@@ -29,7 +29,7 @@ async def find_referenced_principal(
 
 
 async def find_grantee(
-    connection: AsyncConnection, organization_id: UUID, reference: PrincipalReference, *, field: str
+    connection: Connection, organization_id: UUID, reference: PrincipalReference, *, field: str
 ) -> Grantee:
     """Find a reference's principal with groups; a deleted one holds no role. Raises as `find_referenced_principal`."""
     named = await find_referenced_principal(connection, organization_id, reference, field=field)

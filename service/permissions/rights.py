@@ -3,7 +3,7 @@
 from dataclasses import replace
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import Role
 from service.auth.callers import Caller
@@ -25,7 +25,7 @@ def role_in(access: Access, caller: Caller) -> Role | None:
     return None if access.viewers.isdisjoint(held) else Role.VIEWER
 
 
-async def widen(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> Caller:
+async def widen(connection: Connection, caller: Caller, *, document_id: UUID) -> Caller:
     """Return the caller as they are without what they are narrowed to, for a document within that; 404 for others."""
     if caller.collection_ids is None:
         return caller

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import ResourceType, Role
 from service.identity.principals import find_group_ids, find_people
@@ -15,14 +15,14 @@ from service.platform.batches import Answer, Batch
 from service.platform.errors import Conflict, FieldError, NotFound
 
 
-async def access_class_for(connection: AsyncConnection, organization_id: UUID, access: Access) -> int:
+async def access_class_for(connection: Connection, organization_id: UUID, access: Access) -> int:
     """Find or add the access class of an access; two concurrent transactions get the same class."""
     digest = access.digest()
     return (await access_classes_for(connection, organization_id, {digest: access}))[digest]
 
 
 async def access_classes_for(
-    connection: AsyncConnection, organization_id: UUID, accesses: Mapping[bytes, Access]
+    connection: Connection, organization_id: UUID, accesses: Mapping[bytes, Access]
 ) -> dict[bytes, int]:
     """Find or add the access classes of many accesses, each under its digest."""
     found = await queries.find_classes(connection, organization_id, digests=accesses.keys())
@@ -37,7 +37,7 @@ async def access_classes_for(
 
 
 async def register_resource(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     object_id: UUID,
@@ -84,7 +84,7 @@ class Registration:
     _access: Access
     _answer: Answer[dict[str, UUID]]
 
-    async def complete(self, connection: AsyncConnection) -> None:
+    async def complete(self, connection: Connection) -> None:
         """Make the class of the resource's access if there was none; Conflict `resource_taken`."""
         if self._answer.row is not None:
             return
@@ -100,14 +100,12 @@ class Registration:
             )
 
 
-async def unregister_resources(
-    connection: AsyncConnection, organization_id: UUID, *, object_ids: Collection[UUID]
-) -> None:
+async def unregister_resources(connection: Connection, organization_id: UUID, *, object_ids: Collection[UUID]) -> None:
     """Remove objects' resources with their grants; a container goes with the files in it."""
     await queries.delete_resources(connection, organization_id, object_ids=object_ids)
 
 
-async def set_access(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID, access: Access) -> None:
+async def set_access(connection: Connection, organization_id: UUID, *, object_id: UUID, access: Access) -> None:
     """Replace the access to a resource and its index entries, effective at commit. NotFound for an unknown resource."""
     current = await queries.lock_resource(connection, organization_id, object_id)
     if current is None:
@@ -117,7 +115,7 @@ async def set_access(connection: AsyncConnection, organization_id: UUID, *, obje
         await move(connection, organization_id, classes={object_id: access_class})
 
 
-async def move(connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
+async def move(connection: Connection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
     """Move locked resources, the files that they hold, and the documents' index entries to other access classes."""
     if classes:
         classes = dict(classes)
@@ -128,7 +126,7 @@ async def move(connection: AsyncConnection, organization_id: UUID, *, classes: M
         await queries.move_access_classes(connection, organization_id, classes=classes)
 
 
-async def access_of(connection: AsyncConnection, organization_id: UUID, object_id: UUID) -> Access:
+async def access_of(connection: Connection, organization_id: UUID, object_id: UUID) -> Access:
     """Return the direct grants on a resource. NotFound for an unknown resource."""
     resource = await queries.get_resource(connection, organization_id, object_id=object_id)
     if resource is None:
@@ -137,7 +135,7 @@ async def access_of(connection: AsyncConnection, organization_id: UUID, object_i
 
 
 async def change_owner(
-    connection: AsyncConnection, organization_id: UUID, *, resources: Collection[queries.Resource], owner_id: UUID
+    connection: Connection, organization_id: UUID, *, resources: Collection[queries.Resource], owner_id: UUID
 ) -> dict[int, Access]:
     """Give locked resources an owner at commit, each class once; return the access of each class before."""
     before = await _accesses_of(connection, organization_id, {one.access_class for one in resources})
@@ -151,7 +149,7 @@ async def change_owner(
 
 
 async def _accesses_of(
-    connection: AsyncConnection, organization_id: UUID, access_classes: Collection[int]
+    connection: Connection, organization_id: UUID, access_classes: Collection[int]
 ) -> dict[int, Access]:
     grantees: dict[tuple[int, str], set[UUID]] = defaultdict(set)
     for row in await queries.list_readers(connection, organization_id, access_classes=access_classes):
@@ -167,7 +165,7 @@ async def _accesses_of(
 
 
 async def resolve_readers(
-    connection: AsyncConnection, organization_id: UUID, *, emails: Iterable[str], group_ids: Iterable[str | UUID]
+    connection: Connection, organization_id: UUID, *, emails: Iterable[str], group_ids: Iterable[str | UUID]
 ) -> frozenset[UUID]:
     """Return the principals of these addresses and group ids. BadRequest names the unknown ones."""
     people = await find_people(connection, organization_id, emails=emails, field="allowedUsersEmailAddresses")

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import cast
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 
 class Clock:
@@ -13,6 +13,6 @@ class Clock:
     def __init__(self) -> None:
         self.offset = timedelta(0)
 
-    async def now(self, connection: AsyncConnection) -> datetime:
+    async def now(self, connection: Connection) -> datetime:
         """Return when the connection's transaction began, in UTC."""
         return cast("datetime", (await connection.exec_driver_sql("SELECT now()")).scalar_one()) + self.offset

@@ -13,7 +13,8 @@ from uuid import UUID
 from sqlalchemy import MetaData, event
 from sqlalchemy.engine import URL, Engine, ExceptionContext, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool, QueuePool
 
 from service.platform import traces
@@ -101,14 +102,14 @@ def _prefer_primary(url: URL) -> URL:
     return url if _ATTRIBUTES in url.query else url.update_query_dict({_ATTRIBUTES: "read-write"})
 
 
-async def enter_organization(connection: AsyncConnection, organization_id: UUID | None) -> None:
+async def enter_organization(connection: Connection, organization_id: UUID | None) -> None:
     """Enter an organization until the transaction ends: row-level security shows only its rows. None: as
     `Database.transaction` without one."""
     await connection.exec_driver_sql("SELECT enter_organization(%s)", (str(organization_id or ""),))
 
 
 @asynccontextmanager
-async def leave_out_when_full(connection: AsyncConnection) -> AsyncGenerator[None]:
+async def leave_out_when_full(connection: Connection) -> AsyncGenerator[None]:
     """Allow a write to fail on a full disk: the transaction then goes on without that write."""
     await connection.exec_driver_sql("SAVEPOINT may_be_missing")
     try:
@@ -178,8 +179,8 @@ class Database:
         isolation: Literal["READ COMMITTED", "REPEATABLE READ"] = "READ COMMITTED",
         read_only: bool = False,
         first: Batch | None = None,
-        require: Callable[[AsyncConnection], Awaitable[None]] | None = None,
-    ) -> AsyncGenerator[AsyncConnection]:
+        require: Callable[[Connection], Awaitable[None]] | None = None,
+    ) -> AsyncGenerator[Connection]:
         """Open a transaction that sees one organization; it commits at the end of the block, or rolls back on an error.
         With `organization_id` None only organizations and API keys are readable, to look up a credential
         (`enter_organization` follows). The statements of `first` go with BEGIN. `require` is called with the connection
@@ -195,7 +196,7 @@ class Database:
             with traces.statements(("COMMIT",)):
                 await (connection.commit() if read_only else self._commit(connection, held))
 
-    async def _commit(self, connection: AsyncConnection, held: AsyncExitStack) -> None:
+    async def _commit(self, connection: Connection, held: AsyncExitStack) -> None:
         """Commit, and wait at most a statement's time for confirmation. A commit that waits for a standby has no limit,
         and cancelling it would show a change that may be lost. So an unconfirmed commit keeps its connection until it
         ends, and a retry waits behind it."""
@@ -259,7 +260,7 @@ async def outlive_commit(committing: asyncio.Future[None], held: AsyncExitStack)
 
 
 @asynccontextmanager
-async def owner_transaction(url: URL) -> AsyncGenerator[AsyncConnection]:
+async def owner_transaction(url: URL) -> AsyncGenerator[Connection]:
     """Open a transaction as the database's owner, who may do what the service may not; for commands."""
     async with create_async_engine(url, poolclass=NullPool, hide_parameters=True).begin() as connection:
         yield connection
@@ -291,7 +292,7 @@ def _enter(opening: Batch, organization_id: UUID | None, batch: Batch | None) ->
 
 
 async def _open(
-    connection: AsyncConnection, opening: Batch, require: Callable[[AsyncConnection], Awaitable[None]] | None = None
+    connection: Connection, opening: Batch, require: Callable[[Connection], Awaitable[None]] | None = None
 ) -> None:
     """Begin; on a new connection when this one turns out to be closed, since nothing has been done on it yet."""
     try:
@@ -304,7 +305,7 @@ async def _open(
 
 
 async def _begin(
-    connection: AsyncConnection, opening: Batch, require: Callable[[AsyncConnection], Awaitable[None]] | None
+    connection: Connection, opening: Batch, require: Callable[[Connection], Awaitable[None]] | None
 ) -> None:
     if require is not None:
         await require(connection)

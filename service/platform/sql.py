@@ -34,7 +34,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from sqlalchemy.sql.elements import KeyedColumnElement
 from sqlalchemy.types import TypeEngine
 
@@ -67,7 +67,7 @@ def matches(table: FromClause, organization_id: UUID | ColumnElement[UUID], **va
     return and_(table.c.organization_id == organization_id, *(table.c[name] == value for name, value in values.items()))
 
 
-async def revoke(connection: AsyncConnection, table: Table, organization_id: UUID, **key: UUID) -> bool:
+async def revoke(connection: Connection, table: Table, organization_id: UUID, **key: UUID) -> bool:
     """Revoke the organization's row with this key; False when it was revoked already or doesn't exist."""
     living = update(table).where(matches(table, organization_id, **key), table.c.revoked_at.is_(None))
     revoked = await connection.execute(living.values(revoked_at=func.now()).returning(table.c.organization_id))
@@ -151,7 +151,7 @@ def as_member(column: KeyedColumnElement[Any], kind: type[StrEnum]) -> Label[Any
 
 
 async def find_rows(
-    connection: AsyncConnection,
+    connection: Connection,
     statement: Executable,
     kind: Callable[..., Found],
     parameters: Mapping[str, Any] | None = None,
@@ -162,7 +162,7 @@ async def find_rows(
 
 
 async def find_row(
-    connection: AsyncConnection,
+    connection: Connection,
     statement: Executable,
     kind: Callable[..., Found],
     parameters: Mapping[str, Any] | None = None,
@@ -174,7 +174,7 @@ async def find_row(
 
 
 async def get_row(
-    connection: AsyncConnection,
+    connection: Connection,
     statement: Executable,
     kind: Callable[..., Found],
     parameters: Mapping[str, Any] | None = None,

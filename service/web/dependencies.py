@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Annotated, TypeVar, cast
 
 from fastapi import Depends, Request, Response
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.auth.audiences import MCP_PATH, challenge
 from service.auth.callers import Caller, Version, authenticate, identify, note_use
@@ -74,7 +74,7 @@ async def _authenticate(request: Request, runtime: Runtime) -> Caller:
 
 
 @asynccontextmanager
-async def reauthenticate(request: Request, runtime: Runtime) -> AsyncGenerator[tuple[AsyncConnection, Caller]]:
+async def reauthenticate(request: Request, runtime: Runtime) -> AsyncGenerator[tuple[Connection, Caller]]:
     """Open a transaction in the organization of the caller, whose credential is checked again before a late answer."""
     async with runtime.database.transaction(None) as connection:
         caller = await authenticate(
@@ -95,25 +95,25 @@ def is_stopping(request: Request) -> bool:
 CallerDep = Annotated[Caller, Depends(current_caller)]
 
 
-async def request_connection(runtime: RuntimeDep, caller: CallerDep) -> AsyncGenerator[AsyncConnection]:
+async def request_connection(runtime: RuntimeDep, caller: CallerDep) -> AsyncGenerator[Connection]:
     """Open the request's transaction in the caller's organization."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         yield connection
 
 
-ConnectionDep = Annotated[AsyncConnection, Depends(request_connection, scope="function")]
+ConnectionDep = Annotated[Connection, Depends(request_connection, scope="function")]
 
 
-async def request_snapshot(request: Request) -> AsyncConnection:
+async def request_snapshot(request: Request) -> Connection:
     """Return the request's transaction for reading, which its route opens: all its statements see one moment."""
-    return cast("AsyncConnection", request.scope[SNAPSHOT])
+    return cast("Connection", request.scope[SNAPSHOT])
 
 
-SnapshotDep = Annotated[AsyncConnection, Depends(request_snapshot)]
+SnapshotDep = Annotated[Connection, Depends(request_snapshot)]
 
 
 async def read_snapshot(
-    request: Request, runtime: Runtime, caller: Caller, read: Callable[[AsyncConnection], Awaitable[Found]]
+    request: Request, runtime: Runtime, caller: Caller, read: Callable[[Connection], Awaitable[Found]]
 ) -> Found:
     """Open a transaction that only reads in the caller's organization, and return what `read` finds in it. Of a standby
     that confirms, or of the primary; where a standby fails before the end, it is read again."""
@@ -136,7 +136,7 @@ async def answer_from_snapshot(
     """Open the request's transaction for reading as `read_snapshot` does, and return its answer. The request's body has
     been read by then: no transaction waits for it."""
 
-    async def read(connection: AsyncConnection) -> Response:
+    async def read(connection: Connection) -> Response:
         request.scope[SNAPSHOT] = connection
         return await answer()
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Protocol, TypeAlias, TypeVar, cast
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.routing import APIRoute
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from starlette.types import Message, Receive
 
 from carrel.wire.api import OPERATIONS
@@ -52,9 +52,7 @@ _Answer_co = TypeVar("_Answer_co", covariant=True)
 
 # The parameters that a rule may name: its request, its caller, and the request's transaction, the runtime, or both.
 class _OnConnection(Protocol[_Sent_contra, _Answer_co]):
-    def __call__(
-        self, *, connection: AsyncConnection, caller: Caller, request: _Sent_contra
-    ) -> Awaitable[_Answer_co]: ...
+    def __call__(self, *, connection: Connection, caller: Caller, request: _Sent_contra) -> Awaitable[_Answer_co]: ...
 
 
 class _OnRuntime(Protocol[_Sent_contra, _Answer_co]):
@@ -63,12 +61,12 @@ class _OnRuntime(Protocol[_Sent_contra, _Answer_co]):
 
 class _OnBoth(Protocol[_Sent_contra, _Answer_co]):
     def __call__(
-        self, *, runtime: Runtime, connection: AsyncConnection, caller: Caller, request: _Sent_contra
+        self, *, runtime: Runtime, connection: Connection, caller: Caller, request: _Sent_contra
     ) -> Awaitable[_Answer_co]: ...
 
 
 class _WithoutRequest(Protocol[_Answer_co]):
-    def __call__(self, *, connection: AsyncConnection, caller: Caller) -> Awaitable[_Answer_co]: ...
+    def __call__(self, *, connection: Connection, caller: Caller) -> Awaitable[_Answer_co]: ...
 
 
 Rule: TypeAlias = (

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, any_, case, delete, func, literal, null, or_, select, text, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.alerts import AlertDelivery, AlertKind, AlertRule, DeliveryStatus
 from service.alerting.queries import KEPT
@@ -61,30 +61,23 @@ def _is_delivery(organization_id: UUID, delivery_id: UUID) -> ColumnElement[bool
     return matches(alert_deliveries, organization_id, delivery_id=delivery_id, status=DeliveryStatus.PENDING)
 
 
-async def count_rules(connection: AsyncConnection, organization_id: UUID) -> int:
+async def count_rules(connection: Connection, organization_id: UUID) -> int:
     statement = select(func.count()).where(alert_rules.c.organization_id == organization_id)
     return (await connection.execute(statement)).scalar_one()
 
 
-async def insert_rule(connection: AsyncConnection, organization_id: UUID, *, values: Mapping[str, Any]) -> None:
+async def insert_rule(connection: Connection, organization_id: UUID, *, values: Mapping[str, Any]) -> None:
     await connection.execute(insert(alert_rules).values({**values, "organization_id": organization_id}))
 
 
-async def find_rule(
-    connection: AsyncConnection, organization_id: UUID, *, rule_id: UUID, lock: bool = False
-) -> Rule | None:
+async def find_rule(connection: Connection, organization_id: UUID, *, rule_id: UUID, lock: bool = False) -> Rule | None:
     """Find a rule, None when there is none; `lock` locks it until the transaction ends."""
     statement = select(*columns_of(alert_rules, Rule)).where(_is_rule(organization_id, rule_id))
     return await find_row(connection, statement.with_for_update() if lock else statement, Rule)
 
 
 async def list_rules(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    after: UUID = NIL,
-    limit: int = 1,
-    rule_id: UUID | None = None,
+    connection: Connection, organization_id: UUID, *, after: UUID = NIL, limit: int = 1, rule_id: UUID | None = None
 ) -> list[AlertRule]:
     """List rules, oldest first, with the people that they send mail to; or only the rule with this id."""
     ids = alert_rules.c.recipient_ids
@@ -102,7 +95,7 @@ async def list_rules(
 
 
 async def take_rules_about(
-    connection: AsyncConnection, organization_id: UUID, *, kind: AlertKind, name: str, rule_id: UUID | None
+    connection: Connection, organization_id: UUID, *, kind: AlertKind, name: str, rule_id: UUID | None
 ) -> list[Rule]:
     """Return the enabled rules about an alert that may send another message this hour, and count it for each. The
     others count one more that is left out. The caller holds the lock of `queries.lock_alerts`."""
@@ -131,7 +124,7 @@ async def take_rules_about(
     return [_to_rule(**row)[0] for row in sorted(sending, key=lambda row: row["alert_rule_id"])]
 
 
-async def take_left_out(connection: AsyncConnection, organization_id: UUID) -> list[tuple[Rule, int]]:
+async def take_left_out(connection: Connection, organization_id: UUID) -> list[tuple[Rule, int]]:
     """Return the rules that left messages out in an hour that is over, and how many; another hour begins for each."""
     rule = alert_rules.c
     found = (
@@ -158,16 +151,16 @@ def _to_rule(*, left_out_count: int, **columns: Any) -> tuple[Rule, int]:
 
 
 async def update_rule(
-    connection: AsyncConnection, organization_id: UUID, *, rule_id: UUID, values: Mapping[str, Any]
+    connection: Connection, organization_id: UUID, *, rule_id: UUID, values: Mapping[str, Any]
 ) -> None:
     await connection.execute(update(alert_rules).where(_is_rule(organization_id, rule_id)).values(**values))
 
 
-async def delete_rule(connection: AsyncConnection, organization_id: UUID, *, rule_id: UUID) -> None:
+async def delete_rule(connection: Connection, organization_id: UUID, *, rule_id: UUID) -> None:
     await connection.execute(delete(alert_rules).where(_is_rule(organization_id, rule_id)))
 
 
-async def list_people(connection: AsyncConnection, organization_id: UUID, *, ids: Collection[UUID]) -> Sequence[UUID]:
+async def list_people(connection: Connection, organization_id: UUID, *, ids: Collection[UUID]) -> Sequence[UUID]:
     """Return these of the ids that are of people of the organization, by their addresses."""
     own = matches(principals, organization_id, kind="user"), in_array(principals.c.principal_id, ids)
     statement = select(principals.c.principal_id).where(*own).order_by(principals.c.email)
@@ -175,21 +168,21 @@ async def list_people(connection: AsyncConnection, organization_id: UUID, *, ids
 
 
 async def insert_deliveries(
-    connection: AsyncConnection, organization_id: UUID, *, rows: Sequence[Mapping[str, Any]]
+    connection: Connection, organization_id: UUID, *, rows: Sequence[Mapping[str, Any]]
 ) -> None:
     """Add deliveries, due at once."""
     of_them = {"organization_id": organization_id, "due_at": func.now()}
     await connection.execute(insert(alert_deliveries).values([{**row, **of_them} for row in rows]))
 
 
-async def count_pending(connection: AsyncConnection, organization_id: UUID) -> int:
+async def count_pending(connection: Connection, organization_id: UUID) -> int:
     """Count an organization's deliveries that are to be attempted now or later."""
     own = alert_deliveries.c.organization_id == organization_id
     pending = select(func.count()).where(own, alert_deliveries.c.status == DeliveryStatus.PENDING)
     return (await connection.execute(pending)).scalar_one()
 
 
-async def find_delivery(connection: AsyncConnection, organization_id: UUID, *, delivery_id: UUID) -> Delivery | None:
+async def find_delivery(connection: Connection, organization_id: UUID, *, delivery_id: UUID) -> Delivery | None:
     """Find a delivery that is to be attempted; None when it has ended, or its rule was deleted."""
     statement = (
         select(
@@ -210,7 +203,7 @@ async def find_delivery(connection: AsyncConnection, organization_id: UUID, *, d
     return await find_row(connection, statement, Delivery)
 
 
-async def send_again(connection: AsyncConnection, organization_id: UUID, *, delivery_id: UUID) -> UUID | None:
+async def send_again(connection: Connection, organization_id: UUID, *, delivery_id: UUID) -> UUID | None:
     """Let a delivery be due now, even after it was delivered; return its rule, None without such a delivery."""
     which = matches(alert_deliveries, organization_id, delivery_id=delivery_id)
     statement = update(alert_deliveries).where(which).values(status=DeliveryStatus.PENDING, due_at=func.now())
@@ -218,7 +211,7 @@ async def send_again(connection: AsyncConnection, organization_id: UUID, *, deli
 
 
 async def take_overdue(
-    connection: AsyncConnection, organization_id: UUID, *, overdue: timedelta, limit: int
+    connection: Connection, organization_id: UUID, *, overdue: timedelta, limit: int
 ) -> Sequence[UUID]:
     """Return deliveries whose attempt should have been made so long ago, once each: they are due now again."""
     found = (
@@ -240,12 +233,7 @@ async def take_overdue(
 
 
 async def save_attempt(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    delivery_id: UUID,
-    attempt_count: int,
-    values: Mapping[str, Any],
+    connection: Connection, organization_id: UUID, *, delivery_id: UUID, attempt_count: int, values: Mapping[str, Any]
 ) -> bool:
     """Save what came of attempt number `attempt_count`; False when it was saved already, or the delivery is gone."""
     statement = (
@@ -256,16 +244,14 @@ async def save_attempt(
     return (await connection.execute(statement)).rowcount == 1
 
 
-async def read_attempts(
-    connection: AsyncConnection, organization_id: UUID, *, delivery_id: UUID
-) -> list[dict[str, Any]]:
+async def read_attempts(connection: Connection, organization_id: UUID, *, delivery_id: UUID) -> list[dict[str, Any]]:
     """Return the last attempts of a pending delivery, oldest first."""
     statement = select(alert_deliveries.c.attempts).where(_is_delivery(organization_id, delivery_id))
     return (await connection.execute(statement)).scalar_one_or_none() or []
 
 
 async def list_deliveries(
-    connection: AsyncConnection, organization_id: UUID, *, rule_id: UUID | None, before: UUID | None, limit: int
+    connection: Connection, organization_id: UUID, *, rule_id: UUID | None, before: UUID | None, limit: int
 ) -> list[AlertDelivery]:
     """List deliveries, newest first, each with the person it goes to."""
     recipient_id = alert_deliveries.c.recipient_id
@@ -288,7 +274,7 @@ async def list_deliveries(
     return await find_rows(connection, statement, AlertDelivery)
 
 
-async def delete_old_deliveries(connection: AsyncConnection, organization_id: UUID) -> None:
+async def delete_old_deliveries(connection: Connection, organization_id: UUID) -> None:
     """Delete deliveries that were made long ago."""
     is_old = alert_deliveries.c.created_at < func.now() - KEPT
     await connection.execute(

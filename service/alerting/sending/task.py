@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.alerts import DeliveryStatus
 from carrel.wire.fields import format_instant
@@ -72,7 +72,7 @@ DELIVER = Task("deliver_alert", deliver, queue=ALERTS)
 
 async def enqueue_deliveries(
     runtime: Runtime,
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     delivery_ids: Sequence[UUID],
@@ -86,7 +86,7 @@ async def enqueue_deliveries(
         )
 
 
-async def enqueue_overdue(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
+async def enqueue_overdue(runtime: Runtime, connection: Connection, organization_id: UUID) -> None:
     """Have deliveries attempted whose job is gone, such as after an outage of the database that took long."""
     ids = await queries.take_overdue(connection, organization_id, overdue=OVERDUE, limit=AT_ONCE)
     if ids:

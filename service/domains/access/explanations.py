@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import Role
 from carrel.wire.permissions import (
@@ -72,7 +72,7 @@ class _Path:
 
 
 async def explain(
-    connection: AsyncConnection, caller: Caller, *, request: ExplainAuthorizationRequest
+    connection: Connection, caller: Caller, *, request: ExplainAuthorizationRequest
 ) -> ExplainAuthorizationResponse:
     """Say whether and why a principal may READ a resource, in one REPEATABLE READ snapshot; for admins. Shortest paths
     come first; `complete` is False beyond `MOST_PATHS`. Raises NotFound, and BadRequest `unknown_principal`."""
@@ -99,7 +99,7 @@ async def explain(
 
 
 async def _paths(
-    connection: AsyncConnection, organization_id: UUID, *, principal: PrincipalSummary, access_class: int
+    connection: Connection, organization_id: UUID, *, principal: PrincipalSummary, access_class: int
 ) -> Iterator[_Path]:
     """Yield every shortest path from a principal to each role it has, the shortest first; none if it isn't active."""
     if not principal.active:
@@ -122,13 +122,13 @@ async def _paths(
     return (_Path(chain, row.role) for row in nearest for chain in chains_to(row.principal_id, below))
 
 
-async def _is_wide(connection: AsyncConnection, organization_id: UUID, *, access_class: int) -> bool:
+async def _is_wide(connection: Connection, organization_id: UUID, *, access_class: int) -> bool:
     roles = await queries.list_roles(connection, organization_id, access_class=access_class, grantees=[organization_id])
     return bool(roles)
 
 
 async def _describe_paths(
-    connection: AsyncConnection, organization_id: UUID, *, paths: Sequence[_Path], resource: Resource
+    connection: Connection, organization_id: UUID, *, paths: Sequence[_Path], resource: Resource
 ) -> list[list[AuthorizationStep]]:
     ids = {each for path in paths for each in path.chain}
     rows = await list_principals(connection, organization_id, principal_ids=ids)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import admin as wire
 from carrel.wire.common import GrantRole, ResourceIdentifier, ResourceReference, ResourceType, Role
@@ -33,7 +33,7 @@ class _DesiredGrants:
 
 
 async def set_grants(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGrantsSetRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminGrantsSetRequest
 ) -> wire.AdminGrantsSetResponse:
     """Replace the grants on a resource at commit; its owner stays. 404 for an unknown resource."""
     await _set(connection, caller, desired=[_DesiredGrants(field="", grants=request)])
@@ -42,7 +42,7 @@ async def set_grants(
 
 
 async def set_many_grants(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGrantsSetManyRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminGrantsSetManyRequest
 ) -> wire.AdminGrantsSetManyResponse:
     """Replace the grants on up to 1000 resources; all or none."""
     desired = [_DesiredGrants(field=f"resources.{place}.", grants=one) for place, one in enumerate(request.resources)]
@@ -52,7 +52,7 @@ async def set_many_grants(
 
 
 async def list_grants(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGrantsListRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminGrantsListRequest
 ) -> wire.AdminGrantsListResponse:
     """List the grants on a resource."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_GRANTS_LIST.path, request=request)
@@ -75,7 +75,7 @@ async def list_grants(
     )
 
 
-async def _set(connection: AsyncConnection, caller: Caller, *, desired: Sequence[_DesiredGrants]) -> None:
+async def _set(connection: Connection, caller: Caller, *, desired: Sequence[_DesiredGrants]) -> None:
     resources = await _lock(connection, caller, desired=desired)
     for one in desired:
         if one.grants.version is not None:
@@ -107,7 +107,7 @@ async def _set(connection: AsyncConnection, caller: Caller, *, desired: Sequence
 
 
 async def _lock(
-    connection: AsyncConnection, caller: Caller, *, desired: Sequence[_DesiredGrants]
+    connection: Connection, caller: Caller, *, desired: Sequence[_DesiredGrants]
 ) -> dict[Identity, queries.Resource]:
     rows = await queries.lock_resources(
         connection, caller.organization_id, identities=[one.identity for one in desired]
@@ -121,7 +121,7 @@ async def _lock(
 
 
 async def _accesses(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     *,
     desired: Sequence[_DesiredGrants],
@@ -147,7 +147,7 @@ async def _accesses(
     return accesses
 
 
-async def _find(connection: AsyncConnection, caller: Caller, resource: ResourceReference) -> queries.Resource:
+async def _find(connection: Connection, caller: Caller, resource: ResourceReference) -> queries.Resource:
     resource_type, resource_id = _identity(resource)
     row = await queries.find_resource(
         connection, caller.organization_id, resource_type=resource_type, resource_id=resource_id
@@ -183,7 +183,7 @@ def _to_identifier(resource: queries.Resource) -> ResourceIdentifier:
     return ResourceIdentifier(resource_id=resource.resource_id, resource_type=ResourceType(resource.resource_type))
 
 
-async def _show(connection: AsyncConnection, caller: Caller, resource: queries.Resource) -> wire.ResourceGrants:
+async def _show(connection: Connection, caller: Caller, resource: queries.Resource) -> wire.ResourceGrants:
     grants = await queries.list_grants(connection, caller.organization_id, access_class=resource.access_class)
     access = await access_of(connection, caller.organization_id, resource.object_id)
     return wire.ResourceGrants(

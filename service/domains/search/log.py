@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.oversight import ADMIN_SEARCH_LOG_QUERY, AdminSearchLogQueryRequest, AdminSearchLogQueryResponse
 from carrel.wire.search import SearchMode
@@ -82,7 +82,7 @@ class SearchLog:
 
 
 async def query_log(
-    connection: AsyncConnection, caller: Caller, *, request: AdminSearchLogQueryRequest
+    connection: Connection, caller: Caller, *, request: AdminSearchLogQueryRequest
 ) -> AdminSearchLogQueryResponse:
     """Read the search log, newest first; `withoutResults` and `feedback` narrow it.
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Text, bindparam, case, func, insert, literal_column, select, tuple_, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import ResourceType
 from carrel.wire.oversight import (
@@ -206,7 +206,7 @@ def ask_containing(
 
 
 async def find_candidates(
-    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, at_least: int
+    connection: Connection, scope: Scope, search_query: SearchQuery, *, at_least: int
 ) -> tuple[Legs, dict[Hit, ExactScores]]:
     """Return the legs' finds, with both scores of each hit and its chunk nearest in meaning. By meaning: candidates by
     binary codes, ranked by exact inner product; by words: BM25. A leg names at least so many hits, if it can."""
@@ -236,7 +236,7 @@ def _order_by_rank(hits: Iterable[Hit], ranks: Iterable[int | None]) -> list[Hit
 
 
 async def score_near(
-    connection: AsyncConnection,
+    connection: Connection,
     scope: Scope,
     search_query: SearchQuery,
     *,
@@ -295,7 +295,7 @@ def ask_found_chunks(
 
 
 async def read_texts(
-    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit]
+    connection: Connection, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit]
 ) -> dict[Hit, str]:
     """Return the titles and texts of chunks that a statement of this transaction has found in scope."""
     batch = Batch()
@@ -331,7 +331,7 @@ _THUMBS = case((_IS_OLDER, func.jsonb_build_object("", searches.c.feedback)), el
 
 
 async def note_feedback(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     search_id: UUID,
@@ -360,7 +360,7 @@ def _count_thumbs(feedback: SearchFeedback) -> ColumnElement[int]:
 
 
 async def list_searches(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     request: AdminSearchLogQueryRequest,
@@ -389,7 +389,7 @@ async def list_searches(
 
 
 async def count_searches(
-    connection: AsyncConnection, organization_id: UUID, request: AdminSearchLogSummarizeRequest
+    connection: Connection, organization_id: UUID, request: AdminSearchLogSummarizeRequest
 ) -> list[SearchesInBucket]:
     """Count searches by the day or week that they were in; empty ones are left out."""
     start = func.date_trunc(request.bucket.value, searches.c.at, request.time_zone).label("from_")

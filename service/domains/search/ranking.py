@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.search import SearchMode
 from service.domains.search import queries
@@ -66,7 +66,7 @@ NOTHING_RANKED = Ranking((), (), ChunkWeights(0, 1), None)
 
 
 async def rank(
-    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, at_least: int, feedback: bool = True
+    connection: Connection, scope: Scope, search_query: SearchQuery, *, at_least: int, feedback: bool = True
 ) -> Ranking:
     """Rank what is in scope, in a REPEATABLE READ transaction; `feedback` asks a hybrid search a second time."""
     legs, exact = await queries.find_candidates(connection, scope, search_query, at_least=at_least)
@@ -140,7 +140,7 @@ def merge_rankings(rankings: Sequence[Ranking]) -> Ranking:
 
 
 async def _search_again(
-    connection: AsyncConnection,
+    connection: Connection,
     scope: Scope,
     search_query: SearchQuery,
     *,

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import NamedDocument, ResourceIdentifier
 from carrel.wire.search import (
@@ -107,7 +107,7 @@ async def _read_beginning(runtime: Runtime, caller: Caller, space: Space | None,
 
 
 async def submit_feedback(
-    connection: AsyncConnection, caller: Caller, *, request: SubmitSearchFeedbackRequest
+    connection: Connection, caller: Caller, *, request: SubmitSearchFeedbackRequest
 ) -> SubmitSearchFeedbackResponse:
     """Store an end user's feedback on a search of the caller's, or by an admin on anybody's, on the audit log.
 

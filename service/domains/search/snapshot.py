@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
@@ -27,7 +27,7 @@ class Snapshot:
     """A transaction that reads one snapshot, the searched space, and the queries as they are weighed there."""
 
     source: Source
-    connection: AsyncConnection
+    connection: Connection
     space: Space
     search_queries: Sequence[SearchQuery]
 
@@ -100,7 +100,7 @@ def _ask_statistics(
 
 
 async def _weigh(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     space: Space,
     search_query: SearchQuery,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.search import SpellingCorrection
 from service.domains.search import queries
@@ -46,7 +46,7 @@ ALL_MATCHED = Checked()
 
 
 async def check_words(
-    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, words: Sequence[str], *, corrects: bool
+    connection: Connection, scope: Scope, search_query: SearchQuery, words: Sequence[str], *, corrects: bool
 ) -> Checked:
     """Find which of these words nothing in scope contains and, with `corrects`, similar words in scope."""
     batch = Batch()
@@ -76,7 +76,7 @@ def _ask_whether(batch: Batch, scope: Scope, terms: Sequence[int], *, is_common:
     return queries.ask_containing(batch, scope, phrase=None, terms=terms, keys=keys, most=1)
 
 
-async def _find_similar(connection: AsyncConnection, scope: Scope, search_query: SearchQuery, word: str) -> list[str]:
+async def _find_similar(connection: Connection, scope: Scope, search_query: SearchQuery, word: str) -> list[str]:
     """Return similar words as they stand in readable texts, the most frequent first. They differ in one letter
     or, where there is no such word, also in a doubled letter."""
     folded = fold(word)
@@ -90,7 +90,7 @@ async def _find_similar(connection: AsyncConnection, scope: Scope, search_query:
 
 
 async def _look_up(
-    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, spellings: Iterable[str]
+    connection: Connection, scope: Scope, search_query: SearchQuery, spellings: Iterable[str]
 ) -> list[str]:
     stemmings, space_id = search_query.stemmings, scope.space.space_id
     terms = await asyncio.to_thread(lambda: sorted({term for each in spellings for term in _terms(each, stemmings)}))

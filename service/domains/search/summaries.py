@@ -1,6 +1,6 @@
 """The search log in numbers, by day or week."""
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.oversight import AdminSearchLogSummarizeRequest, AdminSearchLogSummarizeResponse, SearchesInBucket
 from service.auth.callers import Caller
@@ -9,7 +9,7 @@ from service.web.buckets import bucket_starts
 
 
 async def summarize(
-    connection: AsyncConnection, caller: Caller, *, request: AdminSearchLogSummarizeRequest
+    connection: Connection, caller: Caller, *, request: AdminSearchLogSummarizeRequest
 ) -> AdminSearchLogSummarizeResponse:
     """Count searches by day or week: all, those that found nothing, and those that people liked or didn't."""
     starts = bucket_starts(request.from_, request.to, request.bucket, request.time_zone)

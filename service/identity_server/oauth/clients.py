@@ -4,7 +4,7 @@ confidential; for /mcp, a client may be public, which runs on people's own machi
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import oauth_clients as wire
 from service.audit.service import record, record_all
@@ -22,7 +22,7 @@ MOST_PENDING = 25
 
 
 async def create_client(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsCreateRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsCreateRequest
 ) -> wire.AdminOAuthClientsCreateResponse:
     """Register an OAuth client, approved; its secret is shown this once."""
     client = await _register(connection, caller, request, status=wire.OAuthClientStatus.APPROVED)
@@ -30,7 +30,7 @@ async def create_client(
 
 
 async def request_client(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsRequestRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsRequestRequest
 ) -> wire.AdminOAuthClientsRequestResponse:
     """Ask for an OAuth client, which waits for an admin; its secret is shown this once.
 
@@ -42,7 +42,7 @@ async def request_client(
 
 
 async def _register(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     request: wire.AdminOAuthClientsCreateRequest | wire.AdminOAuthClientsRequestRequest,
     *,
@@ -71,7 +71,7 @@ async def _register(
 
 
 async def list_clients(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsListRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsListRequest
 ) -> wire.AdminOAuthClientsListResponse:
     """List OAuth clients, without their secrets."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_OAUTH_CLIENTS_LIST.path, request=request)
@@ -84,7 +84,7 @@ async def list_clients(
 
 
 async def update_client(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsUpdateRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsUpdateRequest
 ) -> wire.AdminOAuthClientsUpdateResponse:
     """Change an OAuth client; what is left out stays.
 
@@ -112,7 +112,7 @@ async def update_client(
 
 
 async def approve_client(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsApproveRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsApproveRequest
 ) -> wire.AdminOAuthClientsApproveResponse:
     """Let an OAuth client be used that a member asked for; approving again changes nothing."""
     client_id = request.client_id
@@ -126,7 +126,7 @@ async def approve_client(
 
 
 async def rotate_secret(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsRotateSecretRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsRotateSecretRequest
 ) -> wire.AdminOAuthClientsRotateSecretResponse:
     """Replace an OAuth client's secret; the new one is shown this once.
 
@@ -144,7 +144,7 @@ async def rotate_secret(
 
 
 async def delete_client(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsDeleteRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsDeleteRequest
 ) -> wire.AdminOAuthClientsDeleteResponse:
     """Delete an OAuth client; its codes and tokens stop at once.
 
@@ -162,7 +162,7 @@ async def delete_client(
 
 
 async def require_client(
-    connection: AsyncConnection, caller: Caller, client_id: UUID, *, lock: bool = False
+    connection: Connection, caller: Caller, client_id: UUID, *, lock: bool = False
 ) -> wire.OAuthClient:
     """Return a client of the organization; `lock` holds it until the transaction ends. Raises NotFound when unknown."""
     client = await queries.get_client(connection, caller.organization_id, client_id=client_id, lock=lock)
@@ -171,7 +171,7 @@ async def require_client(
     return client
 
 
-async def _refuse_more_pending(connection: AsyncConnection, caller: Caller) -> None:
+async def _refuse_more_pending(connection: Connection, caller: Caller) -> None:
     waiting = await queries.count_pending_clients(connection, caller.organization_id, requested_by=caller.principal_id)
     if waiting >= MOST_PENDING:
         raise Conflict(
@@ -181,7 +181,7 @@ async def _refuse_more_pending(connection: AsyncConnection, caller: Caller) -> N
 
 
 async def _change(
-    connection: AsyncConnection, caller: Caller, client_id: UUID, *, values: Mapping[str, object]
+    connection: Connection, caller: Caller, client_id: UUID, *, values: Mapping[str, object]
 ) -> wire.OAuthClient:
     if not await queries.update_client(connection, caller.organization_id, client_id=client_id, values=values):
         raise _not_found()
@@ -189,7 +189,7 @@ async def _change(
 
 
 async def _with_secret(
-    connection: AsyncConnection, caller: Caller, client_id: UUID, secret: secrets.Secret
+    connection: Connection, caller: Caller, client_id: UUID, secret: secrets.Secret
 ) -> wire.OAuthClientWithSecret:
     client = await require_client(connection, caller, client_id)
     shown = "" if client.is_public else secret.value.get_secret_value()
@@ -197,12 +197,7 @@ async def _with_secret(
 
 
 async def _record(
-    connection: AsyncConnection,
-    caller: Caller,
-    action: str,
-    client_id: UUID,
-    *,
-    details: Mapping[str, object] | None = None,
+    connection: Connection, caller: Caller, action: str, client_id: UUID, *, details: Mapping[str, object] | None = None
 ) -> None:
     await record(connection, caller, action, "oauthClient", client_id, details=details or {})
 

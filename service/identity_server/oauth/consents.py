@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.oauth_clients import OAuthAudience
 from service.audit.service import Change, record_for
@@ -68,7 +68,7 @@ async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
     return Response(status_code=303, headers={"Location": there or back})
 
 
-async def withdraw(runtime: Runtime, connection: AsyncConnection, *, person: SignedIn, client_id: UUID) -> None:
+async def withdraw(runtime: Runtime, connection: Connection, *, person: SignedIn, client_id: UUID) -> None:
     organization_id, principal_id = person.organization_id, person.principal_id
     now = await runtime.clock.now(connection)
     if await withdraw_for(connection, organization_id, client_id=client_id, principal_id=principal_id, now=now):
@@ -79,7 +79,7 @@ async def withdraw(runtime: Runtime, connection: AsyncConnection, *, person: Sig
 async def _consents_page(
     request: Request,
     runtime: Runtime,
-    connection: AsyncConnection,
+    connection: Connection,
     *,
     person: SignedIn,
     browser: Browser,
@@ -135,7 +135,7 @@ def _client_id(text: str) -> UUID:
 
 
 async def meanings_to(
-    connection: AsyncConnection, person: SignedIn, *, scopes: Sequence[tuple[str, OAuthAudience]]
+    connection: Connection, person: SignedIn, *, scopes: Sequence[tuple[str, OAuthAudience]]
 ) -> list[str]:
     """Return what each scope allows at its audience; an agent that isn't deployed to the person is called by its id."""
     agents = {scope: agent_id for scope, _ in scopes if (agent_id := agent_of(scope))}
@@ -148,7 +148,7 @@ async def meanings_to(
     ]
 
 
-async def _find_session_there(connection: AsyncConnection, browser: Browser, person: SignedIn) -> LeftSession | None:
+async def _find_session_there(connection: Connection, browser: Browser, person: SignedIn) -> LeftSession | None:
     return await providers.find_session_there(connection, person.organization_id, secret_hash=browser.hash)
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.oauth_clients import OAuthAudience
 from service.audit.service import Change, record_unattended
@@ -66,7 +66,7 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
 
 
 async def _keep(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     address: str,
     document: client_documents.ClientDocument,
@@ -97,7 +97,7 @@ async def _keep(
         await record_unattended(connection, organization_id, change=change)
 
 
-async def with_client_of(connection: AsyncConnection, parameters: Parameters, person: SignedIn | None) -> Parameters:
+async def with_client_of(connection: Connection, parameters: Parameters, person: SignedIn | None) -> Parameters:
     """Return an authorization request with the id of the client that its document describes, where it names one."""
     address = first_of(parameters).get("client_id", "")
     host = client_documents.host_of(address) if client_documents.is_address(address) else None
@@ -105,7 +105,7 @@ async def with_client_of(connection: AsyncConnection, parameters: Parameters, pe
     return parameters if organization_id is None else _rename_client(parameters, organization_id, address)
 
 
-async def with_client_of_secret(connection: AsyncConnection, parameters: Parameters) -> Parameters:
+async def with_client_of_secret(connection: Connection, parameters: Parameters) -> Parameters:
     """Do so for a request with a code or a token, which tells the organization."""
     form = first_of(parameters)
     address = form.get("client_id", "")
@@ -121,7 +121,7 @@ def _rename_client(parameters: Parameters, organization_id: UUID, address: str) 
     return [(name, client_id if name == "client_id" and value == address else value) for name, value in parameters]
 
 
-async def _organization(connection: AsyncConnection, person: SignedIn | None, *, host: str) -> UUID | None:
+async def _organization(connection: Connection, person: SignedIn | None, *, host: str) -> UUID | None:
     if person is not None:
         if not await queries.allows(connection, person.organization_id, host=host):
             admins = ", ".join(await queries.list_admins(connection, person.organization_id, limit=MOST_ADMINS))

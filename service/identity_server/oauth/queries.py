@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, and_, any_, case, delete, func, literal, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.oauth_clients import OAuthClient
 from service.identity_server.oauth.records import Allowing, StoredClient, StoredCode, StoredRefreshToken, StoredToken
@@ -41,24 +41,24 @@ _CLIENT_OF_ID = (
 )
 
 
-async def enter_by_client(connection: AsyncConnection, *, client_id: UUID) -> StoredClient | None:
+async def enter_by_client(connection: Connection, *, client_id: UUID) -> StoredClient | None:
     """Find a client by its id, whatever its status, and set the transaction to the client's organization."""
     return await find_row(connection, _CLIENT_OF_ID, StoredClient, {"param_client_id": client_id})
 
 
-async def lock_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
+async def lock_client(connection: Connection, organization_id: UUID, *, client_id: UUID) -> bool:
     """Lock a client against deletion until the transaction ends; False if it is deleted already."""
     statement = select(oauth_clients.c.client_id).where(matches(oauth_clients, organization_id, client_id=client_id))
     statement = statement.with_for_update(read=True, key_share=True)
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def insert_client(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+async def insert_client(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
     await connection.execute(insert(oauth_clients).values({**row, "organization_id": organization_id}))
 
 
 async def update_client(
-    connection: AsyncConnection, organization_id: UUID, *, client_id: UUID, values: Mapping[str, object]
+    connection: Connection, organization_id: UUID, *, client_id: UUID, values: Mapping[str, object]
 ) -> bool:
     """Change columns of a client; False when there is no such client."""
     statement = (
@@ -70,7 +70,7 @@ async def update_client(
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def delete_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
+async def delete_client(connection: Connection, organization_id: UUID, *, client_id: UUID) -> bool:
     """Delete a client with its consents, codes and tokens; False when there is no such client."""
     statement = (
         delete(oauth_clients)
@@ -81,7 +81,7 @@ async def delete_client(connection: AsyncConnection, organization_id: UUID, *, c
 
 
 async def get_client(
-    connection: AsyncConnection, organization_id: UUID, *, client_id: UUID, lock: bool = False
+    connection: Connection, organization_id: UUID, *, client_id: UUID, lock: bool = False
 ) -> OAuthClient | None:
     """Get a client, with the address of the person who requested it; None when unknown."""
     statement = _clients(organization_id).where(oauth_clients.c.client_id == client_id)
@@ -91,7 +91,7 @@ async def get_client(
 
 
 async def list_clients(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     status: str | None,
@@ -116,7 +116,7 @@ def _clients(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     )
 
 
-async def count_pending_clients(connection: AsyncConnection, organization_id: UUID, *, requested_by: UUID) -> int:
+async def count_pending_clients(connection: Connection, organization_id: UUID, *, requested_by: UUID) -> int:
     """Count the clients that a person has requested and that wait for an admin."""
     statement = select(func.count()).where(
         matches(oauth_clients, organization_id, requested_by=requested_by, status="pending")
@@ -124,12 +124,12 @@ async def count_pending_clients(connection: AsyncConnection, organization_id: UU
     return (await connection.execute(statement)).scalar_one()
 
 
-async def insert_code(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+async def insert_code(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
     await connection.execute(insert(oauth_codes).values({**row, "organization_id": organization_id}))
 
 
 async def lock_code(
-    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes, client_id: UUID
+    connection: Connection, organization_id: UUID, *, secret_hash: bytes, client_id: UUID
 ) -> StoredCode | None:
     """Find the client's code by its hash, and lock it until the transaction ends; None for another client's code."""
     statement = select(*columns_of(oauth_codes, StoredCode)).where(
@@ -139,7 +139,7 @@ async def lock_code(
 
 
 async def find_client_name(
-    connection: AsyncConnection, organization_id: UUID, *, family_id: UUID, principal_id: UUID
+    connection: Connection, organization_id: UUID, *, family_id: UUID, principal_id: UUID
 ) -> str | None:
     """Find the name of the client that a person's tokens of a family act through; None when there is none any more."""
     of_client = oauth_token_families.c.client_id == oauth_clients.c.client_id
@@ -148,7 +148,7 @@ async def find_client_name(
 
 
 async def confirm_family(
-    connection: AsyncConnection, organization_id: UUID, *, family_id: UUID, principal_id: UUID, now: datetime
+    connection: Connection, organization_id: UUID, *, family_id: UUID, principal_id: UUID, now: datetime
 ) -> None:
     """Note that the person of a family of tokens has proven again who they are."""
     statement = update(oauth_token_families).where(_living_family(organization_id, family_id, principal_id))
@@ -163,7 +163,7 @@ def _living_family(organization_id: UUID, family_id: UUID, principal_id: UUID) -
 
 
 async def use_code(
-    connection: AsyncConnection, organization_id: UUID, *, code_id: UUID, family_id: UUID, now: datetime
+    connection: Connection, organization_id: UUID, *, code_id: UUID, family_id: UUID, now: datetime
 ) -> bool:
     """Mark a code as used for a new family of tokens; False when it was used before."""
     statement = (
@@ -175,20 +175,20 @@ async def use_code(
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def insert_family(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+async def insert_family(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
     """Add a family of tokens: the tokens that follow from one code."""
     await connection.execute(insert(oauth_token_families).values({**row, "organization_id": organization_id}))
 
 
 async def insert_tokens(
-    connection: AsyncConnection, organization_id: UUID, *, access: Mapping[str, object], refresh: Mapping[str, object]
+    connection: Connection, organization_id: UUID, *, access: Mapping[str, object], refresh: Mapping[str, object]
 ) -> None:
     await connection.execute(insert(oauth_access_tokens).values({**access, "organization_id": organization_id}))
     await connection.execute(insert(oauth_refresh_tokens).values({**refresh, "organization_id": organization_id}))
 
 
 async def lock_refresh_token(
-    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes
+    connection: Connection, organization_id: UUID, *, secret_hash: bytes
 ) -> StoredRefreshToken | None:
     """Lock a refresh token, found by hash, with its family until the transaction ends; a second request waits."""
     statement = (
@@ -208,9 +208,7 @@ async def lock_refresh_token(
     return await find_row(connection, statement.with_for_update(), StoredRefreshToken)
 
 
-async def use_refresh_token(
-    connection: AsyncConnection, organization_id: UUID, *, token_id: UUID, now: datetime
-) -> bool:
+async def use_refresh_token(connection: Connection, organization_id: UUID, *, token_id: UUID, now: datetime) -> bool:
     """Mark a refresh token as used; False when it was used before."""
     statement = (
         update(oauth_refresh_tokens)
@@ -223,18 +221,14 @@ async def use_refresh_token(
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def find_access_token(
-    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes
-) -> StoredToken | None:
+async def find_access_token(connection: Connection, organization_id: UUID, *, secret_hash: bytes) -> StoredToken | None:
     statement = select(*columns_of(oauth_access_tokens, StoredToken)).where(
         matches(oauth_access_tokens, organization_id, secret_hash=secret_hash)
     )
     return await find_row(connection, statement, StoredToken)
 
 
-async def revoke_access_token(
-    connection: AsyncConnection, organization_id: UUID, *, token_id: UUID, now: datetime
-) -> None:
+async def revoke_access_token(connection: Connection, organization_id: UUID, *, token_id: UUID, now: datetime) -> None:
     statement = update(oauth_access_tokens).where(
         matches(oauth_access_tokens, organization_id, token_id=token_id), oauth_access_tokens.c.revoked_at.is_(None)
     )
@@ -242,7 +236,7 @@ async def revoke_access_token(
 
 
 async def families_of(
-    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID], client_id: UUID
+    connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID], client_id: UUID
 ) -> list[UUID]:
     """List the families of tokens that people's consents to a client gave and that aren't revoked."""
     statement = select(oauth_token_families.c.family_id).where(
@@ -255,7 +249,7 @@ async def families_of(
 
 
 async def revoke_families(
-    connection: AsyncConnection, organization_id: UUID, *, family_ids: Collection[UUID], now: datetime
+    connection: Connection, organization_id: UUID, *, family_ids: Collection[UUID], now: datetime
 ) -> int:
     """Revoke families with their access tokens; return how many are newly revoked. Families go first: a refresh locks
     its family until its new tokens are in."""
@@ -279,7 +273,7 @@ async def revoke_families(
     return len(stopped)
 
 
-async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime, kept: timedelta) -> None:
+async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime, kept: timedelta) -> None:
     """Remove what expired more than `kept` ago: access tokens, unused codes, dead families. Used codes and refresh
     tokens live with their family: a repeat reveals a second holder, however late (RFC 9700, section 4.14.2)."""
     before = now - kept
@@ -302,7 +296,7 @@ async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, 
         await connection.execute(delete(table).where(table.c.organization_id == organization_id, gone))
 
 
-async def _keep_last_uses(connection: AsyncConnection, organization_id: UUID, gone: ColumnElement[bool]) -> None:
+async def _keep_last_uses(connection: Connection, organization_id: UUID, gone: ColumnElement[bool]) -> None:
     same = oauth_token_families.c.principal_id, oauth_token_families.c.client_id
     used = select(*same, func.max(oauth_token_families.c.last_used_at).label("at")).where(gone).group_by(*same)
     last = used.subquery("used")
@@ -316,7 +310,7 @@ async def _keep_last_uses(connection: AsyncConnection, organization_id: UUID, go
     )
 
 
-async def list_allowing(connection: AsyncConnection, *, host: str) -> list[Allowing]:
+async def list_allowing(connection: Connection, *, host: str) -> list[Allowing]:
     """List the organizations that allow documents of a host, for somebody who isn't signed in to any."""
     statement = select(*columns_of(organizations, Allowing)).where(
         literal(host) == any_(organizations.c.client_document_hosts)
@@ -324,14 +318,14 @@ async def list_allowing(connection: AsyncConnection, *, host: str) -> list[Allow
     return await find_rows(connection, statement, Allowing)
 
 
-async def allows(connection: AsyncConnection, organization_id: UUID, *, host: str) -> bool:
+async def allows(connection: Connection, organization_id: UUID, *, host: str) -> bool:
     """Return whether an organization allows documents of a host."""
     allowed = literal(host) == any_(organizations.c.client_document_hosts)
     statement = select(allowed).where(organizations.c.organization_id == organization_id)
     return (await connection.execute(statement)).scalar_one()
 
 
-async def list_admins(connection: AsyncConnection, organization_id: UUID, *, limit: int) -> Sequence[str]:
+async def list_admins(connection: Connection, organization_id: UUID, *, limit: int) -> Sequence[str]:
     """List addresses of admins, whom people may ask."""
     statement = (
         select(principals.c.email)
@@ -342,7 +336,7 @@ async def list_admins(connection: AsyncConnection, organization_id: UUID, *, lim
     return list((await connection.execute(statement)).scalars())
 
 
-async def any_person(connection: AsyncConnection, organization_id: UUID) -> UUID:
+async def any_person(connection: Connection, organization_id: UUID) -> UUID:
     """Return a person, an admin if there is one: each client's row names one, who is shown for no described client."""
     statement = (
         select(principals.c.principal_id)
@@ -353,7 +347,7 @@ async def any_person(connection: AsyncConnection, organization_id: UUID) -> UUID
     return (await connection.execute(statement)).scalar_one()
 
 
-async def is_fresh(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID, now: datetime) -> bool:
+async def is_fresh(connection: Connection, organization_id: UUID, *, client_id: UUID, now: datetime) -> bool:
     """Return whether what a document says is known, and may be kept for longer."""
     statement = select(oauth_clients.c.client_id).where(
         matches(oauth_clients, organization_id, client_id=client_id), oauth_clients.c.document_fresh_until > now
@@ -361,7 +355,7 @@ async def is_fresh(connection: AsyncConnection, organization_id: UUID, *, client
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def put_client(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+async def put_client(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
     """Add the client that a document describes, or change its name and addresses to what the document says now."""
     new = insert(oauth_clients).values({**row, "organization_id": organization_id})
     changed = {name: new.excluded[name] for name in ("name", "redirect_uris", "document_fresh_until")}
@@ -371,7 +365,7 @@ async def put_client(connection: AsyncConnection, organization_id: UUID, *, row:
     )
 
 
-async def find_organization(connection: AsyncConnection, *, secret_hash: bytes) -> UUID | None:
+async def find_organization(connection: Connection, *, secret_hash: bytes) -> UUID | None:
     """Find the organization of a code, a refresh token or an access token, in which nobody is yet."""
     for table in (oauth_codes, oauth_refresh_tokens, oauth_access_tokens):
         statement = select(table.c.organization_id).where(table.c.secret_hash == secret_hash)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from fastapi import Response
 from pydantic import SecretStr
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.identity.queries import get_organization
 from service.identity_server.oauth.second_factor import Step, form_page
@@ -80,7 +80,7 @@ async def _show_again(visit: Visit, asked: AuthorizationRequest, refused: Refuse
 async def sign_in_page(
     visit: Visit,
     asked: AuthorizationRequest,
-    connection: AsyncConnection,
+    connection: Connection,
     refused: Refused | None = None,
     *,
     email: str = "",

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from anyio import from_thread, to_thread
 from authlib.oauth2.rfc6749.errors import InvalidGrantError
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.audit.service import Change, record_unattended
 from service.auth import lifetimes
@@ -32,7 +32,7 @@ class Store:
     """Clients, codes and tokens for a request in a transaction, asked from Authlib's thread. The first client looked up
     decides the organization; nothing of another is visible afterwards."""
 
-    def __init__(self, connection: AsyncConnection, now: datetime, *, named: str) -> None:
+    def __init__(self, connection: Connection, now: datetime, *, named: str) -> None:
         """Begin; `named` is the client_id that the request has, which may be the address of a document."""
         self._connection = connection
         self.now = now
@@ -40,7 +40,7 @@ class Store:
 
     def ask(
         self,
-        query: Callable[Concatenate[AsyncConnection, Given], Awaitable[Found]],
+        query: Callable[Concatenate[Connection, Given], Awaitable[Found]],
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Found:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.fields import normal_email
 from service.identity_server.oauth.account import find_organization
@@ -104,9 +104,7 @@ class _Arrival:
         renewed.keep(response)
         return response
 
-    async def _begin_session(
-        self, connection: AsyncConnection, organization_id: UUID, vouched: SignedInThere
-    ) -> Browser:
+    async def _begin_session(self, connection: Connection, organization_id: UUID, vouched: SignedInThere) -> Browser:
         now = await self.runtime.clock.now(connection)
         stored, subject, details = self.registered.stored, vouched.subject, dict[str, str]()
         try:

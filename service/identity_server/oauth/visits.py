@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from fastapi import Request, Response
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.identity_server.oauth.client_documents import is_address
 from service.identity_server.oauth.describing import with_client_of
@@ -31,7 +31,7 @@ STALE = "This page was out of date. Please try again."
 class AuthorizationRequest:
     """An authorization request of a proven client, in the transaction that judges it."""
 
-    connection: AsyncConnection
+    connection: Connection
     server: AuthorizationServer
     request: OAuthRequest
     grant: CodeGrant
@@ -101,7 +101,7 @@ class Visit:
         asked = query_of(request) if parameters is None else parameters
         return cls(request, runtime, Browser.of(request, runtime), asked)
 
-    async def open(self, connection: AsyncConnection) -> AuthorizationRequest | Answer:
+    async def open(self, connection: Connection) -> AuthorizationRequest | Answer:
         """Judge the authorization request, and find the person who is signed in. Returns an error for the client as an
         Answer. Raises BadRequest when nobody can be redirected to the client."""
         now = await self.runtime.clock.now(connection)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.audit.service import Change, record_unattended
 from service.identity_server.requests import first_of, form_of
@@ -92,7 +92,7 @@ def check_logout(claims: Mapping[str, Any], *, client_id: str, now: datetime) ->
 
 
 async def _end_sessions(
-    connection: AsyncConnection, provider: StoredProvider, claims: Mapping[str, Any], *, now: datetime
+    connection: Connection, provider: StoredProvider, claims: Mapping[str, Any], *, now: datetime
 ) -> None:
     organization_id, subject, session_id = provider.organization_id, text_of(claims, "sub"), text_of(claims, "sid")
     principal_ids: set[UUID] = set()

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import sign_in_providers as wire
 from service.audit.service import Change, record, record_all, record_unattended
@@ -44,7 +44,7 @@ _KEPT = (
 
 
 async def create_provider(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSignInProvidersCreateRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminSignInProvidersCreateRequest
 ) -> wire.AdminSignInProvidersCreateResponse:
     """Add an OpenID Connect provider that people of the organization sign in with.
 
@@ -74,7 +74,7 @@ async def create_provider(
 
 
 async def list_providers(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSignInProvidersListRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminSignInProvidersListRequest
 ) -> wire.AdminSignInProvidersListResponse:
     """List the providers that people of the organization sign in with."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_SIGN_IN_PROVIDERS_LIST.path, request=request)
@@ -86,7 +86,7 @@ async def list_providers(
 
 
 async def get_provider(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSignInProvidersGetRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminSignInProvidersGetRequest
 ) -> wire.AdminSignInProvidersGetResponse:
     """Get a provider."""
     found = await require_provider(connection, caller.organization_id, provider_id=request.provider_id)
@@ -94,7 +94,7 @@ async def get_provider(
 
 
 async def update_provider(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSignInProvidersUpdateRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminSignInProvidersUpdateRequest
 ) -> wire.AdminSignInProvidersUpdateResponse:
     """Change a provider; its issuer stays.
 
@@ -124,7 +124,7 @@ async def update_provider(
 
 
 async def delete_provider(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSignInProvidersDeleteRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminSignInProvidersDeleteRequest
 ) -> wire.AdminSignInProvidersDeleteResponse:
     """Delete a provider: nobody signs in with it any more.
 
@@ -142,7 +142,7 @@ async def delete_provider(
     return wire.AdminSignInProvidersDeleteResponse(provider_id=request.provider_id)
 
 
-async def _keep_a_way_in(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
+async def _keep_a_way_in(runtime: Runtime, connection: Connection, organization_id: UUID) -> None:
     if runtime.settings.oidc_issuer is not None:
         return
     await lock_organization(connection, organization_id)
@@ -215,7 +215,7 @@ async def confirm_domain(database: Database, organization_id: UUID, *, domain: s
 
 
 async def _claim(
-    clock: Clock, connection: AsyncConnection, caller: Caller, *, provider_id: UUID, domains: Collection[str]
+    clock: Clock, connection: Connection, caller: Caller, *, provider_id: UUID, domains: Collection[str]
 ) -> None:
     """Give domains to a provider; Conflict `domain_taken` for those that another of the organization decides about.
 
@@ -269,7 +269,7 @@ def _describe(row: StoredProvider, settings: Settings) -> wire.SignInProvider:
     return wire.SignInProvider.model_validate(asdict(row) | more)
 
 
-async def _record(connection: AsyncConnection, caller: Caller, what: str, provider: StoredProvider) -> None:
+async def _record(connection: Connection, caller: Caller, what: str, provider: StoredProvider) -> None:
     details = _details(provider)
     await record(connection, caller, f"signInProvider.{what}", TARGET, provider.provider_id, details=details)
 

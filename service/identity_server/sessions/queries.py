@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Table, Text, Uuid, delete, func, literal, null, select, union_all, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.sessions import PersonSession, SessionKind
 from service.platform.sql import columns_of, find_rows, in_array, matches, optional_in
@@ -23,7 +23,7 @@ _OF_BOTH = ("created_at", "last_used_at", "address", "device")
 
 
 async def list_sessions(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, now: datetime, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, *, principal_id: UUID, now: datetime, after: UUID, limit: int
 ) -> list[PersonSession]:
     """List the sessions of a person that last, by id, after one."""
     browsers = select(
@@ -56,12 +56,7 @@ async def list_sessions(
 
 
 async def delete_browser_sessions(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    principal_id: UUID,
-    ids: Collection[UUID] | None,
-    now: datetime,
+    connection: Connection, organization_id: UUID, *, principal_id: UUID, ids: Collection[UUID] | None, now: datetime
 ) -> int:
     """Delete sessions of a person's browsers, of these ids if given; return how many of them lasted."""
     statement = (
@@ -77,12 +72,7 @@ async def delete_browser_sessions(
 
 
 async def list_living_families(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    principal_id: UUID,
-    ids: Collection[UUID] | None,
-    now: datetime,
+    connection: Connection, organization_id: UUID, *, principal_id: UUID, ids: Collection[UUID] | None, now: datetime
 ) -> list[UUID]:
     """List the families of tokens of a person that can be refreshed, of these ids if given."""
     statement = select(oauth_token_families.c.family_id).where(
@@ -101,22 +91,20 @@ def _end_of_family(organization_id: UUID) -> ColumnElement[datetime]:
     return newest.correlate(oauth_token_families).scalar_subquery()
 
 
-async def delete_sessions_of(
-    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
-) -> int:
+async def delete_sessions_of(connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]) -> int:
     """Sign people out of every browser; return how many there were."""
     return await _delete_of(connection, organization_id, table=browser_sessions, principal_ids=principal_ids)
 
 
 async def delete_pending_sign_ins_of(
-    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> None:
     """Delete the sign-ins of people that wait for a second factor."""
     await _delete_of(connection, organization_id, table=pending_sign_ins, principal_ids=principal_ids)
 
 
 async def delete_unused_codes_of(
-    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> None:
     """Delete the codes of people that no application has used yet."""
     statement = delete(oauth_codes).where(
@@ -127,16 +115,12 @@ async def delete_unused_codes_of(
     await connection.execute(statement)
 
 
-async def delete_consents_of(
-    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
-) -> int:
+async def delete_consents_of(connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]) -> int:
     """Delete the consents of people; return how many there were."""
     return await _delete_of(connection, organization_id, table=oauth_consents, principal_ids=principal_ids)
 
 
-async def revoke_families_of(
-    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
-) -> int:
+async def revoke_families_of(connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]) -> int:
     """Revoke people's tokens of applications; return how many families worked until now. Families go first: a refresh
     locks its family until its new tokens are in."""
     revoked = await _revoke_of(connection, organization_id, table=oauth_token_families, principal_ids=principal_ids)
@@ -145,7 +129,7 @@ async def revoke_families_of(
 
 
 async def _revoke_of(
-    connection: AsyncConnection, organization_id: UUID, *, table: Table, principal_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, table: Table, principal_ids: Collection[UUID]
 ) -> int:
     statement = update(table).where(
         table.c.organization_id == organization_id,
@@ -156,7 +140,7 @@ async def _revoke_of(
 
 
 async def _delete_of(
-    connection: AsyncConnection, organization_id: UUID, *, table: Table, principal_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, table: Table, principal_ids: Collection[UUID]
 ) -> int:
     statement = delete(table).where(
         table.c.organization_id == organization_id, in_array(table.c.principal_id, principal_ids)

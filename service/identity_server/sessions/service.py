@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import sessions as wire
 from carrel.wire.fields import normal_email
@@ -23,7 +23,7 @@ from service.web.pagination import Cursor
 
 
 async def list_sessions(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSessionsListRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminSessionsListRequest
 ) -> wire.AdminSessionsListResponse:
     """List where a person is signed in, and which applications act for them. Raises BadRequest `unknown_user`."""
     now = await runtime.clock.now(connection)
@@ -37,7 +37,7 @@ async def list_sessions(
 
 
 async def end_sessions(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminSessionsEndRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminSessionsEndRequest
 ) -> wire.AdminSessionsEndResponse:
     """End sessions of a person, all or some of them, from the next request on.
 
@@ -55,7 +55,7 @@ async def end_sessions(
 
 
 async def end_sessions_of(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     principal_id: UUID,
@@ -76,7 +76,7 @@ async def end_sessions_of(
     return {"browserCount": browsers, "applicationCount": applications}
 
 
-async def _person(connection: AsyncConnection, caller: Caller, email: str) -> UUID:
+async def _person(connection: Connection, caller: Caller, email: str) -> UUID:
     person = await find_person(connection, caller.organization_id, email=normal_email(email))
     if person is None:
         message = "There is no user with this address in this organization."
@@ -103,7 +103,7 @@ class Ended(EndedSignIns):
 
 
 async def end_sign_ins(
-    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID], consents: bool = False
+    connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID], consents: bool = False
 ) -> EndedSignIns:
     """End people's sessions, begun sign-ins, codes, applications' tokens and invitations, for good; with `consents`,
     also those. API keys are refused while they are inactive. Call it before changing the people's rows: requests lock
@@ -121,7 +121,7 @@ async def end_sign_ins(
     return EndedSignIns(sessions, allowed, families)
 
 
-async def end_access(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Ended:
+async def end_access(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Ended:
     """End all that a person could sign in or be acted for with, for good: a person who comes back begins anew. The
     caller changes the person's own row afterwards, with the password in it: requests lock these in the same order."""
     ended = await end_sign_ins(connection, organization_id, principal_ids=[principal_id], consents=True)

@@ -10,7 +10,7 @@ from typing import Literal
 from uuid import UUID
 
 from pydantic import SecretStr
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.fields import normal_email
 from service.audit.service import Change, record_attempt
@@ -84,7 +84,7 @@ async def try_password(runtime: Runtime, attempt: Attempt) -> queries.Person | N
     return person
 
 
-async def forgive(connection: AsyncConnection, attempt: Attempt, *, now: datetime) -> None:
+async def forgive(connection: Connection, attempt: Attempt, *, now: datetime) -> None:
     """Uncount an attempt that succeeded, and all failures of its account before it."""
     await queries.delete_attempts(connection, attempt.organization_id, subject=attempt.account)
     await queries.take_back_attempt(connection, attempt.organization_id, subject=attempt.network, now=now)

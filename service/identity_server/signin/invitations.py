@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from pydantic import SecretStr
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.fields import format_instant, normal_email
 from carrel.wire.people import INVITATION_LIFETIME, AdminUsersInviteRequest, AdminUsersInviteResponse
@@ -36,7 +36,7 @@ class Invited:
 
 
 async def invite_user(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminUsersInviteRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: AdminUsersInviteRequest
 ) -> AdminUsersInviteResponse:
     """Make an address at which a user sets a password, once; shown this once. It takes the place of the one that they
     had. Raises BadRequest `unknown_user`, Conflict `passwords_off`."""
@@ -87,7 +87,7 @@ async def accept_invitation(
 
 
 @asynccontextmanager
-async def _open_invitation(runtime: Runtime, token: SecretStr) -> AsyncGenerator[tuple[AsyncConnection, Invited]]:
+async def _open_invitation(runtime: Runtime, token: SecretStr) -> AsyncGenerator[tuple[Connection, Invited]]:
     value = token.get_secret_value()
     async with runtime.database.transaction(None) as connection:
         found = await queries.enter_by_invitation(connection, secret_hash=secrets.hash_secret(value))

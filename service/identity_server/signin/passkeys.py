@@ -5,7 +5,7 @@ from uuid import UUID
 
 from fastapi import Request
 from pydantic import SecretStr
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.identity_server.signin.attempts import Attempt
 from service.identity_server.signin.factors import service
@@ -28,7 +28,7 @@ class PasskeySignIn:
     def _ceremony(self) -> Ceremony:
         return Ceremony(self.runtime, self.browser, f"signIn\n{self.action}")
 
-    async def ask(self, connection: AsyncConnection) -> str | None:
+    async def ask(self, connection: Connection) -> str | None:
         """Return what the page asks the browser for, as JSON; None where passkeys can't be used."""
         if self._ceremony.party is None:
             return None

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.identity_server.signin.attempts import Attempt, try_password
 from service.identity_server.signin.factors.pending import begin_pending
@@ -26,7 +26,7 @@ async def sign_in(runtime: Runtime, browser: Browser, attempt: Attempt) -> Brows
         return await begin_sign_in(connection, browser, person=person, now=await runtime.clock.now(connection))
 
 
-async def begin_sign_in(connection: AsyncConnection, browser: Browser, *, person: Person, now: datetime) -> Browser:
+async def begin_sign_in(connection: Connection, browser: Browser, *, person: Person, now: datetime) -> Browser:
     """Sign in a person whose password is right, or wait for their second factor; return the browser's new value."""
     organization_id, principal_id = person.organization_id, person.principal_id
     has = (await read_factors(connection, organization_id, principal_id=principal_id)).factors

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Float, and_, case, cast, delete, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.platform.sql import columns_of, find_row, in_array, matches, param, set_organization
 from service.schema.identity import organizations, principals
@@ -76,17 +76,17 @@ _INVITATION_OF_HASH = (
 )
 
 
-async def enter_by_session(connection: AsyncConnection, *, secret_hash: bytes) -> Session | None:
+async def enter_by_session(connection: Connection, *, secret_hash: bytes) -> Session | None:
     """Find a session by its hash, and enter its organization; not found from within another organization."""
     return await find_row(connection, _SESSION_OF_HASH, Session, {"param_secret_hash": secret_hash})
 
 
-async def enter_by_invitation(connection: AsyncConnection, *, secret_hash: bytes) -> Invitation | None:
+async def enter_by_invitation(connection: Connection, *, secret_hash: bytes) -> Invitation | None:
     """Find an invitation by its hash, and set the transaction to the invitation's organization."""
     return await find_row(connection, _INVITATION_OF_HASH, Invitation, {"param_secret_hash": secret_hash})
 
 
-async def put_invitation(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+async def put_invitation(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
     """Add a person's invitation, in place of the one they had."""
     new = insert(invitations).values({**row, "organization_id": organization_id})
     statement = new.on_conflict_do_update(
@@ -97,9 +97,7 @@ async def put_invitation(connection: AsyncConnection, organization_id: UUID, *, 
     await connection.execute(statement)
 
 
-async def delete_invitations(
-    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
-) -> None:
+async def delete_invitations(connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]) -> None:
     await connection.execute(
         delete(invitations).where(
             invitations.c.organization_id == organization_id, in_array(invitations.c.principal_id, principal_ids)
@@ -107,9 +105,7 @@ async def delete_invitations(
     )
 
 
-async def change_person(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, **values: str
-) -> None:
+async def change_person(connection: Connection, organization_id: UUID, *, principal_id: UUID, **values: str) -> None:
     await connection.execute(update(principals).where(_user(organization_id, principal_id)).values(values))
 
 
@@ -126,19 +122,19 @@ _PASSWORD = case(
 _PERSON = columns_of(principals, Person, _PASSWORD.label("password_hash"))
 
 
-async def get_person(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Person | None:
+async def get_person(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Person | None:
     """Get a person with the hash of their password; None when unknown."""
     return await find_row(connection, select(*_PERSON).where(_user(organization_id, principal_id)), Person)
 
 
-async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> Person | None:
+async def find_person(connection: Connection, organization_id: UUID, *, email: str) -> Person | None:
     """Find a person by their address (lower case), with the hash of their password."""
     statement = select(*_PERSON).where(matches(principals, organization_id, kind="user", email=email))
     return await find_row(connection, statement, Person)
 
 
 async def find_person_by_external_id(
-    connection: AsyncConnection, organization_id: UUID, *, external_id: str
+    connection: Connection, organization_id: UUID, *, external_id: str
 ) -> Person | None:
     """Find a person by what the organization's identity provider calls them by, an inactive one too."""
     statement = select(*_PERSON).where(matches(principals, organization_id, kind="user", external_id=external_id))
@@ -149,18 +145,18 @@ def _user(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
     return matches(principals, organization_id, kind="user", principal_id=principal_id)
 
 
-async def insert_session(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+async def insert_session(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
     await connection.execute(insert(browser_sessions).values({**row, "organization_id": organization_id}))
 
 
-async def delete_session(connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes) -> None:
+async def delete_session(connection: Connection, organization_id: UUID, *, secret_hash: bytes) -> None:
     await connection.execute(
         delete(browser_sessions).where(matches(browser_sessions, organization_id, secret_hash=secret_hash))
     )
 
 
 async def begin_attempt(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     subject: bytes,
@@ -201,7 +197,7 @@ def _wait(failures: ColumnElement[int], *, free: int, longest: timedelta) -> Col
 
 
 async def remember_once(
-    connection: AsyncConnection, organization_id: UUID, *, subject: bytes, until: datetime, now: datetime
+    connection: Connection, organization_id: UUID, *, subject: bytes, until: datetime, now: datetime
 ) -> bool:
     """Remember what is good only once, by its digest, until then; False when it is remembered already."""
     row = {"subject": subject, "failures": 0, "blocked_until": now, "forgotten_at": until}
@@ -210,9 +206,7 @@ async def remember_once(
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def take_back_attempt(
-    connection: AsyncConnection, organization_id: UUID, *, subject: bytes, now: datetime
-) -> None:
+async def take_back_attempt(connection: Connection, organization_id: UUID, *, subject: bytes, now: datetime) -> None:
     """Uncount the failure of an attempt that succeeded."""
     statement = update(sign_in_attempts).where(
         matches(sign_in_attempts, organization_id, subject=subject), sign_in_attempts.c.failures > 0
@@ -220,15 +214,13 @@ async def take_back_attempt(
     await connection.execute(statement.values(failures=sign_in_attempts.c.failures - 1, blocked_until=now))
 
 
-async def delete_attempts(connection: AsyncConnection, organization_id: UUID, *, subject: bytes) -> None:
+async def delete_attempts(connection: Connection, organization_id: UUID, *, subject: bytes) -> None:
     await connection.execute(
         delete(sign_in_attempts).where(matches(sign_in_attempts, organization_id, subject=subject))
     )
 
 
-async def count_failed_sign_in(
-    connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]
-) -> bool:
+async def count_failed_sign_in(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
     """Count a failed sign-in with those of its person, network and time; return whether it is the first of them."""
     new = insert(failed_sign_ins).values({**row, "organization_id": organization_id})
     kept = failed_sign_ins.c
@@ -240,7 +232,7 @@ async def count_failed_sign_in(
 
 
 async def count_refused_sign_in(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, network: str, now: datetime
+    connection: Connection, organization_id: UUID, *, principal_id: UUID, network: str, now: datetime
 ) -> None:
     """Count a sign-in that had to wait on the newest failures of the person, of this network if there are any."""
     kept = failed_sign_ins.c
@@ -258,22 +250,18 @@ async def count_refused_sign_in(
     await connection.execute(statement.values(attempts=kept.attempts + 1, last_at=now))
 
 
-async def confirm_session(
-    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes, now: datetime
-) -> None:
+async def confirm_session(connection: Connection, organization_id: UUID, *, secret_hash: bytes, now: datetime) -> None:
     """Note that the person of a session has proven again who they are."""
     statement = update(browser_sessions).where(matches(browser_sessions, organization_id, secret_hash=secret_hash))
     await connection.execute(statement.values(confirmed_at=now))
 
 
-async def touch_session(
-    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes, now: datetime
-) -> None:
+async def touch_session(connection: Connection, organization_id: UUID, *, secret_hash: bytes, now: datetime) -> None:
     statement = update(browser_sessions).where(matches(browser_sessions, organization_id, secret_hash=secret_hash))
     await connection.execute(statement.values(last_used_at=now))
 
 
-async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime) -> None:
+async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime) -> None:
     """Delete expired sessions and invitations, and attempts that no longer count."""
     await connection.execute(
         delete(browser_sessions).where(
@@ -290,9 +278,7 @@ async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, 
     )
 
 
-async def find_identity(
-    connection: AsyncConnection, organization_id: UUID, *, issuer: str, subject: str
-) -> UUID | None:
+async def find_identity(connection: Connection, organization_id: UUID, *, issuer: str, subject: str) -> UUID | None:
     """Find the person whom an upstream provider's subject is bound to."""
     statement = select(upstream_identities.c.principal_id).where(
         matches(upstream_identities, organization_id, issuer=issuer, subject=subject)
@@ -300,14 +286,14 @@ async def find_identity(
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
-async def bind_identity(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
+async def bind_identity(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
     """Bind a subject to a person for good; False when either is bound already."""
     new = insert(upstream_identities).values({**row, "organization_id": organization_id})
     statement = new.on_conflict_do_nothing().returning(upstream_identities.c.subject)
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def delete_identities(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
+async def delete_identities(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
     """Delete what upstream providers know a person by, and return how many; who comes next is somebody else."""
     statement = delete(upstream_identities).where(
         matches(upstream_identities, organization_id, principal_id=principal_id)
@@ -315,7 +301,7 @@ async def delete_identities(connection: AsyncConnection, organization_id: UUID, 
     return (await connection.execute(statement)).rowcount
 
 
-async def delete_identities_of(connection: AsyncConnection, organization_id: UUID, *, issuer: str) -> None:
+async def delete_identities_of(connection: Connection, organization_id: UUID, *, issuer: str) -> None:
     """Delete what an upstream provider knows people by."""
     await connection.execute(
         delete(upstream_identities).where(matches(upstream_identities, organization_id, issuer=issuer))

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from fastapi import Request, Response
 from pydantic import SecretStr
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.audit.service import Change, record_for
 from service.auth.lifetimes import LAST_USED_PRECISION
@@ -91,7 +91,7 @@ class SignedIn:
     confirmed_at: datetime | None
 
 
-async def find_session(connection: AsyncConnection, browser: Browser, *, now: datetime) -> SignedIn | None:
+async def find_session(connection: Connection, browser: Browser, *, now: datetime) -> SignedIn | None:
     """Find the person signed in with a browser, and set the transaction to their organization; None for nobody. A
     session ends after 12 hours, when the person is inactive, and when the password that it began with changes."""
     if not browser.known:
@@ -139,7 +139,7 @@ class ProviderSession:
 
 
 async def begin_session(
-    connection: AsyncConnection,
+    connection: Connection,
     browser: Browser,
     *,
     person: queries.Person,
@@ -181,7 +181,7 @@ async def begin_session(
     return fresh
 
 
-async def end_session(connection: AsyncConnection, browser: Browser, *, organization_id: UUID) -> None:
+async def end_session(connection: Connection, browser: Browser, *, organization_id: UUID) -> None:
     """Sign out whoever is signed in with this browser in this organization."""
     await queries.delete_session(connection, organization_id, secret_hash=browser.hash)
 

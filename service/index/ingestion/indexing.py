@@ -13,7 +13,7 @@ from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.index.ingestion import queries
 from service.index.ingestion.backlog.queries import note_failure
@@ -250,7 +250,7 @@ class Work:
                 return True
             raise _OvertakenError
 
-    async def _take_batch(self, connection: AsyncConnection, work: IndexingWork, batch_id: UUID) -> bool:
+    async def _take_batch(self, connection: Connection, work: IndexingWork, batch_id: UUID) -> bool:
         return await queries.take_caller_chunks(
             connection, self.organization_id, document_id=self.document_id, space_id=work.space_id, batch_id=batch_id
         )

@@ -26,7 +26,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import JSONB, insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.index.ingestion.backlog.queries import FROM_THE_START, LEASE, has_large_text, select_is_large
 from service.index.ingestion.turns import LARGE_BYTES
@@ -220,7 +220,7 @@ def ask_indexing(
 
 
 async def request_indexing_in_space(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     document_id: UUID,
@@ -257,13 +257,7 @@ async def request_indexing_in_space(
 
 
 async def keep_caller_chunks(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    document_id: UUID,
-    space_id: int,
-    batch_id: UUID,
-    chunks: bytes,
+    connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int, batch_id: UUID, chunks: bytes
 ) -> None:
     """Store a caller's chunks for a space and its replacement, in place of the caller's chunks that still wait."""
     new = insert(caller_chunks).from_select(
@@ -284,7 +278,7 @@ async def keep_caller_chunks(
 
 
 async def take_caller_chunks(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int, batch_id: UUID
+    connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int, batch_id: UUID
 ) -> bool:
     """Delete the stored chunks of a batch that is indexed in this transaction; False when a newer batch replaced it."""
     statement = delete(caller_chunks).where(
@@ -297,7 +291,7 @@ async def take_caller_chunks(
 
 
 async def read_work(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
+    connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> IndexingWork | None:
     """Read the work of indexing a document in a space, or in its replacement; None if the document was removed from the
     space."""
@@ -349,7 +343,7 @@ async def read_work(
 
 
 async def request_newest_version(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
+    connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> int:
     """Request the newest version of a document in a space, whose text is stored; return its number, 0 if deleted."""
     newest = select(documents.c.version).where(documents.c.document_id == document_id).scalar_subquery()

@@ -24,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.rebuilds import IndexRebuildFailure, IndexRebuildStatus
 from service.auth.callers import Caller
@@ -80,7 +80,7 @@ class CopiedEntry:
 
 
 async def insert_rebuild(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     *,
     rebuild_id: UUID,
@@ -133,7 +133,7 @@ def _select_rebuilds(organization_id: UUID, kind: type[Rebuild | RunningRebuild]
 
 
 async def find_newest_rebuild(
-    connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID | None
+    connection: Connection, organization_id: UUID, *, collection_id: UUID | None
 ) -> Rebuild | None:
     """Find an index's newest rebuild, a running one first; ids give no order, as they come from several clocks."""
     statement = (
@@ -145,19 +145,19 @@ async def find_newest_rebuild(
     return await find_row(connection, statement, Rebuild)
 
 
-async def list_running(connection: AsyncConnection, organization_id: UUID) -> list[RunningRebuild]:
+async def list_running(connection: Connection, organization_id: UUID) -> list[RunningRebuild]:
     """List the running rebuilds, the oldest first."""
     statement = _select_rebuilds(organization_id, RunningRebuild).where(index_rebuilds.c.status == "RUNNING")
     return await find_rows(connection, statement.order_by(index_rebuilds.c.rebuild_id), RunningRebuild)
 
 
-async def force_completion(connection: AsyncConnection, organization_id: UUID, *, rebuild_id: UUID) -> None:
+async def force_completion(connection: Connection, organization_id: UUID, *, rebuild_id: UUID) -> None:
     """Let a rebuild finish without the documents that fail."""
     this = matches(index_rebuilds, organization_id, rebuild_id=rebuild_id)
     await connection.execute(update(index_rebuilds).where(this).values(forced=True))
 
 
-async def retry_failed(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
+async def retry_failed(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
     """Have failed documents of a space indexed again at once, as if for the first time."""
     is_unindexed = space_documents.c.indexed_version.is_distinct_from(space_documents.c.version)
     of_space = matches(space_documents, organization_id, space_id=space_id)
@@ -166,7 +166,7 @@ async def retry_failed(connection: AsyncConnection, organization_id: UUID, *, sp
 
 
 async def copy_entries(
-    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
 ) -> list[CopiedEntry]:
     """Request in the new space what is desired of locked documents in the old one; returns the added entries."""
     copied = ("document_id", "organization_id", "version", "caller_chunks", "custom_metadata", "added_at")
@@ -186,7 +186,7 @@ async def copy_entries(
 
 
 async def copy_waiting_chunks(
-    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
 ) -> set[UUID]:
     """Copy callers' chunks that wait for the old space to the new one; return the documents of the copied chunks."""
     kept = ("document_id", "organization_id", "batch_id", "chunks")
@@ -198,13 +198,7 @@ async def copy_waiting_chunks(
 
 
 async def keep_chunks(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    document_id: UUID,
-    space_id: int,
-    batch_id: UUID,
-    chunks: bytes,
+    connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int, batch_id: UUID, chunks: bytes
 ) -> None:
     """Keep a caller's chunks of a document until they are indexed in this space, unless there are newer ones."""
     new = insert(caller_chunks).values(
@@ -214,7 +208,7 @@ async def keep_chunks(
 
 
 async def swap(
-    connection: AsyncConnection, organization_id: UUID, *, old: SearchedSpace, new_id: int, collection_id: UUID | None
+    connection: Connection, organization_id: UUID, *, old: SearchedSpace, new_id: int, collection_id: UUID | None
 ) -> None:
     """Replace the old space (locked with its collection) by the new one, and retire the old one."""
     own = spaces.c.organization_id == organization_id
@@ -231,13 +225,13 @@ async def swap(
 
 
 async def finish_rebuild(
-    connection: AsyncConnection, organization_id: UUID, *, rebuild_id: UUID, status: str, left_count: int = 0
+    connection: Connection, organization_id: UUID, *, rebuild_id: UUID, status: str, left_count: int = 0
 ) -> None:
     ended = update(index_rebuilds).where(matches(index_rebuilds, organization_id, rebuild_id=rebuild_id))
     await connection.execute(ended.values(status=status, left_count=left_count, finished_at=func.now()))
 
 
-async def lock_collection(connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID) -> bool:
+async def lock_collection(connection: Connection, organization_id: UUID, *, collection_id: UUID) -> bool:
     """Lock a collection against being added to; False when there is none."""
     this = matches(collections, organization_id, collection_id=collection_id)
     statement = select(collections.c.collection_id).where(this).with_for_update()
@@ -290,7 +284,7 @@ def _number(transaction: ColumnElement[Any]) -> ColumnElement[int]:
 
 
 async def list_missing_entries(
-    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, after: UUID, limit: int
 ) -> Sequence[UUID]:
     """List by id documents of the old space that are not in the new one; `after` is the last of the list before."""
     missing = _select_entries(organization_id, old_id, new_id, _old.c.document_id).where(
@@ -299,19 +293,19 @@ async def list_missing_entries(
     return (await connection.execute(missing.order_by(_old.c.document_id).limit(limit))).scalars().all()
 
 
-async def number_transaction(connection: AsyncConnection) -> int:
+async def number_transaction(connection: Connection) -> int:
     """Return the number of this transaction: all others that have one by now have smaller ones."""
     return (await connection.execute(select(_number(func.pg_current_xact_id())))).scalar_one()
 
 
-async def have_ended(connection: AsyncConnection, *, before: int) -> bool:
+async def have_ended(connection: Connection, *, before: int) -> bool:
     """Check whether all transactions with a smaller number have ended."""
     statement = select(_number(func.pg_snapshot_xmin(func.pg_current_snapshot())) >= before)
     return bool((await connection.execute(statement)).scalar_one())
 
 
 async def count_unready(
-    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
+    connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
 ) -> Unready:
     """Count the documents that the new space lacks, from all entries; failed ones block unless `forced`."""
     statement = _select_unready(organization_id, old_id, new_id, forced=forced)
@@ -319,7 +313,7 @@ async def count_unready(
 
 
 async def count_unready_pending(
-    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
+    connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
 ) -> Unready:
     """Count like `count_unready` of the documents that are pending in the new space, and read those entries alone."""
     new = space_documents.alias("pending_places")
@@ -341,7 +335,7 @@ def _is_visible(caller: Caller) -> ColumnElement[bool]:
 
 
 async def count_progress(
-    connection: AsyncConnection, caller: Caller, *, old_id: int, new_id: int, hopeless: int
+    connection: Connection, caller: Caller, *, old_id: int, new_id: int, hopeless: int
 ) -> Progress:
     """Count the documents that the caller may know, the indexed and the failed. `held` covers all documents: some
     remain, each failed `hopeless` times in a row."""
@@ -362,7 +356,7 @@ async def count_progress(
 
 
 async def list_failures(
-    connection: AsyncConnection, caller: Caller, *, old_id: int, new_id: int, after: UUID, limit: int
+    connection: Connection, caller: Caller, *, old_id: int, new_id: int, after: UUID, limit: int
 ) -> list[IndexRebuildFailure]:
     """List failed documents that the caller may know about, by id."""
     columns = (
@@ -396,7 +390,7 @@ class RetiredSpace:
     done: bool
 
 
-async def list_retired(connection: AsyncConnection, organization_id: UUID) -> list[RetiredSpace]:
+async def list_retired(connection: Connection, organization_id: UUID) -> list[RetiredSpace]:
     """List retired spaces that no search reads any more."""
     done = or_(spaces.c.replaced_by_space_id.is_(None), spaces.c.retired_at < func.now() - LEADS_FOR)
     statement = select(*columns_of(spaces, RetiredSpace, done.label("done"))).where(
@@ -406,7 +400,7 @@ async def list_retired(connection: AsyncConnection, organization_id: UUID) -> li
 
 
 async def list_some_documents(
-    connection: AsyncConnection, organization_id: UUID, *, space_id: int, limit: int
+    connection: Connection, organization_id: UUID, *, space_id: int, limit: int
 ) -> Sequence[UUID]:
     left = select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
     statement = left.order_by(space_documents.c.document_id).limit(limit)
@@ -414,7 +408,7 @@ async def list_some_documents(
 
 
 async def clear_entries(
-    connection: AsyncConnection, organization_id: UUID, *, space: RetiredSpace, document_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, space: RetiredSpace, document_ids: Collection[UUID]
 ) -> None:
     """Remove these locked documents from a retired space; the space's term statistics are deleted as a whole later."""
     tables = INDEX_TABLES[space.dimensions]
@@ -425,7 +419,7 @@ async def clear_entries(
         await connection.execute(delete(table).where(own))
 
 
-async def delete_statistics(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> bool:
+async def delete_statistics(connection: Connection, organization_id: UUID, *, space_id: int) -> bool:
     """Delete the term statistics of a retired space, which are locked against folding; False if there were none."""
     found = 0
     for table in (term_statistics, term_deltas):
@@ -434,6 +428,6 @@ async def delete_statistics(connection: AsyncConnection, organization_id: UUID, 
     return found > 0
 
 
-async def delete_row(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
+async def delete_row(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
     """Remove the row of an empty space."""
     await connection.execute(delete(spaces).where(matches(spaces, organization_id, space_id=space_id)))

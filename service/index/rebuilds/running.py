@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.audit.service import Change, record_unattended
 from service.identity.queries import organization_ids
@@ -91,7 +91,7 @@ async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: RunningRe
 
 
 async def _copy_chunks(
-    connection: AsyncConnection, organization_id: UUID, rebuild: RunningRebuild, document_ids: Sequence[UUID]
+    connection: Connection, organization_id: UUID, rebuild: RunningRebuild, document_ids: Sequence[UUID]
 ) -> None:
     if not document_ids:
         return
@@ -177,7 +177,7 @@ async def _wait_for_older_transactions(indexer: Indexer, organization_id: UUID, 
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def _lock(connection: AsyncConnection, organization_id: UUID, rebuild: RunningRebuild) -> SearchedSpace | None:
+async def _lock(connection: Connection, organization_id: UUID, rebuild: RunningRebuild) -> SearchedSpace | None:
     """Lock the collection or catalog of a rebuild, and return the old space; None when the rebuild has ended."""
     if rebuild.collection_id is not None:
         await queries.lock_collection(connection, organization_id, collection_id=rebuild.collection_id)

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.platform.batches import Answer, Batch
 from service.platform.sql import ORGANIZATION, columns_of, find_row, matches, param, params
@@ -51,7 +51,7 @@ _SUCCESSOR = (
 )
 
 
-async def find_catalog_space(connection: AsyncConnection, organization_id: UUID) -> Space | None:
+async def find_catalog_space(connection: Connection, organization_id: UUID) -> Space | None:
     return await find_row(connection, _CATALOG, Space, params(organization_id))
 
 
@@ -64,7 +64,7 @@ def ask_successor(batch: Batch, organization_id: UUID, *, space_id: int) -> Answ
     return batch.ask(_SUCCESSOR, Space, params(organization_id, space_id=space_id))
 
 
-async def lock_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> SearchedSpace | None:
+async def lock_space(connection: Connection, organization_id: UUID, *, space_id: int) -> SearchedSpace | None:
     """Lock a searched space, so that nothing is indexed or added there; None when it was replaced meanwhile."""
     searched = matches(spaces, organization_id, space_id=space_id), spaces.c.retired_at.is_(None)
     statement = select(*columns_of(spaces, SearchedSpace)).where(*searched).with_for_update()
@@ -72,7 +72,7 @@ async def lock_space(connection: AsyncConnection, organization_id: UUID, *, spac
 
 
 async def insert_space(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     model: str,
@@ -88,13 +88,13 @@ async def insert_space(
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
-async def retire_replacement(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
+async def retire_replacement(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
     """Retire the replacement of a space, if one is being built; it is emptied later."""
     replacing = matches(spaces, organization_id, replaces_space_id=space_id)
     await connection.execute(update(spaces).where(replacing).values(replaces_space_id=None, retired_at=func.now()))
 
 
-async def delete_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
+async def delete_space(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
     """Remove a space with its entries, after transactions that write there. Its replacement is retired; a space that it
     replaced loses its successor."""
     await retire_replacement(connection, organization_id, space_id=space_id)

@@ -23,7 +23,7 @@ from sqlalchemy import (
     union_all,
 )
 from sqlalchemy.dialects.postgresql import insert as upsert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from sqlalchemy.types import TypeEngine
 
 from service.platform.batches import Answer, Batch
@@ -79,7 +79,7 @@ def sum_changes(changes: Sequence[Mapping[int, int]]) -> list[tuple[int, int]]:
     return sorted((term, delta) for term, delta in total.items() if delta)
 
 
-async def try_lock_statistics(connection: AsyncConnection, organization_id: UUID) -> bool:
+async def try_lock_statistics(connection: Connection, organization_id: UUID) -> bool:
     """Lock the folding of an organization's deltas until the transaction ends; False when it is locked."""
     key = func.hashtextextended(f"carrel.term_statistics {organization_id}", 0)
     return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(key)))).scalar_one())
@@ -93,7 +93,7 @@ class Folded:
     unused: Mapping[int, Sequence[int]]
 
 
-async def fold_deltas(connection: AsyncConnection, organization_id: UUID, *, limit: int) -> Folded:
+async def fold_deltas(connection: Connection, organization_id: UUID, *, limit: int) -> Folded:
     """Fold up to `limit` deltas into statistics, in one statement: a reader sees each once."""
     keys = (term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta_id)
     own = term_deltas.c.organization_id == organization_id
@@ -123,7 +123,7 @@ async def fold_deltas(connection: AsyncConnection, organization_id: UUID, *, lim
 
 
 async def delete_unused_terms(
-    connection: AsyncConnection, organization_id: UUID, *, space_id: int, terms: Sequence[int]
+    connection: Connection, organization_id: UUID, *, space_id: int, terms: Sequence[int]
 ) -> None:
     """Delete the statistics of those of these terms that no chunk of the space contains; no other row is read."""
     await connection.execute(

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from sqlalchemy import Column, column, func, select, table, text, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.platform.database import APPLICATION_NAME
 from service.platform.keys import Keys
@@ -38,23 +38,23 @@ SEALED = (
 )
 
 
-async def key_fingerprint(connection: AsyncConnection) -> bytes | None:
+async def key_fingerprint(connection: Connection) -> bytes | None:
     """Return the fingerprint of the secret key that the database was set up with; None before the first start."""
     return (await connection.execute(select(deployment.c.key_fingerprint))).scalar_one_or_none()
 
 
-async def insert_key_fingerprint(connection: AsyncConnection, *, fingerprint: bytes) -> None:
+async def insert_key_fingerprint(connection: Connection, *, fingerprint: bytes) -> None:
     """Store the fingerprint of the secret key, unless there is one."""
     await connection.execute(insert(deployment).values(key_fingerprint=fingerprint).on_conflict_do_nothing())
 
 
-async def lock_key_fingerprint(connection: AsyncConnection) -> bytes | None:
+async def lock_key_fingerprint(connection: Connection) -> bytes | None:
     """Lock and return the fingerprint, as its table's owner; a service that starts waits until the commit."""
     await connection.execute(text("LOCK TABLE deployment IN ACCESS EXCLUSIVE MODE"))
     return await key_fingerprint(connection)
 
 
-async def count_services(connection: AsyncConnection) -> int:
+async def count_services(connection: Connection) -> int:
     activity = table("pg_stat_activity", column("datname"), column("application_name"))
     statement = select(func.count()).where(
         activity.c.datname == func.current_database(), activity.c.application_name == APPLICATION_NAME
@@ -62,12 +62,12 @@ async def count_services(connection: AsyncConnection) -> int:
     return (await connection.execute(statement)).scalar_one()
 
 
-async def replace_key_fingerprint(connection: AsyncConnection, *, fingerprint: bytes) -> None:
+async def replace_key_fingerprint(connection: Connection, *, fingerprint: bytes) -> None:
     """Replace the fingerprint of the secret key; only the database's owner may."""
     await connection.execute(update(deployment).values(key_fingerprint=fingerprint))
 
 
-async def reseal_secrets(connection: AsyncConnection, organization_id: UUID, *, old: Keys | None, new: Keys) -> None:
+async def reseal_secrets(connection: Connection, organization_id: UUID, *, old: Keys | None, new: Keys) -> None:
     """Encrypt every secret of an organization under the new key; one of a lost key (None) is removed."""
     for sealed in SEALED:
         old_key, new_key = old and sealed.key(old, organization_id), sealed.key(new, organization_id)
@@ -80,7 +80,7 @@ async def reseal_secrets(connection: AsyncConnection, organization_id: UUID, *, 
             await connection.execute(own.values({sealed.secret.name: resealed}))
 
 
-async def lock_sealed(connection: AsyncConnection, organization_id: UUID, *, sealed: Sealed) -> dict[UUID, bytes]:
+async def lock_sealed(connection: Connection, organization_id: UUID, *, sealed: Sealed) -> dict[UUID, bytes]:
     """Lock an organization's rows that have a sealed secret; return the secrets by the rows' ids."""
     own = sealed.secret.table.c.organization_id == organization_id
     secrets = select(sealed.row_id, sealed.secret).where(own, sealed.secret.is_not(None))

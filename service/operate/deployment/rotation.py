@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 from sqlalchemy.engine import URL
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.identity.queries import list_organizations
 from service.operate.deployment import key_files, queries
@@ -65,7 +65,7 @@ async def _prepare(rotation: Rotation, fingerprint: bytes) -> tuple[SecretStr | 
     return old, new
 
 
-async def _change(connection: AsyncConnection, old: SecretStr | None, new: SecretStr) -> None:
+async def _change(connection: Connection, old: SecretStr | None, new: SecretStr) -> None:
     """Change all that depends on the key in one transaction, the fingerprint last; page tokens become invalid."""
     for row in await list_organizations(connection):
         await enter_organization(connection, row.organization_id)

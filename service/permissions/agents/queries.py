@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy import Select, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.agents import Agent
 from service.auth.callers import Caller
@@ -31,7 +31,7 @@ class AgentWithoutSearch:
 
 
 async def list_deployed_agents(
-    connection: AsyncConnection, caller: Reader, *, among_ids: Collection[UUID] | None, after: UUID, limit: int
+    connection: Connection, caller: Reader, *, among_ids: Collection[UUID] | None, after: UUID, limit: int
 ) -> list[Agent]:
     """Return the agents (of these ids, if any are given) that are deployed to the caller, by id."""
     deployed = select(*columns_of(agents, Agent)).join(resources, resources.c.object_id == agents.c.agent_id)
@@ -41,7 +41,7 @@ async def list_deployed_agents(
     return await find_rows(connection, statement, Agent)
 
 
-async def count_documents_through_agents(connection: AsyncConnection, caller: Caller) -> int:
+async def count_documents_through_agents(connection: Connection, caller: Caller) -> int:
     """Count documents that the caller may READ in searchable collections of its agents that are open to programs."""
     statement = (
         select(func.count(space_documents.c.document_id.distinct()))
@@ -55,9 +55,7 @@ async def count_documents_through_agents(connection: AsyncConnection, caller: Ca
     return (await connection.execute(statement)).scalar_one()
 
 
-async def list_agents_without_search(
-    connection: AsyncConnection, caller: Caller, *, limit: int
-) -> list[AgentWithoutSearch]:
+async def list_agents_without_search(connection: Connection, caller: Caller, *, limit: int) -> list[AgentWithoutSearch]:
     """List by id the first agents that a program may message as the caller, but not search any collection of."""
     having_some = select(agent_collections.c.agent_id).where(
         agent_collections.c.organization_id == caller.organization_id
@@ -96,7 +94,7 @@ def _select_searchable(caller: Caller) -> Select[UUID]:
 
 
 async def read_deployed_names(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, agent_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, principal_id: UUID, agent_ids: Collection[UUID]
 ) -> dict[UUID, str]:
     """Return the names of those of these agents that are deployed to a user; other agents stay unknown."""
     person = await get_acting_principal(connection, organization_id, principal_id=principal_id)

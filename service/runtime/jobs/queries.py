@@ -3,7 +3,7 @@
 from typing import Final, LiteralString
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 # As the library's procrastinate_fetch_job_v2, for some tasks alone; a job of any task keeps the later ones of its lock.
 FETCH: Final[LiteralString] = """
@@ -54,16 +54,16 @@ _RELEASE_STALLED = text(
 _RELEASE_ALL = text(f"{_RELEASE} WHERE status = 'doing'")
 
 
-async def release_stalled(connection: AsyncConnection, *, seconds: float) -> int:
+async def release_stalled(connection: Connection, *, seconds: float) -> int:
     """Put back jobs of workers without a heartbeat for so long; return the number of jobs."""
     return (await connection.execute(_RELEASE_STALLED, {"seconds": seconds})).rowcount
 
 
-async def release_all(connection: AsyncConnection) -> int:
+async def release_all(connection: Connection) -> int:
     """Put back all jobs in progress; only where no other process can be working."""
     return (await connection.execute(_RELEASE_ALL)).rowcount
 
 
-async def count_waiting(connection: AsyncConnection) -> int:
+async def count_waiting(connection: Connection) -> int:
     statement = text("SELECT count(*) FROM procrastinate_jobs WHERE status = 'todo'")
     return (await connection.execute(statement)).scalar_one()

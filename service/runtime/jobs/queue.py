@@ -8,7 +8,7 @@ from uuid import UUID
 
 import psycopg
 from procrastinate import App, PsycopgConnector
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.platform import traces
 from service.platform.logs import request_id
@@ -48,7 +48,7 @@ class Jobs:
 
     async def enqueue(
         self,
-        connection: AsyncConnection,
+        connection: Connection,
         task: Task | TaskName,
         *,
         organization_id: UUID,

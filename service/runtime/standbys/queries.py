@@ -20,7 +20,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.platform.batches import Answer, Batch
 from service.schema.deployment import deployment
@@ -100,7 +100,7 @@ def ask_progress(batch: Batch, *, mark: UUID) -> Answer[Progress]:
     return batch.ask(_PROGRESS, Progress, {"mark": mark})
 
 
-async def write_mark(connection: AsyncConnection) -> None:
+async def write_mark(connection: Connection) -> None:
     """Write a new mark, unless the newest one is younger than a second and of this run of the server."""
     # The time is that of the clock: the other one of two that write at once sees a mark of after its own beginning.
     columns, now = deployment.c, func.clock_timestamp()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.platform.batches import Answer, Batch
 from service.platform.database import Database, leave_out_when_full
@@ -30,7 +30,7 @@ class Source:
     @asynccontextmanager
     async def snapshot(
         self, organization_id: UUID, *, first: Batch | None = None, read_only: bool = False
-    ) -> AsyncGenerator[AsyncConnection]:
+    ) -> AsyncGenerator[Connection]:
         """Open a snapshot of an organization; on the primary it can be written to, unless it is `read_only`."""
         if self.standby is None or self.position is None:
             opened = self.primary.transaction(

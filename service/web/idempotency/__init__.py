@@ -13,7 +13,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar, cast
 from fastapi import Depends, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.auth.callers import Caller
 from service.platform.errors import BadRequest, Conflict
@@ -37,7 +37,7 @@ class Attempt:
 
     request: Request
     response: Response
-    connection: AsyncConnection
+    connection: Connection
     key: Key | None
 
     async def digest(self) -> bytes:
@@ -79,7 +79,7 @@ async def current_attempt(
 AttemptDep = Annotated[Attempt, Depends(current_attempt)]
 
 
-def attempt_of(request: Request, response: Response, *, caller: Caller, connection: AsyncConnection) -> Attempt:
+def attempt_of(request: Request, response: Response, *, caller: Caller, connection: Connection) -> Attempt:
     """Read the request's key in a transaction that isn't the whole request's. The key belongs to the caller."""
     value = idempotency_key(request)
     if value is None:

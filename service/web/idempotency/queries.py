@@ -6,7 +6,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.schema.idempotency import kept_responses
 
@@ -31,7 +31,7 @@ class Kept:
     headers: dict[str, str]
 
 
-async def claim(connection: AsyncConnection, key: Key, *, request_digest: bytes) -> Kept | None:
+async def claim(connection: Connection, key: Key, *, request_digest: bytes) -> Kept | None:
     """Claim a key for this transaction (None), or return the response stored under the key. Others wait here until the
     transaction ends: after a commit they find its response, after a rollback one of them takes the key."""
     values = insert(kept_responses).values(
@@ -53,12 +53,12 @@ async def claim(connection: AsyncConnection, key: Key, *, request_digest: bytes)
     return Kept(request_digest=row.request_digest, body=row.body, headers=row.headers)
 
 
-async def keep(connection: AsyncConnection, key: Key, *, body: bytes, headers: dict[str, str]) -> None:
+async def keep(connection: Connection, key: Key, *, body: bytes, headers: dict[str, str]) -> None:
     """Store the response under the key that this transaction has claimed."""
     await connection.execute(update(kept_responses).where(_matches_key(key)).values(body=body, headers=headers))
 
 
-async def delete_old(connection: AsyncConnection, organization_id: UUID) -> None:
+async def delete_old(connection: Connection, organization_id: UUID) -> None:
     """Delete the responses that were stored long enough."""
     old = kept_responses.c.created_at < func.now() - KEPT_FOR
     await connection.execute(delete(kept_responses).where(kept_responses.c.organization_id == organization_id, old))

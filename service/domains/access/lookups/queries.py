@@ -25,7 +25,7 @@ from sqlalchemy import (
     text,
     true,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import ResourceType, Role
 from service.auth.callers import Caller
@@ -137,7 +137,7 @@ _READABLE_RESOURCES_OF_TYPE = _readable_resources(ORGANIZATION, resource_type=pa
 
 
 async def list_readable_resources(
-    connection: AsyncConnection, caller: Caller, *, resource_type: str | None, after: UUID, limit: int
+    connection: Connection, caller: Caller, *, resource_type: str | None, after: UUID, limit: int
 ) -> list[ReadableResource]:
     """List the resources the caller may read, ordered by their objects' ids."""
     parameters = params(caller.organization_id, after=after, limit=limit, resource_type=resource_type)
@@ -145,7 +145,7 @@ async def list_readable_resources(
     return await find_rows(connection, statement, ReadableResource, parameters | reader_parameters(caller))
 
 
-async def find_subject(connection: AsyncConnection, organization_id: UUID, *, email: str) -> UUID | None:
+async def find_subject(connection: Connection, organization_id: UUID, *, email: str) -> UUID | None:
     """Find the user or service account of this address (lower case), active or not, but not deleted."""
     statement = select(principals.c.principal_id).where(
         matches(principals, organization_id, email=email), principals.c.deleted_at.is_(None)
@@ -154,7 +154,7 @@ async def find_subject(connection: AsyncConnection, organization_id: UUID, *, em
 
 
 async def list_readable_among(
-    connection: AsyncConnection, caller: Caller, *, identities: Collection[tuple[str, str]]
+    connection: Connection, caller: Caller, *, identities: Collection[tuple[str, str]]
 ) -> set[tuple[str, str]]:
     """List which resources of these (type, id in the source system) the caller may read."""
     types, ids = ([identity[place] for identity in identities] for place in (0, 1))
@@ -234,7 +234,7 @@ ORDER BY p.principal_id
 
 
 async def list_effective_principals(
-    connection: AsyncConnection, organization_id: UUID, *, access_class: int, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, *, access_class: int, after: UUID, limit: int
 ) -> list[EffectivePrincipal]:
     """List every group and active person with a role in a class, directly or not, each once, ordered by id."""
     parameters = {
@@ -284,7 +284,7 @@ SELECT reader_id, principal_id, kind, name, role FROM held WHERE place <= :most 
 
 
 async def list_ways(
-    connection: AsyncConnection, organization_id: UUID, *, access_class: int, readers: Collection[UUID], most: int
+    connection: Connection, organization_id: UUID, *, access_class: int, readers: Collection[UUID], most: int
 ) -> list[Way]:
     """List through whom each of these readers has a role in a class: itself first, at most so many."""
     parameters = {"organization_id": organization_id, "access_class": access_class, "most": most}
@@ -299,7 +299,7 @@ class NamedCredential:
     expires_at: datetime | None
 
 
-async def get_credential(connection: AsyncConnection, caller: Caller) -> NamedCredential:
+async def get_credential(connection: Connection, caller: Caller) -> NamedCredential:
     """Get the name and the end of the caller's credential; an access token has its application's name."""
     organization_id = caller.organization_id
     keys, tokens, access = api_keys.c, service_account_tokens.c, oauth_access_tokens.c
@@ -335,7 +335,7 @@ class Step:
 
 
 async def list_groups_around(
-    connection: AsyncConnection, organization_id: UUID, *, members: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, members: Collection[UUID]
 ) -> Collection[UUID]:
     """List the groups that any of these principals is a direct member of, each once."""
     statement = (
@@ -347,7 +347,7 @@ async def list_groups_around(
 
 
 async def list_roles(
-    connection: AsyncConnection, organization_id: UUID, *, access_class: int, grantees: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, access_class: int, grantees: Collection[UUID]
 ) -> list[HeldRole]:
     """List which of these principals themselves hold which role in an access class."""
     statement = select(class_readers.c.principal_id, as_member(class_readers.c.role, Role)).where(
@@ -358,7 +358,7 @@ async def list_roles(
 
 
 async def list_steps_down(
-    connection: AsyncConnection, organization_id: UUID, *, levels: Mapping[UUID, int], most: int
+    connection: Connection, organization_id: UUID, *, levels: Mapping[UUID, int], most: int
 ) -> list[Step]:
     """List for each group its members of the level below, in order, up to a limit."""
     ids, numbers = literal(list(levels), ARRAY(Uuid)), literal(list(levels.values()), ARRAY(Integer))

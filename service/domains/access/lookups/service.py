@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import permissions as wire
 from carrel.wire.access import AccessThrough, HolderType
@@ -22,7 +22,7 @@ MOST_THROUGH = 10
 
 
 async def list_authorized_principals(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ListAuthorizedPrincipalsForResourceRequest
+    connection: Connection, caller: Caller, *, request: wire.ListAuthorizedPrincipalsForResourceRequest
 ) -> wire.ListAuthorizedPrincipalsForResourceResponse:
     """List the users and groups that may act on a resource, each once; for admins."""
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE.path, request=request)
@@ -62,7 +62,7 @@ async def list_authorized_principals(
 
 
 async def list_authorized_resources(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ListAuthorizedResourcesRequest
+    connection: Connection, caller: Caller, *, request: wire.ListAuthorizedResourcesRequest
 ) -> wire.ListAuthorizedResourcesResponse:
     """List the resources the acting principal may act on; access alone decides, also for an admin."""
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_RESOURCES.path, request=request)
@@ -89,7 +89,7 @@ def _principal(row: queries.EffectivePrincipal) -> Principal:
     return UserPrincipal(id=str(row.principal_id), name=row.name, email=row.email or "")
 
 
-async def who_am_i(connection: AsyncConnection, caller: Caller, *, request: wire.WhoAmIRequest) -> wire.WhoAmIResponse:
+async def who_am_i(connection: Connection, caller: Caller, *, request: wire.WhoAmIRequest) -> wire.WhoAmIResponse:
     """Say what the caller's credential is, without its value, and whose it is."""
     del request
     organization = await get_organization(connection, caller.organization_id)
@@ -108,7 +108,7 @@ async def who_am_i(connection: AsyncConnection, caller: Caller, *, request: wire
 
 
 async def check_resource(
-    connection: AsyncConnection, caller: Caller, *, request: wire.CheckResourceAuthorizationForUserRequest
+    connection: Connection, caller: Caller, *, request: wire.CheckResourceAuthorizationForUserRequest
 ) -> wire.CheckResourceAuthorizationForUserResponse:
     """Say whether the caller, or (for admins) anybody, may act on a resource; an unknown resource is not authorized."""
     readable = await _readable(connection, caller, user_email=request.user_email, resources=[request.resource])
@@ -116,7 +116,7 @@ async def check_resource(
 
 
 async def check_resources(
-    connection: AsyncConnection, caller: Caller, *, request: wire.CheckBulkResourcesAuthorizationForUserRequest
+    connection: Connection, caller: Caller, *, request: wire.CheckBulkResourcesAuthorizationForUserRequest
 ) -> wire.CheckBulkResourcesAuthorizationForUserResponse:
     """Say the same of up to 1000 resources, in the order asked."""
     readable = await _readable(connection, caller, user_email=request.user_email, resources=request.resources)
@@ -132,7 +132,7 @@ async def check_resources(
 
 
 async def _readable(
-    connection: AsyncConnection, caller: Caller, *, user_email: str | None, resources: Sequence[ResourceReference]
+    connection: Connection, caller: Caller, *, user_email: str | None, resources: Sequence[ResourceReference]
 ) -> Collection[tuple[str, str]]:
     subject = await _subject(connection, caller, user_email)
     if subject is None:
@@ -141,7 +141,7 @@ async def _readable(
     return await queries.list_readable_among(connection, subject, identities=identities)
 
 
-async def _subject(connection: AsyncConnection, caller: Caller, user_email: str | None) -> Caller | None:
+async def _subject(connection: Connection, caller: Caller, user_email: str | None) -> Caller | None:
     """Find a check's principal; None if inactive. Users ask about themselves, keys for users about active users, admins
     about every address."""
     if user_email is None or (caller.kind == "user" and normal_email(user_email) == caller.email):

@@ -35,7 +35,7 @@ from sqlalchemy import (
     union_all,
 )
 from sqlalchemy import cast as sql_cast
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.access import GroupPerson, ResourceCount
 from carrel.wire.common import ResourceType, Role
@@ -103,7 +103,7 @@ class ResourceFilter:
 
 
 async def list_resources(
-    connection: AsyncConnection, organization_id: UUID, *, resource_filter: ResourceFilter, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, *, resource_filter: ResourceFilter, after: UUID, limit: int
 ) -> list[FoundResource]:
     """List matching resources, ordered by their objects' ids."""
     classes = _classes(organization_id, resource_filter)
@@ -133,7 +133,7 @@ async def list_resources(
 
 
 async def list_resources_by_name(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     resource_filter: ResourceFilter,
@@ -165,7 +165,7 @@ async def list_resources_by_name(
 
 
 async def list_through(
-    connection: AsyncConnection, organization_id: UUID, *, grantee: Grantee, digests: Collection[bytes], most: int
+    connection: Connection, organization_id: UUID, *, grantee: Grantee, digests: Collection[bytes], most: int
 ) -> list[Through]:
     """List which of a principal's memberships hold a role in each of these classes: itself first, at most so many."""
     order = (
@@ -202,7 +202,7 @@ async def list_through(
     return await find_rows(connection, statement, Through)
 
 
-async def find_name(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> str | None:
+async def find_name(connection: Connection, organization_id: UUID, *, object_id: UUID) -> str | None:
     """Find the name of a document, collection or agent."""
     statement = (
         select(_name())
@@ -213,7 +213,7 @@ async def find_name(connection: AsyncConnection, organization_id: UUID, *, objec
 
 
 async def count_resources(
-    connection: AsyncConnection, organization_id: UUID, *, resource_filter: ResourceFilter
+    connection: Connection, organization_id: UUID, *, resource_filter: ResourceFilter
 ) -> list[ResourceCount]:
     """Count the matching resources of each type, ordered by type."""
     statement = (
@@ -315,7 +315,7 @@ LIMIT :limit
 
 
 async def list_grantees(
-    connection: AsyncConnection, organization_id: UUID, *, after: tuple[bytes, UUID, str], limit: int
+    connection: Connection, organization_id: UUID, *, after: tuple[bytes, UUID, str], limit: int
 ) -> list[ClassGrantee]:
     """List the grantees of each access class by digest, principal and role; no inactive people or deleted accounts."""
     digest, principal_id, role = after
@@ -352,7 +352,7 @@ LIMIT :limit
 
 
 async def list_group_people(
-    connection: AsyncConnection, organization_id: UUID, *, after: tuple[UUID, UUID], limit: int
+    connection: Connection, organization_id: UUID, *, after: tuple[UUID, UUID], limit: int
 ) -> list[GroupPerson]:
     """List every active person in every group, nested or not, each once per group; ordered by group, then person."""
     group_id, member_id = after
@@ -373,7 +373,7 @@ def _total(organization_id: UUID, table: Table, *ids: ColumnElement[UUID]) -> li
     ]
 
 
-async def read_totals(connection: AsyncConnection, organization_id: UUID) -> tuple[Sequence[str], datetime]:
+async def read_totals(connection: Connection, organization_id: UUID) -> tuple[Sequence[str], datetime]:
     """Read values that change with resources, people or groups, and the time. Access classes never change: their
     holders don't count."""
     statement = select(
@@ -387,7 +387,7 @@ async def read_totals(connection: AsyncConnection, organization_id: UUID) -> tup
 
 
 async def has_entry_since(
-    connection: AsyncConnection, organization_id: UUID, *, since: datetime, but: Collection[str]
+    connection: Connection, organization_id: UUID, *, since: datetime, but: Collection[str]
 ) -> bool:
     """Check whether the audit log has an entry of a later transaction, with an action other than these."""
     later = select(audit_entries.c.audit_log_id).where(

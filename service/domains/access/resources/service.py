@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import access as wire
 from carrel.wire.common import PrincipalReference, Role
@@ -22,7 +22,7 @@ from service.web.pagination import Cursor, Page
 
 
 async def list_resources(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAccessListResourcesRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminAccessListResourcesRequest
 ) -> wire.AdminAccessListResourcesResponse:
     """List resources with their access classes: all, or by a part of their name, by type, or by who may read them."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ACCESS_LIST_RESOURCES.path, request=request)
@@ -60,7 +60,7 @@ async def list_resources(
 
 
 async def _find_through(
-    connection: AsyncConnection, grantee: Grantee, *, digests: Collection[bytes]
+    connection: Connection, grantee: Grantee, *, digests: Collection[bytes]
 ) -> Mapping[bytes, Sequence[wire.AccessThrough]]:
     """Find through whom a principal may act on resources of these classes, in one statement for all."""
     found: dict[bytes, list[wire.AccessThrough]] = {}
@@ -75,7 +75,7 @@ async def _find_through(
 
 
 async def count_resources(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAccessCountResourcesRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminAccessCountResourcesRequest
 ) -> wire.AdminAccessCountResourcesResponse:
     """Count the resources that `listResources` lists, by type; 400 `unknown_principal`."""
     resource_filter = await _read_filter(connection, caller, request)
@@ -84,7 +84,7 @@ async def count_resources(
 
 
 async def _list_by_name(
-    connection: AsyncConnection, caller: Caller, *, resource_filter: ResourceFilter, cursor: Cursor
+    connection: Connection, caller: Caller, *, resource_filter: ResourceFilter, cursor: Cursor
 ) -> Page[queries.SortedResource]:
     after = (cursor.after[0], UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_resources_by_name(
@@ -93,7 +93,7 @@ async def _list_by_name(
     return cursor.page(rows, position=lambda row: [row.sort_key, str(row.object_id)])
 
 
-async def _read_filter(connection: AsyncConnection, caller: Caller, filters: wire.ResourceFilters) -> ResourceFilter:
+async def _read_filter(connection: Connection, caller: Caller, filters: wire.ResourceFilters) -> ResourceFilter:
     async def find(reference: PrincipalReference | None, field: str) -> Grantee | None:
         if reference is None:
             return None
@@ -111,7 +111,7 @@ async def _read_filter(connection: AsyncConnection, caller: Caller, filters: wir
     )
 
 
-async def _find_owner(connection: AsyncConnection, caller: Caller, reference: PrincipalReference | None) -> UUID | None:
+async def _find_owner(connection: Connection, caller: Caller, reference: PrincipalReference | None) -> UUID | None:
     if reference is None:
         return None
     found = await find_referenced_principal(connection, caller.organization_id, reference, field="ownedBy")
@@ -146,7 +146,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def get_state(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAccessGetStateRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminAccessGetStateRequest
 ) -> wire.AdminAccessGetStateResponse:
     """Say what state all access is in, and whether it changed since another one.
 
@@ -174,7 +174,7 @@ def _parse_state(state: str) -> tuple[str, datetime]:
 
 
 async def list_grantees(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAccessListHoldersRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminAccessListHoldersRequest
 ) -> wire.AdminAccessListHoldersResponse:
     """List who holds which role in which access class."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ACCESS_LIST_HOLDERS.path, request=request)
@@ -196,7 +196,7 @@ async def list_grantees(
 
 
 async def list_group_people(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAccessListGroupPeopleRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminAccessListGroupPeopleRequest
 ) -> wire.AdminAccessListGroupPeopleResponse:
     """List the people in every group, however deep."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ACCESS_LIST_GROUP_PEOPLE.path, request=request)

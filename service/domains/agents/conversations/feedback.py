@@ -1,6 +1,6 @@
 """What people think of the replies they were given; on the audit log, the words where they can be erased."""
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.messages import ProvideMessageFeedbackRequest, ProvideMessageFeedbackResponse
 from service.audit.service import find_author, record_feedback
@@ -11,7 +11,7 @@ from service.platform.errors import Conflict, NotFound
 
 
 async def give_feedback(
-    connection: AsyncConnection, caller: Caller, *, request: ProvideMessageFeedbackRequest
+    connection: Connection, caller: Caller, *, request: ProvideMessageFeedbackRequest
 ) -> ProvideMessageFeedbackResponse:
     """Keep feedback on a reply to the caller, or by an admin on anybody's, on the audit log.
 

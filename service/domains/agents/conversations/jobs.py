@@ -10,7 +10,7 @@ from uuid import UUID
 from psycopg import Error as DriverError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.agents import AgentRetrieval
 from service.auth.callers import Caller, reload_caller
@@ -65,7 +65,7 @@ ANSWER_TURN = Task("answer_turn", answer_turn)
 
 
 async def enqueue_next(
-    runtime: Runtime, connection: AsyncConnection, organization_id: UUID, *, conversation_id: UUID
+    runtime: Runtime, connection: Connection, organization_id: UUID, *, conversation_id: UUID
 ) -> None:
     """Enqueue a job for the first unanswered turn of a locked conversation in which no job is running."""
     turn_id = await queries.find_next_running(connection, organization_id, conversation_id=conversation_id)
@@ -103,7 +103,7 @@ async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> _Sta
     return _Started(work, Draft(runtime, work, attempt=work.attempt, carried=carried), assignment)
 
 
-async def _sender(runtime: Runtime, connection: AsyncConnection, work: Work) -> tuple[Caller, StoredAgent]:
+async def _sender(runtime: Runtime, connection: Connection, work: Work) -> tuple[Caller, StoredAgent]:
     """Return the message's sender with their present rights, and the agent; raise why the turn can't be answered."""
     caller = await reload_caller(
         connection,
@@ -170,12 +170,12 @@ async def _finish(runtime: Runtime, started: _Started, outcome: Reply | ServiceE
                 await _enqueue_following(runtime, connection, work)
 
 
-async def _end(runtime: Runtime, connection: AsyncConnection, work: Work, *, attempt: int, error: ServiceError) -> None:
+async def _end(runtime: Runtime, connection: Connection, work: Work, *, attempt: int, error: ServiceError) -> None:
     if await outcomes.fail(connection, work, attempt=attempt, error=error):
         await _enqueue_following(runtime, connection, work)
 
 
-async def _enqueue_following(runtime: Runtime, connection: AsyncConnection, work: Work) -> None:
+async def _enqueue_following(runtime: Runtime, connection: Connection, work: Work) -> None:
     await enqueue_next(runtime, connection, work.organization_id, conversation_id=work.conversation_id)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.conversations import CreateConversationRequest, CreateConversationResponse
 from service.auth.authorization import authorize_message
@@ -56,7 +56,7 @@ async def begin_turn(
 
 
 async def begin_conversation(
-    connection: AsyncConnection, caller: Caller, *, request: CreateConversationRequest
+    connection: Connection, caller: Caller, *, request: CreateConversationRequest
 ) -> CreateConversationResponse:
     """Begin a conversation before its first message; sendMessage begins one by itself.
 
@@ -67,7 +67,7 @@ async def begin_conversation(
     return CreateConversationResponse(conversation_id=conversation_id)
 
 
-async def _require_agent(connection: AsyncConnection, caller: Caller, *, agent_id: UUID) -> StoredAgent:
+async def _require_agent(connection: Connection, caller: Caller, *, agent_id: UUID) -> StoredAgent:
     authorize_message(caller, agent_id)
     agent = await get_deployed_agent(connection, caller, agent_id=agent_id)
     if agent is None:

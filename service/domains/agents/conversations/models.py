@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.messages import InputVariable
 from service.audit.service import Origin
@@ -56,7 +56,7 @@ MOST_OF_A_NAME = 200
 VARIABLE = re.compile(r"\{\{([^{}]{1,300})\}\}")
 
 
-async def fill_in(connection: AsyncConnection, caller: Caller, *, message: Message) -> str:
+async def fill_in(connection: Connection, caller: Caller, *, message: Message) -> str:
     """Return a message's text with documents' names for its variables. Raises NotFound without READ, BadRequest for a
     repeated name or a result that is too long."""
     variables = message.variables

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.audit.service import Change, record_later
 from service.auth.callers import Caller
@@ -16,7 +16,7 @@ from service.platform.errors import ServiceError
 FAILED, COMPLETED, WITHHELD = "failed", "completed", "withheld"
 
 
-async def complete(connection: AsyncConnection, caller: Caller, work: Work, *, draft: Draft, reply: Reply) -> bool:
+async def complete(connection: Connection, caller: Caller, work: Work, *, draft: Draft, reply: Reply) -> bool:
     """Save a reply as its sender's; False when the turn is no longer this worker's. The conversation is locked."""
     cited = list(dict.fromkeys(citation.passage_no for citation in reply.citations))
     resting = cited if reply.quotes_only else range(len(reply.passages))
@@ -50,7 +50,7 @@ def _to_stored_citation(citation: Citation, passage: Passage) -> dict[str, Any]:
     }
 
 
-async def fail(connection: AsyncConnection, work: Work, *, attempt: int, error: ServiceError) -> bool:
+async def fail(connection: Connection, work: Work, *, attempt: int, error: ServiceError) -> bool:
     """Save a turn's error, its conversation locked; return False when the turn is no longer this worker's."""
     retry_after = error.headers.get("Retry-After")
     values = {
@@ -67,7 +67,7 @@ async def fail(connection: AsyncConnection, work: Work, *, attempt: int, error: 
 
 
 async def _end(
-    connection: AsyncConnection,
+    connection: Connection,
     work: Work,
     *,
     attempt: int,
@@ -81,7 +81,7 @@ async def _end(
     return True
 
 
-async def _record(connection: AsyncConnection, work: Work, **details: object) -> None:
+async def _record(connection: Connection, work: Work, **details: object) -> None:
     place = {"agentId": str(work.agent_id), "conversationId": str(work.conversation_id), "messageId": str(work.turn_id)}
     change = Change("agent.message", "agent", work.agent_id, {**place, **details})
     entry_id = await record_later(connection, work.organization_id, origin=work.origin, change=change)

@@ -21,7 +21,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.places import PassagePlace
 from service.auth.callers import Caller
@@ -63,9 +63,7 @@ class JudgedTurn:
     status: str
 
 
-async def lock_conversation(
-    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, agent_id: UUID
-) -> bool:
+async def lock_conversation(connection: Connection, caller: Caller, *, conversation_id: UUID, agent_id: UUID) -> bool:
     """Lock the caller's conversation with an agent until the transaction ends; False without any. Each transaction that
     adds or ends a turn locks first, so that turns are numbered and answered in order."""
     statement = (
@@ -84,7 +82,7 @@ async def lock_conversation(
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def lock_conversation_of(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> UUID | None:
+async def lock_conversation_of(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> UUID | None:
     """Lock the conversation of a turn, of any principal, and return its id; None when the turn was erased."""
     statement = (
         select(conversations.c.conversation_id)
@@ -95,9 +93,7 @@ async def lock_conversation_of(connection: AsyncConnection, organization_id: UUI
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
-async def insert_conversation(
-    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, agent_id: UUID
-) -> None:
+async def insert_conversation(connection: Connection, caller: Caller, *, conversation_id: UUID, agent_id: UUID) -> None:
     row = {
         "conversation_id": conversation_id,
         "organization_id": caller.organization_id,
@@ -109,7 +105,7 @@ async def insert_conversation(
 
 
 async def insert_turn(
-    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, row: Mapping[str, object]
+    connection: Connection, caller: Caller, *, conversation_id: UUID, row: Mapping[str, object]
 ) -> None:
     """Add a turn at the end of a locked conversation, and set the conversation's `updated_at` to the turn's time."""
     touched = (
@@ -135,9 +131,7 @@ async def insert_turn(
     await log_turn(connection, caller.organization_id, turn_id=inserted.scalar_one())
 
 
-async def find_next_running(
-    connection: AsyncConnection, organization_id: UUID, *, conversation_id: UUID
-) -> UUID | None:
+async def find_next_running(connection: Connection, organization_id: UUID, *, conversation_id: UUID) -> UUID | None:
     """Find the first turn of a conversation that is RUNNING, answered by a worker or still waiting for one."""
     statement = (
         select(turns.c.turn_id)
@@ -148,7 +142,7 @@ async def find_next_running(
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
-async def rerun_turn(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> bool:
+async def rerun_turn(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> bool:
     """Set a failed turn to RUNNING again; return False when it hasn't failed."""
     statement = (
         update(turns)
@@ -168,7 +162,7 @@ async def rerun_turn(connection: AsyncConnection, organization_id: UUID, *, turn
 _WORK = columns_of(turns, Work, conversations.c.conversation_id, conversations.c.principal_id, conversations.c.agent_id)
 
 
-async def begin_attempt(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> Work | None:
+async def begin_attempt(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> Work | None:
     """Begin an attempt to answer a turn, which makes all earlier attempts void; return the turn's work, or None."""
     statement = (
         update(turns)
@@ -183,7 +177,7 @@ async def begin_attempt(connection: AsyncConnection, organization_id: UUID, *, t
     return await find_row(connection, statement, Work)
 
 
-async def get_work(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> Work | None:
+async def get_work(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> Work | None:
     """Return the work of a running turn, without beginning an attempt."""
     statement = (
         select(*_WORK)
@@ -194,7 +188,7 @@ async def get_work(connection: AsyncConnection, organization_id: UUID, *, turn_i
 
 
 async def update_turn(
-    connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
+    connection: Connection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
 ) -> bool:
     """Update a turn as the worker of an attempt; return False when the attempt is void."""
     statement = (
@@ -207,7 +201,7 @@ async def update_turn(
 
 
 async def end_turn(
-    connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
+    connection: Connection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
 ) -> bool:
     """Update a turn as the worker of an attempt, and set its end time; return False when the attempt is void."""
     values = {**values, "finished_at": func.now()}
@@ -217,12 +211,12 @@ async def end_turn(
     return mine
 
 
-async def note_entry(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, audit_log_id: UUID) -> None:
+async def note_entry(connection: Connection, organization_id: UUID, *, turn_id: UUID, audit_log_id: UUID) -> None:
     await connection.execute(update(turns).where(_is_turn(organization_id, turn_id)).values(audit_log_id=audit_log_id))
 
 
 async def list_history(
-    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, before: int, limit: int
+    connection: Connection, caller: Caller, *, conversation_id: UUID, before: int, limit: int
 ) -> list[CompletedTurn]:
     """List the last completed turns before a number, the latest first, without those withheld from the caller."""
     statement = (
@@ -241,7 +235,7 @@ async def list_history(
 
 
 async def list_documents_under(
-    connection: AsyncConnection, organization_id: UUID, *, turn_ids: Sequence[UUID]
+    connection: Connection, organization_id: UUID, *, turn_ids: Sequence[UUID]
 ) -> Sequence[UUID]:
     """List the documents that the replies of these turns rest on, each once."""
     statement = (
@@ -258,7 +252,7 @@ async def list_documents_under(
 
 
 async def replace_passages(
-    connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, passages: Sequence[StoredPassage]
+    connection: Connection, organization_id: UUID, *, turn_id: UUID, passages: Sequence[StoredPassage]
 ) -> None:
     gone = delete(turn_passages).where(matches(turn_passages, organization_id, turn_id=turn_id))
     await connection.execute(gone)
@@ -271,14 +265,14 @@ async def replace_passages(
     await connection.execute(insert(turn_passages).from_select(names, values))
 
 
-async def is_withheld(connection: AsyncConnection, caller: Caller, *, turn_id: UUID) -> bool:
+async def is_withheld(connection: Connection, caller: Caller, *, turn_id: UUID) -> bool:
     """Return whether a turn's reply rests on a document that the caller may not READ."""
     statement = select(is_withheld_from(caller)).where(_is_turn(caller.organization_id, turn_id)).select_from(turns)
     return (await connection.execute(statement)).scalar_one()
 
 
 async def note_feedback(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     turn_id: UUID,
@@ -305,7 +299,7 @@ async def note_feedback(
 
 
 async def list_abandoned(
-    connection: AsyncConnection, organization_id: UUID, *, before: datetime, limit: int
+    connection: Connection, organization_id: UUID, *, before: datetime, limit: int
 ) -> Sequence[UUID]:
     """List turns begun before a moment that are the first RUNNING of a conversation without a job. The transaction must
     be in the organization, to see its jobs."""
@@ -331,7 +325,7 @@ async def list_abandoned(
 
 
 async def delete_conversations_before(
-    connection: AsyncConnection, organization_id: UUID, *, before: datetime, limit: int
+    connection: Connection, organization_id: UUID, *, before: datetime, limit: int
 ) -> int:
     """Erase up to `limit` conversations not changed since `before`; return the number of their messages."""
     old = (
@@ -344,7 +338,7 @@ async def delete_conversations_before(
     return await _delete(connection, organization_id, (await connection.execute(old)).scalars().all())
 
 
-async def delete_conversations_of(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
+async def delete_conversations_of(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
     """Erase a principal's conversations; return the number of their messages."""
     own = (
         select(conversations.c.conversation_id)
@@ -355,7 +349,7 @@ async def delete_conversations_of(connection: AsyncConnection, organization_id: 
     return await _delete(connection, organization_id, (await connection.execute(own)).scalars().all())
 
 
-async def _delete(connection: AsyncConnection, organization_id: UUID, conversation_ids: Sequence[UUID]) -> int:
+async def _delete(connection: Connection, organization_id: UUID, conversation_ids: Sequence[UUID]) -> int:
     # They are locked, as by whoever adds a turn or ends one: the conversation first, or the two wait for each other.
     words = delete(turns).where(_is_turn(organization_id), in_array(turns.c.conversation_id, conversation_ids))
     count = (await connection.execute(words)).rowcount

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import agents as wire
 from service.audit.service import record
@@ -20,7 +20,7 @@ from service.web.pagination import Cursor
 
 
 async def deploy_agent(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsDeployRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminAgentsDeployRequest
 ) -> wire.AdminAgentsDeployResponse:
     """Change who may use an agent, at commit; 400 names the principals that the organization doesn't have."""
     agent = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
@@ -45,7 +45,7 @@ async def deploy_agent(
 
 
 async def list_deployed_agents(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ListAgentsRequest
+    connection: Connection, caller: Caller, *, request: wire.ListAgentsRequest
 ) -> wire.ListAgentsResponse:
     """List the agents that the person may message, and the token too."""
     cursor = Cursor.read(caller, operation=wire.LIST_AGENTS.path, request=request)
@@ -57,7 +57,7 @@ async def list_deployed_agents(
 
 
 async def _desired_access(
-    connection: AsyncConnection, caller: Caller, before: Access, *, request: wire.AdminAgentsDeployRequest
+    connection: Connection, caller: Caller, before: Access, *, request: wire.AdminAgentsDeployRequest
 ) -> Access:
     references = [(f"principals.{place}", principal) for place, principal in enumerate(request.principals)]
     named = await resolve(connection, caller.organization_id, references=references)
@@ -73,7 +73,7 @@ async def _desired_access(
 
 
 async def _show(
-    connection: AsyncConnection, caller: Caller, agent_id: UUID, access: Access
+    connection: Connection, caller: Caller, agent_id: UUID, access: Access
 ) -> wire.AdminAgentsDeployResponse:
     resource = await get_resource(connection, caller.organization_id, object_id=agent_id)
     if resource is None:

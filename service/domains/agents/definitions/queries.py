@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import ARRAY, Label, Select, Uuid, delete, exists, func, literal, select, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.auth.callers import Caller
 from service.permissions.queries import is_deployed
@@ -65,13 +65,13 @@ def _agents(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     )
 
 
-async def get_agent(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent | None:
+async def get_agent(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent | None:
     """Return an agent without a check of rights; None when it doesn't exist (any more)."""
     statement = _agents(organization_id).where(agents.c.agent_id == agent_id)
     return await find_row(connection, statement, StoredAgent)
 
 
-async def get_deployed_agent(connection: AsyncConnection, caller: Caller, *, agent_id: UUID) -> StoredAgent | None:
+async def get_deployed_agent(connection: Connection, caller: Caller, *, agent_id: UUID) -> StoredAgent | None:
     """Return an agent that is deployed to the caller; None when it isn't, or doesn't exist (any more)."""
     statement = (
         _agents(caller.organization_id)
@@ -82,7 +82,7 @@ async def get_deployed_agent(connection: AsyncConnection, caller: Caller, *, age
 
 
 async def list_agents(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     name_contains: str | None,
@@ -98,7 +98,7 @@ async def list_agents(
     return await find_rows(connection, statement, StoredAgent)
 
 
-async def insert_agent(connection: AsyncConnection, caller: Caller, *, row: Mapping[str, object]) -> bool:
+async def insert_agent(connection: Connection, caller: Caller, *, row: Mapping[str, object]) -> bool:
     """Add an agent; False when its name is taken in the organization."""
     statement = (
         insert(agents)
@@ -111,7 +111,7 @@ async def insert_agent(connection: AsyncConnection, caller: Caller, *, row: Mapp
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def is_name_taken(connection: AsyncConnection, organization_id: UUID, *, name: str, but: UUID) -> bool:
+async def is_name_taken(connection: Connection, organization_id: UUID, *, name: str, but: UUID) -> bool:
     """Check whether another agent has the name."""
     other = select(agents.c.agent_id).where(
         matches(agents, organization_id, name=name), agents.c.agent_id != but, agents.c.deleted_at.is_(None)
@@ -120,7 +120,7 @@ async def is_name_taken(connection: AsyncConnection, organization_id: UUID, *, n
 
 
 async def update_agent(
-    connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID, values: Mapping[str, object]
+    connection: Connection, organization_id: UUID, *, agent_id: UUID, values: Mapping[str, object]
 ) -> None:
     """Change an agent's row, if only the time of its last change."""
     statement = (
@@ -131,7 +131,7 @@ async def update_agent(
     await connection.execute(statement)
 
 
-async def mark_deleted(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> bool:
+async def mark_deleted(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> bool:
     """Delete an agent but for its row; False when there is none (any more)."""
     statement = (
         update(agents)
@@ -143,7 +143,7 @@ async def mark_deleted(connection: AsyncConnection, organization_id: UUID, *, ag
 
 
 async def lock_collections(
-    connection: AsyncConnection, organization_id: UUID, *, collection_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, collection_ids: Collection[UUID]
 ) -> set[UUID]:
     """Lock collections against deletion until the transaction ends, in one order; return the existing ones."""
     statement = (
@@ -156,7 +156,7 @@ async def lock_collections(
 
 
 async def set_collections(
-    connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID, collection_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, agent_id: UUID, collection_ids: Collection[UUID]
 ) -> None:
     """Replace the collections an agent retrieves from; the new ones are locked."""
     gone = delete(agent_collections).where(
@@ -174,7 +174,7 @@ async def set_collections(
 
 
 async def insert_versions(
-    connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID, rows: Sequence[Mapping[str, Any]]
+    connection: Connection, organization_id: UUID, *, agent_id: UUID, rows: Sequence[Mapping[str, Any]]
 ) -> None:
     """Add an agent's newest versions, and delete the oldest beyond the most that are kept."""
     about = {"organization_id": organization_id, "agent_id": agent_id}
@@ -187,7 +187,7 @@ async def insert_versions(
 
 
 async def list_versions(
-    connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID, before: int | None, limit: int
+    connection: Connection, organization_id: UUID, *, agent_id: UUID, before: int | None, limit: int
 ) -> list[StoredVersion]:
     """Return versions of an agent, newest first, before a number if one is given."""
     statement = (
@@ -203,7 +203,7 @@ async def list_versions(
 
 
 async def delete_versions(
-    connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID | None = None, saved_by: UUID | None = None
+    connection: Connection, organization_id: UUID, *, agent_id: UUID | None = None, saved_by: UUID | None = None
 ) -> int:
     """Delete the versions of an agent, or those that a person saved; return their number."""
     about = {"agent_id": agent_id} if saved_by is None else {"saved_by": saved_by}

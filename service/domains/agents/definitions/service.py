@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from pydantic.alias_generators import to_camel
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import agents as wire
 from carrel.wire.common import ResourceType
@@ -48,7 +48,7 @@ def unknown_agent() -> NotFound:
     )
 
 
-async def require_agent(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent:
+async def require_agent(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent:
     """Return an agent of the organization, for admins; NotFound when it doesn't exist (any more)."""
     agent = await queries.get_agent(connection, organization_id, agent_id=agent_id)
     if agent is None:
@@ -57,7 +57,7 @@ async def require_agent(connection: AsyncConnection, organization_id: UUID, *, a
 
 
 async def create_agent(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsCreateRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAgentsCreateRequest
 ) -> wire.AdminAgentsCreateResponse:
     """Define an agent; nobody may use it before it is deployed."""
     _refuse_unknown_model(request.model, model_names(runtime.settings))
@@ -86,7 +86,7 @@ async def create_agent(
 
 
 async def update_agent(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsUpdateRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAgentsUpdateRequest
 ) -> wire.AdminAgentsUpdateResponse:
     """Change an agent from the next message on; what is left out stays."""
     _refuse_unknown_model(request.model, model_names(runtime.settings))
@@ -117,7 +117,7 @@ async def update_agent(
 
 
 async def list_agents(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsListRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAgentsListRequest
 ) -> wire.AdminAgentsListResponse:
     """List agents, and the models they may be given."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_AGENTS_LIST.path, request=request)
@@ -138,7 +138,7 @@ async def list_agents(
 
 
 async def list_versions(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsListVersionsRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminAgentsListVersionsRequest
 ) -> wire.AdminAgentsListVersionsResponse:
     """List the settings that an agent has had, newest first. `update` with the settings of a version restores it."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_AGENTS_LIST_VERSIONS.path, request=request)
@@ -159,7 +159,7 @@ async def list_versions(
 
 
 async def delete_agent(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAgentsDeleteRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminAgentsDeleteRequest
 ) -> wire.AdminAgentsDeleteResponse:
     """Delete an agent; people keep their conversations with it. Raises NotFound when there is none (any more)."""
     agent_id = request.agent_id
@@ -178,7 +178,7 @@ def _refuse_unknown_model(model: str | None, models: Sequence[str]) -> None:
         raise BadRequest(message, code="unknown_model", details=[FieldError("model", message)])
 
 
-async def _refuse_taken_name(connection: AsyncConnection, caller: Caller, agent: StoredAgent) -> None:
+async def _refuse_taken_name(connection: Connection, caller: Caller, agent: StoredAgent) -> None:
     """Refuse the name of another agent; none can take it meanwhile, since the organization is locked."""
     if await queries.is_name_taken(connection, caller.organization_id, name=agent.name, but=agent.agent_id):
         raise _name_taken()
@@ -188,7 +188,7 @@ def _name_taken() -> Conflict:
     return Conflict("Another agent has this name. Choose another one.", code="agent_name_taken")
 
 
-async def _lock_collections(connection: AsyncConnection, caller: Caller, collection_ids: Sequence[UUID]) -> None:
+async def _lock_collections(connection: Connection, caller: Caller, collection_ids: Sequence[UUID]) -> None:
     """Keep collections until the transaction ends; BadRequest names those that this organization doesn't have."""
     known = await queries.lock_collections(connection, caller.organization_id, collection_ids=collection_ids)
     unknown = [
@@ -220,22 +220,13 @@ def _settings(agent: StoredAgent) -> dict[str, Any]:
 
 
 async def _record(
-    connection: AsyncConnection,
-    caller: Caller,
-    action: str,
-    agent_id: UUID,
-    *,
-    details: Mapping[str, Any] | None = None,
+    connection: Connection, caller: Caller, action: str, agent_id: UUID, *, details: Mapping[str, Any] | None = None
 ) -> None:
     await record(connection, caller, action, "agent", agent_id, details=details)
 
 
 async def _keep_version(
-    connection: AsyncConnection,
-    caller: Caller,
-    now: wire.AgentDefinition,
-    *,
-    before: wire.AgentDefinition | None = None,
+    connection: Connection, caller: Caller, now: wire.AgentDefinition, *, before: wire.AgentDefinition | None = None
 ) -> None:
     """Keep the settings of a locked agent; those from before, too, where the newest version has others or is erased."""
     organization_id, agent_id = caller.organization_id, now.agent_id

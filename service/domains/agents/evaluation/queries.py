@@ -25,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import JSONB, JSONPATH, insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.evaluation import AdminEvaluationSetsListRequest, EvaluationSet
 from carrel.wire.evaluation_runs import EvaluationRun
@@ -124,12 +124,12 @@ def _select_sets(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     )
 
 
-async def count_sets(connection: AsyncConnection, organization_id: UUID) -> int:
+async def count_sets(connection: Connection, organization_id: UUID) -> int:
     statement = select(func.count()).where(evaluation_sets.c.organization_id == organization_id)
     return (await connection.execute(statement)).scalar_one()
 
 
-async def insert_set(connection: AsyncConnection, caller: Caller, *, row: Mapping[str, object]) -> bool:
+async def insert_set(connection: Connection, caller: Caller, *, row: Mapping[str, object]) -> bool:
     """Add a set; False when its name is taken."""
     values = {**row, "organization_id": caller.organization_id, "created_by": caller.principal_id}
     statement = (
@@ -141,25 +141,20 @@ async def insert_set(connection: AsyncConnection, caller: Caller, *, row: Mappin
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def collection_exists(connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID) -> bool:
+async def collection_exists(connection: Connection, organization_id: UUID, *, collection_id: UUID) -> bool:
     """Check whether the organization has a collection, whoever may search it."""
     found = exists().where(matches(collections, organization_id, collection_id=collection_id))
     return (await connection.execute(select(found))).scalar_one()
 
 
-async def find_set(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID) -> EvaluationSet | None:
+async def find_set(connection: Connection, organization_id: UUID, *, set_id: UUID) -> EvaluationSet | None:
     return await find_row(
         connection, _select_sets(organization_id).where(_is_set(organization_id, set_id)), EvaluationSet
     )
 
 
 async def list_sets(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    request: AdminEvaluationSetsListRequest,
-    after: UUID,
-    limit: int,
+    connection: Connection, organization_id: UUID, *, request: AdminEvaluationSetsListRequest, after: UUID, limit: int
 ) -> list[EvaluationSet]:
     """Return sets (of these ids, if any are given) by id."""
     set_id = evaluation_sets.c.evaluation_set_id
@@ -171,13 +166,13 @@ async def list_sets(
     return await find_rows(connection, statement.order_by(set_id).limit(limit), EvaluationSet)
 
 
-async def lock_set(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID) -> bool:
+async def lock_set(connection: Connection, organization_id: UUID, *, set_id: UUID) -> bool:
     """Lock a set until the transaction ends; False when there is none."""
     statement = select(evaluation_sets.c.evaluation_set_id).where(_is_set(organization_id, set_id)).with_for_update()
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def rename_set(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, name: str) -> bool:
+async def rename_set(connection: Connection, organization_id: UUID, *, set_id: UUID, name: str) -> bool:
     """Rename a set that is locked; False when another one has the name."""
     taken = select(evaluation_sets.c.evaluation_set_id).where(
         matches(evaluation_sets, organization_id, name=name), evaluation_sets.c.evaluation_set_id != set_id
@@ -188,13 +183,13 @@ async def rename_set(connection: AsyncConnection, organization_id: UUID, *, set_
     return True
 
 
-async def delete_set(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID) -> None:
+async def delete_set(connection: Connection, organization_id: UUID, *, set_id: UUID) -> None:
     """Delete a set with its cases, runs and results."""
     await connection.execute(delete(evaluation_sets).where(_is_set(organization_id, set_id)))
 
 
 async def save_cases(
-    connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, rows: Sequence[Mapping[str, object]]
+    connection: Connection, organization_id: UUID, *, set_id: UUID, rows: Sequence[Mapping[str, object]]
 ) -> set[UUID]:
     """Add cases, or their judgements and notes to those that are there; return the ids of those that changed."""
     of_it = {"organization_id": organization_id, "evaluation_set_id": set_id}
@@ -219,13 +214,13 @@ async def save_cases(
     return set((await connection.execute(upsert.returning(evaluation_cases.c.case_id))).scalars())
 
 
-async def count_cases(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID) -> int:
+async def count_cases(connection: Connection, organization_id: UUID, *, set_id: UUID) -> int:
     statement = select(func.count()).where(_is_of_set(organization_id, set_id))
     return (await connection.execute(statement)).scalar_one()
 
 
 async def find_overfull_case(
-    connection: AsyncConnection, organization_id: UUID, *, case_ids: Collection[UUID], most: int
+    connection: Connection, organization_id: UUID, *, case_ids: Collection[UUID], most: int
 ) -> str | None:
     """Find the question of one of these cases that has more judgements than `most`; None without any."""
     keys = func.jsonb_object_keys(evaluation_cases.c.judgements).table_valued("key")
@@ -239,7 +234,7 @@ async def find_overfull_case(
 
 
 async def find_contradiction(
-    connection: AsyncConnection, organization_id: UUID, *, case_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, case_ids: Collection[UUID]
 ) -> str | None:
     """Find the question of one of these cases that nothing answers, and yet something should; None without any."""
     is_relevant = func.jsonb_path_exists(evaluation_cases.c.judgements, cast("$.* ? (@ > 0)", JSONPATH))
@@ -253,7 +248,7 @@ async def find_contradiction(
 
 
 async def remove_judgements(
-    connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, case_id: UUID, external_ids: Collection[str]
+    connection: Connection, organization_id: UUID, *, set_id: UUID, case_id: UUID, external_ids: Collection[str]
 ) -> bool:
     """Remove judgements of a case; False when there were none of these."""
     without = evaluation_cases.c.judgements.op("-")(literal(list(external_ids), ARRAY(Text)))
@@ -270,7 +265,7 @@ async def remove_judgements(
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def delete_case(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, case_id: UUID) -> bool:
+async def delete_case(connection: Connection, organization_id: UUID, *, set_id: UUID, case_id: UUID) -> bool:
     """Delete a case with its results; False when there is none."""
     statement = delete(evaluation_cases).where(
         _is_of_set(organization_id, set_id), evaluation_cases.c.case_id == case_id
@@ -279,7 +274,7 @@ async def delete_case(connection: AsyncConnection, organization_id: UUID, *, set
 
 
 async def list_cases(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     set_id: UUID,
@@ -296,7 +291,7 @@ async def list_cases(
 
 
 async def find_cases(
-    connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, case_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, set_id: UUID, case_ids: Collection[UUID]
 ) -> list[StoredCase]:
     statement = select(*columns_of(evaluation_cases, StoredCase)).where(
         _is_of_set(organization_id, set_id), in_array(evaluation_cases.c.case_id, case_ids)
@@ -305,7 +300,7 @@ async def find_cases(
 
 
 async def existing_cases(
-    connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, case_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, set_id: UUID, case_ids: Collection[UUID]
 ) -> set[UUID]:
     statement = select(evaluation_cases.c.case_id).where(
         _is_of_set(organization_id, set_id), in_array(evaluation_cases.c.case_id, case_ids)
@@ -313,7 +308,7 @@ async def existing_cases(
     return set((await connection.execute(statement)).scalars())
 
 
-async def read_agent_settings(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> AgentSettings:
+async def read_agent_settings(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> AgentSettings:
     """Return what an agent is told, or was told until it was deleted: its row stays."""
     statement = select(*columns_of(agents, AgentSettings, select_collection_ids(organization_id))).where(
         matches(agents, organization_id, agent_id=agent_id)
@@ -321,14 +316,14 @@ async def read_agent_settings(connection: AsyncConnection, organization_id: UUID
     return await get_row(connection, statement, AgentSettings)
 
 
-async def insert_run(connection: AsyncConnection, caller: Caller, *, run: Mapping[str, object]) -> None:
+async def insert_run(connection: Connection, caller: Caller, *, run: Mapping[str, object]) -> None:
     """Add a run of the caller's, without results."""
     row = {**run, "organization_id": caller.organization_id, "principal_id": caller.principal_id, "case_count": 0}
     await connection.execute(insert(evaluation_runs).values(row))
 
 
 async def insert_results(
-    connection: AsyncConnection, organization_id: UUID, *, run_id: UUID, results: Sequence[Mapping[str, object]]
+    connection: Connection, organization_id: UUID, *, run_id: UUID, results: Sequence[Mapping[str, object]]
 ) -> None:
     """Add results of cases that exist and are locked with their set; what the run has of a case already stays."""
     columns = list(evaluation_results.columns)
@@ -339,7 +334,7 @@ async def insert_results(
     await connection.execute(added.on_conflict_do_nothing())
 
 
-async def lower_planned_count(connection: AsyncConnection, organization_id: UUID, *, run_id: UUID, by: int) -> None:
+async def lower_planned_count(connection: Connection, organization_id: UUID, *, run_id: UUID, by: int) -> None:
     """Subtract cases that were removed from the set during a run from what it is to have."""
     statement = (
         update(evaluation_runs)
@@ -349,7 +344,7 @@ async def lower_planned_count(connection: AsyncConnection, organization_id: UUID
     await connection.execute(statement)
 
 
-async def update_means(connection: AsyncConnection, organization_id: UUID, *, run_id: UUID) -> None:
+async def update_means(connection: Connection, organization_id: UUID, *, run_id: UUID) -> None:
     """Bring the means and counts of a run to its results, and its time to now."""
     of_it = evaluation_results.c
     means: dict[str, ColumnElement[Any]] = {name: func.avg(_number(name)) for name in SCORES}
@@ -377,7 +372,7 @@ def _number(name: str) -> ColumnElement[float]:
 
 
 async def list_runs(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     set_id: UUID,
@@ -403,7 +398,7 @@ async def list_runs(
 
 
 async def list_results(
-    connection: AsyncConnection, organization_id: UUID, *, run_id: UUID, after: int, limit: int
+    connection: Connection, organization_id: UUID, *, run_id: UUID, after: int, limit: int
 ) -> list[StoredResult]:
     """Return what a run measured, in the order of the cases."""
     cases = (evaluation_cases.c.case_no, evaluation_cases.c.question)
@@ -417,7 +412,7 @@ async def list_results(
     return await find_rows(connection, statement.order_by(evaluation_cases.c.case_no).limit(limit), StoredResult)
 
 
-async def delete_run(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, run_id: UUID) -> bool:
+async def delete_run(connection: Connection, organization_id: UUID, *, set_id: UUID, run_id: UUID) -> bool:
     """Delete a run of a set with its results; False when there is none."""
     statement = delete(evaluation_runs).where(
         _is_run(organization_id, set_id), evaluation_runs.c.evaluation_run_id == run_id

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid5
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import evaluation
 from service.audit.service import Change, record, record_all
@@ -26,7 +26,7 @@ MOST_TOLD = 20
 
 
 async def create_set(
-    connection: AsyncConnection, caller: Caller, *, request: evaluation.AdminEvaluationSetsCreateRequest
+    connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsCreateRequest
 ) -> evaluation.AdminEvaluationSetsCreateResponse:
     """Create an evaluation set: questions with judged documents, to measure searches or an agent by."""
     organization_id = caller.organization_id
@@ -51,7 +51,7 @@ async def create_set(
 
 
 async def list_sets(
-    connection: AsyncConnection, caller: Caller, *, request: evaluation.AdminEvaluationSetsListRequest
+    connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsListRequest
 ) -> evaluation.AdminEvaluationSetsListResponse:
     """List evaluation sets, with how many cases and runs each has."""
     cursor = Cursor.read(caller, operation=evaluation.ADMIN_EVALUATION_SETS_LIST.path, request=request)
@@ -63,7 +63,7 @@ async def list_sets(
 
 
 async def rename_set(
-    connection: AsyncConnection, caller: Caller, *, request: evaluation.AdminEvaluationSetsUpdateRequest
+    connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsUpdateRequest
 ) -> evaluation.AdminEvaluationSetsUpdateResponse:
     """Rename an evaluation set; 409 `evaluation_set_name_taken`."""
     set_id, name = request.evaluation_set_id, request.name
@@ -82,7 +82,7 @@ async def rename_set(
 
 
 async def delete_set(
-    connection: AsyncConnection, caller: Caller, *, request: evaluation.AdminEvaluationSetsDeleteRequest
+    connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsDeleteRequest
 ) -> evaluation.AdminEvaluationSetsDeleteResponse:
     """Delete an evaluation set with its cases and its runs."""
     set_id = request.evaluation_set_id
@@ -93,7 +93,7 @@ async def delete_set(
 
 
 async def put_judgements(
-    connection: AsyncConnection, caller: Caller, *, request: evaluation.AdminEvaluationSetsPutJudgementsRequest
+    connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsPutJudgementsRequest
 ) -> evaluation.AdminEvaluationSetsPutJudgementsResponse:
     """Add questions and judgements to an evaluation set; what is there and isn't named stays.
 
@@ -135,14 +135,14 @@ async def put_judgements(
 
 
 async def _find_cases(
-    connection: AsyncConnection, caller: Caller, set_id: UUID, case_ids: Sequence[UUID]
+    connection: Connection, caller: Caller, set_id: UUID, case_ids: Sequence[UUID]
 ) -> dict[UUID, evaluation.EvaluationCase]:
     rows = await queries.find_cases(connection, caller.organization_id, set_id=set_id, case_ids=case_ids)
     return {row.case_id: _to_case(row) for row in rows}
 
 
 async def remove_judgements(
-    connection: AsyncConnection, caller: Caller, *, request: evaluation.AdminEvaluationSetsRemoveJudgementsRequest
+    connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsRemoveJudgementsRequest
 ) -> evaluation.AdminEvaluationSetsRemoveJudgementsResponse:
     """Remove judgements of a question, or the question with its results; 404 for an unknown set alone."""
     organization_id, set_id, case_id = caller.organization_id, request.evaluation_set_id, request.case_id
@@ -161,7 +161,7 @@ async def remove_judgements(
 
 
 async def list_cases(
-    connection: AsyncConnection, caller: Caller, *, request: evaluation.AdminEvaluationSetsListCasesRequest
+    connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsListCasesRequest
 ) -> evaluation.AdminEvaluationSetsListCasesResponse:
     """List the cases of an evaluation set, in the order of their addition."""
     cursor = Cursor.read(caller, operation=evaluation.ADMIN_EVALUATION_SETS_LIST_CASES.path, request=request)
@@ -180,13 +180,13 @@ async def list_cases(
     )
 
 
-async def lock_set(connection: AsyncConnection, caller: Caller, set_id: UUID) -> None:
+async def lock_set(connection: Connection, caller: Caller, set_id: UUID) -> None:
     """Lock a set until the transaction ends; raises NotFound."""
     if not await queries.lock_set(connection, caller.organization_id, set_id=set_id):
         raise _unknown_set()
 
 
-async def require_set(connection: AsyncConnection, caller: Caller, set_id: UUID) -> evaluation.EvaluationSet:
+async def require_set(connection: Connection, caller: Caller, set_id: UUID) -> evaluation.EvaluationSet:
     """Return a set of the organization; raises NotFound."""
     found = await queries.find_set(connection, caller.organization_id, set_id=set_id)
     if found is None:
@@ -195,14 +195,14 @@ async def require_set(connection: AsyncConnection, caller: Caller, set_id: UUID)
 
 
 async def record_change(
-    connection: AsyncConnection, caller: Caller, action: str, set_id: UUID, *, details: Mapping[str, Any] | None = None
+    connection: Connection, caller: Caller, action: str, set_id: UUID, *, details: Mapping[str, Any] | None = None
 ) -> None:
     """Add an audit entry about a set."""
     await record(connection, caller, action=f"{TARGET}.{action}", target_type=TARGET, target_id=set_id, details=details)
 
 
 async def _require_target(
-    connection: AsyncConnection, caller: Caller, request: evaluation.AdminEvaluationSetsCreateRequest
+    connection: Connection, caller: Caller, request: evaluation.AdminEvaluationSetsCreateRequest
 ) -> None:
     """Refuse a collection or agent that this organization doesn't have; whether the caller may use it is not asked."""
     if request.agent_id is not None:
@@ -213,7 +213,7 @@ async def _require_target(
         raise unknown_collection()
 
 
-async def _refuse_too_many(connection: AsyncConnection, caller: Caller, set_id: UUID, case_ids: set[UUID]) -> None:
+async def _refuse_too_many(connection: Connection, caller: Caller, set_id: UUID, case_ids: set[UUID]) -> None:
     organization_id = caller.organization_id
     if await queries.count_cases(connection, organization_id, set_id=set_id) > evaluation.MOST_CASES:
         message = (
@@ -230,7 +230,7 @@ async def _refuse_too_many(connection: AsyncConnection, caller: Caller, set_id: 
         raise Conflict(message, code="too_many_judgements")
 
 
-async def _refuse_contradiction(connection: AsyncConnection, caller: Caller, case_ids: set[UUID]) -> None:
+async def _refuse_contradiction(connection: Connection, caller: Caller, case_ids: set[UUID]) -> None:
     question = await queries.find_contradiction(connection, caller.organization_id, case_ids=case_ids)
     if question is not None:
         message = (

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import ResourceType
 from carrel.wire.uploads import UploadFileForm
@@ -90,7 +90,7 @@ class AskedState:
     last_version: Answer[dict[str, int]]
 
 
-async def decide(connection: AsyncConnection, upload: Upload, state: AskedState) -> Decision:
+async def decide(connection: Connection, upload: Upload, state: AskedState) -> Decision:
     """Judge an upload in this state; a contained file has its container's owner and access. Raises Forbidden
     `external_id_taken`, `owner_required`, `collection_editor_required`; NotFound: a collection without a role; Conflict
     `caller_chunks`, `document_in_container`, or `idempotency_key_reused` if `new_only`; BadRequest: unknown readers, or
@@ -132,7 +132,7 @@ async def decide(connection: AsyncConnection, upload: Upload, state: AskedState)
 
 
 async def _own_access(
-    connection: AsyncConnection, caller: Caller, form: UploadFileForm, before: StoredDocument | None
+    connection: Connection, caller: Caller, form: UploadFileForm, before: StoredDocument | None
 ) -> Access:
     """Return who may do what with a document that is no file in a container; refuse what the caller may not change."""
     if before is not None:
@@ -146,7 +146,7 @@ async def _own_access(
 
 
 async def _access(
-    connection: AsyncConnection, caller: Caller, form: UploadFileForm, before: StoredDocument | None
+    connection: Connection, caller: Caller, form: UploadFileForm, before: StoredDocument | None
 ) -> Access:
     """Return who may do what: as before unless the form says something; the uploader alone when nobody ever did."""
     if before is not None and not form.names_access:
@@ -232,7 +232,7 @@ def _resource(form: UploadFileForm, document_id: UUID, before: StoredDocument | 
 
 
 async def _placement(
-    connection: AsyncConnection, caller: Caller, form: UploadFileForm, document_id: UUID
+    connection: Connection, caller: Caller, form: UploadFileForm, document_id: UUID
 ) -> Placement | None:
     if form.collection_id is None:
         return None

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.catalog import DeleteDocumentRequest, DeleteDocumentResponse
 from carrel.wire.common import Role
@@ -19,7 +19,7 @@ from service.platform.errors import Forbidden
 
 
 async def delete_document(
-    connection: AsyncConnection, caller: Caller, *, request: DeleteDocumentRequest
+    connection: Connection, caller: Caller, *, request: DeleteDocumentRequest
 ) -> DeleteDocumentResponse:
     """Delete a document everywhere, with the documents that are files in it; for its owner and admins.
 
@@ -32,9 +32,7 @@ async def delete_document(
     return DeleteDocumentResponse(document_id=request.document_id)
 
 
-async def delete_locked(
-    connection: AsyncConnection, caller: Caller, *, documents: Mapping[UUID, Mapping[str, Any]]
-) -> None:
+async def delete_locked(connection: Connection, caller: Caller, *, documents: Mapping[UUID, Mapping[str, Any]]) -> None:
     """Delete documents whose resources are locked, with the files in them; the audit log gets these details of each."""
     organization_id = caller.organization_id
     inside = await lock_contained(connection, organization_id, container_ids=documents.keys())

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import catalog as wire
 from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role
@@ -32,7 +32,7 @@ from service.web.pagination import Cursor
 
 
 async def get_document(
-    connection: AsyncConnection, caller: Caller, *, request: wire.GetDocumentRequest
+    connection: Connection, caller: Caller, *, request: wire.GetDocumentRequest
 ) -> wire.GetDocumentResponse:
     """Show a document, its versions, and how far it is indexed where; for its readers and admins, 404 for others."""
     document_id = request.document_id
@@ -65,7 +65,7 @@ async def get_document(
 
 
 async def list_documents(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ListDocumentsRequest
+    connection: Connection, caller: Caller, *, request: wire.ListDocumentsRequest
 ) -> wire.ListDocumentsResponse:
     """List documents, newest first. The documents that the caller may READ; for an admin, all."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCUMENTS.path, request=request)
@@ -90,7 +90,7 @@ def _wanted_ids(organization_id: UUID, request: wire.ListDocumentsRequest) -> Co
 
 
 async def find_download(
-    connection: AsyncConnection, caller: Caller, *, document_id: UUID, version: int | None
+    connection: Connection, caller: Caller, *, document_id: UUID, version: int | None
 ) -> StoredFile:
     """Return the file of a version (None: the newest); 404 for those who may not READ the document, admins too."""
     document = await _read_readable(connection, caller, document_id=document_id)
@@ -102,7 +102,7 @@ async def find_download(
     return file
 
 
-async def _read_readable(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> StoredDocument:
+async def _read_readable(connection: Connection, caller: Caller, *, document_id: UUID) -> StoredDocument:
     """Return a document that the caller may READ; 404 for others, admins too."""
     reader = await widen(connection, caller, document_id=document_id)
     document = await read_document(connection, caller.organization_id, document_id=document_id)
@@ -112,7 +112,7 @@ async def _read_readable(connection: AsyncConnection, caller: Caller, *, documen
 
 
 async def list_left_out_files(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ListLeftOutFilesRequest
+    connection: Connection, caller: Caller, *, request: wire.ListLeftOutFilesRequest
 ) -> wire.ListLeftOutFilesResponse:
     """List the files in an archive or mail that are no documents, and why; 404 if the caller may not READ it."""
     cursor = Cursor.read(caller, operation=wire.LIST_LEFT_OUT_FILES.path, request=request)
@@ -129,7 +129,7 @@ async def list_left_out_files(
 
 
 async def lock_known_document(
-    connection: AsyncConnection, caller: Caller, *, document_id: UUID
+    connection: Connection, caller: Caller, *, document_id: UUID
 ) -> tuple[StoredDocument, Role | None]:
     """Lock a document, and return it with the caller's role, which an admin may lack; 404 when it is hidden."""
     batch = Batch()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.uploads import PlanAction, PlannedUpload, UploadPlan
 from service.auth.callers import Caller
@@ -12,9 +12,7 @@ from service.domains.documents.catalog import queries
 from service.platform.identifiers import document_id_for
 
 
-async def plan_uploads(
-    connection: AsyncConnection, caller: Caller, *, planned: Sequence[PlannedUpload]
-) -> list[UploadPlan]:
+async def plan_uploads(connection: Connection, caller: Caller, *, planned: Sequence[PlannedUpload]) -> list[UploadPlan]:
     """Return, in the order asked, what uploading each document would do for this caller. FORBIDDEN tells that the
     external id belongs to somebody's document, as the upload's 403 would; nothing else of it."""
     organization_id = caller.organization_id

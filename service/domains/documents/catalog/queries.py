@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import CTE, ColumnElement, Select, Text, Update, case, cast, func, or_, select, tuple_, update
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from sqlalchemy.sql.dml import ReturningInsert
 
 from carrel.wire.catalog import Document, DocumentVersion, ListDocumentsRequest
@@ -154,7 +154,7 @@ def save_version(
 
 
 async def set_source_identity(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, resource_type: str, resource_id: str
+    connection: Connection, organization_id: UUID, *, document_id: UUID, resource_type: str, resource_id: str
 ) -> bool:
     """Give the document another identity in its source system; False when another resource has it already."""
     taken = select(resources.c.object_id).where(
@@ -175,7 +175,7 @@ async def set_source_identity(
 
 
 async def find_external_ids(
-    connection: AsyncConnection, organization_id: UUID, external_ids: Collection[str]
+    connection: Connection, organization_id: UUID, external_ids: Collection[str]
 ) -> dict[str, str]:
     """Return each external id in the Unicode form that a document has; composed (NFC), if there is no document."""
     forms = {one: {document_id_for(organization_id, form): form for form in forms_of(one)} for one in external_ids}
@@ -191,7 +191,7 @@ async def find_external_ids(
 
 
 async def read_upload_states(
-    connection: AsyncConnection, caller: Caller, *, document_ids: Sequence[UUID]
+    connection: Connection, caller: Caller, *, document_ids: Sequence[UUID]
 ) -> dict[UUID, tuple[str | None, bool, bool]]:
     """Return the fingerprint of each document that exists, if the caller may update it, and if others may read it."""
     may_update = resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR))
@@ -205,9 +205,7 @@ async def read_upload_states(
     return {row.document_id: (row.fingerprint, row.may_update, row.shared) for row in rows}
 
 
-async def list_versions(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID
-) -> list[DocumentVersion]:
+async def list_versions(connection: Connection, organization_id: UUID, *, document_id: UUID) -> list[DocumentVersion]:
     """Return the versions of a document, newest first."""
     version = document_versions.c
     statement = (
@@ -227,7 +225,7 @@ def _to_version(*, principal_id: UUID, email: str, name: str, **columns: Any) ->
     return DocumentVersion(created_by=UserPrincipal(id=str(principal_id), email=email, name=name), **columns)
 
 
-async def read_owner(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Principal:
+async def read_owner(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Principal:
     statement = select(cast(principals.c.principal_id, Text).label("id"), principals.c.email, principals.c.name).where(
         matches(principals, organization_id, principal_id=principal_id)
     )
@@ -251,7 +249,7 @@ _LISTED = (
 
 
 async def list_documents(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     *,
     request: ListDocumentsRequest,

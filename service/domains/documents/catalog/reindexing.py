@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.catalog import (
     IndexingStatus,
@@ -88,9 +88,7 @@ async def rename(runtime: Runtime, caller: Caller, *, request: RenameDocumentReq
     return RenameDocumentResponse(**whose, document_name=name, document_version=version)
 
 
-async def _lock_editable(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, document_id: UUID
-) -> StoredDocument:
+async def _lock_editable(runtime: Runtime, connection: Connection, caller: Caller, document_id: UUID) -> StoredDocument:
     document, role = await lock_known_document(connection, caller, document_id=document_id)
     if role not in {Role.OWNER, Role.EDITOR} and not caller.is_admin:
         raise Forbidden(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.formats import BY_NAME, NotReadKind
 from carrel.wire.uploads import UploadFileForm, UploadStatus
@@ -153,7 +153,7 @@ async def unpack(
 UNPACK = Task(UNPACK_FILES.name, unpack, queue=UNPACK_FILES.queue)
 
 
-async def _begin(runtime: Runtime, connection: AsyncConnection, document: StoredDocument, caller: Caller) -> Run:
+async def _begin(runtime: Runtime, connection: Connection, document: StoredDocument, caller: Caller) -> Run:
     organization_id, document_id = caller.organization_id, document.document_id
     *_, outermost = containers = await queries.list_containers(connection, organization_id, document_id=document_id)
     await forget_left_out(connection, organization_id, document_id=document_id)
@@ -312,7 +312,7 @@ async def _save_progress(run: Run, done: int, document_ids: Collection[UUID]) ->
     run.runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
 
 
-async def _lock_container(run: Run, connection: AsyncConnection) -> StoredDocument:
+async def _lock_container(run: Run, connection: Connection) -> StoredDocument:
     document_id, organization_id = run.document.document_id, run.caller.organization_id
     found = await read_document(connection, organization_id, document_id=document_id, lock=True)
     return run.container.check(found)
@@ -339,7 +339,7 @@ async def _finish(run: Run) -> None:
     run.runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
 
 
-async def _record(connection: AsyncConnection, run: Run) -> None:
+async def _record(connection: Connection, run: Run) -> None:
     """Record what is in a container, if it is new or changed; a run before may have been killed just before this."""
     document = run.document
     if document.file.files_done == document.file.file_count and not (run.has_changed or run.deleted):
@@ -370,7 +370,7 @@ async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocu
 
 
 async def _end(
-    connection: AsyncConnection, organization_id: UUID, document: StoredDocument, left_out: Mapping[int, LeftOut]
+    connection: Connection, organization_id: UUID, document: StoredDocument, left_out: Mapping[int, LeftOut]
 ) -> None:
     file = document.file
     if not file.file_count:

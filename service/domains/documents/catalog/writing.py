@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.catalog import TextRecognition
 from carrel.wire.uploads import UploadStatus
@@ -82,7 +82,7 @@ class Indexing:
 
 
 async def write(
-    runtime: Runtime, connection: AsyncConnection, decision: Decision, contents: Contents | None
+    runtime: Runtime, connection: Connection, decision: Decision, contents: Contents | None
 ) -> tuple[SavedUpload, Indexing]:
     """Write what was decided, and return what is to be indexed; `contents` are given if the document gets new ones."""
     before, changes, indexing = decision.before, decision.changes(), Indexing()
@@ -106,7 +106,7 @@ async def write(
 
 
 async def describe(
-    connection: AsyncConnection,
+    connection: Connection,
     decision: Decision,
     contents: Contents | None = None,
     *,
@@ -130,7 +130,7 @@ def _file(decision: Decision, contents: Contents | None) -> StoredFile:
     return decision.before.file
 
 
-async def _change_rights(connection: AsyncConnection, decision: Decision, before: StoredDocument) -> None:
+async def _change_rights(connection: Connection, decision: Decision, before: StoredDocument) -> None:
     document_id, organization_id = decision.document_id, decision.caller.organization_id
     if decision.access != before.access:
         await set_access(connection, organization_id, object_id=document_id, access=decision.access)
@@ -144,9 +144,7 @@ async def _change_rights(connection: AsyncConnection, decision: Decision, before
         )
 
 
-async def _write(
-    runtime: Runtime, connection: AsyncConnection, decision: Decision, contents: Contents | None
-) -> Indexing:
+async def _write(runtime: Runtime, connection: Connection, decision: Decision, contents: Contents | None) -> Indexing:
     batch, before, organization_id = Batch(), decision.before, decision.caller.organization_id
     registration = _register(batch, decision) if before is None else None
     spaces, packed_bytes = None, 0 if contents is None else len(contents.blocks)
@@ -250,7 +248,7 @@ def _to_change(decision: Decision) -> Change:
     return Change(action, target_type="document", target_id=decision.document_id, details=details)
 
 
-async def _place_document(connection: AsyncConnection, decision: Decision, indexing: Indexing) -> bool:
+async def _place_document(connection: Connection, decision: Decision, indexing: Indexing) -> bool:
     placement = decision.placement
     if placement is None:
         return False

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import collections as wire
 from carrel.wire.common import Role
@@ -16,7 +16,7 @@ from service.web.pagination import Cursor
 
 
 async def list_collections(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ListDocumentCollectionsRequest
+    connection: Connection, caller: Caller, *, request: wire.ListDocumentCollectionsRequest
 ) -> wire.ListDocumentCollectionsResponse:
     """List the collections the caller may search."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCUMENT_COLLECTIONS.path, request=request)
@@ -28,7 +28,7 @@ async def list_collections(
 
 
 async def list_documents(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ListDocumentsInCollectionRequest
+    connection: Connection, caller: Caller, *, request: wire.ListDocumentsInCollectionRequest
 ) -> wire.ListDocumentsInCollectionResponse:
     """List the documents of a collection that the caller may READ; 404 without a role in the collection."""
     collection = await require_collection(
@@ -49,7 +49,7 @@ async def list_documents(
 
 
 async def get_chunks(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.GetDocumentChunksRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.GetDocumentChunksRequest
 ) -> wire.GetDocumentChunksResponse:
     """List a document's chunks in a collection, or in the catalog; 404 for callers who may not READ it there."""
     document = await require_document(connection, caller, document_id=request.document_id)
@@ -85,7 +85,7 @@ async def get_chunks(
     )
 
 
-async def _space(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> tuple[int, int]:
+async def _space(connection: Connection, caller: Caller, collection_id: UUID | None) -> tuple[int, int]:
     if collection_id is not None:
         collection = await require_collection(connection, caller, collection_id=collection_id, at_least=Role.VIEWER)
         return collection.space_id, collection.dimensions

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import collections as wire
 from service.audit.service import Change, record_all
@@ -150,7 +150,7 @@ async def reindex_document(
 
 
 async def place_document(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     *,
     document_id: UUID,
@@ -179,7 +179,7 @@ async def place_document(
 
 
 async def place_files(
-    connection: AsyncConnection, caller: Caller, *, container_id: UUID, document_ids: Collection[UUID] | None = None
+    connection: Connection, caller: Caller, *, container_id: UUID, document_ids: Collection[UUID] | None = None
 ) -> None:
     """Put the files in a locked container, which have its readers, into its collections, to be indexed later."""
     organization_id = caller.organization_id
@@ -204,7 +204,7 @@ async def place_files(
 
 
 async def _placement(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     request: wire.AddDocumentToCollectionRequest
     | wire.AddDocumentChunksToCollectionRequest
@@ -228,7 +228,7 @@ def _show(metadata: Mapping[str, str]) -> wire.MetadataInCollection:
 
 
 async def _record(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     action: str,
     recorded: RecordedMembership,

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, delete, func, literal, select
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import collections as wire
 from carrel.wire.catalog import DocumentIndexing, IndexingStatus
@@ -111,7 +111,7 @@ def _to_collection(
 
 
 async def read_collection(
-    connection: AsyncConnection, caller: Caller, *, collection_id: UUID, lock: bool = False
+    connection: Connection, caller: Caller, *, collection_id: UUID, lock: bool = False
 ) -> StoredCollection | None:
     """Return a collection with the caller's role, if any. `lock`, in a statement of its own, whose view is new, keeps
     it and its space until the transaction ends."""
@@ -123,7 +123,7 @@ async def read_collection(
 
 
 async def list_searchable(
-    connection: AsyncConnection, caller: Caller, *, collection_ids: Sequence[UUID]
+    connection: Connection, caller: Caller, *, collection_ids: Sequence[UUID]
 ) -> list[StoredCollection]:
     """Return those of the collections that the caller has a role in, by id; the others are passed over."""
     statement = (
@@ -139,7 +139,7 @@ async def list_searchable(
 
 
 async def insert_collection(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     *,
     collection_id: UUID,
@@ -167,7 +167,7 @@ async def insert_collection(
 
 
 async def delete_collection(
-    connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID, space_id: int
+    connection: Connection, organization_id: UUID, *, collection_id: UUID, space_id: int
 ) -> None:
     """Remove a locked collection and its waiting chunks; places are locked before chunks, as indexing does."""
     entries = select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
@@ -178,7 +178,7 @@ async def delete_collection(
 
 
 async def list_collections(
-    connection: AsyncConnection, caller: Caller, *, name_contains: str | None, after: UUID, limit: int
+    connection: Connection, caller: Caller, *, name_contains: str | None, after: UUID, limit: int
 ) -> list[wire.DocumentCollection]:
     """Return collections the caller has a role in, by id, each with how many of its documents the caller may READ."""
     count = (
@@ -222,7 +222,7 @@ _document_resources = resources.alias("document_resources")
 
 
 async def read_membership(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
+    connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> Membership | None:
     """Return a document's membership in a collection's space; None when it is not in it."""
     statement = select(*columns_of(space_documents, Membership)).where(
@@ -232,7 +232,7 @@ async def read_membership(
 
 
 async def delete_waiting_chunks(
-    connection: AsyncConnection, organization_id: UUID, *, document_ids: Collection[UUID], space_id: int
+    connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID], space_id: int
 ) -> None:
     """Delete callers' chunks of documents that wait to be indexed in a space, or in the one built to replace it."""
     there = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))
@@ -246,7 +246,7 @@ async def delete_waiting_chunks(
 
 
 async def list_members(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     *,
     space_id: int,
@@ -300,7 +300,7 @@ def _to_member(
     )
 
 
-async def list_memberships(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> list[DocumentIndexing]:
+async def list_memberships(connection: Connection, caller: Caller, *, document_id: UUID) -> list[DocumentIndexing]:
     """List a document's index entries: the catalog's, and those of collections the caller may know (an admin: all)."""
     statement = (
         select(
@@ -338,14 +338,7 @@ def _to_indexing(*, attempts: int, chunks_expected: int, chunks_embedded: int, *
 
 
 async def list_chunks(
-    connection: AsyncConnection,
-    caller: Caller,
-    *,
-    document_id: UUID,
-    space_id: int,
-    dimensions: int,
-    after: int,
-    limit: int,
+    connection: Connection, caller: Caller, *, document_id: UUID, space_id: int, dimensions: int, after: int, limit: int
 ) -> list[wire.DocumentChunk]:
     """Return the chunks of a document in a space, in reading order, if the caller may READ it."""
     chunks = INDEX_TABLES[dimensions].chunks

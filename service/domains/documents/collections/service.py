@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.collections import (
     CreateDocumentCollectionRequest,
@@ -52,7 +52,7 @@ def unknown_collection() -> NotFound:
 
 
 async def create_collection(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: CreateDocumentCollectionRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: CreateDocumentCollectionRequest
 ) -> CreateDocumentCollectionResponse:
     """Create a collection. It belongs to its creator. 409 `collection_name_taken`, 400 for an unknown model."""
     model = runtime.embedders.get(request.embeddings_model).model
@@ -81,7 +81,7 @@ async def create_collection(
 
 
 async def require_collection(
-    connection: AsyncConnection, caller: Caller, *, collection_id: UUID, at_least: Role, lock: bool = False
+    connection: Connection, caller: Caller, *, collection_id: UUID, at_least: Role, lock: bool = False
 ) -> StoredCollection:
     """Return a collection in which the caller has this role or a better one; 404 without any role, 403 below it."""
     collection = _require_known(
@@ -108,7 +108,7 @@ def _require_known(collection: StoredCollection | None) -> StoredCollection:
 
 
 async def require_document(
-    connection: AsyncConnection, caller: Caller, *, document_id: UUID, lock: bool = False
+    connection: Connection, caller: Caller, *, document_id: UUID, lock: bool = False
 ) -> StoredDocument:
     """Return a document the caller may READ; 404 otherwise, an admin's too. `lock` holds it until the end."""
     document = await read_document(connection, caller.organization_id, document_id=document_id, lock=lock)
@@ -118,7 +118,7 @@ async def require_document(
 
 
 async def check_placement(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     *,
     document_id: UUID,
@@ -147,7 +147,7 @@ def refuse_caller_chunks(placement: Placement) -> None:
 
 
 async def remove_document(
-    connection: AsyncConnection, caller: Caller, *, request: RemoveDocumentFromCollectionRequest
+    connection: Connection, caller: Caller, *, request: RemoveDocumentFromCollectionRequest
 ) -> RemoveDocumentFromCollectionResponse:
     """Take a document and the files in it out of a collection; 404 if it is not there, or not the caller's to READ."""
     document_id, collection_id = request.document_id, request.document_collection_id
@@ -178,7 +178,7 @@ async def remove_document(
 
 
 async def delete_collection(
-    connection: AsyncConnection, caller: Caller, *, request: DeleteDocumentCollectionRequest
+    connection: Connection, caller: Caller, *, request: DeleteDocumentCollectionRequest
 ) -> DeleteDocumentCollectionResponse:
     """Delete a collection; its documents stay in the catalog. For its owner and admins; 403 for others in it."""
     collection_id = request.document_collection_id

@@ -24,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by, insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import docstore as wire
 from carrel.wire.common import Role, digest_of
@@ -180,7 +180,7 @@ def document_exists(organization_id: UUID) -> ColumnElement[bool]:
 
 
 async def insert_sync(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     *,
     sync_id: UUID,
@@ -202,7 +202,7 @@ async def insert_sync(
     await connection.execute(insert(docstore_syncs).values(values))
 
 
-async def get_sync(connection: AsyncConnection, key: SyncKey, *, lock: bool = False) -> StoredSync | None:
+async def get_sync(connection: Connection, key: SyncKey, *, lock: bool = False) -> StoredSync | None:
     """Get a sync without a check of rights, None when there is none; `lock` locks it until the transaction ends."""
     statement = select(*columns_of(docstore_syncs, StoredSync)).where(key.is_of(docstore_syncs))
     if lock:
@@ -210,14 +210,14 @@ async def get_sync(connection: AsyncConnection, key: SyncKey, *, lock: bool = Fa
     return await find_row(connection, statement, StoredSync)
 
 
-async def read_sync(connection: AsyncConnection, key: SyncKey) -> wire.DocstoreSync:
+async def read_sync(connection: Connection, key: SyncKey) -> wire.DocstoreSync:
     return await get_row(
         connection, _select_syncs(key.organization_id).where(docstore_syncs.c.sync_id == key.sync_id), _to_sync
     )
 
 
 async def list_syncs(
-    connection: AsyncConnection, caller: Caller, *, collection_id: UUID | None, after: UUID, limit: int
+    connection: Connection, caller: Caller, *, collection_id: UUID | None, after: UUID, limit: int
 ) -> list[wire.DocstoreSync]:
     """List the states of syncs by id: those into collections the caller may edit; all for admins."""
     chosen = _select_syncs(caller.organization_id)
@@ -231,7 +231,7 @@ async def list_syncs(
 
 
 async def replace_sync(
-    connection: AsyncConnection, key: SyncKey, *, sealed_uri: bytes | None, config: Mapping[str, Any], rewind: bool
+    connection: Connection, key: SyncKey, *, sealed_uri: bytes | None, config: Mapping[str, Any], rewind: bool
 ) -> None:
     """Replace a sync's config, address (None: it stays) and, with `rewind`, position; request a run, end another."""
     renewed = {"updated_at": func.now(), "status": "PENDING", "attempt": docstore_syncs.c.attempt + 1}
@@ -242,7 +242,7 @@ async def replace_sync(
 
 
 async def set_syncs_owner(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     sync_ids: Collection[UUID],
@@ -265,7 +265,7 @@ async def set_syncs_owner(
     await connection.execute(statement)
 
 
-async def request_run(connection: AsyncConnection, key: SyncKey) -> bool:
+async def request_run(connection: Connection, key: SyncKey) -> bool:
     """Request a run of a sync; False when one is requested already, or is running and has reported lately."""
     told = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
     is_over = or_(docstore_syncs.c.status.in_(("COMPLETED", "FAILED")), told < func.now() - LOST_AFTER)
@@ -275,7 +275,7 @@ async def request_run(connection: AsyncConnection, key: SyncKey) -> bool:
 
 
 async def list_stuck_syncs(
-    connection: AsyncConnection, organization_id: UUID, *, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, *, after: UUID, limit: int
 ) -> list[StuckSync]:
     """List the syncs whose run was requested or began, and has told nothing for long, by id after a given one."""
     told_at = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
@@ -289,20 +289,18 @@ async def list_stuck_syncs(
     return await find_rows(connection, statement, StuckSync)
 
 
-async def delete_sync(connection: AsyncConnection, key: SyncKey) -> None:
+async def delete_sync(connection: Connection, key: SyncKey) -> None:
     """Delete a sync with its address and its records of documents; the documents stay."""
     await connection.execute(delete(docstore_syncs).where(key.is_of(docstore_syncs)))
 
 
-async def list_failures(connection: AsyncConnection, key: SyncKey, *, after: UUID, limit: int) -> list[StoredFailure]:
+async def list_failures(connection: Connection, key: SyncKey, *, after: UUID, limit: int) -> list[StoredFailure]:
     own = select(*columns_of(docstore_failures, StoredFailure)).where(key.is_of(docstore_failures))
     statement = rows_after(own, docstore_failures.c.document_id, after=after, limit=limit)
     return await find_rows(connection, statement, StoredFailure)
 
 
-async def list_held(
-    connection: AsyncConnection, key: SyncKey, *, after: UUID, limit: int
-) -> list[wire.DocstoreHeldRemoval]:
+async def list_held(connection: Connection, key: SyncKey, *, after: UUID, limit: int) -> list[wire.DocstoreHeldRemoval]:
     of_sync, there = docstore_documents.c, documents.c
     names = (there.external_id.label("document_external_id"), there.name.label("document_name"))
     held = (
@@ -314,7 +312,7 @@ async def list_held(
     return await find_rows(connection, statement, wire.DocstoreHeldRemoval)
 
 
-async def count_removals(connection: AsyncConnection, key: SyncKey) -> int:
+async def count_removals(connection: Connection, key: SyncKey) -> int:
     statement = select(func.count()).where(_is_held(key), document_exists(key.organization_id))
     return (await connection.execute(statement)).scalar_one()
 
@@ -323,13 +321,13 @@ def _is_held(key: SyncKey) -> ColumnElement[bool]:
     return and_(key.is_of(docstore_documents), docstore_documents.c.removal.is_not(None))
 
 
-async def approve_removals(connection: AsyncConnection, key: SyncKey, *, document_ids: Sequence[UUID]) -> int:
+async def approve_removals(connection: Connection, key: SyncKey, *, document_ids: Sequence[UUID]) -> int:
     """Let runs remove those of these documents that are held; return how many."""
     held = _is_held(key), in_array(docstore_documents.c.document_id, document_ids)
     return (await connection.execute(update(docstore_documents).where(*held).values(removal=APPROVED))).rowcount
 
 
-async def list_runs(connection: AsyncConnection, key: SyncKey) -> list[wire.DocstoreRun]:
+async def list_runs(connection: Connection, key: SyncKey) -> list[wire.DocstoreRun]:
     """List the last runs of an existing sync, newest first."""
     kept = await connection.execute(select(docstore_syncs.c.runs).where(key.is_of(docstore_syncs)))
     return [wire.DocstoreRun.model_validate(one) for one in kept.scalar_one()]
@@ -371,7 +369,7 @@ def _is_run(key: SyncKey, attempt: int) -> ColumnElement[bool]:
     return and_(key.is_of(docstore_syncs), docstore_syncs.c.attempt == attempt, docstore_syncs.c.status == "RUNNING")
 
 
-async def begin_run(connection: AsyncConnection, key: SyncKey) -> StoredSync | None:
+async def begin_run(connection: Connection, key: SyncKey) -> StoredSync | None:
     """Begin a sync's requested run or continue an interrupted one, with its status before; None without either."""
     of_sync = key.is_of(docstore_syncs)
     kept = select(*columns_of(docstore_syncs, StoredSync)).where(of_sync).with_for_update()
@@ -398,14 +396,14 @@ async def begin_run(connection: AsyncConnection, key: SyncKey) -> StoredSync | N
     return replace(before, attempt=attempt)
 
 
-async def lock_run(connection: AsyncConnection, key: SyncKey, *, attempt: int) -> bool:
+async def lock_run(connection: Connection, key: SyncKey, *, attempt: int) -> bool:
     """Keep another run from replacing this run until the transaction ends; False when one has."""
     statement = select(docstore_syncs.c.sync_id).where(_is_run(key, attempt))
     return (await connection.execute(statement.with_for_update())).one_or_none() is not None
 
 
 async def save_progress(
-    connection: AsyncConnection, key: SyncKey, *, cursor: Mapping[str, Any] | None = None, **counts: int
+    connection: Connection, key: SyncKey, *, cursor: Mapping[str, Any] | None = None, **counts: int
 ) -> None:
     """Add to these counts of a locked run (`created=1`), and save its position if `cursor` is given."""
     added = {f"{name}_count": docstore_syncs.c[f"{name}_count"] + number for name, number in counts.items()}
@@ -414,14 +412,14 @@ async def save_progress(
     await connection.execute(statement)
 
 
-async def note_silence(connection: AsyncConnection, key: SyncKey, *, attempt: int, note: Note | None) -> None:
+async def note_silence(connection: Connection, key: SyncKey, *, attempt: int, note: Note | None) -> None:
     """Say of a run in progress that its source is silent, or (None) that it answers again."""
     statement = update(docstore_syncs).where(_is_run(key, attempt))
     await connection.execute(statement.values(**_outcome(warning=note), progress_at=func.now()))
 
 
 async def finish_run(
-    connection: AsyncConnection, key: SyncKey, *, attempt: int, error: Note | None, warning: Note | None
+    connection: Connection, key: SyncKey, *, attempt: int, error: Note | None, warning: Note | None
 ) -> FinishedRun | None:
     """End a run with an error or a warning, or neither; return its end, None when it was replaced."""
     status = "COMPLETED" if error is None else "FAILED"
@@ -443,14 +441,14 @@ def _outcome(**notes: Note | None) -> dict[str, str | None]:
     }
 
 
-async def note_documents(connection: AsyncConnection, key: SyncKey, *, document_ids: Sequence[UUID]) -> None:
+async def note_documents(connection: Connection, key: SyncKey, *, document_ids: Sequence[UUID]) -> None:
     new = [{"document_id": one, **asdict(key)} for one in set(document_ids)]
     if new:
         await connection.execute(insert(docstore_documents).values(new).on_conflict_do_nothing())
 
 
 async def in_collection(
-    connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID, document_ids: Sequence[UUID]
+    connection: Connection, organization_id: UUID, *, collection_id: UUID, document_ids: Sequence[UUID]
 ) -> frozenset[UUID]:
     """Return the documents, of those given, that are in the collection."""
     statement = (
@@ -465,7 +463,7 @@ async def in_collection(
     return frozenset((await connection.execute(statement)).scalars())
 
 
-async def count_outcomes(connection: AsyncConnection, key: SyncKey, outcomes: Mapping[UUID, str]) -> Mapping[str, int]:
+async def count_outcomes(connection: Connection, key: SyncKey, outcomes: Mapping[UUID, str]) -> Mapping[str, int]:
     """Record what the run did with documents; return what this adds to its counts, in which each document is once."""
     begun_at = select(docstore_syncs.c.started_at).where(key.is_of(docstore_syncs)).scalar_subquery()
     table = docstore_documents.c
@@ -483,7 +481,7 @@ async def count_outcomes(connection: AsyncConnection, key: SyncKey, outcomes: Ma
 
 
 async def replace_failures(
-    connection: AsyncConnection, key: SyncKey, *, tried: Sequence[UUID], failures: Sequence[Failure]
+    connection: Connection, key: SyncKey, *, tried: Sequence[UUID], failures: Sequence[Failure]
 ) -> None:
     """Record why these documents failed, and delete earlier failures of all that were tried."""
     gone = key.is_of(docstore_failures), in_array(docstore_failures.c.document_id, tried)
@@ -493,7 +491,7 @@ async def replace_failures(
         await connection.execute(insert(docstore_failures).values(list(rows.values())))
 
 
-async def count_held(connection: AsyncConnection, key: SyncKey) -> int:
+async def count_held(connection: Connection, key: SyncKey) -> int:
     """Return the number of a sync's documents that exist and that the source has ever listed."""
     statement = select(func.count()).where(
         key.is_of(docstore_documents), docstore_documents.c.listing_no > 0, document_exists(key.organization_id)
@@ -501,7 +499,7 @@ async def count_held(connection: AsyncConnection, key: SyncKey) -> int:
     return (await connection.execute(statement)).scalar_one()
 
 
-async def begin_listing(connection: AsyncConnection, key: SyncKey) -> int:
+async def begin_listing(connection: Connection, key: SyncKey) -> int:
     """Begin a listing of the source's ids; return its number, which is greater than every earlier one's."""
     number = docstore_syncs.c.listing_no
     begun = update(docstore_syncs).where(key.is_of(docstore_syncs))
@@ -510,7 +508,7 @@ async def begin_listing(connection: AsyncConnection, key: SyncKey) -> int:
 
 
 async def mark_listed(
-    connection: AsyncConnection, key: SyncKey, *, listing_no: int, document_ids: Sequence[UUID]
+    connection: Connection, key: SyncKey, *, listing_no: int, document_ids: Sequence[UUID]
 ) -> frozenset[UUID]:
     """Record that a listing has these documents; return those of them that were tried before."""
     given = rows_of([docstore_documents.c.document_id], [{"document_id": one} for one in document_ids])
@@ -520,7 +518,7 @@ async def mark_listed(
     return frozenset((await connection.execute(statement)).scalars())
 
 
-async def count_listed(connection: AsyncConnection, key: SyncKey, *, listing_no: int) -> Listing:
+async def count_listed(connection: Connection, key: SyncKey, *, listing_no: int) -> Listing:
     is_unlisted = docstore_documents.c.listing_no != listing_no
     created = select(docstore_syncs.c.created_count).where(key.is_of(docstore_syncs))
     statement = select(
@@ -535,7 +533,7 @@ async def count_listed(connection: AsyncConnection, key: SyncKey, *, listing_no:
     return await get_row(connection, statement, Listing)
 
 
-async def count_taken(connection: AsyncConnection, key: SyncKey) -> tuple[int, int]:
+async def count_taken(connection: Connection, key: SyncKey) -> tuple[int, int]:
     """Return the number of documents in the sync's last listing, and the number of those without a failure."""
     has_failed = exists().where(
         docstore_failures.c.organization_id == key.organization_id,
@@ -552,12 +550,12 @@ async def count_taken(connection: AsyncConnection, key: SyncKey) -> tuple[int, i
     return listed, taken
 
 
-async def count_failures(connection: AsyncConnection, key: SyncKey) -> int:
+async def count_failures(connection: Connection, key: SyncKey) -> int:
     statement = select(func.count()).select_from(docstore_failures).where(key.is_of(docstore_failures))
     return (await connection.execute(statement)).scalar_one()
 
 
-async def group_failures(connection: AsyncConnection, key: SyncKey, *, examples: int) -> list[FailureGroup]:
+async def group_failures(connection: Connection, key: SyncKey, *, examples: int) -> list[FailureGroup]:
     """List the reasons for which a sync's documents failed, the most frequent first."""
     some = func.array_agg(aggregate_order_by(docstore_failures.c.source_id, docstore_failures.c.document_id))
     statement = (
@@ -574,7 +572,7 @@ async def group_failures(connection: AsyncConnection, key: SyncKey, *, examples:
     return await find_rows(connection, statement, FailureGroup)
 
 
-async def hold_removals(connection: AsyncConnection, key: SyncKey, *, listing_no: int) -> None:
+async def hold_removals(connection: Connection, key: SyncKey, *, listing_no: int) -> None:
     """Hold the removal of the documents that a listing doesn't have and that nobody has approved."""
     held = and_(docstore_documents.c.listing_no != listing_no, docstore_documents.c.removal.is_(None))
     statement = update(docstore_documents).where(key.is_of(docstore_documents), held)
@@ -582,7 +580,7 @@ async def hold_removals(connection: AsyncConnection, key: SyncKey, *, listing_no
 
 
 async def list_unlisted_documents(
-    connection: AsyncConnection, key: SyncKey, *, listing_no: int, after: UUID, limit: int, only_approved: bool
+    connection: Connection, key: SyncKey, *, listing_no: int, after: UUID, limit: int, only_approved: bool
 ) -> Sequence[UUID]:
     """List documents that a listing doesn't have, by id; `only_approved` ones, or all."""
     missing = key.is_of(docstore_documents), docstore_documents.c.listing_no != listing_no
@@ -593,7 +591,7 @@ async def list_unlisted_documents(
     return (await connection.execute(statement)).scalars().all()
 
 
-async def delete_document_record(connection: AsyncConnection, key: SyncKey, *, document_id: UUID) -> None:
+async def delete_document_record(connection: Connection, key: SyncKey, *, document_id: UUID) -> None:
     """Delete the record of a document that is gone from source and catalog, and its failure."""
     for table in (docstore_failures, docstore_documents):
         await connection.execute(delete(table).where(key.is_of(table), table.c.document_id == document_id))

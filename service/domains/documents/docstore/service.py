@@ -10,7 +10,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from pydantic import SecretStr
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import docstore as wire
 from carrel.wire.common import Role
@@ -46,7 +46,7 @@ def unknown_sync() -> NotFound:
 
 
 async def create_sync(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.CreateDocstoreSyncRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.CreateDocstoreSyncRequest
 ) -> wire.CreateDocstoreSyncResponse:
     """Keep a collection as a collection of a document database has it, and launch the first run.
 
@@ -72,7 +72,7 @@ async def create_sync(
 
 
 async def update_sync(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.UpdateDocstoreSyncRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.UpdateDocstoreSyncRequest
 ) -> wire.UpdateDocstoreSyncResponse:
     """Replace a sync's config, and its address if one is given, and launch a run (beta).
 
@@ -103,7 +103,7 @@ async def update_sync(
 
 
 async def launch_sync(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.LaunchDocstoreSyncRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.LaunchDocstoreSyncRequest
 ) -> wire.LaunchDocstoreSyncResponse:
     """Launch a run of a sync as it is, from where the last run stopped, unless one is running; for EDITORs."""
     sync_id, approved = request.docstore_credential_id, request.approved_removals
@@ -122,7 +122,7 @@ async def launch_sync(
 
 
 async def get_sync(
-    connection: AsyncConnection, caller: Caller, *, request: wire.GetDocstoreSyncRequest
+    connection: Connection, caller: Caller, *, request: wire.GetDocstoreSyncRequest
 ) -> wire.GetDocstoreSyncResponse:
     """Show a sync and how its last run went, to EDITORs of its collection and admins; 404 for others."""
     sync_id = request.docstore_credential_id
@@ -131,7 +131,7 @@ async def get_sync(
 
 
 async def list_syncs(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ListDocstoreSyncsRequest
+    connection: Connection, caller: Caller, *, request: wire.ListDocstoreSyncsRequest
 ) -> wire.ListDocstoreSyncsResponse:
     """List the syncs into collections that the caller may edit."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_SYNCS.path, request=request)
@@ -143,7 +143,7 @@ async def list_syncs(
 
 
 async def list_failures(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ListDocstoreFailuresRequest
+    connection: Connection, caller: Caller, *, request: wire.ListDocstoreFailuresRequest
 ) -> wire.ListDocstoreFailuresResponse:
     """List the source documents that a sync could not take, and why; 404 as for `getDocstoreSync`."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_FAILURES.path, request=request)
@@ -158,7 +158,7 @@ async def list_failures(
 
 
 async def list_held_removals(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ListDocstoreHeldRemovalsRequest
+    connection: Connection, caller: Caller, *, request: wire.ListDocstoreHeldRemovalsRequest
 ) -> wire.ListDocstoreHeldRemovalsResponse:
     """List the documents that a sync would remove and that its limit holds, for who may change the sync."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_HELD_REMOVALS.path, request=request)
@@ -173,7 +173,7 @@ async def list_held_removals(
 
 
 async def list_runs(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ListDocstoreRunsRequest
+    connection: Connection, caller: Caller, *, request: wire.ListDocstoreRunsRequest
 ) -> wire.ListDocstoreRunsResponse:
     """List the last runs of a sync that ended, newest first; 404 as for `getDocstoreSync`."""
     sync = await _known_sync(connection, caller, request.docstore_credential_id)
@@ -205,7 +205,7 @@ async def preview_sync(
 
 
 async def delete_sync(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.DeleteDocstoreSyncRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.DeleteDocstoreSyncRequest
 ) -> wire.DeleteDocstoreSyncResponse:
     """Delete a sync and its address, for its creator and admins; its documents stay, and a run in progress ends."""
     sync = await _own_sync(connection, caller, request.docstore_credential_id)
@@ -216,7 +216,7 @@ async def delete_sync(
 
 
 async def hand_over_syncs(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, syncs: Sequence[StoredSync], owner_id: UUID
+    runtime: Runtime, connection: Connection, caller: Caller, *, syncs: Sequence[StoredSync], owner_id: UUID
 ) -> None:
     """Let locked syncs act as another principal; a run in progress is replaced by one that continues it."""
     await queries.set_syncs_owner(
@@ -261,7 +261,7 @@ async def _check(runtime: Runtime, uri: SecretStr | None, config: wire.DocstoreC
     filter_query(config.filter_expression)
 
 
-async def _check_readers(connection: AsyncConnection, caller: Caller, config: wire.DocstoreConfig) -> None:
+async def _check_readers(connection: Connection, caller: Caller, config: wire.DocstoreConfig) -> None:
     await resolve_readers(
         connection,
         caller.organization_id,
@@ -270,7 +270,7 @@ async def _check_readers(connection: AsyncConnection, caller: Caller, config: wi
     )
 
 
-async def _known_sync(connection: AsyncConnection, caller: Caller, sync_id: UUID, *, lock: bool = False) -> StoredSync:
+async def _known_sync(connection: Connection, caller: Caller, sync_id: UUID, *, lock: bool = False) -> StoredSync:
     sync = await queries.get_sync(connection, _key(caller, sync_id), lock=lock)
     if sync is None:
         raise unknown_sync()
@@ -281,7 +281,7 @@ async def _known_sync(connection: AsyncConnection, caller: Caller, sync_id: UUID
     return sync
 
 
-async def _own_sync(connection: AsyncConnection, caller: Caller, sync_id: UUID, *, lock: bool = True) -> StoredSync:
+async def _own_sync(connection: Connection, caller: Caller, sync_id: UUID, *, lock: bool = True) -> StoredSync:
     sync = await _known_sync(connection, caller, sync_id, lock=lock)
     if sync.principal_id != caller.principal_id and not caller.is_admin:
         raise Forbidden(
@@ -293,21 +293,21 @@ async def _own_sync(connection: AsyncConnection, caller: Caller, sync_id: UUID, 
 
 
 async def _record(
-    connection: AsyncConnection, caller: Caller, action: str, sync_id: UUID, collection_id: UUID, **members: int
+    connection: Connection, caller: Caller, action: str, sync_id: UUID, collection_id: UUID, **members: int
 ) -> None:
     details = {"collectionId": str(collection_id), **members}
     await record(connection, caller, action=action, target_type=TARGET, target_id=sync_id, details=details)
 
 
 async def _launch(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, sync_id: UUID, *, collection_id: UUID, action: str
+    runtime: Runtime, connection: Connection, caller: Caller, sync_id: UUID, *, collection_id: UUID, action: str
 ) -> wire.DocstoreSyncLaunched:
     await _record(connection, caller, action, sync_id, collection_id)
     await _enqueue(runtime, connection, caller.organization_id, sync_id)
     return _to_launched(sync_id, launched=True)
 
 
-async def _enqueue(runtime: Runtime, connection: AsyncConnection, organization_id: UUID, sync_id: UUID) -> None:
+async def _enqueue(runtime: Runtime, connection: Connection, organization_id: UUID, sync_id: UUID) -> None:
     lock = f"docstore:{sync_id}"
     await runtime.jobs.enqueue(connection, RUN_SYNC, organization_id=organization_id, lock=lock, sync_id=sync_id)
 

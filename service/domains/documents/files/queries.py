@@ -6,7 +6,7 @@ from uuid import UUID
 
 from sqlalchemy import BigInteger, column, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.identity.queries import list_organizations
 from service.platform.batches import Batch
@@ -29,12 +29,12 @@ def keep_file(batch: Batch, *, sha256: bytes) -> None:
     batch.tell("DELETE FROM unused_files WHERE sha256 = $1::bytea", sha256)
 
 
-async def try_lock_store(connection: AsyncConnection) -> bool:
+async def try_lock_store(connection: Connection) -> bool:
     """Lock the removal of files until the transaction ends; False when another removes some, or a backup reads them."""
     return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(FILES_LOCK)))).scalar_one())
 
 
-async def lock_files(connection: AsyncConnection, *, sha256s: Collection[bytes]) -> list[bytes]:
+async def lock_files(connection: Connection, *, sha256s: Collection[bytes]) -> list[bytes]:
     """Lock contents against uploads of them until the transaction ends; return those that no upload has locked."""
     keys = {_lock_key(sha256): sha256 for sha256 in sha256s}
     key = column(_KEY, BigInteger)
@@ -43,7 +43,7 @@ async def lock_files(connection: AsyncConnection, *, sha256s: Collection[bytes])
     return [keys[each] for each in locked.scalars()]
 
 
-async def find_used(connection: AsyncConnection, *, sha256s: Collection[bytes]) -> set[bytes]:
+async def find_used(connection: Connection, *, sha256s: Collection[bytes]) -> set[bytes]:
     """Return contents that any organization's version refers to; the transaction must be in no organization before."""
     used: set[bytes] = set()
     for organization in await list_organizations(connection):
@@ -60,7 +60,7 @@ async def find_used(connection: AsyncConnection, *, sha256s: Collection[bytes]) 
     return used
 
 
-async def mark_unused(connection: AsyncConnection, *, sizes: Mapping[bytes, int]) -> None:
+async def mark_unused(connection: Connection, *, sizes: Mapping[bytes, int]) -> None:
     """Record that nothing refers to these contents; those that are recorded already keep their time."""
     rows = [{"sha256": sha256, "size": size} for sha256, size in sizes.items()]
     given = rows_of([unused_files.c.sha256, unused_files.c.size], rows)
@@ -71,13 +71,13 @@ async def mark_unused(connection: AsyncConnection, *, sizes: Mapping[bytes, int]
     await connection.execute(new.on_conflict_do_nothing())
 
 
-async def delete_marks(connection: AsyncConnection, *, sha256s: Collection[bytes]) -> None:
+async def delete_marks(connection: Connection, *, sha256s: Collection[bytes]) -> None:
     """Delete the records of contents that are gone, or in use again."""
     await connection.execute(delete(unused_files).where(in_array(unused_files.c.sha256, sha256s)))
 
 
 async def find_due(
-    connection: AsyncConnection, *, unused_for: timedelta, after: bytes, limit: int
+    connection: Connection, *, unused_for: timedelta, after: bytes, limit: int
 ) -> Sequence[tuple[bytes, int]]:
     """Return contents, and their sizes, that have been unused for so long, in the order of SHA-256 after one."""
     due = select(unused_files.c.sha256, unused_files.c.size).where(unused_files.c.since <= func.now() - unused_for)
@@ -85,13 +85,13 @@ async def find_due(
     return [(sha256, size) for sha256, size in await connection.execute(statement)]
 
 
-async def begin_pass(connection: AsyncConnection, *, period: timedelta) -> bool:
+async def begin_pass(connection: Connection, *, period: timedelta) -> bool:
     """Record that the files are being collected; False when that was begun less than a period ago."""
     statement = update(deployment).values(files_listed_at=func.now())
     is_due = deployment.c.files_listed_at <= func.now() - period
     return bool((await connection.execute(statement.where(is_due))).rowcount)
 
 
-async def read_store_id(connection: AsyncConnection) -> UUID:
+async def read_store_id(connection: Connection) -> UUID:
     """Return the id by which a store knows that its files are this deployment's."""
     return (await connection.execute(select(deployment.c.store_id))).scalar_one()

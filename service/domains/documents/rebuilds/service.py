@@ -3,7 +3,7 @@ collection's index, admins the catalog's. Callers learn only of documents that t
 
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import rebuilds as wire
 from carrel.wire.common import Role
@@ -52,7 +52,7 @@ async def start_rebuild(
 
 
 async def get_rebuild(
-    connection: AsyncConnection, caller: Caller, *, request: wire.GetIndexRebuildRequest
+    connection: Connection, caller: Caller, *, request: wire.GetIndexRebuildRequest
 ) -> wire.GetIndexRebuildResponse:
     """Show the newest rebuild of an index, and how far it is."""
     collection_id = request.document_collection_id
@@ -63,7 +63,7 @@ async def get_rebuild(
 
 
 async def list_failures(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ListIndexRebuildFailuresRequest
+    connection: Connection, caller: Caller, *, request: wire.ListIndexRebuildFailuresRequest
 ) -> wire.ListIndexRebuildFailuresResponse:
     """List the documents that keep a rebuild from its end, and why, as far as the caller may know about them."""
     await _check(connection, caller, request.document_collection_id)
@@ -84,7 +84,7 @@ async def list_failures(
 
 
 async def cancel_rebuild(
-    connection: AsyncConnection, caller: Caller, *, request: wire.CancelIndexRebuildRequest
+    connection: Connection, caller: Caller, *, request: wire.CancelIndexRebuildRequest
 ) -> wire.CancelIndexRebuildResponse:
     """Give up a rebuild; the index that is searched stays as it is."""
     collection_id = request.document_collection_id
@@ -104,7 +104,7 @@ async def cancel_rebuild(
 
 
 async def _start(
-    connection: AsyncConnection, caller: Caller, *, model: EmbeddingModel, request: wire.StartIndexRebuildRequest
+    connection: Connection, caller: Caller, *, model: EmbeddingModel, request: wire.StartIndexRebuildRequest
 ) -> Rebuild:
     collection_id, organization_id = request.document_collection_id, caller.organization_id
     space = await _lock(connection, caller, collection_id)
@@ -130,7 +130,7 @@ async def _start(
 
 
 async def _retry(
-    connection: AsyncConnection, caller: Caller, running: Rebuild, *, model: EmbeddingModel, force: bool
+    connection: Connection, caller: Caller, running: Rebuild, *, model: EmbeddingModel, force: bool
 ) -> Rebuild:
     if running.model != model.name:
         raise Conflict(
@@ -145,7 +145,7 @@ async def _retry(
     return await _newest(connection, caller, running.collection_id)
 
 
-async def _check(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> None:
+async def _check(connection: Connection, caller: Caller, collection_id: UUID | None) -> None:
     if collection_id is None:
         if not caller.is_admin:
             raise Forbidden(
@@ -158,7 +158,7 @@ async def _check(connection: AsyncConnection, caller: Caller, collection_id: UUI
         raise unknown_collection()
 
 
-async def _lock(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> SearchedSpace:
+async def _lock(connection: Connection, caller: Caller, collection_id: UUID | None) -> SearchedSpace:
     organization_id = caller.organization_id
     await _check(connection, caller, collection_id)
     if collection_id is not None:
@@ -171,7 +171,7 @@ async def _lock(connection: AsyncConnection, caller: Caller, collection_id: UUID
             return space
 
 
-async def _space_id(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> int:
+async def _space_id(connection: Connection, caller: Caller, collection_id: UUID | None) -> int:
     if collection_id is not None:
         collection = await read_collection(connection, caller, collection_id=collection_id)
         if collection is None:
@@ -183,14 +183,14 @@ async def _space_id(connection: AsyncConnection, caller: Caller, collection_id: 
     return catalog.space_id
 
 
-async def _newest(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> Rebuild:
+async def _newest(connection: Connection, caller: Caller, collection_id: UUID | None) -> Rebuild:
     rebuild = await queries.find_newest_rebuild(connection, caller.organization_id, collection_id=collection_id)
     if rebuild is None:
         raise Conflict("This index has never been rebuilt. Start it with startIndexRebuild.", code="no_rebuild")
     return rebuild
 
 
-async def _record(connection: AsyncConnection, caller: Caller, action: str, rebuild: Rebuild) -> None:
+async def _record(connection: Connection, caller: Caller, action: str, rebuild: Rebuild) -> None:
     details = {"model": rebuild.model}
     if rebuild.collection_id is not None:
         details["collectionId"] = str(rebuild.collection_id)
@@ -217,7 +217,7 @@ def _without_counts(caller: Caller, rebuild: Rebuild) -> wire.IndexRebuild:
     )
 
 
-async def _to_rebuild(connection: AsyncConnection, caller: Caller, rebuild: Rebuild) -> wire.IndexRebuild:
+async def _to_rebuild(connection: Connection, caller: Caller, rebuild: Rebuild) -> wire.IndexRebuild:
     shown = _without_counts(caller, rebuild)
     if rebuild.replaces_space_id is None:
         return shown

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.formats import NotReadKind
@@ -72,7 +72,7 @@ READ_PAGES = Task("read_pages", read_pages, queue=OCR)
 
 async def enqueue_reading(
     runtime: Runtime,
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     document_id: UUID,
@@ -163,7 +163,7 @@ class Merged:
     has_text: bool = False
 
 
-async def merge_texts(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> Merged:
+async def merge_texts(connection: Connection, organization_id: UUID, *, document_id: UUID) -> Merged:
     """Add pages that were read to the contents, unless an earlier text is being indexed, which would count as newer."""
     own = {"document_id": document_id}
     if await lock_resource(connection, organization_id, document_id) is None:

@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import aggregate_order_by
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.catalog import RecognitionStatus, TextRecognition
 from carrel.wire.formats import BY_NAME
@@ -122,7 +122,7 @@ def is_being_read(organization_id: UUID) -> Label[bool]:
 
 
 async def read_recognition(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID
+    connection: Connection, organization_id: UUID, *, document_id: UUID
 ) -> TextRecognition | None:
     """Return how far the pages of a document are read; None when it has no scanned ones."""
     pages = scanned_pages.c
@@ -148,9 +148,7 @@ def _to_recognition(*, unfinished: int, **found: Any) -> TextRecognition | None:
     return TextRecognition(status=RecognitionStatus.RUNNING if unfinished else RecognitionStatus.DONE, **found)
 
 
-async def find_waiting_page(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID
-) -> WaitingPage | None:
+async def find_waiting_page(connection: Connection, organization_id: UUID, *, document_id: UUID) -> WaitingPage | None:
     """Return the first waiting page of a document, else picture; None without, or if deleted. Interrupted ones come
     last: `error` counts interruptions."""
     own = _own(organization_id, document_id)
@@ -183,7 +181,7 @@ async def find_waiting_page(
 
 
 async def save_page(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     document_id: UUID,
@@ -206,7 +204,7 @@ async def save_page(
     await connection.execute(statement)
 
 
-async def read_contents(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> Contents | None:
+async def read_contents(connection: Connection, organization_id: UUID, *, document_id: UUID) -> Contents | None:
     """Return the contents of a document as they are; None once it was deleted."""
     version = document_versions.c
     newest = and_(
@@ -220,7 +218,7 @@ async def read_contents(connection: AsyncConnection, organization_id: UUID, *, d
     return await find_row(connection, statement, Contents)
 
 
-async def take_texts(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> list[PageText]:
+async def take_texts(connection: Connection, organization_id: UUID, *, document_id: UUID) -> list[PageText]:
     """Return the texts of pages that are not among the document's contents yet, and keep them no longer."""
     is_kept = and_(_own(organization_id, document_id), scanned_pages.c.blocks.is_not(None))
     own = scanned_pages.c
@@ -232,7 +230,7 @@ async def take_texts(connection: AsyncConnection, organization_id: UUID, *, docu
 
 
 async def list_unread(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, most: int
+    connection: Connection, organization_id: UUID, *, document_id: UUID, most: int
 ) -> tuple[int, Sequence[int]]:
     """Return how many pages were not read, and the numbers of the first of them."""
     is_page = scanned_pages.c.page > 0
@@ -243,7 +241,7 @@ async def list_unread(
 
 
 async def save_contents(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     document_id: UUID,
@@ -267,7 +265,7 @@ async def save_contents(
 
 
 async def list_forgotten(
-    connection: AsyncConnection, organization_id: UUID, *, lock_prefix: str, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, *, lock_prefix: str, after: UUID, limit: int
 ) -> Sequence[UUID]:
     """List documents that have pages to read or merge and no job; without those whose indexing has failed."""
     pages, entry = scanned_pages.c, space_documents.c

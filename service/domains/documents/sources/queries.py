@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, Table, and_, delete, exists, func, select, true, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import sources as wire
 from carrel.wire.common import UserPrincipal
@@ -66,13 +66,13 @@ def _visible(caller: Caller) -> ColumnElement[bool]:
     return and_(sources.c.organization_id == caller.organization_id, own)
 
 
-async def count_sources(connection: AsyncConnection, organization_id: UUID) -> int:
+async def count_sources(connection: Connection, organization_id: UUID) -> int:
     """Count an organization's sources, whoever reports them."""
     statement = select(func.count()).where(sources.c.organization_id == organization_id)
     return (await connection.execute(statement)).scalar_one()
 
 
-async def insert_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID, ledger: str) -> None:
+async def insert_source(connection: Connection, caller: Caller, *, source_id: UUID, ledger: str) -> None:
     """Add a source that the caller reports; nothing happens when the caller has one of this ledger."""
     values = {
         "source_id": source_id,
@@ -86,15 +86,13 @@ async def insert_source(connection: AsyncConnection, caller: Caller, *, source_i
     )
 
 
-async def find_source(
-    connection: AsyncConnection, caller: Caller, *, source_id: UUID, lock: bool = False
-) -> Source | None:
+async def find_source(connection: Connection, caller: Caller, *, source_id: UUID, lock: bool = False) -> Source | None:
     """Find a source of the caller's; None when there is none that it may know about. `lock` holds it until the end."""
     statement = select(*_SOURCE).where(_visible(caller), sources.c.source_id == source_id)
     return await find_row(connection, statement.with_for_update() if lock else statement, Source)
 
 
-async def lock_source_of(connection: AsyncConnection, caller: Caller, *, ledger: str) -> Source | None:
+async def lock_source_of(connection: Connection, caller: Caller, *, ledger: str) -> Source | None:
     """Lock the source of this ledger that the caller itself reports, until the transaction ends; None without one."""
     own = matches(sources, caller.organization_id, principal_id=caller.principal_id, ledger=ledger)
     return await find_row(connection, select(*_SOURCE).where(own).with_for_update(), Source)
@@ -121,13 +119,13 @@ def _to_source(*, principal_id: UUID, name: str, email: str, **columns: Any) -> 
     return wire.Source(reported_by=UserPrincipal(id=str(principal_id), name=name, email=email), **columns)
 
 
-async def read_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> wire.Source:
+async def read_source(connection: Connection, caller: Caller, *, source_id: UUID) -> wire.Source:
     """Return a source that has been reported, as `list_sources` does."""
     return await get_row(connection, _select_reported(caller).where(sources.c.source_id == source_id), _to_source)
 
 
 async def list_sources(
-    connection: AsyncConnection, caller: Caller, *, ledger: str | None, own: bool, after: UUID, limit: int
+    connection: Connection, caller: Caller, *, ledger: str | None, own: bool, after: UUID, limit: int
 ) -> list[wire.Source]:
     """List the caller's sources by id with their shown reports; `own`: without others' sources that an admin sees."""
     statement = rows_after(_select_reported(caller), sources.c.source_id, after=after, limit=limit)
@@ -138,11 +136,11 @@ async def list_sources(
     return await find_rows(connection, statement, _to_source)
 
 
-async def delete_source(connection: AsyncConnection, organization_id: UUID, *, source_id: UUID) -> None:
+async def delete_source(connection: Connection, organization_id: UUID, *, source_id: UUID) -> None:
     await connection.execute(delete(sources).where(matches(sources, organization_id, source_id=source_id)))
 
 
-async def delete_unreported(connection: AsyncConnection, organization_id: UUID) -> None:
+async def delete_unreported(connection: Connection, organization_id: UUID) -> None:
     """Delete the sources, shown to nobody, whose first report was begun more than a day ago and has not ended."""
     old = source_reports.c.begun_at < func.now() - ABANDONED
     statement = delete(sources).where(sources.c.organization_id == organization_id, sources.c.shown_no.is_(None))
@@ -150,12 +148,7 @@ async def delete_unreported(connection: AsyncConnection, organization_id: UUID) 
 
 
 async def update_source(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    source_id: UUID,
-    values: Mapping[str, Any],
-    reported: bool = False,
+    connection: Connection, organization_id: UUID, *, source_id: UUID, values: Mapping[str, Any], reported: bool = False
 ) -> None:
     """Set columns of a source; `reported`: it has been reported just now."""
     told = {"reported_at": func.now()} if reported else {}
@@ -164,14 +157,14 @@ async def update_source(
     )
 
 
-async def find_report(connection: AsyncConnection, key: ReportKey) -> Report | None:
+async def find_report(connection: Connection, key: ReportKey) -> Report | None:
     """Find a report of a source; None when it never was, or another one has taken its place."""
     statement = select(*columns_of(source_reports, Report)).where(key.is_of(source_reports))
     return await find_row(connection, statement, Report)
 
 
 async def insert_report(
-    connection: AsyncConnection, organization_id: UUID, *, source_id: UUID, values: Mapping[str, Any]
+    connection: Connection, organization_id: UUID, *, source_id: UUID, values: Mapping[str, Any]
 ) -> None:
     """Add a report without items."""
     of_it = {"organization_id": organization_id, "source_id": source_id}
@@ -179,7 +172,7 @@ async def insert_report(
 
 
 async def keep_only_report(
-    connection: AsyncConnection, organization_id: UUID, *, source_id: UUID, report_no: int | None
+    connection: Connection, organization_id: UUID, *, source_id: UUID, report_no: int | None
 ) -> None:
     """Delete the reports of a source with their items, but for this one."""
     statement = delete(source_reports).where(matches(source_reports, organization_id, source_id=source_id))
@@ -189,7 +182,7 @@ async def keep_only_report(
 
 
 async def save_items(
-    connection: AsyncConnection, key: ReportKey, *, items: Sequence[Mapping[str, object]], sent_count: int
+    connection: Connection, key: ReportKey, *, items: Sequence[Mapping[str, object]], sent_count: int
 ) -> None:
     """Add items (rows with different ids) to a report, in place of those with the same id; `sent_count`: now in all."""
     columns = list(source_items.columns)
@@ -204,7 +197,7 @@ async def save_items(
     await connection.execute(update(source_reports).where(key.is_of(source_reports)).values(sent_count=sent_count))
 
 
-async def keep_ignored(connection: AsyncConnection, key: ReportKey, *, old: ReportKey) -> None:
+async def keep_ignored(connection: Connection, key: ReportKey, *, old: ReportKey) -> None:
     """Ignore in a new report what the old one ignores, and nothing else of what the old one has as it is."""
     before = (
         select(
@@ -230,7 +223,7 @@ async def keep_ignored(connection: AsyncConnection, key: ReportKey, *, old: Repo
     await connection.exec_driver_sql("SET LOCAL enable_nestloop = on")
 
 
-async def count_items(connection: AsyncConnection, key: ReportKey) -> tuple[int, int]:
+async def count_items(connection: Connection, key: ReportKey) -> tuple[int, int]:
     """Count the items of a report: those that count, and those that are ignored."""
     statement = select(
         func.count().filter(source_items.c.ignored.is_(False)), func.count().filter(source_items.c.ignored)
@@ -240,7 +233,7 @@ async def count_items(connection: AsyncConnection, key: ReportKey) -> tuple[int,
 
 
 async def list_items(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     *,
     source_id: UUID,
@@ -272,7 +265,7 @@ async def list_items(
 
 
 async def set_ignored(
-    connection: AsyncConnection, key: ReportKey, *, names: Sequence[str], ignored: bool
+    connection: Connection, key: ReportKey, *, names: Sequence[str], ignored: bool
 ) -> tuple[set[str], set[str]]:
     """Set whether items of these names are ignored; return the names that are there, and those that were changed."""
     named = and_(

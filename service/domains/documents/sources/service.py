@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID, uuid5
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import sources as wire
 from service.alerting.queries import SOURCE
@@ -33,7 +33,7 @@ def unknown_source() -> NotFound:
 
 
 async def begin_report(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ReportSourceRequest
+    connection: Connection, caller: Caller, *, request: wire.ReportSourceRequest
 ) -> wire.ReportSourceResponse:
     """Begin a report, which is seen at its end; none if nothing has changed. Raises `too_many_sources`."""
     source = await _source_of(connection, caller, ledger=request.ledger)
@@ -60,7 +60,7 @@ async def begin_report(
 
 
 async def add_items(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ReportSourceItemsRequest
+    connection: Connection, caller: Caller, *, request: wire.ReportSourceItemsRequest
 ) -> wire.ReportSourceItemsResponse:
     """Add items to a report that goes on."""
     source = await _lock(connection, caller, request.source_id)
@@ -78,7 +78,7 @@ async def add_items(
 
 
 async def end_report(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.EndSourceReportRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.EndSourceReportRequest
 ) -> wire.EndSourceReportResponse:
     """End a report, whose items are the source's quarantine from now on; 409 `source_report_over`."""
     source_id, report_no = request.source_id, request.report_no
@@ -95,7 +95,7 @@ async def end_report(
 
 
 async def list_sources(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ListSourcesRequest
+    connection: Connection, caller: Caller, *, request: wire.ListSourcesRequest
 ) -> wire.ListSourcesResponse:
     """List the sources that the caller reports, for admins all, and how much of each could not be loaded."""
     cursor = Cursor.read(caller, operation=wire.LIST_SOURCES.path, request=request)
@@ -107,7 +107,7 @@ async def list_sources(
 
 
 async def list_items(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ListSourceItemsRequest
+    connection: Connection, caller: Caller, *, request: wire.ListSourceItemsRequest
 ) -> wire.ListSourceItemsResponse:
     """List what of a source could not be loaded, and why."""
     cursor = Cursor.read(caller, operation=wire.LIST_SOURCE_ITEMS.path, request=request)
@@ -124,7 +124,7 @@ async def list_items(
 
 
 async def ignore_items(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.IgnoreSourceItemsRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.IgnoreSourceItemsRequest
 ) -> wire.IgnoreSourceItemsResponse:
     """Let items of a source count no more, until they change."""
     to = Telling(runtime, connection, caller.organization_id)
@@ -133,7 +133,7 @@ async def ignore_items(
 
 
 async def restore_items(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.RestoreSourceItemsRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.RestoreSourceItemsRequest
 ) -> wire.RestoreSourceItemsResponse:
     """Let items that are ignored count again."""
     to = Telling(runtime, connection, caller.organization_id)
@@ -161,7 +161,7 @@ async def _set_ignored(
 
 
 async def remove_source(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.RemoveSourceRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.RemoveSourceRequest
 ) -> wire.RemoveSourceResponse:
     """Remove a source that is never loaded again, with what is kept of its quarantine."""
     source_id = request.source_id
@@ -171,7 +171,7 @@ async def remove_source(
     return wire.RemoveSourceResponse(source_id=request.source_id)
 
 
-async def _source_of(connection: AsyncConnection, caller: Caller, *, ledger: str) -> queries.Source:
+async def _source_of(connection: Connection, caller: Caller, *, ledger: str) -> queries.Source:
     source = await queries.lock_source_of(connection, caller, ledger=ledger)
     if source is not None:
         return source
@@ -188,7 +188,7 @@ async def _source_of(connection: AsyncConnection, caller: Caller, *, ledger: str
     return source
 
 
-async def _lock(connection: AsyncConnection, caller: Caller, source_id: UUID) -> queries.Source:
+async def _lock(connection: Connection, caller: Caller, source_id: UUID) -> queries.Source:
     source = await queries.find_source(connection, caller, source_id=source_id, lock=True)
     if source is None:
         raise unknown_source()
@@ -196,7 +196,7 @@ async def _lock(connection: AsyncConnection, caller: Caller, source_id: UUID) ->
 
 
 async def _is_unchanged(
-    connection: AsyncConnection, caller: Caller, source: queries.Source, request: wire.ReportSourceRequest
+    connection: Connection, caller: Caller, source: queries.Source, request: wire.ReportSourceRequest
 ) -> bool:
     if source.shown_no is None or request.fingerprint is None:
         return False
@@ -206,7 +206,7 @@ async def _is_unchanged(
 
 
 async def _report_going_on(
-    connection: AsyncConnection, caller: Caller, source: queries.Source, report_no: int
+    connection: Connection, caller: Caller, source: queries.Source, report_no: int
 ) -> queries.Report:
     report = await queries.find_report(connection, _key(caller, source, report_no))
     if report is None or report_no == source.shown_no:
@@ -218,7 +218,7 @@ async def _report_going_on(
 
 
 async def _show(
-    connection: AsyncConnection, caller: Caller, source: queries.Source, report_no: int, *, reported: bool = False
+    connection: Connection, caller: Caller, source: queries.Source, report_no: int, *, reported: bool = False
 ) -> None:
     counting, ignored = await queries.count_items(connection, _key(caller, source, report_no))
     values = {"shown_no": report_no, "item_count": counting, "ignored_count": ignored}
@@ -232,7 +232,7 @@ def _key(caller: Caller, source: queries.Source, report_no: int) -> queries.Repo
 
 
 async def _record(
-    connection: AsyncConnection, caller: Caller, action: str, source: queries.Source, *, names: Sequence[str] = ()
+    connection: Connection, caller: Caller, action: str, source: queries.Source, *, names: Sequence[str] = ()
 ) -> None:
     details = {"ledger": source.ledger, **({"itemCount": len(names)} if names else {})}
     text = "\n".join(names)[:MOST_RECORDED_CHARACTERS]

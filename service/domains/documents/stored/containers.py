@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.auth.callers import Caller
 from service.domains.documents.stored.queries import StoredDocument, forget_left_out
@@ -42,7 +42,7 @@ def refuse_contained(container_id: UUID) -> Conflict:
     )
 
 
-async def enqueue_unpacking(runtime: Runtime, connection: AsyncConnection, caller: Caller, document_id: UUID) -> None:
+async def enqueue_unpacking(runtime: Runtime, connection: Connection, caller: Caller, document_id: UUID) -> None:
     """Have the files in a document's file brought into the catalog once this transaction is committed, for a caller."""
     await forget_left_out(connection, caller.organization_id, document_id=document_id)
     await runtime.jobs.enqueue(

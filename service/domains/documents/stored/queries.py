@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import CTE, BindParameter, Select, and_, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.catalog import ContainedFiles, LeftOutFile
 from service.auth.callers import Caller
@@ -192,7 +192,7 @@ def ask_version(batch: Batch, organization_id: UUID, *, document_id: UUID) -> An
 
 
 async def read_document(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, lock: bool = False
+    connection: Connection, organization_id: UUID, *, document_id: UUID, lock: bool = False
 ) -> StoredDocument | None:
     """Return a document as `ask_document` finds it."""
     batch = Batch()
@@ -201,7 +201,7 @@ async def read_document(
     return asked.document
 
 
-async def find_text(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> StoredText | None:
+async def find_text(connection: Connection, caller: Caller, *, document_id: UUID) -> StoredText | None:
     """Return a document that the caller may READ, with its text; None for others, admins too."""
     columns = columns_of(documents, StoredText, document_versions.c.media_type, document_contents.c.blocks)
     found = existing_documents(caller.organization_id, *columns)
@@ -212,7 +212,7 @@ async def find_text(connection: AsyncConnection, caller: Caller, *, document_id:
 
 
 async def read_file(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int
+    connection: Connection, organization_id: UUID, *, document_id: UUID, version: int
 ) -> StoredFile | None:
     """Return the file of one version of a document; None when there is no such version."""
     columns = (document_versions.c[name].label(field) for name, field in FILE_COLUMNS.items())
@@ -222,9 +222,7 @@ async def read_file(
     return await find_row(connection, statement, StoredFile)
 
 
-async def erase_documents(
-    connection: AsyncConnection, organization_id: UUID, *, document_ids: Collection[UUID]
-) -> None:
+async def erase_documents(connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID]) -> None:
     """Erase everything about documents but their ids, their external ids and their last version numbers."""
     erased = (
         delete(table)
@@ -290,7 +288,7 @@ def files_inside(organization_id: UUID, container_id: UUID) -> CTE:
 
 
 async def count_contained(
-    connection: AsyncConnection, organization_id: UUID, *, container: StoredFile, container_id: UUID
+    connection: Connection, organization_id: UUID, *, container: StoredFile, container_id: UUID
 ) -> ContainedFiles:
     """Count the files in a container, and in containers there, by how far they are."""
     inside = files_inside(organization_id, container_id)
@@ -321,7 +319,7 @@ async def count_contained(
     )
 
 
-async def _count_left_out(connection: AsyncConnection, organization_id: UUID, *, container_id: UUID) -> dict[str, int]:
+async def _count_left_out(connection: Connection, organization_id: UUID, *, container_id: UUID) -> dict[str, int]:
     own, inside = left_out_files.c, files_inside(organization_id, container_id)
     statement = (
         select(own.code, func.count().label("files"))
@@ -336,7 +334,7 @@ async def _count_left_out(connection: AsyncConnection, organization_id: UUID, *,
 
 
 async def list_left_out(
-    connection: AsyncConnection, organization_id: UUID, *, container_id: UUID, after: int, limit: int
+    connection: Connection, organization_id: UUID, *, container_id: UUID, after: int, limit: int
 ) -> list[LeftOutFile]:
     """List the files that were left out of a container itself, by their numbers after a given one."""
     own = left_out_files.c
@@ -347,7 +345,7 @@ async def list_left_out(
 
 
 async def save_left_out(
-    connection: AsyncConnection, organization_id: UUID, *, container_id: UUID, files: Mapping[int, LeftOut]
+    connection: Connection, organization_id: UUID, *, container_id: UUID, files: Mapping[int, LeftOut]
 ) -> None:
     """Keep which files were left out of a container, by their numbers; those that are known stay as they are."""
     if not files:
@@ -361,7 +359,7 @@ async def save_left_out(
     await connection.execute(statement.on_conflict_do_nothing())
 
 
-async def forget_left_out(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> None:
+async def forget_left_out(connection: Connection, organization_id: UUID, *, document_id: UUID) -> None:
     """Forget which files were left out of a document's file, since they are looked at again."""
     own = left_out_files.c
     await connection.execute(
@@ -377,7 +375,7 @@ class Unpacked:
     size: int
 
 
-async def list_containers(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> list[UUID]:
+async def list_containers(connection: Connection, organization_id: UUID, *, document_id: UUID) -> list[UUID]:
     """List a document and the containers that it is in, the innermost first."""
     own = (
         select(resources.c.object_id, resources.c.container_id)
@@ -393,7 +391,7 @@ async def list_containers(connection: AsyncConnection, organization_id: UUID, *,
 
 
 async def sum_up_contained(
-    connection: AsyncConnection, organization_id: UUID, *, container_id: UUID, without: UUID
+    connection: Connection, organization_id: UUID, *, container_id: UUID, without: UUID
 ) -> Unpacked:
     """Sum up the documents in a container and in containers there, but for those directly in `without`."""
     inside = files_inside(organization_id, container_id)
@@ -406,7 +404,7 @@ async def sum_up_contained(
 
 
 async def lock_gone(
-    connection: AsyncConnection, organization_id: UUID, *, container_id: UUID, kept: Collection[UUID], limit: int
+    connection: Connection, organization_id: UUID, *, container_id: UUID, kept: Collection[UUID], limit: int
 ) -> Sequence[UUID]:
     """Lock some documents that are directly in a container, other than those that are kept."""
     statement = (
@@ -420,7 +418,7 @@ async def lock_gone(
 
 
 async def save_files_done(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     document_id: UUID,

@@ -7,7 +7,7 @@ from functools import cache
 from typing import NamedTuple
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.auth.callers import Caller
 from service.domains.documents.stored.queries import StoredText, find_text
@@ -25,7 +25,7 @@ class TextPart(NamedTuple):
     next_start: int | None
 
 
-async def read_text(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> StoredText:
+async def read_text(connection: Connection, caller: Caller, *, document_id: UUID) -> StoredText:
     """Return a document that the caller may READ, with its packed text; 404 for others, admins too."""
     stored = await find_text(connection, caller, document_id=document_id)
     if stored is None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import alerts as wire
 from service.alerting import queries
@@ -34,7 +34,7 @@ _CODES: Mapping[wire.RunOutcome, str] = {
 
 
 async def report_run(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.ReportRunRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.ReportRunRequest
 ) -> wire.ReportRunResponse:
     """Report that a run has not ended yet, or how it ended, so that a failure is told; 409 `too_many_reports`."""
     goes_on = request.outcome is wire.RunOutcome.RUNNING
@@ -55,7 +55,7 @@ async def report_run(
 
 
 async def report_schedules(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.ReportSchedulesRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.ReportSchedulesRequest
 ) -> wire.ReportSchedulesResponse:
     """Report when schedules are due, so that a missed start is told; 409 `too_many_reports`."""
     subjects = [one.subject for one in request.schedules]
@@ -102,7 +102,7 @@ def _missed_at(due_at: datetime) -> datetime:
 
 
 async def _refuse_too_many(
-    connection: AsyncConnection, caller: Caller, *, kind: wire.AlertKind, subjects: Collection[str]
+    connection: Connection, caller: Caller, *, kind: wire.AlertKind, subjects: Collection[str]
 ) -> None:
     """Refuse reports beyond the most; of what is known already, one is never refused."""
     others = await queries.count_other_leases(connection, caller, kind=kind, subjects=subjects)
@@ -116,7 +116,7 @@ def _subject(principal_id: object, subject: str) -> str:
     return f"{principal_id}/{subject}"
 
 
-async def begin_expired(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
+async def begin_expired(runtime: Runtime, connection: Connection, organization_id: UUID) -> None:
     """Begin the alerts of runs and schedules that were to be reported by now, and were not."""
     for lease in await queries.take_expired(connection, organization_id, limit=AT_ONCE):
         await Telling(runtime, connection, organization_id).begin(
@@ -135,7 +135,7 @@ PURGE_SECONDS = 3600
 _PATIENCE_SECONDS = 2.5 * AGAIN_SECONDS
 _GAP_SECONDS = 3 * EVERY_SECONDS
 
-Check = Callable[[Runtime, AsyncConnection, UUID], Awaitable[None]]
+Check = Callable[[Runtime, Connection, UUID], Awaitable[None]]
 """Begins an organization's alerts for what should have been reported by now, or sends what should have been sent."""
 
 

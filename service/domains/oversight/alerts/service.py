@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from sqlalchemy import func
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import alerts as wire
 from carrel.wire.fields import format_instant
@@ -36,7 +36,7 @@ MOST_RULES = 100
 
 
 async def create_rule(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesCreateRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesCreateRequest
 ) -> wire.AdminAlertRulesCreateResponse:
     """Create a rule that sends alerts to a web address or by mail, and send the alerts that are open now."""
     organization_id = caller.organization_id
@@ -65,7 +65,7 @@ async def create_rule(
 
 
 async def list_rules(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesListRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesListRequest
 ) -> wire.AdminAlertRulesListResponse:
     """List the rules about who is told of alerts."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ALERT_RULES_LIST.path, request=request)
@@ -77,7 +77,7 @@ async def list_rules(
 
 
 async def update_rule(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesUpdateRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesUpdateRequest
 ) -> wire.AdminAlertRulesUpdateResponse:
     """Change a rule or pause it, and send the open alerts that it was not about before."""
     rule = await _require_rule(connection, caller, request.alert_rule_id, lock=True)
@@ -113,7 +113,7 @@ async def update_rule(
 
 
 async def delete_rule(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesDeleteRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesDeleteRequest
 ) -> wire.AdminAlertRulesDeleteResponse:
     """Delete a rule with its secret and its deliveries."""
     rule_id = request.alert_rule_id
@@ -123,7 +123,7 @@ async def delete_rule(
 
 
 async def test_rule(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesTestRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesTestRequest
 ) -> wire.AdminAlertRulesTestResponse:
     """Send a test message by a rule, now and once."""
     rule = await _require_rule(connection, caller, request.alert_rule_id, lock=True)
@@ -133,7 +133,7 @@ async def test_rule(
 
 
 async def send_again(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesSendAgainRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesSendAgainRequest
 ) -> wire.AdminAlertRulesSendAgainResponse:
     """Send a message again, whether it was delivered or not."""
     organization_id, delivery_id = caller.organization_id, request.delivery_id
@@ -146,7 +146,7 @@ async def send_again(
 
 
 async def list_deliveries(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertRulesListDeliveriesRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesListDeliveriesRequest
 ) -> wire.AdminAlertRulesListDeliveriesResponse:
     """List the deliveries of the last 30 days, newest first, with what came of each attempt."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ALERT_RULES_LIST_DELIVERIES.path, request=request)
@@ -161,7 +161,7 @@ async def list_deliveries(
 
 
 async def list_alerts(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertsListRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminAlertsListRequest
 ) -> wire.AdminAlertsListResponse:
     """List what is wrong now, and what was in the last 30 days, newest first."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ALERTS_LIST.path, request=request)
@@ -176,7 +176,7 @@ async def list_alerts(
 
 
 async def end_alert(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertsEndRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminAlertsEndRequest
 ) -> wire.AdminAlertsEndResponse:
     """End an alert whose subject nobody runs any more; nobody is told."""
     values = {"ended_at": func.now()}
@@ -184,7 +184,7 @@ async def end_alert(
 
 
 async def update_alert(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAlertsUpdateRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminAlertsUpdateRequest
 ) -> wire.AdminAlertsUpdateResponse:
     """Acknowledge an open alert, or snooze it: nobody is told of it until then."""
     values: dict[str, Any] = {}
@@ -197,7 +197,7 @@ async def update_alert(
 
 
 async def _change_alert(
-    connection: AsyncConnection, caller: Caller, alert_id: UUID, action: str, values: dict[str, Any]
+    connection: Connection, caller: Caller, alert_id: UUID, action: str, values: dict[str, Any]
 ) -> dict[str, Any]:
     """Set columns of an alert if it is open, with an audit entry, and return its members."""
     organization_id = caller.organization_id
@@ -227,7 +227,7 @@ def _in_order(kinds: Collection[wire.AlertKind]) -> list[str]:
     return [str(kind) for kind in wire.AlertKind if kind in kinds]
 
 
-async def _require_rule(connection: AsyncConnection, caller: Caller, rule_id: UUID, *, lock: bool = False) -> Rule:
+async def _require_rule(connection: Connection, caller: Caller, rule_id: UUID, *, lock: bool = False) -> Rule:
     rule = await queries.find_rule(connection, caller.organization_id, rule_id=rule_id, lock=lock)
     if rule is None:
         raise NotFound("There is no such alert rule in this organization.", code="alert_rule_not_found")
@@ -235,7 +235,7 @@ async def _require_rule(connection: AsyncConnection, caller: Caller, rule_id: UU
 
 
 async def _recipient_ids(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, emails: Collection[str]
+    runtime: Runtime, connection: Connection, caller: Caller, emails: Collection[str]
 ) -> list[UUID]:
     """Return the ids of people of the organization, so that nobody else is ever sent mail."""
     if runtime.settings.smtp_url is None:
@@ -249,12 +249,12 @@ async def _recipient_ids(
     return list(people)
 
 
-async def _describe(connection: AsyncConnection, caller: Caller, rule: Rule) -> wire.AlertRule:
+async def _describe(connection: Connection, caller: Caller, rule: Rule) -> wire.AlertRule:
     [shown] = await queries.list_rules(connection, caller.organization_id, rule_id=rule.alert_rule_id)
     return shown
 
 
-async def _record(connection: AsyncConnection, caller: Caller, what: str, rule: Rule) -> None:
+async def _record(connection: Connection, caller: Caller, what: str, rule: Rule) -> None:
     await record(connection, caller, f"alertRule.{what}", TARGET, rule.alert_rule_id, details=_details(rule))
 
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.fields import normal_email
 from service.audit import queries
@@ -60,7 +60,7 @@ async def erase_person(database: Database, *, email: str) -> int:
     return erased
 
 
-async def erase_person_in(connection: AsyncConnection, organization_id: UUID, *, email: str) -> int | None:
+async def erase_person_in(connection: Connection, organization_id: UUID, *, email: str) -> int | None:
     """Erase a person's texts in one organization, and return their number; None for an unknown address."""
     people = await find_principals(connection, organization_id, emails=[normal_email(email)], ids=())
     if not people:

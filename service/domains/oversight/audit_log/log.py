@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import oversight as wire
 from carrel.wire.common import UserPrincipal
@@ -18,7 +18,7 @@ from service.web.pagination import Cursor
 
 
 async def query_log(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminAuditLogQueryRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminAuditLogQueryRequest
 ) -> wire.AdminAuditLogQueryResponse:
     """Read the audit log, newest first.
 

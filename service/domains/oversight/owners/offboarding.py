@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TypeAlias
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import owners as wire
 from carrel.wire.admin import NamedGroup
@@ -84,7 +84,7 @@ async def offboard(
 
 
 async def _find_both(
-    connection: AsyncConnection, caller: Caller, request: _Request
+    connection: Connection, caller: Caller, request: _Request
 ) -> tuple[Principal, PrincipalSummary | None]:
     found = await identity.find_principals(connection, caller.organization_id, emails=[normal_email(request.email)])
     person = next((one for one in found if one.kind == "user"), None)
@@ -98,7 +98,7 @@ async def _find_both(
     return person, await find_new_owner(connection, caller, request.new_owner, owner_id=person.principal_id)
 
 
-async def _end_access(connection: AsyncConnection, caller: Caller, person: Principal) -> wire.EndedAccess:
+async def _end_access(connection: Connection, caller: Caller, person: Principal) -> wire.EndedAccess:
     """Deactivate a user, and end whatever somebody could sign in or act as them with, and their memberships."""
     organization_id, person_id = caller.organization_id, person.principal_id
     inactive = replace(person, active=False, is_admin=False, password_hash=None)

@@ -6,7 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import Select, Table, and_, exists, func, literal, or_, select, union, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.access import ResourceCount
 from carrel.wire.common import ResourceType
@@ -32,7 +32,7 @@ class HeldAccess:
 
 
 async def set_document_owner(
-    connection: AsyncConnection, organization_id: UUID, *, document_ids: Collection[UUID], owner_id: UUID
+    connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID], owner_id: UUID
 ) -> None:
     """Replace the owner that the catalog shows of documents, whose resources are locked."""
     statement = update(documents).where(
@@ -42,7 +42,7 @@ async def set_document_owner(
 
 
 async def lock_syncs(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     owner_id: UUID | None = None,
@@ -63,7 +63,7 @@ async def lock_syncs(
 
 
 async def count_owned(
-    connection: AsyncConnection, organization_id: UUID, *, owner_id: UUID, resource_types: Collection[str] | None = None
+    connection: Connection, organization_id: UUID, *, owner_id: UUID, resource_types: Collection[str] | None = None
 ) -> list[ResourceCount]:
     """Count what a principal owns, of these types if any are given, by type; files in containers do not count."""
     things = (
@@ -88,7 +88,7 @@ async def count_owned(
 
 
 async def count_read_alone(
-    connection: AsyncConnection, organization_id: UUID, *, person: Reader, person_id: UUID
+    connection: Connection, organization_id: UUID, *, person: Reader, person_id: UUID
 ) -> list[ResourceCount]:
     """Count the resources that a person may read and no other active user or service account, ordered by type."""
     own = readable_classes(person).cte("own")
@@ -138,9 +138,7 @@ async def count_read_alone(
     return await find_rows(connection, statement, ResourceCount)
 
 
-async def list_groups_of(
-    connection: AsyncConnection, organization_id: UUID, *, member_id: UUID
-) -> list[PrincipalSummary]:
+async def list_groups_of(connection: Connection, organization_id: UUID, *, member_id: UUID) -> list[PrincipalSummary]:
     """List the groups that a principal is directly in, by name."""
     statement = (
         select(*columns_of(principals, PrincipalSummary))
@@ -152,7 +150,7 @@ async def list_groups_of(
 
 
 async def read_held_access(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, now: datetime
+    connection: Connection, organization_id: UUID, *, principal_id: UUID, now: datetime
 ) -> HeldAccess:
     """Count the sessions, consents and token families of a person that work."""
     sessions = _rows_of(browser_sessions, organization_id, principal_id).where(browser_sessions.c.expires_at > now)

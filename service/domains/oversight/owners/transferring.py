@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.access import ResourceCount
 from carrel.wire.common import PrincipalReference, ResourceReference, ResourceType, Role
@@ -92,7 +92,7 @@ async def hand_over(runtime: Runtime, caller: Caller, estate: Estate) -> Handove
 
 
 async def find_new_owner(
-    connection: AsyncConnection, caller: Caller, reference: PrincipalReference, *, owner_id: UUID | None
+    connection: Connection, caller: Caller, reference: PrincipalReference, *, owner_id: UUID | None
 ) -> PrincipalSummary:
     """Find a new owner; raises BadRequest `unknown_principal` or `invalid_new_owner` (no active other principal)."""
     found = await find_referenced_principal(connection, caller.organization_id, reference, field="newOwner")
@@ -146,14 +146,12 @@ async def _transfer_named(
         return await _change_owners(runtime, connection, caller, _Batch(found.principal_id, None, resources, syncs))
 
 
-async def _lock_named_syncs(
-    connection: AsyncConnection, caller: Caller, sync_ids: Sequence[str]
-) -> Sequence[StoredSync]:
+async def _lock_named_syncs(connection: Connection, caller: Caller, sync_ids: Sequence[str]) -> Sequence[StoredSync]:
     ids = [found for one in sync_ids if (found := _to_uuid(one)) is not None]
     return await queries.lock_syncs(connection, caller.organization_id, sync_ids=ids) if ids else ()
 
 
-async def _change_owners(runtime: Runtime, connection: AsyncConnection, caller: Caller, batch: _Batch) -> Counter[str]:
+async def _change_owners(runtime: Runtime, connection: Connection, caller: Caller, batch: _Batch) -> Counter[str]:
     organization_id, owner_id = caller.organization_id, batch.new_owner_id
     changes: list[Change] = []
     if batch.syncs:

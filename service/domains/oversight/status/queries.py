@@ -6,7 +6,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, DateTime, Subquery, Text, Uuid, and_, cast, column, func, select, table
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.alerts import AlertKind
 from carrel.wire.common import ResourceType
@@ -40,7 +40,7 @@ _ABSENT = ("failed_run_count", "indexing.failed_in_collections", *_SYNC_TROUBLES
 _jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB), column("queue_name", Text))
 
 
-async def read_state(connection: AsyncConnection, organization_id: UUID) -> dict[str, Any]:
+async def read_state(connection: Connection, organization_id: UUID) -> dict[str, Any]:
     """Read the figures of `AdminStatusGetResponse`, each by the path to its member."""
     figures: _Figures = {}
     for subject in (_of_index, _of_jobs, _of_syncs, _of_loading):
@@ -108,7 +108,7 @@ def _of_loading(organization_id: UUID) -> _Figures:
     }
 
 
-async def list_quarantined(connection: AsyncConnection, organization_id: UUID) -> list[SourceQuarantine]:
+async def list_quarantined(connection: Connection, organization_id: UUID) -> list[SourceQuarantine]:
     shown = and_(source_reports.c.source_id == sources.c.source_id, source_reports.c.report_no == sources.c.shown_no)
     statement = (
         select(*columns_of(sources, SourceQuarantine, source_reports.c.source))

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import oversight as wire
 from carrel.wire.reranking import RerankingState
@@ -20,7 +20,7 @@ BUILT_IN = "built-in"
 
 
 async def get_status(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, connections: Connections | None
+    runtime: Runtime, connection: Connection, caller: Caller, *, connections: Connections | None
 ) -> wire.AdminStatusGetResponse:
     """Return the organization's state at this moment; for admins."""
     figures = await queries.read_state(connection, caller.organization_id)

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import api_keys as wire
 from carrel.wire.fields import normal_email
@@ -18,7 +18,7 @@ from service.web.pagination import Cursor
 
 
 async def create_api_key(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminApiKeysCreateRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminApiKeysCreateRequest
 ) -> wire.AdminApiKeysCreateResponse:
     """Make an API key; its value is shown this once. 400 `unknown_user` without an active user, or `expiry_past`."""
     refuse_past(request.expires_at)
@@ -42,7 +42,7 @@ async def create_api_key(
 
 
 async def list_api_keys(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminApiKeysListRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminApiKeysListRequest
 ) -> wire.AdminApiKeysListResponse:
     """List API keys, without their values."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_API_KEYS_LIST.path, request=request)
@@ -55,7 +55,7 @@ async def list_api_keys(
 
 
 async def revoke_api_key(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminApiKeysRevokeRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminApiKeysRevokeRequest
 ) -> wire.AdminApiKeysRevokeResponse:
     """Stop an API key at once; to revoke it again changes nothing."""
     api_key_id = request.api_key_id
@@ -64,7 +64,7 @@ async def revoke_api_key(
     return wire.AdminApiKeysRevokeResponse(**dict(await _get(connection, caller, api_key_id)))
 
 
-async def _owner(connection: AsyncConnection, caller: Caller, email: str | None) -> UUID:
+async def _owner(connection: Connection, caller: Caller, email: str | None) -> UUID:
     if email is None:
         return caller.principal_id
     found = await find_acting_user(connection, caller.organization_id, email=normal_email(email))
@@ -74,7 +74,7 @@ async def _owner(connection: AsyncConnection, caller: Caller, email: str | None)
     return found.principal_id
 
 
-async def _get(connection: AsyncConnection, caller: Caller, api_key_id: UUID) -> wire.ApiKey:
+async def _get(connection: Connection, caller: Caller, api_key_id: UUID) -> wire.ApiKey:
     row = await queries.get_api_key(connection, caller.organization_id, api_key_id=api_key_id)
     if row is None:
         raise NotFound("There is no such API key in this organization.", code="api_key_not_found")

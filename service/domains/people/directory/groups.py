@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import groupby
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import admin as wire
 from carrel.wire import people
@@ -28,7 +28,7 @@ NO_MEMBERS = (0, "")
 
 
 async def upsert_groups(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGroupsUpsertRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminGroupsUpsertRequest
 ) -> wire.AdminGroupsUpsertResponse:
     """Create or change up to 1000 groups; all or none. Members given replace those a group has.
 
@@ -62,7 +62,7 @@ async def upsert_groups(
 
 
 async def list_groups(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGroupsListRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminGroupsListRequest
 ) -> wire.AdminGroupsListResponse:
     """List groups; `query` is part of a name."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_GROUPS_LIST.path, request=request)
@@ -75,7 +75,7 @@ async def list_groups(
 
 
 async def list_members(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGroupsListMembersRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminGroupsListMembersRequest
 ) -> wire.AdminGroupsListMembersResponse:
     """List the direct members of a group."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_GROUPS_LIST_MEMBERS.path, request=request)
@@ -86,7 +86,7 @@ async def list_members(
     return wire.AdminGroupsListMembersResponse(members=members, next_page_token=page.next_page_token)
 
 
-async def get_group(connection: AsyncConnection, caller: Caller, group_id: UUID) -> Principal:
+async def get_group(connection: Connection, caller: Caller, group_id: UUID) -> Principal:
     """Return a group. NotFound for an unknown one."""
     found = await queries.find_groups(connection, caller.organization_id, ids=[group_id])
     if not found:
@@ -95,7 +95,7 @@ async def get_group(connection: AsyncConnection, caller: Caller, group_id: UUID)
 
 
 async def list_memberships(
-    connection: AsyncConnection, caller: Caller, *, request: people.AdminGroupsListMembershipsRequest
+    connection: Connection, caller: Caller, *, request: people.AdminGroupsListMembershipsRequest
 ) -> people.AdminGroupsListMembershipsResponse:
     """List the groups that somebody is in, directly or through other groups. Raises BadRequest `unknown_principal`."""
     cursor = Cursor.read(caller, operation=people.ADMIN_GROUPS_LIST_MEMBERSHIPS.path, request=request)
@@ -120,7 +120,7 @@ async def list_memberships(
 
 
 async def add_members(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGroupsAddMembersRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminGroupsAddMembersRequest
 ) -> wire.AdminGroupsAddMembersResponse:
     """Add members to a group; those in it already stay."""
     group_id = request.group_id
@@ -132,7 +132,7 @@ async def add_members(
 
 
 async def remove_members(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminGroupsRemoveMembersRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminGroupsRemoveMembersRequest
 ) -> wire.AdminGroupsRemoveMembersResponse:
     """Remove members from a group; those not in it are passed over. It takes effect at commit."""
     group_id = request.group_id
@@ -146,7 +146,7 @@ async def remove_members(
     return wire.AdminGroupsRemoveMembersResponse(member_count=await _member_count(connection, caller, group_id))
 
 
-async def leave_all_groups(connection: AsyncConnection, caller: Caller, *, member_id: UUID) -> None:
+async def leave_all_groups(connection: Connection, caller: Caller, *, member_id: UUID) -> None:
     """Remove a principal from every group that lists it directly. The caller has locked the organization."""
     groups = await queries.leave_groups(connection, caller.organization_id, member_id=member_id)
     removed = [(group_id, member_id) for group_id in groups]
@@ -154,7 +154,7 @@ async def leave_all_groups(connection: AsyncConnection, caller: Caller, *, membe
 
 
 async def preview_losses(
-    connection: AsyncConnection, caller: Caller, *, request: people.AdminGroupsPreviewLossesRequest
+    connection: Connection, caller: Caller, *, request: people.AdminGroupsPreviewLossesRequest
 ) -> people.AdminGroupsPreviewLossesResponse:
     """Say who would read less without a group, or without some of its members in it, as things are now."""
     group_id, members = request.group_id, request.members
@@ -184,7 +184,7 @@ async def preview_losses(
 
 
 async def delete_group(
-    connection: AsyncConnection, caller: Caller, *, request: people.AdminGroupsDeleteRequest
+    connection: Connection, caller: Caller, *, request: people.AdminGroupsDeleteRequest
 ) -> people.AdminGroupsDeleteResponse:
     """Delete a group; its members stop reading at once what only it opened to them.
 
@@ -270,7 +270,7 @@ def _change(before: Principal | None, after: Principal) -> Change:
 
 
 async def _replace_members(
-    connection: AsyncConnection, caller: Caller, *, ids: Sequence[UUID], groups: Sequence[wire.GroupUpsert]
+    connection: Connection, caller: Caller, *, ids: Sequence[UUID], groups: Sequence[wire.GroupUpsert]
 ) -> None:
     given = [
         (group_id, f"groups.{place}.members.{number}", member)
@@ -291,7 +291,7 @@ async def _replace_members(
 
 
 async def _memberships(
-    connection: AsyncConnection, caller: Caller, *, group_id: UUID, members: Sequence[PrincipalReference]
+    connection: Connection, caller: Caller, *, group_id: UUID, members: Sequence[PrincipalReference]
 ) -> list[Membership]:
     references = [(f"members.{number}", member) for number, member in enumerate(members)]
     named = await resolve(connection, caller.organization_id, references=references)
@@ -306,17 +306,17 @@ def _member_changes(*, added: Collection[tuple[UUID, UUID]], removed: Collection
     return [Change("group.members", "group", group_id, members) for group_id, members in details.items()]
 
 
-async def _lock_group(connection: AsyncConnection, caller: Caller, group_id: UUID) -> None:
+async def _lock_group(connection: Connection, caller: Caller, group_id: UUID) -> None:
     await queries.lock_organization(connection, caller.organization_id)
     await get_group(connection, caller, group_id)
 
 
-async def _member_count(connection: AsyncConnection, caller: Caller, group_id: UUID) -> int:
+async def _member_count(connection: Connection, caller: Caller, group_id: UUID) -> int:
     members = await queries.mark_members(connection, caller.organization_id, group_ids=[group_id])
     return members.get(group_id, NO_MEMBERS)[0]
 
 
-async def _with_counts(connection: AsyncConnection, caller: Caller, *, rows: Sequence[Principal]) -> list[wire.Group]:
+async def _with_counts(connection: Connection, caller: Caller, *, rows: Sequence[Principal]) -> list[wire.Group]:
     ids = [row.principal_id for row in rows]
     members = await queries.mark_members(connection, caller.organization_id, group_ids=ids)
     return [_show(row, members.get(row.principal_id, NO_MEMBERS)) for row in rows]

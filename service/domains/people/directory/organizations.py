@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import organization as wire
 from service.audit.service import Change, record_all, record_unattended
@@ -25,7 +25,7 @@ _CHANGES_OF_HOSTS = {"added_client_document_hosts", "removed_client_document_hos
 
 
 async def create_organization(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     name: str,
@@ -53,14 +53,14 @@ async def create_organization(
     return admin_id
 
 
-async def get_organization(connection: AsyncConnection, caller: Caller) -> wire.AdminOrganizationGetResponse:
+async def get_organization(connection: Connection, caller: Caller) -> wire.AdminOrganizationGetResponse:
     """Show the organization's settings."""
     row = await queries.get_organization(connection, caller.organization_id)
     return wire.AdminOrganizationGetResponse.model_validate(row, from_attributes=True)
 
 
 async def update_organization(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminOrganizationUpdateRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminOrganizationUpdateRequest
 ) -> wire.AdminOrganizationUpdateResponse:
     """Change the organization's settings; what is left out stays. Raises Conflict `no_sign_in_provider`."""
     # Who changes the settings at the same time waits for this, and then changes what it has left.

@@ -25,7 +25,7 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.admin import UserFilters
 from service.platform.sql import columns_of, find_rows, in_array, matches, optional_in
@@ -75,7 +75,7 @@ class Membership:
 
 
 async def list_users(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     filters: UserFilters,
@@ -98,7 +98,7 @@ async def list_users(
 
 
 async def list_second_factors(
-    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> list[SecondFactor]:
     """List the second factors of users, oldest first."""
     statement = (
@@ -112,13 +112,13 @@ async def list_second_factors(
     return await find_rows(connection, statement, SecondFactor)
 
 
-async def count_users(connection: AsyncConnection, organization_id: UUID, *, filters: UserFilters) -> int:
+async def count_users(connection: Connection, organization_id: UUID, *, filters: UserFilters) -> int:
     statement = select(func.count()).select_from(principals).where(*_conditions(organization_id, filters))
     return (await connection.execute(statement)).scalar_one()
 
 
 async def list_memberships(
-    connection: AsyncConnection, organization_id: UUID, *, member_id: UUID, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, *, member_id: UUID, after: UUID, limit: int
 ) -> list[Membership]:
     """List the groups around a principal, however far out, ordered by id; a cycle doesn't put a group into itself."""
     around = _groups_around(organization_id, member_id)
@@ -216,7 +216,7 @@ def _groups_around(organization_id: UUID, member_id: UUID) -> CTE:
 
 
 async def list_described_clients(
-    connection: AsyncConnection, organization_id: UUID, *, other_than: Collection[str]
+    connection: Connection, organization_id: UUID, *, other_than: Collection[str]
 ) -> Mapping[UUID, str]:
     """List the clients that documents of other hosts describe, with the addresses of the documents."""
     statement = select(oauth_clients.c.client_id, oauth_clients.c.document_url).where(
@@ -227,7 +227,7 @@ async def list_described_clients(
     return {row.client_id: row.document_url for row in await connection.execute(statement)}
 
 
-async def delete_clients(connection: AsyncConnection, organization_id: UUID, *, ids: Collection[UUID]) -> None:
+async def delete_clients(connection: Connection, organization_id: UUID, *, ids: Collection[UUID]) -> None:
     """Delete OAuth clients with what people allowed them and their tokens."""
     statement = delete(oauth_clients).where(
         oauth_clients.c.organization_id == organization_id, in_array(oauth_clients.c.client_id, ids)
@@ -324,17 +324,17 @@ SELECT count(*) FROM resources o WHERE o.organization_id = :organization_id AND 
 """).bindparams(bindparam("organization_id", type_=Uuid()), bindparam("group_id", type_=Uuid()))
 
 
-async def list_member_ids(connection: AsyncConnection, organization_id: UUID, *, group_id: UUID) -> list[UUID]:
+async def list_member_ids(connection: Connection, organization_id: UUID, *, group_id: UUID) -> list[UUID]:
     statement = select(group_members.c.member_id).where(matches(group_members, organization_id, group_id=group_id))
     return list((await connection.execute(statement)).scalars())
 
 
-async def count_granted(connection: AsyncConnection, organization_id: UUID, *, group_id: UUID) -> int:
+async def count_granted(connection: Connection, organization_id: UUID, *, group_id: UUID) -> int:
     parameters = {"organization_id": organization_id, "group_id": group_id}
     return (await connection.execute(_COUNT_GRANTED, parameters)).scalar_one()
 
 
-async def delete_group(connection: AsyncConnection, organization_id: UUID, *, group_id: UUID) -> None:
+async def delete_group(connection: Connection, organization_id: UUID, *, group_id: UUID) -> None:
     """Delete a group with its memberships on both sides and its roles in access classes (by foreign keys). The classes
     stay, as they are found by their composition; no new resource enters those that name the group."""
     await connection.execute(
@@ -342,14 +342,14 @@ async def delete_group(connection: AsyncConnection, organization_id: UUID, *, gr
     )
 
 
-async def count_people(connection: AsyncConnection, organization_id: UUID, *, member_ids: Collection[UUID]) -> int:
+async def count_people(connection: Connection, organization_id: UUID, *, member_ids: Collection[UUID]) -> int:
     """Count the active people and service accounts among these principals and in groups among them."""
     parameters = {"organization_id": organization_id, "member_ids": list(member_ids)}
     return (await connection.execute(_COUNT_PEOPLE, parameters)).scalar_one()
 
 
 async def list_losses(
-    connection: AsyncConnection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
 ) -> list[LostResources]:
     """Count by type what each of the first people would not read any more, if these members were not in the group."""
     parameters = {

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import admin as wire
 from carrel.wire.common import SecondFactor
@@ -39,7 +39,7 @@ async def upsert_users(
         return wire.AdminUsersUpsertResponse(users=await _put_users(connection, caller, users=users, hashes=hashes))
 
 
-async def set_password(connection: AsyncConnection, organization_id: UUID, *, email: str, password_hash: str) -> bool:
+async def set_password(connection: Connection, organization_id: UUID, *, email: str, password_hash: str) -> bool:
     """Replace the password hash of the user of an address (lower case), for an operator; False without such a user."""
     await queries.lock_organization(connection, organization_id)
     found = await queries.find_principals(connection, organization_id, emails=[email], ids=())
@@ -53,7 +53,7 @@ async def set_password(connection: AsyncConnection, organization_id: UUID, *, em
 
 
 async def list_users(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminUsersListRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminUsersListRequest
 ) -> wire.AdminUsersListResponse:
     """List users: all, or those that filters leave; `query` is part of a name or an address."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_USERS_LIST.path, request=request)
@@ -70,14 +70,14 @@ async def list_users(
 
 
 async def count_users(
-    connection: AsyncConnection, caller: Caller, *, request: AdminUsersCountRequest
+    connection: Connection, caller: Caller, *, request: AdminUsersCountRequest
 ) -> AdminUsersCountResponse:
     """Count what listing users with the same filters lists."""
     return AdminUsersCountResponse(count=await listing.count_users(connection, caller.organization_id, filters=request))
 
 
 async def _put_users(
-    connection: AsyncConnection, caller: Caller, *, users: Sequence[wire.UserUpsert], hashes: Mapping[str, str]
+    connection: Connection, caller: Caller, *, users: Sequence[wire.UserUpsert], hashes: Mapping[str, str]
 ) -> list[wire.User]:
     await queries.lock_organization(connection, caller.organization_id)
     emails = [normal_email(user.email) for user in users]
@@ -102,7 +102,7 @@ async def _put_users(
     return [to_user(row) for row in after]
 
 
-async def require_active_admin(connection: AsyncConnection, organization_id: UUID) -> None:
+async def require_active_admin(connection: Connection, organization_id: UUID) -> None:
     """Refuse (409 `last_admin`) a change of users that leaves no active admin."""
     if not await queries.has_active_admin(connection, organization_id):
         raise Conflict(
@@ -112,7 +112,7 @@ async def require_active_admin(connection: AsyncConnection, organization_id: UUI
 
 
 async def _end_invitations(
-    connection: AsyncConnection, organization_id: UUID, *, changed: Collection[tuple[Principal | None, Principal]]
+    connection: Connection, organization_id: UUID, *, changed: Collection[tuple[Principal | None, Principal]]
 ) -> None:
     ended = [new.principal_id for old, new in changed if old is not None and new.password_hash != old.password_hash]
     if ended:

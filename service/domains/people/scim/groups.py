@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from scim2_models import InvalidValueException, UniquenessException
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.audit.service import Change
 from service.domains.people.directory import queries as removal
@@ -21,7 +21,7 @@ from service.platform.identifiers import uuid7
 MOST_NAMED = 20
 
 
-async def create_group(connection: AsyncConnection, caller: ScimCaller, given: Group) -> UUID:
+async def create_group(connection: Connection, caller: ScimCaller, given: Group) -> UUID:
     """Create a group with its members, in a locked organization; return its id. Raises InvalidValueException, and
     UniquenessException for a taken external id, or without one a taken name."""
     refuse_long(given)
@@ -32,7 +32,7 @@ async def create_group(connection: AsyncConnection, caller: ScimCaller, given: G
     return group_id
 
 
-async def change_group(connection: AsyncConnection, caller: ScimCaller, before: StoredGroup, given: Group) -> None:
+async def change_group(connection: Connection, caller: ScimCaller, before: StoredGroup, given: Group) -> None:
     """Make a group equal the provider's; the organization is locked. Raises as `create_group`."""
     refuse_long(given)
     if (before.name, before.external_id) != (given.display_name, given.external_id):
@@ -43,7 +43,7 @@ async def change_group(connection: AsyncConnection, caller: ScimCaller, before: 
     await change_members(connection, caller, group_id=before.principal_id, added=members, kept=members)
 
 
-async def delete_group(connection: AsyncConnection, caller: ScimCaller, group: StoredGroup) -> None:
+async def delete_group(connection: Connection, caller: ScimCaller, group: StoredGroup) -> None:
     """Delete a group with its memberships and what is granted to it. The caller has locked the organization."""
     organization_id, group_id = caller.organization_id, group.principal_id
     members = await removal.list_member_ids(connection, organization_id, group_id=group_id)
@@ -61,7 +61,7 @@ async def delete_group(connection: AsyncConnection, caller: ScimCaller, group: S
 
 
 async def change_members(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: ScimCaller,
     *,
     group_id: UUID,
@@ -110,7 +110,7 @@ def to_id(value: str | None) -> UUID:
 
 
 async def _put(
-    connection: AsyncConnection, caller: ScimCaller, given: Group, *, group_id: UUID, before: StoredGroup | None = None
+    connection: Connection, caller: ScimCaller, given: Group, *, group_id: UUID, before: StoredGroup | None = None
 ) -> None:
     row = Principal(group_id, "group", given.display_name or "", external_id=given.external_id)
     await identity.put_principals(connection, caller.organization_id, rows=[row])
@@ -118,9 +118,7 @@ async def _put(
     await record_changes(connection, caller, changes=[change])
 
 
-async def _refuse_taken(
-    connection: AsyncConnection, caller: ScimCaller, given: Group, *, group_id: UUID | None
-) -> None:
+async def _refuse_taken(connection: Connection, caller: ScimCaller, given: Group, *, group_id: UUID | None) -> None:
     found = await queries.find_groups_by(
         connection, caller.organization_id, name=given.display_name or "", external_id=given.external_id
     )

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, Text, and_, cast, delete, exists, func, literal, or_, select, true, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.scim_tokens import ScimToken
 from service.auth.queries import touch, unused_for_a_minute
@@ -92,12 +92,12 @@ USER_ATTRIBUTES = Attributes(
 )
 
 
-async def find_user(connection: AsyncConnection, organization_id: UUID, *, user_id: UUID) -> StoredUser | None:
+async def find_user(connection: Connection, organization_id: UUID, *, user_id: UUID) -> StoredUser | None:
     return await find_row(connection, _users(organization_id).where(principals.c.principal_id == user_id), StoredUser)
 
 
 async def find_user_by(
-    connection: AsyncConnection, organization_id: UUID, *, email: str, external_id: str | None
+    connection: Connection, organization_id: UUID, *, email: str, external_id: str | None
 ) -> list[StoredUser]:
     """Find the people who have this address (lower case) or this external id."""
     taken = principals.c.email == email
@@ -106,7 +106,7 @@ async def find_user_by(
     return await find_rows(connection, _users(organization_id).where(taken), StoredUser)
 
 
-async def find_user_bound_to(connection: AsyncConnection, organization_id: UUID, *, subject: str) -> StoredUser | None:
+async def find_user_bound_to(connection: Connection, organization_id: UUID, *, subject: str) -> StoredUser | None:
     """Find the person whom a sign-in provider of the organization knows by this subject, or the guest of this id."""
     bound = select(upstream_identities.c.principal_id).where(
         matches(upstream_identities, organization_id, subject=subject)
@@ -118,7 +118,7 @@ async def find_user_bound_to(connection: AsyncConnection, organization_id: UUID,
 
 
 async def search_users(
-    connection: AsyncConnection, organization_id: UUID, *, search: Search
+    connection: Connection, organization_id: UUID, *, search: Search
 ) -> tuple[int, list[StoredUser]]:
     """Count the people that a search finds, and return its page of them."""
     total, page = await _page(connection, _narrow(_users(organization_id), search, USER_ATTRIBUTES), search)
@@ -126,25 +126,25 @@ async def search_users(
 
 
 async def change_user(
-    connection: AsyncConnection, organization_id: UUID, *, user_id: UUID, values: Mapping[str, object]
+    connection: Connection, organization_id: UUID, *, user_id: UUID, values: Mapping[str, object]
 ) -> None:
     statement = update(principals).where(matches(principals, organization_id, kind="user", principal_id=user_id))
     await connection.execute(statement.values(values))
 
 
-async def release_user(connection: AsyncConnection, organization_id: UUID, *, user_id: UUID) -> None:
+async def release_user(connection: Connection, organization_id: UUID, *, user_id: UUID) -> None:
     """Deactivate a person, who is no admin any more and has no password, and take them out of the provider's sight."""
     values = {"active": False, "is_admin": False, "password_hash": None, "external_id": None, "released_at": func.now()}
     await change_user(connection, organization_id, user_id=user_id, values=values)
 
 
-async def find_group(connection: AsyncConnection, organization_id: UUID, *, group_id: UUID) -> StoredGroup | None:
+async def find_group(connection: Connection, organization_id: UUID, *, group_id: UUID) -> StoredGroup | None:
     statement = _groups(organization_id).where(principals.c.principal_id == group_id)
     return await find_row(connection, statement, StoredGroup)
 
 
 async def find_groups_by(
-    connection: AsyncConnection, organization_id: UUID, *, name: str, external_id: str | None
+    connection: Connection, organization_id: UUID, *, name: str, external_id: str | None
 ) -> list[UUID]:
     """Find the groups that have this external id; those of this name and without an external id, if it is None."""
     same = (
@@ -157,7 +157,7 @@ async def find_groups_by(
 
 
 async def search_groups(
-    connection: AsyncConnection, organization_id: UUID, *, search: Search
+    connection: Connection, organization_id: UUID, *, search: Search
 ) -> tuple[int, list[StoredGroup]]:
     """Count the groups that a search finds, and return its page of them."""
     statement = _narrow(_groups(organization_id), search, _group_attributes(organization_id))
@@ -166,7 +166,7 @@ async def search_groups(
 
 
 async def list_members(
-    connection: AsyncConnection, organization_id: UUID, *, group_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, group_ids: Collection[UUID]
 ) -> list[StoredMember]:
     """List the people and groups directly in groups, in the order of their ids."""
     statement = (
@@ -184,7 +184,7 @@ async def list_members(
 
 
 async def find_kinds(
-    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> dict[UUID, str]:
     """Find which of these ids are people's or groups', and of which kind."""
     statement = select(principals.c.principal_id, principals.c.kind).where(
@@ -197,21 +197,21 @@ async def find_kinds(
 
 
 async def remove_members(
-    connection: AsyncConnection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
 ) -> list[UUID]:
     """Remove these people and groups from a group; return who was removed."""
     return await _remove(connection, organization_id, group_id, in_array(group_members.c.member_id, member_ids))
 
 
 async def remove_others(
-    connection: AsyncConnection, organization_id: UUID, *, group_id: UUID, kept: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, group_id: UUID, kept: Collection[UUID]
 ) -> list[UUID]:
     """Remove the people and groups from a group whose ids are not `kept`; return who was removed."""
     return await _remove(connection, organization_id, group_id, ~in_array(group_members.c.member_id, kept))
 
 
 async def _remove(
-    connection: AsyncConnection, organization_id: UUID, group_id: UUID, which: ColumnElement[bool]
+    connection: Connection, organization_id: UUID, group_id: UUID, which: ColumnElement[bool]
 ) -> list[UUID]:
     others = select(principals.c.principal_id).where(
         matches(principals, organization_id, principal_id=group_members.c.member_id), _is_member_kind()
@@ -261,7 +261,7 @@ def _narrow(statement: Select[Any], search: Search, attributes: Attributes) -> S
     return statement.order_by(*order)
 
 
-async def _page(connection: AsyncConnection, statement: Select[Any], search: Search) -> tuple[int, Select[Any]]:
+async def _page(connection: Connection, statement: Select[Any], search: Search) -> tuple[int, Select[Any]]:
     counted = statement.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
     total = (await connection.execute(counted)).scalar_one()
     return total, statement.offset(search.offset).limit(search.limit)
@@ -295,29 +295,29 @@ _TOKEN_OF_HASH = select(
 _TOKEN = columns_of(scim_tokens, ScimToken, credential_status(scim_tokens))
 
 
-async def enter_by_token(connection: AsyncConnection, *, secret_hash: bytes) -> FoundToken | None:
+async def enter_by_token(connection: Connection, *, secret_hash: bytes) -> FoundToken | None:
     """Find a token by its hash, and set the transaction to the token's organization."""
     return await find_row(connection, _TOKEN_OF_HASH, FoundToken, {"param_secret_hash": secret_hash})
 
 
-async def touch_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> None:
+async def touch_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> None:
     """Note that a token is in use now; skip the write while another request has the row."""
     key = scim_tokens.c.token_id
     found = select(key).where(scim_tokens.c.organization_id == organization_id, key == token_id)
     await touch(connection, scim_tokens, key, found)
 
 
-async def insert_token(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+async def insert_token(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
     await connection.execute(insert(scim_tokens).values({**row, "organization_id": organization_id}))
 
 
-async def get_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> ScimToken | None:
+async def get_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> ScimToken | None:
     statement = select(*_TOKEN).where(matches(scim_tokens, organization_id, token_id=token_id))
     return await find_row(connection, statement, ScimToken)
 
 
 async def list_tokens(
-    connection: AsyncConnection, organization_id: UUID, *, ids: Collection[UUID] | None, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, *, ids: Collection[UUID] | None, after: UUID, limit: int
 ) -> list[ScimToken]:
     """List tokens (of these ids, if any), ordered by id."""
     statement = select(*_TOKEN).where(
@@ -328,6 +328,6 @@ async def list_tokens(
     return await find_rows(connection, statement.order_by(scim_tokens.c.token_id).limit(limit), ScimToken)
 
 
-async def revoke_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> bool:
+async def revoke_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> bool:
     """Revoke a token; False when it was revoked already or doesn't exist."""
     return await revoke(connection, scim_tokens, organization_id, token_id=token_id)

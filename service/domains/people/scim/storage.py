@@ -20,7 +20,7 @@ from scim2_models import (
 )
 from scim2_models.path import FilterNode
 from scim2_server.storage import ScimStorage, SearchPage
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.domains.people.scim import groups, queries, users
 from service.domains.people.scim.models import MOST_MEMBERS, MOST_RESULTS, Group, Member, User, to_condition
@@ -37,7 +37,7 @@ Found = TypeVar("Found")
 class Storage(ScimStorage):
     """The people and groups of the organization of one token."""
 
-    def __init__(self, connection: AsyncConnection, caller: ScimCaller, *, writes: bool) -> None:
+    def __init__(self, connection: Connection, caller: ScimCaller, *, writes: bool) -> None:
         self._connection = connection
         self._caller = caller
         self._is_to_lock = writes
@@ -150,7 +150,7 @@ class Storage(ScimStorage):
 
     def _ask(
         self,
-        query: Callable[Concatenate[AsyncConnection, UUID, Given], Awaitable[Found]],
+        query: Callable[Concatenate[Connection, UUID, Given], Awaitable[Found]],
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Found:
@@ -164,7 +164,7 @@ class Storage(ScimStorage):
 
     def _change(
         self,
-        rule: Callable[Concatenate[AsyncConnection, ScimCaller, Given], Awaitable[Found]],
+        rule: Callable[Concatenate[Connection, ScimCaller, Given], Awaitable[Found]],
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Found:

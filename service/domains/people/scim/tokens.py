@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import scim_tokens as wire
 from carrel.wire.common import Versioned
@@ -41,7 +41,7 @@ def base_url(settings: Settings) -> str:
 
 
 async def create_token(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminScimTokensCreateRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminScimTokensCreateRequest
 ) -> wire.AdminScimTokensCreateResponse:
     """Make a token for an identity provider; its value is shown this once. Raises BadRequest `expiry_past`."""
     refuse_past(request.expires_at)
@@ -62,7 +62,7 @@ async def create_token(
 
 
 async def list_tokens(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: wire.AdminScimTokensListRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminScimTokensListRequest
 ) -> wire.AdminScimTokensListResponse:
     """List provisioning tokens, without their values, and the address of SCIM."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_SCIM_TOKENS_LIST.path, request=request)
@@ -74,7 +74,7 @@ async def list_tokens(
 
 
 async def revoke_token(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminScimTokensRevokeRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminScimTokensRevokeRequest
 ) -> wire.AdminScimTokensRevokeResponse:
     """Stop a provisioning token at once. Revoking again changes nothing."""
     token_id = request.token_id
@@ -85,7 +85,7 @@ async def revoke_token(
     return wire.AdminScimTokensRevokeResponse(**dict(token))
 
 
-async def authenticate(connection: AsyncConnection, authorization: str | None) -> ScimCaller:
+async def authenticate(connection: Connection, authorization: str | None) -> ScimCaller:
     """Return the caller of an `Authorization` header, and enter its organization. Raises Unauthenticated."""
     scheme, _, value = (authorization or "").strip().partition(" ")
     value = value.strip()
@@ -101,7 +101,7 @@ async def authenticate(connection: AsyncConnection, authorization: str | None) -
     return ScimCaller(found.organization_id, found.token_id, found.name)
 
 
-async def record_changes(connection: AsyncConnection, caller: ScimCaller, *, changes: Sequence[Change]) -> None:
+async def record_changes(connection: Connection, caller: ScimCaller, *, changes: Sequence[Change]) -> None:
     """Add an audit entry for each change of an identity provider, which names its token."""
     token = {"scimTokenId": str(caller.token_id), "scimTokenName": caller.name}
     named = [replace(one, details={**one.details, **token}) for one in changes]
@@ -128,7 +128,7 @@ def change_of(kind: str, before: StoredUser | StoredGroup | Principal, after: St
 
 
 async def record_refusal(
-    connection: AsyncConnection, caller: ScimCaller, *, error: ServiceError, method: str, path: str
+    connection: Connection, caller: ScimCaller, *, error: ServiceError, method: str, path: str
 ) -> None:
     """Add an audit entry for a change that an identity provider asked for and that a rule refused."""
     target = path.rstrip("/").rpartition("/")[2]
@@ -138,7 +138,7 @@ async def record_refusal(
     await record_changes(connection, caller, changes=[Change("scim.refuse", "scim", target[:100], details)])
 
 
-async def _get(connection: AsyncConnection, caller: Caller, token_id: UUID) -> wire.ScimToken:
+async def _get(connection: Connection, caller: Caller, token_id: UUID) -> wire.ScimToken:
     token = await queries.get_token(connection, caller.organization_id, token_id=token_id)
     if token is None:
         raise NotFound("There is no such token in this organization.", code="token_not_found")

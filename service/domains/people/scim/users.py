@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import TypeAdapter, ValidationError
 from scim2_models import InvalidValueException, UniquenessException
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.fields import EmailAddress, guest_address, normal_email
 from service.audit.service import Change
@@ -23,7 +23,7 @@ from service.platform.identifiers import uuid7
 _ADDRESS = TypeAdapter[str](EmailAddress)
 
 
-async def create_user(connection: AsyncConnection, caller: ScimCaller, given: User) -> UUID:
+async def create_user(connection: Connection, caller: ScimCaller, given: User) -> UUID:
     """Create a person, or restore a deleted person; return their id. A person who has signed in with the same external
     id is changed instead. The organization is locked. Raises UniquenessException for a taken address or external id."""
     refuse_long(given)
@@ -56,7 +56,7 @@ async def create_user(connection: AsyncConnection, caller: ScimCaller, given: Us
     return person.principal_id
 
 
-async def change_user(connection: AsyncConnection, caller: ScimCaller, before: StoredUser, given: User) -> None:
+async def change_user(connection: Connection, caller: ScimCaller, before: StoredUser, given: User) -> None:
     """Make a person equal the provider's, and sign out inactive people; the organization is locked. Raises Conflict
     `last_admin`, and UniquenessException."""
     refuse_long(given)
@@ -78,7 +78,7 @@ async def change_user(connection: AsyncConnection, caller: ScimCaller, before: S
     await record_changes(connection, caller, changes=[change_of("user", before, after)])
 
 
-async def delete_user(connection: AsyncConnection, caller: ScimCaller, person: StoredUser) -> None:
+async def delete_user(connection: Connection, caller: ScimCaller, person: StoredUser) -> None:
     """End a person's access for good; their property stays. The organization is locked. Raises as `change_user`."""
     organization_id, user_id = caller.organization_id, person.principal_id
     keys = (await end_access(connection, organization_id, principal_id=user_id)).api_key_ids
@@ -135,7 +135,7 @@ def _name_of(given: User) -> str | None:
 
 
 async def _refuse_taken(
-    connection: AsyncConnection, caller: ScimCaller, *, user_id: UUID, email: str, external_id: str | None
+    connection: Connection, caller: ScimCaller, *, user_id: UUID, email: str, external_id: str | None
 ) -> None:
     organization_id = caller.organization_id
     same = await identity.find_principals(connection, organization_id, emails=[email], deleted=True)

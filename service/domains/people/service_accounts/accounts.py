@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import count, islice
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import service_accounts as wire
 from carrel.wire.fields import format_instant, normal_email
@@ -39,7 +39,7 @@ FIRST_CANDIDATES = 8
 
 
 async def create_account(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountsCreateRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminServiceAccountsCreateRequest
 ) -> wire.AdminServiceAccountsCreateResponse:
     """Make a service account without access; its address is made from its name, and was never used before."""
     display_name = request.display_name
@@ -55,7 +55,7 @@ async def create_account(
 
 
 async def list_accounts(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountsListRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminServiceAccountsListRequest
 ) -> wire.AdminServiceAccountsListResponse:
     """List service accounts; `query` is part of a name or an address."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_SERVICE_ACCOUNTS_LIST.path, request=request)
@@ -67,7 +67,7 @@ async def list_accounts(
 
 
 async def delete_account(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountsDeleteRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminServiceAccountsDeleteRequest
 ) -> wire.AdminServiceAccountsDeleteResponse:
     """Delete a service account and stop its tokens at once; what it uploaded stays."""
     account_id = request.service_account_id
@@ -93,7 +93,7 @@ def unknown_account() -> NotFound:
     return NotFound(message, code="service_account_not_found", details=[FieldError("serviceAccountId", message)])
 
 
-async def _free_address(connection: AsyncConnection, caller: Caller, *, local: str, domain: str) -> str:
+async def _free_address(connection: Connection, caller: Caller, *, local: str, domain: str) -> str:
     """Return the first free address of a local part, numbered from 2 on. The caller has locked the organization."""
     candidates = _number_addresses(local, domain)
     tried = FIRST_CANDIDATES
@@ -111,7 +111,7 @@ def _number_addresses(local: str, domain: str) -> Iterator[str]:
 
 
 async def mint_token(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountTokensMintRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminServiceAccountTokensMintRequest
 ) -> wire.AdminServiceAccountTokensMintResponse:
     """Mint a token; its value is shown this once.
 
@@ -143,7 +143,7 @@ async def mint_token(
 
 
 async def list_tokens(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountTokensListRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminServiceAccountTokensListRequest
 ) -> wire.AdminServiceAccountTokensListResponse:
     """List tokens without their values, also of deleted accounts; 404 for an unknown account."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_SERVICE_ACCOUNT_TOKENS_LIST.path, request=request)
@@ -160,7 +160,7 @@ async def list_tokens(
 
 
 async def revoke_token(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminServiceAccountTokensRevokeRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminServiceAccountTokensRevokeRequest
 ) -> wire.AdminServiceAccountTokensRevokeResponse:
     """Stop a token at once; to revoke it again changes nothing."""
     token_id = request.token_id
@@ -172,7 +172,7 @@ async def revoke_token(
     return wire.AdminServiceAccountTokensRevokeResponse(**dict(token))
 
 
-async def get_token(connection: AsyncConnection, caller: Caller, *, token_id: UUID) -> wire.ServiceAccountToken:
+async def get_token(connection: Connection, caller: Caller, *, token_id: UUID) -> wire.ServiceAccountToken:
     """Return a token as it is now; for admins. NotFound when it is unknown, or another organization's."""
     token = await queries.get_token(connection, caller.organization_id, token_id=token_id)
     if token is None:

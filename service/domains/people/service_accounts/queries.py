@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Label, Select, Text, case, cast, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import Role
 from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
@@ -75,9 +75,7 @@ class ReachedAgent:
     closed: int
 
 
-async def list_taken_addresses(
-    connection: AsyncConnection, organization_id: UUID, *, emails: Collection[str]
-) -> set[str]:
+async def list_taken_addresses(connection: Connection, organization_id: UUID, *, emails: Collection[str]) -> set[str]:
     """List which of these addresses (lower case) a principal has, or a deleted service account had."""
     statement = select(principals.c.email).where(
         principals.c.organization_id == organization_id, in_array(principals.c.email, emails)
@@ -86,7 +84,7 @@ async def list_taken_addresses(
 
 
 async def insert_account(
-    connection: AsyncConnection, organization_id: UUID, *, account_id: UUID, name: str, email: str
+    connection: Connection, organization_id: UUID, *, account_id: UUID, name: str, email: str
 ) -> ServiceAccount:
     statement = insert(principals).values(
         principal_id=account_id, organization_id=organization_id, kind="serviceAccount", name=name, email=email
@@ -95,7 +93,7 @@ async def insert_account(
 
 
 async def list_accounts(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     query: str | None,
@@ -112,18 +110,18 @@ async def list_accounts(
     return await find_rows(connection, statement.order_by(principals.c.principal_id).limit(limit), ServiceAccount)
 
 
-async def get_account(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> ServiceAccount | None:
+async def get_account(connection: Connection, organization_id: UUID, *, account_id: UUID) -> ServiceAccount | None:
     statement = _accounts(organization_id).where(principals.c.principal_id == account_id)
     return await find_row(connection, statement, ServiceAccount)
 
 
-async def lock_account(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> bool:
+async def lock_account(connection: Connection, organization_id: UUID, *, account_id: UUID) -> bool:
     """Lock a service account against deletion until the transaction ends; False when it doesn't exist."""
     statement = _accounts(organization_id).where(principals.c.principal_id == account_id)
     return (await connection.execute(statement.with_for_update(read=True))).one_or_none() is not None
 
 
-async def mark_deleted(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> bool:
+async def mark_deleted(connection: Connection, organization_id: UUID, *, account_id: UUID) -> bool:
     """Delete a service account, after transactions that have it locked; False when there is none (any more)."""
     statement = (
         update(principals)
@@ -144,7 +142,7 @@ def _accounts(organization_id: UUID) -> Select[*tuple[Any, ...]]:
 
 
 async def insert_token(
-    connection: AsyncConnection, organization_id: UUID, *, token_id: UUID, row: Mapping[str, object]
+    connection: Connection, organization_id: UUID, *, token_id: UUID, row: Mapping[str, object]
 ) -> None:
     """Add a token; without `expires_at` it expires on the same day of the next year."""
     values = {**row, "token_id": token_id, "organization_id": organization_id}
@@ -153,16 +151,14 @@ async def insert_token(
     await connection.execute(insert(service_account_tokens).values(values))
 
 
-async def get_token(
-    connection: AsyncConnection, organization_id: UUID, *, token_id: UUID
-) -> ServiceAccountToken | None:
+async def get_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> ServiceAccountToken | None:
     """Get a token with its `status`; None when there is none."""
     statement = _tokens(organization_id).where(service_account_tokens.c.token_id == token_id)
     return await find_row(connection, statement, ServiceAccountToken)
 
 
 async def list_tokens(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     account_id: UUID | None,
@@ -181,7 +177,7 @@ async def list_tokens(
 
 
 async def list_tokens_made_by(
-    connection: AsyncConnection, organization_id: UUID, *, person_id: UUID
+    connection: Connection, organization_id: UUID, *, person_id: UUID
 ) -> list[ServiceAccountToken]:
     """List the tokens that work and that a person made, as the audit log says, by id."""
     own, made = service_account_tokens.c, audit_entries.c
@@ -195,14 +191,12 @@ async def list_tokens_made_by(
     return await find_rows(connection, working.order_by(own.token_id), ServiceAccountToken)
 
 
-async def revoke_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> bool:
+async def revoke_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> bool:
     """Revoke a token; False when it was revoked already, or there is none."""
     return await revoke(connection, service_account_tokens, organization_id, token_id=token_id)
 
 
-async def revoke_tokens_of(
-    connection: AsyncConnection, organization_id: UUID, *, account_id: UUID
-) -> list[RevokedToken]:
+async def revoke_tokens_of(connection: Connection, organization_id: UUID, *, account_id: UUID) -> list[RevokedToken]:
     """Revoke every token of an account; return those newly revoked."""
     statement = (
         update(service_account_tokens)
@@ -225,7 +219,7 @@ def _tokens(organization_id: UUID) -> Select[*tuple[Any, ...]]:
 _document_resources = resources.alias("document_resources")
 
 
-async def count_documents(connection: AsyncConnection, caller: Caller, *, at_least: Role = Role.VIEWER) -> int:
+async def count_documents(connection: Connection, caller: Caller, *, at_least: Role = Role.VIEWER) -> int:
     """Count the documents in which the caller has this role, or a better one."""
     statement = (
         select(func.count())
@@ -239,7 +233,7 @@ async def count_documents(connection: AsyncConnection, caller: Caller, *, at_lea
     return (await connection.execute(statement)).scalar_one()
 
 
-async def list_granted_groups(connection: AsyncConnection, caller: Caller, *, limit: int) -> Sequence[str]:
+async def list_granted_groups(connection: Connection, caller: Caller, *, limit: int) -> Sequence[str]:
     """List the names of the caller's groups (nested ones too) to which a document is granted."""
     granted = (
         select(class_readers.c.access_class)
@@ -261,7 +255,7 @@ async def list_granted_groups(connection: AsyncConnection, caller: Caller, *, li
 
 
 async def list_reached_collections(
-    connection: AsyncConnection, caller: Caller, *, at_least: Role, limit: int
+    connection: Connection, caller: Caller, *, at_least: Role, limit: int
 ) -> list[ReachedCollection]:
     """List the first collections in which the caller has this role or a better one."""
     editable = resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR))
@@ -281,7 +275,7 @@ async def list_reached_collections(
     return await find_rows(connection, statement, ReachedCollection)
 
 
-async def count_fruitless_collections(connection: AsyncConnection, caller: Caller) -> int:
+async def count_fruitless_collections(connection: Connection, caller: Caller) -> int:
     """Count the collections that the caller may search and that have no document the caller may READ."""
     # Not correlated, so that the memberships are gone through once, however many collections there are.
     fruitful = (
@@ -302,7 +296,7 @@ async def count_fruitless_collections(connection: AsyncConnection, caller: Calle
     return (await connection.execute(statement)).scalar_one()
 
 
-async def list_reached_agents(connection: AsyncConnection, caller: Caller, *, limit: int) -> list[ReachedAgent]:
+async def list_reached_agents(connection: Connection, caller: Caller, *, limit: int) -> list[ReachedAgent]:
     """List the first agents that are deployed to the caller."""
     statement = (
         select(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import service_accounts as wire
 from carrel.wire.api_keys import CredentialStatus
@@ -63,7 +63,7 @@ async def preview_reach(
 
 
 async def _bearer(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     *,
     of: wire.AdminServiceAccountTokensPreviewReachRequest | wire.ServiceAccountToken,
@@ -75,7 +75,7 @@ async def _bearer(
     return bearer
 
 
-async def _reach(connection: AsyncConnection, bearer: Caller) -> Reach:
+async def _reach(connection: Connection, bearer: Caller) -> Reach:
     scopes = bearer.scopes or frozenset[str]()
     reach = Reach()
     if Scope.CATALOG_READ in scopes:
@@ -97,7 +97,7 @@ async def _reach(connection: AsyncConnection, bearer: Caller) -> Reach:
     return reach
 
 
-async def _readable(connection: AsyncConnection, bearer: Caller) -> Reach:
+async def _readable(connection: Connection, bearer: Caller) -> Reach:
     alone = replace(bearer, principals=(bearer.principal_id,))
     documents = await queries.count_documents(connection, bearer)
     through_groups = documents - await queries.count_documents(connection, alone)

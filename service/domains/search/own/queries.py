@@ -5,7 +5,7 @@ from uuid import UUID
 
 from sqlalchemy import delete, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.own_searches import RecentSearch, SavedSearch
 from carrel.wire.search import SearchMode
@@ -20,7 +20,7 @@ from service.schema.search import saved_searches, searches
 MOST_LOOKED_AT = 2000
 
 
-async def list_recent(connection: AsyncConnection, caller: Caller, *, limit: int) -> list[RecentSearch]:
+async def list_recent(connection: Connection, caller: Caller, *, limit: int) -> list[RecentSearch]:
     """List a caller's newest searches of their own client or keys, each once, whose words are kept."""
     newest = (
         select(searches.c.search_id, searches.c.at, searches.c.collection_id, searches.c.mode, searches.c.origin)
@@ -49,7 +49,7 @@ async def list_recent(connection: AsyncConnection, caller: Caller, *, limit: int
     return await find_rows(connection, statement, RecentSearch)
 
 
-async def lock_saved(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> None:
+async def lock_saved(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> None:
     """Let nobody else change what a principal has saved until the transaction ends."""
     await connection.execute(
         select(principals.c.principal_id)
@@ -59,7 +59,7 @@ async def lock_saved(connection: AsyncConnection, organization_id: UUID, *, prin
 
 
 async def count_saved_beside(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID
+    connection: Connection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID
 ) -> int:
     """Count the searches that a principal has saved, but for one."""
     statement = select(func.count()).where(
@@ -69,13 +69,13 @@ async def count_saved_beside(
     return (await connection.execute(statement)).scalar_one()
 
 
-async def insert_saved(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+async def insert_saved(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
     """Keep a search, unless it is kept already."""
     statement = insert(saved_searches).values({**row, "organization_id": organization_id})
     await connection.execute(statement.on_conflict_do_nothing())
 
 
-async def list_saved(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> list[SavedSearch]:
+async def list_saved(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> list[SavedSearch]:
     """List the searches that a principal has saved, the newest first."""
     statement = (
         select(
@@ -93,7 +93,7 @@ async def list_saved(connection: AsyncConnection, organization_id: UUID, *, prin
 
 
 async def delete_saved(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID | None = None
+    connection: Connection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID | None = None
 ) -> int:
     """Delete a search that a principal has saved, or all of theirs without an id; return how many there were."""
     statement = delete(saved_searches).where(matches(saved_searches, organization_id, principal_id=principal_id))

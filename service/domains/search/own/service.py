@@ -3,7 +3,7 @@
 import json
 from uuid import uuid5
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.own_searches import (
     MOST_SAVED,
@@ -21,7 +21,7 @@ from service.platform.errors import Conflict, NotFound
 
 
 async def list_recent(
-    connection: AsyncConnection, caller: Caller, *, request: ListRecentSearchesRequest
+    connection: Connection, caller: Caller, *, request: ListRecentSearchesRequest
 ) -> ListRecentSearchesResponse:
     """List what the caller has searched for of late, each search once; a person's, without what programs asked."""
     return ListRecentSearchesResponse(
@@ -29,7 +29,7 @@ async def list_recent(
     )
 
 
-async def save(connection: AsyncConnection, caller: Caller, *, request: SaveSearchRequest) -> SaveSearchResponse:
+async def save(connection: Connection, caller: Caller, *, request: SaveSearchRequest) -> SaveSearchResponse:
     """Save a search for the caller alone. Raises Conflict `too_many_saved_searches`."""
     organization_id, principal_id = caller.organization_id, caller.principal_id
     saved_search_id = uuid5(principal_id, json.dumps(request.model_dump(mode="json"), sort_keys=True))
@@ -52,7 +52,7 @@ async def save(connection: AsyncConnection, caller: Caller, *, request: SaveSear
     return SaveSearchResponse(saved_search_id=saved_search_id)
 
 
-async def list_saved(connection: AsyncConnection, caller: Caller) -> ListSavedSearchesResponse:
+async def list_saved(connection: Connection, caller: Caller) -> ListSavedSearchesResponse:
     """List the searches that the caller saved."""
     return ListSavedSearchesResponse(
         searches=await queries.list_saved(connection, caller.organization_id, principal_id=caller.principal_id)
@@ -60,7 +60,7 @@ async def list_saved(connection: AsyncConnection, caller: Caller) -> ListSavedSe
 
 
 async def delete_saved(
-    connection: AsyncConnection, caller: Caller, *, request: DeleteSavedSearchRequest
+    connection: Connection, caller: Caller, *, request: DeleteSavedSearchRequest
 ) -> DeleteSavedSearchResponse:
     """Delete a search that the caller saved."""
     if not await queries.delete_saved(

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.domains.search import queries
 from service.domains.search.ranking import Ranking
@@ -50,7 +50,7 @@ NO_NARROWING = Narrowing()
 
 
 async def find_narrowing(
-    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, parsed: ParsedQuery
+    connection: Connection, scope: Scope, search_query: SearchQuery, parsed: ParsedQuery
 ) -> Narrowing:
     """Find the documents that the clauses of a query choose among those in scope, in two statements for each text."""
     texts = sorted({text for clause in parsed.clauses for text in clause.texts})

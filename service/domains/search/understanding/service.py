@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.search import CollectionSearchOptions, FilterOperator
 from service.auth.callers import Caller
@@ -139,7 +139,7 @@ async def draw_readable(read: Snapshot, caller: Caller, filtering: Filtering, *,
 
 
 async def _find_values(
-    connection: AsyncConnection, caller: Caller, space_id: int, keys: list[str], fields: Mapping[str, str]
+    connection: Connection, caller: Caller, space_id: int, keys: list[str], fields: Mapping[str, str]
 ) -> Values:
     texts = [name for name, kind in fields.items() if kind == Kind.STRING]
     if not keys or not texts:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, ScalarSelect, and_, any_, delete, false, func, or_, select, true, tuple_
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.oauth_clients import OAuthConsent
 from service.identity_server.oauth.records import ReadableCollection
@@ -32,7 +32,7 @@ def _is_of(organization_id: UUID, principal_id: UUID | None, client_id: UUID | N
 
 
 async def get_consent(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
+    connection: Connection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
 ) -> Sequence[str]:
     """Return the scopes that a person has allowed a client, or none; lock the consent until the transaction ends."""
     statement = select(oauth_consents.c.scopes).where(_is_of(organization_id, principal_id, client_id))
@@ -41,7 +41,7 @@ async def get_consent(
 
 
 async def get_narrowing(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
+    connection: Connection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
 ) -> Sequence[UUID] | None:
     """Return the collections that a person has narrowed a client to; None when to none, or without a consent."""
     statement = select(oauth_consents.c.collection_ids).where(_is_of(organization_id, principal_id, client_id))
@@ -49,7 +49,7 @@ async def get_narrowing(
 
 
 async def list_readable_collections(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Reader,
     *,
     chosen: Collection[UUID] = (),
@@ -74,7 +74,7 @@ async def list_readable_collections(
 
 
 async def put_consent(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     principal_id: UUID,
@@ -104,7 +104,7 @@ async def put_consent(
 
 
 async def list_consents(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     principal_id: UUID | None = None,
@@ -137,7 +137,7 @@ async def list_consents(
     return await find_rows(connection, statement, OAuthConsent)
 
 
-async def find_reuses(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> dict[str, datetime]:
+async def find_reuses(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> dict[str, datetime]:
     """Find when clients of a person, by their ids, last lost their tokens because one was used twice."""
     client_id = audit_entries.c.details["clientId"].astext
     statement = (
@@ -164,7 +164,7 @@ def _select_last_use(organization_id: UUID) -> ScalarSelect[Any]:
 
 
 async def delete_consents(
-    connection: AsyncConnection, organization_id: UUID, *, client_id: UUID, principal_id: UUID | None
+    connection: Connection, organization_id: UUID, *, client_id: UUID, principal_id: UUID | None
 ) -> list[UUID]:
     """Delete the consents to a client, and the codes not used yet, of one person if given; return whose there were."""
     statement = (

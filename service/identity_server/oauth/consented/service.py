@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import oauth_clients as wire
 from carrel.wire.common import UserReference
@@ -18,7 +18,7 @@ from service.web.pagination import Cursor
 
 
 async def list_consents(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminOAuthClientsListConsentsRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsListConsentsRequest
 ) -> wire.AdminOAuthClientsListConsentsResponse:
     """List what people have allowed OAuth clients: since when, in which collections, and when it was last used.
 
@@ -37,11 +37,7 @@ async def list_consents(
 
 
 async def withdraw_consents(
-    runtime: Runtime,
-    connection: AsyncConnection,
-    caller: Caller,
-    *,
-    request: wire.AdminOAuthClientsWithdrawConsentsRequest,
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsWithdrawConsentsRequest
 ) -> wire.AdminOAuthClientsWithdrawConsentsResponse:
     """Withdraw what people have allowed an OAuth client, all of them or one; its codes and tokens stop at once.
 
@@ -58,7 +54,7 @@ async def withdraw_consents(
 
 
 async def withdraw_for(
-    connection: AsyncConnection, organization_id: UUID, *, client_id: UUID, principal_id: UUID | None, now: datetime
+    connection: Connection, organization_id: UUID, *, client_id: UUID, principal_id: UUID | None, now: datetime
 ) -> list[UUID]:
     """Delete the consents to a client, of one person if given, and revoke what it has for them; return whose."""
     found = await queries.delete_consents(connection, organization_id, client_id=client_id, principal_id=principal_id)
@@ -68,7 +64,7 @@ async def withdraw_for(
     return found
 
 
-async def _find_person(connection: AsyncConnection, caller: Caller, email: str | None) -> UUID | None:
+async def _find_person(connection: Connection, caller: Caller, email: str | None) -> UUID | None:
     if email is None:
         return None
     reference = UserReference(email=email)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from pydantic import SecretStr
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.identity_server.signin.attempts import Attempt, count_attempt, forgive
 from service.identity_server.signin.factors import queries, service
@@ -37,7 +37,7 @@ class Pending:
         return f"secondFactor\n{self.person.principal_id}"
 
 
-async def begin_pending(connection: AsyncConnection, browser: Browser, *, person: Person, now: datetime) -> Browser:
+async def begin_pending(connection: Connection, browser: Browser, *, person: Person, now: datetime) -> Browser:
     """Begin to wait, and sign out whoever was signed in; return the browser with its new value."""
     organization_id = person.organization_id
     await end_session(connection, browser, organization_id=organization_id)
@@ -54,7 +54,7 @@ async def begin_pending(connection: AsyncConnection, browser: Browser, *, person
     return fresh
 
 
-async def find_pending(connection: AsyncConnection, browser: Browser, *, now: datetime) -> Pending | None:
+async def find_pending(connection: Connection, browser: Browser, *, now: datetime) -> Pending | None:
     """Find the sign-in that waits in a browser, and set the transaction to its organization; None without any. It ends
     after ten minutes, when the person is no longer active, and when their password changes."""
     if not browser.known:
@@ -177,7 +177,7 @@ def refuse_passkey(runtime: Runtime, rejected: service.Rejected, attempt: Attemp
 
 
 async def _finish(
-    connection: AsyncConnection, browser: Browser, pending: Pending, *, used: service.Use, now: datetime
+    connection: Connection, browser: Browser, pending: Pending, *, used: service.Use, now: datetime
 ) -> Browser:
     """Sign in. Raises BadRequest, which takes back what was done, when the sign-in ended meanwhile."""
     if not await queries.delete_pending(connection, pending.organization_id, secret_hash=browser.hash):

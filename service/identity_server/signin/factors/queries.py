@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, and_, delete, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.platform.sql import columns_of, find_row, find_rows, matches, param, set_organization
 from service.schema.identity import organizations
@@ -81,13 +81,13 @@ _PASSKEY_OF_ID = (
 )
 
 
-async def enter_by_passkey(connection: AsyncConnection, *, credential_id: bytes) -> Passkey | None:
+async def enter_by_passkey(connection: Connection, *, credential_id: bytes) -> Passkey | None:
     """Find a passkey by its authenticator id, and enter its organization; within another, none is found."""
     return await find_row(connection, _PASSKEY_OF_ID, Passkey, {"param_credential_id": credential_id})
 
 
 async def insert_passkey(
-    connection: AsyncConnection, organization_id: UUID, *, factor: Mapping[str, object], passkey: Mapping[str, object]
+    connection: Connection, organization_id: UUID, *, factor: Mapping[str, object], passkey: Mapping[str, object]
 ) -> bool:
     """Add a person's passkey; False when there is one of this credential id, whoever's it is."""
     whole = {**factor, "kind": "passkey", "organization_id": organization_id}
@@ -112,7 +112,7 @@ async def insert_passkey(
 
 
 async def count_use(
-    connection: AsyncConnection, organization_id: UUID, *, factor_id: UUID, use: PasskeyUse, now: datetime
+    connection: Connection, organization_id: UUID, *, factor_id: UUID, use: PasskeyUse, now: datetime
 ) -> bool:
     """Note that a passkey was used; False when its count has not grown, unless the authenticator counts nothing."""
     counted = update(passkeys).where(
@@ -127,7 +127,7 @@ async def count_use(
 
 
 async def use_challenge(
-    connection: AsyncConnection, organization_id: UUID, *, challenge_hash: bytes, expires_at: datetime
+    connection: Connection, organization_id: UUID, *, challenge_hash: bytes, expires_at: datetime
 ) -> bool:
     """Note that a challenge was answered; False when it was answered before."""
     row = {"challenge_hash": challenge_hash, "organization_id": organization_id, "expires_at": expires_at}
@@ -136,22 +136,22 @@ async def use_challenge(
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def enter_by_pending(connection: AsyncConnection, *, secret_hash: bytes) -> Pending | None:
+async def enter_by_pending(connection: Connection, *, secret_hash: bytes) -> Pending | None:
     """Find a sign-in that waits by its hash, and set the transaction to its organization."""
     return await find_row(connection, _PENDING_OF_HASH, Pending, {"param_secret_hash": secret_hash})
 
 
-async def insert_pending(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+async def insert_pending(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
     await connection.execute(insert(pending_sign_ins).values({**row, "organization_id": organization_id}))
 
 
-async def delete_pending(connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes) -> bool:
+async def delete_pending(connection: Connection, organization_id: UUID, *, secret_hash: bytes) -> bool:
     """Delete a sign-in that waits; False when it is gone already."""
     statement = delete(pending_sign_ins).where(matches(pending_sign_ins, organization_id, secret_hash=secret_hash))
     return (await connection.execute(statement)).rowcount > 0
 
 
-async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime) -> None:
+async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime) -> None:
     """Delete sign-ins that waited too long, and challenges that nobody can answer any more."""
     for table in (pending_sign_ins, answered_challenges):
         await connection.execute(
@@ -159,7 +159,7 @@ async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, 
         )
 
 
-async def list_factors(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> list[Factor]:
+async def list_factors(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> list[Factor]:
     """List the second factors of a person, oldest first."""
     theirs = (passkeys.c.name, passkeys.c.synced, passkeys.c.credential_id)
     statement = (
@@ -170,16 +170,14 @@ async def list_factors(connection: AsyncConnection, organization_id: UUID, *, pr
     return await find_rows(connection, statement.order_by(second_factors.c.factor_id), Factor)
 
 
-async def insert_totp(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
+async def insert_totp(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
     """Add a person's authenticator app; False when they have one."""
     new = insert(second_factors).values({**row, "kind": "totp", "organization_id": organization_id})
     statement = new.on_conflict_do_nothing().returning(second_factors.c.factor_id)
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def use_step(
-    connection: AsyncConnection, organization_id: UUID, *, factor_id: UUID, step: int, now: datetime
-) -> bool:
+async def use_step(connection: Connection, organization_id: UUID, *, factor_id: UUID, step: int, now: datetime) -> bool:
     """Note that the code of a step was used; False when it, or a later one, was used before."""
     statement = update(second_factors).where(
         matches(second_factors, organization_id, factor_id=factor_id),
@@ -189,7 +187,7 @@ async def use_step(
 
 
 async def delete_factors(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, factor_id: UUID | None = None
+    connection: Connection, organization_id: UUID, *, principal_id: UUID, factor_id: UUID | None = None
 ) -> int:
     """Delete the second factors of a person, or the one of this id; return how many there were."""
     statement = delete(second_factors).where(_factors_of(organization_id, principal_id))
@@ -199,7 +197,7 @@ async def delete_factors(
 
 
 async def replace_recovery_codes(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, hashes: Collection[bytes]
+    connection: Connection, organization_id: UUID, *, principal_id: UUID, hashes: Collection[bytes]
 ) -> None:
     """Replace a person's recovery codes; without hashes none are left."""
     await connection.execute(delete(recovery_codes).where(_codes_of(organization_id, principal_id)))
@@ -211,7 +209,7 @@ async def replace_recovery_codes(
 
 
 async def use_recovery_code(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, code_hash: bytes
+    connection: Connection, organization_id: UUID, *, principal_id: UUID, code_hash: bytes
 ) -> bool:
     """Delete a recovery code, which is used; False when there is no such code."""
     statement = delete(recovery_codes).where(
@@ -220,7 +218,7 @@ async def use_recovery_code(
     return (await connection.execute(statement)).rowcount > 0
 
 
-async def count_recovery_codes(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
+async def count_recovery_codes(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
     statement = select(func.count()).where(_codes_of(organization_id, principal_id))
     return (await connection.execute(statement)).scalar_one()
 

@@ -8,7 +8,7 @@ from typing import Literal
 from uuid import UUID
 
 from pydantic import SecretStr
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.fields import normal_email
 from carrel.wire.people import AdminUsersResetSecondFactorRequest, AdminUsersResetSecondFactorResponse
@@ -62,20 +62,20 @@ class Rejected:
     passkey: queries.Passkey | None = None
 
 
-async def read_factors(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Factors:
+async def read_factors(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Factors:
     """Read which second factors a person has, and how many recovery codes."""
     factors = await queries.list_factors(connection, organization_id, principal_id=principal_id)
     left = await queries.count_recovery_codes(connection, organization_id, principal_id=principal_id)
     return Factors(factors, left)
 
 
-async def must_have_factor(connection: AsyncConnection, organization_id: UUID, *, is_admin: bool) -> bool:
+async def must_have_factor(connection: Connection, organization_id: UUID, *, is_admin: bool) -> bool:
     """Return whether the organization demands a second factor of an admin, or of somebody who is none."""
     return is_demanded((await get_organization(connection, organization_id)).second_factor, is_admin=is_admin)
 
 
 async def use_code(
-    connection: AsyncConnection, keys: Keys, organization_id: UUID, *, principal_id: UUID, code: str, now: datetime
+    connection: Connection, keys: Keys, organization_id: UUID, *, principal_id: UUID, code: str, now: datetime
 ) -> Use | None:
     """Use a code of a person's app, or one of their recovery codes; None when it is wrong, or was used before."""
     code = codes.normal_code(code)
@@ -95,7 +95,7 @@ async def use_code(
 
 
 async def add_app(
-    connection: AsyncConnection,
+    connection: Connection,
     keys: Keys,
     organization_id: UUID,
     *,
@@ -126,7 +126,7 @@ async def add_app(
 
 
 async def add_passkey(
-    connection: AsyncConnection,
+    connection: Connection,
     ceremony: Ceremony,
     organization_id: UUID,
     *,
@@ -164,7 +164,7 @@ async def add_passkey(
 
 
 async def use_passkey(
-    connection: AsyncConnection,
+    connection: Connection,
     ceremony: Ceremony,
     *,
     answer: str,
@@ -193,7 +193,7 @@ async def use_passkey(
 
 
 async def _use(
-    connection: AsyncConnection, passkey: queries.Passkey, challenge: bytes, *, use: queries.PasskeyUse, now: datetime
+    connection: Connection, passkey: queries.Passkey, challenge: bytes, *, use: queries.PasskeyUse, now: datetime
 ) -> queries.Passkey | Rejected:
     organization_id, factor_id = passkey.organization_id, passkey.factor_id
     if not await _use_challenge(connection, organization_id, challenge):
@@ -205,13 +205,13 @@ async def _use(
     return Rejected(COPIED, passkey)
 
 
-async def _use_challenge(connection: AsyncConnection, organization_id: UUID, challenge: bytes) -> bool:
+async def _use_challenge(connection: Connection, organization_id: UUID, challenge: bytes) -> bool:
     return await queries.use_challenge(
         connection, organization_id, challenge_hash=hash_challenge(challenge), expires_at=expiry_of(challenge)
     )
 
 
-async def make_recovery_codes(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> list[str]:
+async def make_recovery_codes(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> list[str]:
     """Make a person's recovery codes, in place of those they had; they are shown this once."""
     await lock_organization(connection, organization_id)
     made = codes.make_recovery_codes()
@@ -221,9 +221,7 @@ async def make_recovery_codes(connection: AsyncConnection, organization_id: UUID
     return made
 
 
-async def remove_factor(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, factor_id: UUID
-) -> None:
+async def remove_factor(connection: Connection, organization_id: UUID, *, principal_id: UUID, factor_id: UUID) -> None:
     """Take a second factor of a person away; with the last one the recovery codes, too."""
     await lock_organization(connection, organization_id)
     had = await read_factors(connection, organization_id, principal_id=principal_id)
@@ -235,14 +233,14 @@ async def remove_factor(
         await queries.replace_recovery_codes(connection, organization_id, principal_id=principal_id, hashes=())
 
 
-async def reset_factors(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
+async def reset_factors(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
     """Take all second factors and recovery codes of a person away, unrecorded; return how many factors there were."""
     await lock_organization(connection, organization_id)
     await queries.replace_recovery_codes(connection, organization_id, principal_id=principal_id, hashes=())
     return await queries.delete_factors(connection, organization_id, principal_id=principal_id)
 
 
-async def _lock_active(connection: AsyncConnection, organization_id: UUID, principal_id: UUID) -> bool:
+async def _lock_active(connection: Connection, organization_id: UUID, principal_id: UUID) -> bool:
     """Wait for other changes of the organization's people to end; return whether the person is still active then."""
     await lock_organization(connection, organization_id)
     person = await get_person(connection, organization_id, principal_id=principal_id)
@@ -259,7 +257,7 @@ def _unseal(keys: Keys, organization_id: UUID, app: queries.Factor) -> SecretStr
 
 
 async def _record(
-    connection: AsyncConnection, organization_id: UUID, principal_id: UUID, *, action: str, kind: str | None = None
+    connection: Connection, organization_id: UUID, principal_id: UUID, *, action: str, kind: str | None = None
 ) -> None:
     change = Change(action, "user", principal_id, {"kind": kind} if kind else {})
     await record_for(connection, organization_id, actor_id=principal_id, change=change)
@@ -269,7 +267,7 @@ ACTION = "secondFactor.reset"
 
 
 async def reset_second_factor(
-    connection: AsyncConnection, caller: Caller, *, request: AdminUsersResetSecondFactorRequest
+    connection: Connection, caller: Caller, *, request: AdminUsersResetSecondFactorRequest
 ) -> AdminUsersResetSecondFactorResponse:
     """Take all second factors and recovery codes of a user away. Raises BadRequest `unknown_user`."""
     organization_id = caller.organization_id
@@ -282,7 +280,7 @@ async def reset_second_factor(
     return AdminUsersResetSecondFactorResponse(removed_count=removed)
 
 
-async def reset_for_operator(connection: AsyncConnection, organization_id: UUID, *, email: str) -> bool:
+async def reset_for_operator(connection: Connection, organization_id: UUID, *, email: str) -> bool:
     """Do so for an operator, whose rights are not checked; False when there is no such user."""
     person = await find_person(connection, organization_id, email=email)
     if person is None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.fields import guest_address, normal_email
 from carrel.wire.sign_in_providers import GroupsClaim
@@ -52,7 +52,7 @@ def is_of_one_tenant(issuer: str) -> bool:
 
 
 async def find_or_bind(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     provider: StoredProvider | None,
@@ -87,7 +87,7 @@ def _known_by(provider: StoredProvider | None, subject: id_tokens.Subject) -> _K
 
 
 async def _find_person(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     provider: StoredProvider | None,
@@ -158,7 +158,7 @@ def vouched_address(provider: StoredProvider | None, subject: id_tokens.Subject)
     return email
 
 
-async def _move(connection: AsyncConnection, organization_id: UUID, *, person: Person, email: str) -> Person | None:
+async def _move(connection: Connection, organization_id: UUID, *, person: Person, email: str) -> Person | None:
     await lock_organization(connection, organization_id)
     if await find_account(connection, organization_id, email=email):
         return await signin.find_person(connection, organization_id, email=email)
@@ -172,12 +172,7 @@ async def _move(connection: AsyncConnection, organization_id: UUID, *, person: P
 
 
 async def _create(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    provider: StoredProvider,
-    email: str,
-    claims: Mapping[str, Any],
+    connection: Connection, organization_id: UUID, *, provider: StoredProvider, email: str, claims: Mapping[str, Any]
 ) -> Person | None:
     """Make the account of somebody unknown; None when the address is a service account's."""
     await lock_organization(connection, organization_id)
@@ -198,9 +193,7 @@ async def _create(
     return await signin.get_person(connection, organization_id, principal_id=person_id)
 
 
-async def _bind(
-    connection: AsyncConnection, organization_id: UUID, *, person: Person, known: _Known, now: datetime
-) -> None:
+async def _bind(connection: Connection, organization_id: UUID, *, person: Person, known: _Known, now: datetime) -> None:
     # Not while somebody ends the person's access: their address may be somebody else's later.
     await lock_organization(connection, organization_id)
     current = await signin.get_person(connection, organization_id, principal_id=person.principal_id)
@@ -223,7 +216,7 @@ LONGEST_GROUP = 1024
 
 
 async def update_memberships(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     provider: StoredProvider,

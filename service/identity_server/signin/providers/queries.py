@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import ARRAY, ColumnElement, Text, delete, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.sign_in_providers import GroupsClaim
 from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches, param, set_organization
@@ -95,24 +95,24 @@ _OF_DOMAIN = _DOMAINS.where(sign_in_domains.c.domain == param(sign_in_domains.c.
 _OF_ID = _DOMAINS.where(sign_in_domains.c.provider_id == param(sign_in_domains.c.provider_id)).limit(1)
 
 
-async def enter_by_domain(connection: AsyncConnection, *, domain: str) -> ProviderOfDomain | None:
+async def enter_by_domain(connection: Connection, *, domain: str) -> ProviderOfDomain | None:
     """Find the provider that decides about a domain, and set the transaction to its organization."""
     return await find_row(connection, _OF_DOMAIN, ProviderOfDomain, {"param_domain": domain})
 
 
-async def enter_by_provider(connection: AsyncConnection, *, provider_id: UUID) -> ProviderOfDomain | None:
+async def enter_by_provider(connection: Connection, *, provider_id: UUID) -> ProviderOfDomain | None:
     """Find a provider by its id, and set the transaction to its organization."""
     return await find_row(connection, _OF_ID, ProviderOfDomain, {"param_provider_id": provider_id})
 
 
-async def any_domain(connection: AsyncConnection) -> bool:
+async def any_domain(connection: Connection) -> bool:
     """Check, outside of any organization, whether a provider decides about addresses of any domain."""
     return (
         await connection.execute(select(exists(select(sign_in_domains.c.domain).where(_IS_CONFIRMED))))
     ).scalar_one()
 
 
-async def has_domain(connection: AsyncConnection, organization_id: UUID, *, domain: str | None = None) -> bool:
+async def has_domain(connection: Connection, organization_id: UUID, *, domain: str | None = None) -> bool:
     """Check whether a provider of the organization decides about a domain; without it, about any domain."""
     wanted = {} if domain is None else {"domain": domain}
     statement = select(func.count()).where(matches(sign_in_domains, organization_id, **wanted), _IS_CONFIRMED)
@@ -120,7 +120,7 @@ async def has_domain(connection: AsyncConnection, organization_id: UUID, *, doma
 
 
 async def list_providers(
-    connection: AsyncConnection, organization_id: UUID, *, after: UUID, limit: int
+    connection: Connection, organization_id: UUID, *, after: UUID, limit: int
 ) -> list[StoredProvider]:
     """List the providers of an organization, oldest first."""
     statement = select(*_PROVIDER).where(
@@ -129,20 +129,20 @@ async def list_providers(
     return await find_rows(connection, statement.order_by(sign_in_providers.c.provider_id).limit(limit), StoredProvider)
 
 
-async def count_providers(connection: AsyncConnection, organization_id: UUID) -> int:
+async def count_providers(connection: Connection, organization_id: UUID) -> int:
     statement = select(func.count()).where(sign_in_providers.c.organization_id == organization_id)
     return (await connection.execute(statement)).scalar_one()
 
 
 async def find_provider(
-    connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, lock: bool = False
+    connection: Connection, organization_id: UUID, *, provider_id: UUID, lock: bool = False
 ) -> StoredProvider | None:
     """Find a provider of an organization by its id; `lock`: nobody else changes it meanwhile."""
     statement = select(*_PROVIDER).where(matches(sign_in_providers, organization_id, provider_id=provider_id))
     return await find_row(connection, statement.with_for_update() if lock else statement, StoredProvider)
 
 
-async def insert_provider(connection: AsyncConnection, organization_id: UUID, *, values: Mapping[str, Any]) -> bool:
+async def insert_provider(connection: Connection, organization_id: UUID, *, values: Mapping[str, Any]) -> bool:
     """Add a provider; False when the organization has one of this issuer."""
     new = insert(sign_in_providers).values({**values, "organization_id": organization_id})
     statement = new.on_conflict_do_nothing(index_elements=["organization_id", "issuer"])
@@ -150,14 +150,14 @@ async def insert_provider(connection: AsyncConnection, organization_id: UUID, *,
 
 
 async def update_provider(
-    connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, values: Mapping[str, Any]
+    connection: Connection, organization_id: UUID, *, provider_id: UUID, values: Mapping[str, Any]
 ) -> None:
     statement = update(sign_in_providers).where(matches(sign_in_providers, organization_id, provider_id=provider_id))
     await connection.execute(statement.values(values))
 
 
 async def replace_domains(
-    connection: AsyncConnection,
+    connection: Connection,
     organization_id: UUID,
     *,
     provider_id: UUID,
@@ -178,14 +178,14 @@ async def replace_domains(
     return set(domains) - set((await connection.execute(own)).scalars())
 
 
-async def list_claims(connection: AsyncConnection) -> list[Claim]:
+async def list_claims(connection: Connection) -> list[Claim]:
     """List, outside of any organization, the domains of all organizations, by domain and organization."""
     order = (sign_in_domains.c.domain, sign_in_domains.c.organization_id)
     return await find_rows(connection, select(*columns_of(sign_in_domains, Claim)).order_by(*order), Claim)
 
 
 async def confirm_domain(
-    connection: AsyncConnection, organization_id: UUID, *, domain: str, confirmed_at: datetime | None
+    connection: Connection, organization_id: UUID, *, domain: str, confirmed_at: datetime | None
 ) -> UUID | None:
     """Confirm that a domain is the organization's, or is no more (None); return its provider, None without a change."""
     statement = (
@@ -200,14 +200,14 @@ async def confirm_domain(
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
-async def delete_provider(connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID) -> None:
+async def delete_provider(connection: Connection, organization_id: UUID, *, provider_id: UUID) -> None:
     await connection.execute(
         delete(sign_in_providers).where(matches(sign_in_providers, organization_id, provider_id=provider_id))
     )
 
 
 async def find_session_there(
-    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes
+    connection: Connection, organization_id: UUID, *, secret_hash: bytes
 ) -> LeftSession | None:
     """Find the session of a browser that began at a provider at which people are signed out, too."""
     statement = (
@@ -223,7 +223,7 @@ async def find_session_there(
 
 
 async def list_people_of_session(
-    connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, session_id: str
+    connection: Connection, organization_id: UUID, *, provider_id: UUID, session_id: str
 ) -> set[UUID]:
     """List who is signed in here by a session at a provider."""
     statement = select(browser_sessions.c.principal_id).where(
@@ -232,7 +232,7 @@ async def list_people_of_session(
     return set((await connection.execute(statement)).scalars())
 
 
-async def find_groups_of_newest(connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID) -> str | None:
+async def find_groups_of_newest(connection: Connection, organization_id: UUID, *, provider_id: UUID) -> str | None:
     """Find what the audit log says of the groups in the newest sign-in at a provider, among the newest of all."""
     newest = (
         select(audit_entries.c.details, audit_entries.c.at)
@@ -246,9 +246,7 @@ async def find_groups_of_newest(connection: AsyncConnection, organization_id: UU
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
-async def list_group_ids(
-    connection: AsyncConnection, organization_id: UUID, *, external_ids: Collection[str]
-) -> set[UUID]:
+async def list_group_ids(connection: Connection, organization_id: UUID, *, external_ids: Collection[str]) -> set[UUID]:
     """List the groups that a source system calls by these ids."""
     statement = select(principals.c.principal_id).where(
         matches(principals, organization_id, kind="group"), in_array(principals.c.external_id, external_ids)
@@ -257,7 +255,7 @@ async def list_group_ids(
 
 
 async def list_brought(
-    connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, member_id: UUID
+    connection: Connection, organization_id: UUID, *, provider_id: UUID, member_id: UUID
 ) -> set[UUID]:
     """List the groups that a provider's tokens brought a person into, and that they are still in."""
     statement = select(provider_memberships.c.group_id).where(
@@ -267,12 +265,7 @@ async def list_brought(
 
 
 async def note_brought(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    provider_id: UUID,
-    member_id: UUID,
-    group_ids: Collection[UUID],
+    connection: Connection, organization_id: UUID, *, provider_id: UUID, member_id: UUID, group_ids: Collection[UUID]
 ) -> None:
     """Note that a provider's tokens brought a person into groups."""
     same = {"organization_id": organization_id, "provider_id": provider_id, "member_id": member_id}

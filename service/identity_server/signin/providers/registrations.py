@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from pydantic import SecretStr
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.sign_in_providers import GroupsClaim
 from service.identity_server.signin.id_tokens import text_of
@@ -78,7 +78,7 @@ async def open_registration(runtime: Runtime, chosen: ChosenProvider | None) -> 
 
 
 async def require_provider(
-    connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, lock: bool = False
+    connection: Connection, organization_id: UUID, *, provider_id: UUID, lock: bool = False
 ) -> StoredProvider:
     """Return a provider of an organization. NotFound `sign_in_provider_not_found`."""
     found = await queries.find_provider(connection, organization_id, provider_id=provider_id, lock=lock)
@@ -122,9 +122,7 @@ def way_of_settings(settings: Settings, *, address: str) -> Way | None:
     return None if issuer is None else Way(urlsplit(issuer).hostname or issuer, address)
 
 
-async def list_ways(
-    connection: AsyncConnection, organization_id: UUID, settings: Settings, *, address: str
-) -> list[Way]:
+async def list_ways(connection: Connection, organization_id: UUID, settings: Settings, *, address: str) -> list[Way]:
     """List the ways into an organization: its providers, oldest first, and the settings'. The settings' way leaves for
     `address`; the others are below it."""
     path, mark, query = address.partition("?")

@@ -26,7 +26,7 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.catalog import IndexingStatus
 from service.index.ingestion.pace import Backlog
@@ -111,7 +111,7 @@ def _is_free() -> ColumnElement[bool]:
     return or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until < func.now())
 
 
-async def has_waiting(connection: AsyncConnection, organization_id: UUID) -> bool:
+async def has_waiting(connection: Connection, organization_id: UUID) -> bool:
     """Check whether an organization has unclaimed documents to index in a searched space."""
     searched = space_documents.c.space_id.in_(_searched_spaces(organization_id))
     waiting = exists().where(space_documents.c.organization_id == organization_id, searched, is_pending(), _is_free())
@@ -134,12 +134,7 @@ def _select_free(organization_id: UUID, *, lane: Lane | None) -> Select[UUID, in
 
 
 async def claim_pending(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    limit: int,
-    space_id: int | None = None,
-    lane: Lane | None = None,
+    connection: Connection, organization_id: UUID, *, limit: int, space_id: int | None = None, lane: Lane | None = None
 ) -> list[PendingWork]:
     """Claim `limit` unclaimed documents, oldest first, of a lane, or of both in `space_id`; skips locked rows."""
     spaces = _searched_spaces(organization_id) if space_id is None else [space_id]
@@ -155,7 +150,7 @@ async def claim_pending(
     return [PendingWork(each, tuple(sorted(there)), sizes[each]) for each, there in claimed.items()]
 
 
-async def renew_claims(connection: AsyncConnection, organization_id: UUID, *, progress: Sequence[Progress]) -> None:
+async def renew_claims(connection: Connection, organization_id: UUID, *, progress: Sequence[Progress]) -> None:
     """Renew claims and record progress; a locked row is skipped, whose transaction ends or takes the work."""
     columns = {
         "document_id": (Uuid(), [each.document_id for each in progress]),
@@ -181,7 +176,7 @@ async def renew_claims(connection: AsyncConnection, organization_id: UUID, *, pr
 
 
 async def note_failure(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_ids: Sequence[int], error: str
+    connection: Connection, organization_id: UUID, *, document_id: UUID, space_ids: Sequence[int], error: str
 ) -> None:
     """Record why indexing a document failed and when to try again: later each time, at most an hour."""
     wait = func.least(LONGEST_RETRY, FIRST_RETRY * func.power(2, func.least(space_documents.c.attempts, 20)))
@@ -190,7 +185,7 @@ async def note_failure(
     await connection.execute(failed.values(claimed_until=func.now() + wait, attempts=attempts, error=error))
 
 
-async def release_claims(connection: AsyncConnection, organization_id: UUID) -> None:
+async def release_claims(connection: Connection, organization_id: UUID) -> None:
     """Release every claim, at a start when no other process can be indexing; waiting documents keep their position."""
     is_claimed = or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until > func.now())
     claimed = and_(space_documents.c.organization_id == organization_id, is_pending(), is_claimed)
@@ -198,7 +193,7 @@ async def release_claims(connection: AsyncConnection, organization_id: UUID) -> 
 
 
 async def list_pending(
-    connection: AsyncConnection, organization_id: UUID, *, document_ids: Sequence[UUID]
+    connection: Connection, organization_id: UUID, *, document_ids: Sequence[UUID]
 ) -> dict[tuple[UUID, int], tuple[bool, int]]:
     """Return by id whether indexing is pending, and the number of chunks; of a replaced space, its replacement's."""
     successor = func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
@@ -220,7 +215,7 @@ async def list_pending(
     return {(row.document_id, row.space_id): (row.is_pending, row.chunk_count) for row in rows}
 
 
-async def measure_backlog(connection: AsyncConnection, organization_id: UUID) -> Backlog:
+async def measure_backlog(connection: Connection, organization_id: UUID) -> Backlog:
     """Measure an organization's indexing backlog in searched spaces, without documents that failed lately."""
     entries, is_cut = space_documents.c, space_documents.c.chunks_expected > 0
     left = func.greatest(entries.chunks_expected - entries.chunks_embedded, 0)
@@ -251,7 +246,7 @@ def _text_entries(organization_id: UUID, document_id: UUID) -> ColumnElement[boo
     return and_(of_document, space_documents.c.space_id.in_(existing), ~space_documents.c.caller_chunks)
 
 
-async def read_text_status(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> IndexingStatus:
+async def read_text_status(connection: Connection, organization_id: UUID, *, document_id: UUID) -> IndexingStatus:
     """Return how far a document's text is indexed, wherever it is wanted: RUNNING while it is anywhere, then FAILED."""
     entry = space_documents.c
     statement = select(func.min(entry.attempts)).where(_text_entries(organization_id, document_id), is_pending())
@@ -261,7 +256,7 @@ async def read_text_status(connection: AsyncConnection, organization_id: UUID, *
     return IndexingStatus.FAILED if attempts >= FAILED_AFTER else IndexingStatus.RUNNING
 
 
-async def request_again(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int) -> None:
+async def request_again(connection: Connection, organization_id: UUID, *, document_id: UUID, version: int) -> None:
     """Request a version whose text changed wherever its bytes are, earlier versions too; old chunks stay until then."""
     own, others = document_versions.c, document_versions.alias("same")
     same = others.c

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import Select, Uuid, and_, func, literal, or_, select
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.index.ingestion.backlog.queries import FROM_THE_START, has_large_text
 from service.index.ingestion.queries import extend_claim
@@ -28,7 +28,7 @@ class PlacedFile:
 
 
 async def request_with_container(
-    connection: AsyncConnection, organization_id: UUID, *, container_id: UUID, document_ids: Collection[UUID]
+    connection: Connection, organization_id: UUID, *, container_id: UUID, document_ids: Collection[UUID]
 ) -> list[PlacedFile]:
     """Request files in their container's collections, with resources locked; return the new requests. Chunks that a
     caller made stay, also the container's."""

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import question_log as wire
 from carrel.wire.common import UserPrincipal
@@ -19,7 +19,7 @@ from service.web.pagination import Cursor
 
 
 async def query_log(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminQuestionLogQueryRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminQuestionLogQueryRequest
 ) -> wire.AdminQuestionLogQueryResponse:
     """Read what people asked agents, newest first, with the replies that the caller may read.
 

@@ -27,7 +27,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.messages import Verdict
 from carrel.wire.question_log import MOST_LOOKED_THROUGH, Outcome, QuestionsInBucket, RankedQuestions
@@ -80,7 +80,7 @@ class StoredQuestion:
     feedback_text: str | None
 
 
-async def log_turn(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> None:
+async def log_turn(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> None:
     """Add a turn to the question log, or bring its row there up to date."""
     cites_nothing = func.jsonb_array_length(turns.c.citations) == 0
     outcome = case(
@@ -107,7 +107,7 @@ async def log_turn(connection: AsyncConnection, organization_id: UUID, *, turn_i
     await connection.execute(statement.on_conflict_do_update(index_elements=["turn_id"], set_=changed))
 
 
-async def end_erased(connection: AsyncConnection, organization_id: UUID, *, conversation_ids: Collection[UUID]) -> None:
+async def end_erased(connection: Connection, organization_id: UUID, *, conversation_ids: Collection[UUID]) -> None:
     """Note that the questions of conversations that are erased get no reply any more."""
     statement = (
         update(questions)
@@ -121,7 +121,7 @@ async def end_erased(connection: AsyncConnection, organization_id: UUID, *, conv
 
 
 async def list_questions(
-    connection: AsyncConnection, organization_id: UUID, *, filters: QuestionFilter, before: Position | None, limit: int
+    connection: Connection, organization_id: UUID, *, filters: QuestionFilter, before: Position | None, limit: int
 ) -> list[StoredQuestion]:
     """List questions, newest first, before a position; by their words, of the next MOST_LOOKED_THROUGH alone."""
     looked_through = limit if filters.message_contains is None else MOST_LOOKED_THROUGH
@@ -152,7 +152,7 @@ async def list_questions(
 
 
 async def find_last_looked_through(
-    connection: AsyncConnection, organization_id: UUID, *, filters: QuestionFilter, before: Position | None
+    connection: Connection, organization_id: UUID, *, filters: QuestionFilter, before: Position | None
 ) -> Position | None:
     """Find the last of the questions that a query by words looks through for one page; None when it reaches the end."""
     statement = _newest(organization_id, filters, before).offset(MOST_LOOKED_THROUGH - 1).limit(1)
@@ -160,7 +160,7 @@ async def find_last_looked_through(
 
 
 async def count_by_bucket(
-    connection: AsyncConnection, organization_id: UUID, *, filters: QuestionFilter, by: tuple[str, str]
+    connection: Connection, organization_id: UUID, *, filters: QuestionFilter, by: tuple[str, str]
 ) -> list[QuestionsInBucket]:
     """Count questions by the `day` or `week` of a time zone they were asked in; empty ones are left out."""
     start = func.date_trunc(by[0], questions.c.at, by[1]).label("from_")
@@ -168,14 +168,14 @@ async def count_by_bucket(
     return await find_rows(connection, statement.group_by(literal_column("from_")), QuestionsInBucket)
 
 
-async def count_askers(connection: AsyncConnection, organization_id: UUID, *, filters: QuestionFilter) -> int:
+async def count_askers(connection: Connection, organization_id: UUID, *, filters: QuestionFilter) -> int:
     """Count the different people and service accounts who asked."""
     statement = select(_count_askers(questions)).where(*_conditions(organization_id, filters))
     return (await connection.execute(statement)).scalar_one()
 
 
 async def rank_agents(
-    connection: AsyncConnection, organization_id: UUID, *, filters: QuestionFilter
+    connection: Connection, organization_id: UUID, *, filters: QuestionFilter
 ) -> list[RankedQuestions]:
     """Count questions for each agent; return the MOST_RANKED agents with the most of them."""
     statement = (
@@ -188,7 +188,7 @@ async def rank_agents(
 
 
 async def rank_groups(
-    connection: AsyncConnection, organization_id: UUID, *, filters: QuestionFilter
+    connection: Connection, organization_id: UUID, *, filters: QuestionFilter
 ) -> list[RankedQuestions]:
     """Count questions for each group that who asked is in; return the MOST_RANKED groups with the most of them."""
     counts = _counts(questions)

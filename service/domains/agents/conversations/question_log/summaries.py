@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import question_log as wire
 from service.auth.callers import Caller
@@ -12,7 +12,7 @@ from service.web.buckets import bucket_starts, require_span
 
 
 async def summarize(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminQuestionLogSummarizeRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminQuestionLogSummarizeRequest
 ) -> wire.AdminQuestionLogSummarizeResponse:
     """Count questions by day or week: all, those that nothing answered or that failed, thumbs, and who asked."""
     starts = bucket_starts(request.from_, request.to, request.bucket, request.time_zone)
@@ -27,7 +27,7 @@ async def summarize(
 
 
 async def rank(
-    connection: AsyncConnection, caller: Caller, *, request: wire.AdminQuestionLogRankRequest
+    connection: Connection, caller: Caller, *, request: wire.AdminQuestionLogRankRequest
 ) -> wire.AdminQuestionLogRankResponse:
     """Count the questions of a time for each agent, or for each group of those who asked, most first."""
     require_span(request.from_, request.to)

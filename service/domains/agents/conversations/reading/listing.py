@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import conversations as wire
 from service.auth.authorization import messageable_agents
@@ -20,7 +20,7 @@ TITLE_CHARACTERS = 80
 
 
 async def list_conversations(
-    connection: AsyncConnection, caller: Caller, *, request: wire.ListConversationsRequest
+    connection: Connection, caller: Caller, *, request: wire.ListConversationsRequest
 ) -> wire.ListConversationsResponse:
     """List the caller's own conversations that no program began, the latest first."""
     cursor = Cursor.read(caller, operation=wire.LIST_CONVERSATIONS.path, request=request)
@@ -39,7 +39,7 @@ async def list_conversations(
 
 
 async def get_conversation(
-    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, request: wire.GetConversationRequest
+    connection: Connection, caller: Caller, *, conversation_id: UUID, request: wire.GetConversationRequest
 ) -> wire.GetConversationResponse:
     """Return a page of the messages of one of the caller's conversations; NotFound for any other conversation."""
     cursor = Cursor.of(

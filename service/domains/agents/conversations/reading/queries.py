@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, case, func, select, tuple_
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import ResourceType
 from carrel.wire.messages import Verdict
@@ -117,7 +117,7 @@ def _select_turns(caller: Caller) -> Select[*tuple[Any, ...]]:
 
 
 async def find_turn(
-    connection: AsyncConnection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
+    connection: Connection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
 ) -> StoredTurn | None:
     """Find a turn of the caller's own conversations, of these agents if any are given, with its `withheld`."""
     statement = (
@@ -128,14 +128,14 @@ async def find_turn(
     return await find_row(connection, statement, StoredTurn)
 
 
-async def status_of(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> str | None:
+async def status_of(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> str | None:
     """Return a turn's status; None when it was erased."""
     statement = select(turns.c.status).where(matches(turns, organization_id, turn_id=turn_id))
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
 async def list_turns(
-    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, after: int, limit: int
+    connection: Connection, caller: Caller, *, conversation_id: UUID, after: int, limit: int
 ) -> list[StoredTurn]:
     """List the turns of one of the caller's own conversations in order, each with its `withheld`."""
     statement = (
@@ -153,7 +153,7 @@ async def list_turns(
 
 
 async def list_turns_of_everybody(
-    connection: AsyncConnection, caller: Caller, *, turn_ids: Collection[UUID]
+    connection: Connection, caller: Caller, *, turn_ids: Collection[UUID]
 ) -> list[StoredTurn]:
     """List turns of anybody's conversations, each with its `withheld`; only admins may see them."""
     statement = _select_turns(caller).where(
@@ -163,7 +163,7 @@ async def list_turns_of_everybody(
 
 
 async def list_sources(
-    connection: AsyncConnection, caller: Caller, *, turn_ids: Collection[UUID], with_text: bool
+    connection: Connection, caller: Caller, *, turn_ids: Collection[UUID], with_text: bool
 ) -> list[Source]:
     """List the turns' passages whose documents the caller may READ, with the documents' names, and texts if asked."""
     names = ("turn_id", "passage_no", "document_id", "place", *(("text",) if with_text else ()))
@@ -188,7 +188,7 @@ async def list_sources(
     return await find_rows(connection, statement, Source)
 
 
-async def list_names(connection: AsyncConnection, caller: Caller, *, document_ids: Collection[UUID]) -> dict[UUID, str]:
+async def list_names(connection: Connection, caller: Caller, *, document_ids: Collection[UUID]) -> dict[UUID, str]:
     """The names of those of these documents that the caller may READ, by id."""
     statement = (
         select(documents.c.document_id, documents.c.name)
@@ -203,7 +203,7 @@ async def list_names(connection: AsyncConnection, caller: Caller, *, document_id
 
 
 async def find_conversation(
-    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, agent_ids: Collection[UUID] | None
+    connection: Connection, caller: Caller, *, conversation_id: UUID, agent_ids: Collection[UUID] | None
 ) -> StoredConversation | None:
     """Find one of the caller's own conversations, of these agents if any are given."""
     statement = _conversations(caller, agent_ids).where(conversations.c.conversation_id == conversation_id)
@@ -211,7 +211,7 @@ async def find_conversation(
 
 
 async def list_conversations(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     *,
     agent_ids: Collection[UUID] | None,

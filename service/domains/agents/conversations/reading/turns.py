@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import replies
 from carrel.wire.messages import AgentResponse, CompletedJob, FailedJob, FetchAgentResponseResponse, RunningJob
@@ -64,7 +64,7 @@ class SeenTurn:
 
 
 async def see_turn(
-    connection: AsyncConnection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
+    connection: Connection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
 ) -> SeenTurn | None:
     """Return a turn of the caller's with all its passages, or None; `agent_ids` limits the conversations' agents."""
     row = await queries.find_turn(connection, caller, turn_id=turn_id, agent_ids=agent_ids)
@@ -75,7 +75,7 @@ async def see_turn(
 
 
 async def see_turns(
-    connection: AsyncConnection, caller: Caller, *, rows: Sequence[StoredTurn], with_text: bool = False
+    connection: Connection, caller: Caller, *, rows: Sequence[StoredTurn], with_text: bool = False
 ) -> list[SeenTurn]:
     """Return what the caller may see of their own turns; `with_text` adds all passages that were retrieved."""
     shown = [row.turn_id for row in rows if row.status == COMPLETED and not row.withheld]
@@ -161,7 +161,7 @@ def _failure(turn: SeenTurn) -> ServiceError:
 KEPT = timedelta(hours=24)
 
 
-async def see_job(runtime: Runtime, connection: AsyncConnection, caller: Caller, *, job_id: UUID) -> SeenTurn:
+async def see_job(runtime: Runtime, connection: Connection, caller: Caller, *, job_id: UUID) -> SeenTurn:
     """Return the turn of the caller's job; NotFound for others' jobs and agents, and 24 hours after the message."""
     turn = await see_turn(connection, caller, turn_id=job_id, agent_ids=messageable_agents(caller))
     now = await runtime.clock.now(connection)

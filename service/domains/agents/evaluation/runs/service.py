@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import evaluation_runs
 from carrel.wire.agents import AgentRetrieval
@@ -24,7 +24,7 @@ MOST_RUNS = 1000
 
 
 async def add_run(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     *,
     request: evaluation_runs.AdminEvaluationSetsAddRunRequest,
@@ -62,7 +62,7 @@ async def add_run(
 
 
 async def _begin_run(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     stored: EvaluationSet,
     request: evaluation_runs.AdminEvaluationSetsAddRunRequest,
@@ -103,7 +103,7 @@ def _refuse_other_run(
 
 
 async def list_runs(
-    connection: AsyncConnection, caller: Caller, *, request: evaluation_runs.AdminEvaluationSetsListRunsRequest
+    connection: Connection, caller: Caller, *, request: evaluation_runs.AdminEvaluationSetsListRunsRequest
 ) -> evaluation_runs.AdminEvaluationSetsListRunsResponse:
     """List the runs of an evaluation set with their means, newest first."""
     cursor = Cursor.read(caller, operation=evaluation_runs.ADMIN_EVALUATION_SETS_LIST_RUNS.path, request=request)
@@ -121,7 +121,7 @@ async def list_runs(
 
 
 async def list_results(
-    connection: AsyncConnection, caller: Caller, *, request: evaluation_runs.AdminEvaluationSetsListResultsRequest
+    connection: Connection, caller: Caller, *, request: evaluation_runs.AdminEvaluationSetsListResultsRequest
 ) -> evaluation_runs.AdminEvaluationSetsListResultsResponse:
     """List what a run measured, case by case."""
     cursor = Cursor.read(caller, operation=evaluation_runs.ADMIN_EVALUATION_SETS_LIST_RESULTS.path, request=request)
@@ -146,7 +146,7 @@ async def list_results(
 
 
 async def delete_run(
-    connection: AsyncConnection, caller: Caller, *, request: evaluation_runs.AdminEvaluationSetsDeleteRunRequest
+    connection: Connection, caller: Caller, *, request: evaluation_runs.AdminEvaluationSetsDeleteRunRequest
 ) -> evaluation_runs.AdminEvaluationSetsDeleteRunResponse:
     """Delete a run with its results."""
     set_id, run_id = request.evaluation_set_id, request.evaluation_run_id
@@ -168,7 +168,7 @@ def _refuse_wrong_mode(stored: EvaluationSet, mode: SearchMode | None) -> None:
 
 
 async def _require_agent(
-    connection: AsyncConnection,
+    connection: Connection,
     caller: Caller,
     stored: EvaluationSet,
     request: evaluation_runs.AdminEvaluationSetsAddRunRequest,
@@ -183,7 +183,7 @@ async def _require_agent(
 
 
 async def _existing_results(
-    connection: AsyncConnection, caller: Caller, request: evaluation_runs.AdminEvaluationSetsAddRunRequest
+    connection: Connection, caller: Caller, request: evaluation_runs.AdminEvaluationSetsAddRunRequest
 ) -> list[evaluation_runs.CaseResult]:
     known = await queries.existing_cases(
         connection,
@@ -199,7 +199,7 @@ async def _existing_results(
 
 
 async def _describe_agent(
-    connection: AsyncConnection, caller: Caller, agent_id: UUID | None, default_model: str
+    connection: Connection, caller: Caller, agent_id: UUID | None, default_model: str
 ) -> dict[str, Any]:
     if agent_id is None:
         return {}
@@ -219,7 +219,7 @@ async def _describe_agent(
 
 
 async def _require_run(
-    connection: AsyncConnection, caller: Caller, set_id: UUID, run_id: UUID
+    connection: Connection, caller: Caller, set_id: UUID, run_id: UUID
 ) -> evaluation_runs.EvaluationRun:
     await require_set(connection, caller, set_id)
     found = await queries.list_runs(

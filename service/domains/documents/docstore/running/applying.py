@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.uploads import UploadStatus
 from service.auth.callers import Caller
@@ -156,7 +156,7 @@ def _map(run: Run, document: SourceDocument) -> _Attempt:
 
 
 async def _find_unchanged(
-    connection: AsyncConnection, caller: Caller, run: Run, mapped: Mapping[UUID, MappedDocument]
+    connection: Connection, caller: Caller, run: Run, mapped: Mapping[UUID, MappedDocument]
 ) -> frozenset[UUID]:
     states = await read_upload_states(connection, caller, document_ids=list(mapped))
     there = await queries.in_collection(

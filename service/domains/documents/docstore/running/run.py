@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from pydantic import SecretStr
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import Role
 from carrel.wire.docstore import DocstoreConfig
@@ -70,14 +70,14 @@ class Run:
         return Target(str(self.sync.sync_id), self.sync.collection_id, self.config)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[AsyncConnection]:
+    async def transaction(self) -> AsyncGenerator[Connection]:
         """Open a transaction with the run's lock, once a disk has room; OvertakenError if another run replaced it."""
         await self._wait_for_room()
         async with self._lock() as connection:
             yield connection
 
     @asynccontextmanager
-    async def _lock(self) -> AsyncGenerator[AsyncConnection]:
+    async def _lock(self) -> AsyncGenerator[Connection]:
         async with self.runtime.database.transaction(self.organization_id) as connection:
             if not await queries.lock_run(connection, self.key, attempt=self.sync.attempt):
                 raise OvertakenError
@@ -102,7 +102,7 @@ class Run:
                 async with asyncio.timeout(MOST_SILENT_SECONDS):
                     await disk.wait_for_room()
 
-    async def caller(self, connection: AsyncConnection) -> Caller:
+    async def caller(self, connection: Connection) -> Caller:
         """Return the principal that the run acts as, with present rights; RunError when it may no longer sync."""
         caller = await reload_caller(
             connection,

@@ -4,7 +4,7 @@ import asyncio
 from importlib import import_module
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.alerts import AlertKind
 from carrel.wire.docstore import DocstoreConfig
@@ -141,7 +141,7 @@ TOLD_AT_ONCE = 100
 STUCK = "run_stuck"
 
 
-async def begin_stuck(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
+async def begin_stuck(runtime: Runtime, connection: Connection, organization_id: UUID) -> None:
     """Begin an alert for each sync whose run has told nothing for a quarter of an hour."""
     after = NIL
     while syncs := await list_stuck_syncs(connection, organization_id, after=after, limit=TOLD_AT_ONCE):
