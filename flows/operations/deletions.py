@@ -106,7 +106,8 @@ def _not_whole(ledger: Ledger, *, found: int) -> str:
     if hidden:
         number = "an item" if hidden == 1 else f"{hidden} items"
         return f"{number} of the source (such as {place}) can't be read, and may be documents. Mend that and run again."
-    return "" if found else _EMPTY
+    # A file that is there, and can't be a document, shows as well that the folder is mounted.
+    return "" if found or ledger.problem_count() or ledger.problem_count(ignored=True) else _EMPTY
 
 
 def _beyond(limit: int, *, marked: int, known: int) -> str:
