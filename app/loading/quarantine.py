@@ -190,8 +190,9 @@ def _show_gone(source: Source) -> None:
         last = next((one for one in found if one.source == source.source and not (one.only_plans or one.skipped)), None)
     except RunsError:  # what failed is shown without Prefect, too
         return
-    if last is not None and (gone := last.counts.gone):
-        show_text(f"{count_text(gone, 'document is', 'documents are')} gone from this source and stay in the catalog.")
+    if last is not None and (gone := last.counts.gone + last.counts.to_delete - last.counts.deleted):
+        documents = count_text(gone, "document was", "documents were")
+        show_text(f"{documents} gone from this source, and not deleted, when it was loaded {ago(last.started_at)}.")
         show_link("See and delete them", "ingestion", run=str(last.flow_run_id))
 
 

@@ -91,8 +91,7 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
         _show_planned(run)
     else:
         _show_numbers(run)
-    if run.counts.held_back:
-        show_warning(run.counts.held_back)
+    _show_sentences(run)
     if run.failures:
         st.subheader("Would fail" if run.only_plans else "Failed")
         show_text_pages(
@@ -119,7 +118,17 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
     _show_names(run)
     if run.plan:
         with st.expander("The plan in numbers"):
-            show_plan(run.plan)
+            show_table((row for line in run.plan.splitlines() if (row := _table_row(line))), named=True)
+
+
+def _show_sentences(run: RunStatus) -> None:
+    held_back = run.counts.held_back
+    if held_back:
+        reason, if_meant, _ = held_back.partition(" If that is meant,")  # what follows is for the command line
+        show_warning(reason, "To delete the documents named below, use the button above." if if_meant else "")
+    for line in run.plan.splitlines():
+        if (said := line.strip("*")) not in {"", held_back} and not line.startswith("|"):
+            show_text(said)
 
 
 def _show_names(run: RunStatus) -> None:
@@ -127,9 +136,10 @@ def _show_names(run: RunStatus) -> None:
         return
     st.subheader("Documents by name")
     for what, group in groupby(run.names, key=lambda row: row["what"]):
-        rows = [(row["name"], row["path"], row["reason"]) for row in group]
+        rows = sorted((row["name"], row["path"], row["reason"]) for row in group)
         number = f"the first {SHOWN}" if len(rows) == SHOWN else f"{len(rows)}"
-        with st.expander(f"{what} ({number})"):
+        label = "Not deleted: deletion blocked" if what == TO_DELETE and run.counts.held_back else what
+        with st.expander(f"{label} ({number})"):
             show_table(
                 (row[: 3 if what == FAILED else 2] for row in rows),
                 heads=("Name", "Path", "Reason")[: 3 if what == FAILED else 2],
@@ -145,7 +155,7 @@ def _show_names(run: RunStatus) -> None:
 
 
 def _offer_deletion(run: RunStatus, label: str) -> None:
-    names = [row["path"] for row in run.names if row["what"] in {GONE, TO_DELETE}]
+    names = sorted(row["path"] for row in run.names if row["what"] in {GONE, TO_DELETE})
     number = run.counts.gone + run.counts.to_delete - run.counts.deleted
     if not names or not st.button(label, key=f"delete.{run.flow_run_id}", icon=":material/delete:"):
         return
@@ -245,20 +255,12 @@ def _end_in_words(run: RunStatus) -> str:
     rate, counts = rate_text(rate_of(run), "document"), run.counts
     later = f" {count_text(counts.indexing, 'document')} can be searched a little later." if counts.indexing else ""
     quick = f", {rate}" if rate else ""
-    partly = _partly_read(counts.partly_read) if counts.partly_read else ""
-    pages = _pages_waiting(counts.pages_waiting) if counts.pages_waiting else ""
+    partly = count_text(counts.partly_read, "document was", "documents were")
+    partly = f" {partly} read only in part: each document's page says what was left out." if counts.partly_read else ""
+    pages = count_text(counts.pages_waiting, "scanned page or picture is", "scanned pages or pictures are")
+    pages = f" {pages} still being read: found a little later." if counts.pages_waiting else ""
     files = f" {counts.contained_text()}." if counts.containers else ""
     return f"Done in {duration_in_words(run.seconds or seconds_of(run))}{quick}.{later}{files}{partly}{pages}"
-
-
-def _pages_waiting(number: int) -> str:
-    waiting = count_text(number, "scanned page or picture is", "scanned pages or pictures are")
-    return f" {waiting} still being read: found a little later."
-
-
-def _partly_read(number: int) -> str:
-    was = "was" if number == 1 else "were"
-    return f" {count_text(number, 'document')} {was} read only in part: each document's page says what was left out."
 
 
 def _failure(row: Mapping[str, str]) -> Sequence[str | HelpLink]:
@@ -270,15 +272,6 @@ def document_of(row: Mapping[str, str]) -> str:
     """Return the document of a failure, with its place if that differs."""
     document, place = row.get("document") or "", row.get("place") or ""
     return f"{document} ({place})" if document and place not in {"", document} else document or place
-
-
-def show_plan(plan: str) -> None:
-    """Show a plan: its table as a table and its other lines as they are, since they hold names of files."""
-    lines = [line for line in plan.splitlines() if line.strip()]
-    show_table((row for line in lines if (row := _table_row(line))), named=True)
-    for line in lines:
-        if not line.startswith(("|", "**")):  # what is held back is said above
-            st.text(line)
 
 
 def _table_row(line: str) -> Sequence[str]:

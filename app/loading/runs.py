@@ -101,9 +101,8 @@ def state_in_words(run: RunStatus) -> str:
         return "Skipped"
     if run.only_plans:
         return "Planned"
-    if not_loaded := count_not_loaded(run):
-        return f"Done, {not_loaded:,} failed"
-    return "Done, deletion blocked" if run.counts.held_back else "Done"
+    failed = f", {not_loaded:,} failed" if (not_loaded := count_not_loaded(run)) else ""
+    return f"Done{failed}{', deletion blocked' if run.counts.held_back else ''}"
 
 
 def count_not_loaded(run: RunStatus) -> int:

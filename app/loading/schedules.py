@@ -53,6 +53,7 @@ from app.ui.notices import (
     offer_way_back,
     show_empty,
     show_heading,
+    show_link,
     show_note,
     show_problem,
     show_table,
@@ -518,6 +519,7 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
         ],
         named=True,
     )
+    show_link("See its runs", "ingestion", part="runs", by=schedule.name)
     with st.container(horizontal=True):
         _offer_actions(schedule, seen)
     if schedule.schedule_id:

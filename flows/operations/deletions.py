@@ -61,7 +61,7 @@ async def plan_deletions(
         return
     if not confirmed and not reason:
         known = await asyncio.to_thread(ledger.count_known)
-        reason = _beyond(options.delete_limit_percent, marked=marked, known=known)
+        reason = beyond(options.delete_limit_percent, marked=marked, known=known)
     if not reason and marked and confirmed not in {None, await asyncio.to_thread(mark_of_deletions, ledger)}:
         reason = "the documents that are gone now are not the documents that were confirmed. Look at the plan again."
     if reason:
@@ -110,8 +110,8 @@ def _not_whole(ledger: Ledger, *, found: int) -> str:
     return "" if found or ledger.problem_count() or ledger.problem_count(ignored=True) else _EMPTY
 
 
-def _beyond(limit: int, *, marked: int, known: int) -> str:
-    """Measured by what was there before: what is new says nothing of whether the rest was listed."""
+def beyond(limit: int, *, marked: int, known: int) -> str:
+    """Return why so many deletions are too many, measured by what was there before; empty where they are not."""
     before = known + marked
     if marked * 100 <= limit * before:
         return ""

@@ -24,6 +24,7 @@ from flows.running import BATCHES, ensure_limits, give_slots_back, one_of_the_ba
 from flows.runs import FLOWS, this_machine
 from flows.settings import FlowSettings
 from tests.flows.serving import deploy, register_entries
+from tests.harness.cases import cases
 
 NIGHTLY = """
 deployments:
@@ -72,27 +73,11 @@ def test_mistakes_are_all_named_by_line_and_entry(file: Path) -> None:
         assert (line, words[: len(start)]) == (expected, start)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("deployments:\n  - name: a\n    cron: */5 * * * *\n", ":3: this is no YAML"),
-        ("- name: a\n", "a list under `deployments:`"),
-        ("deployments: {}\n", "a list under `deployments:`"),
-        ("deployments: []\ndeployments: []\n", ":2: deployments stands there twice"),
-        (b"\xff\xfe", "can't be read"),
-        ("", "a list under `deployments:`"),
-        ("# Only begun to be written.\n", "a list under `deployments:`"),
-        (None, "can't be read"),
-        # A file that was made for an earlier version.
-        (
-            "deployments:\n  - name: carrel\n    entrypoint: flows.quarantine.quarantine\n",
-            ":3: carrel: entrypoint: flows.quarantine.quarantine is no more: .* Ingestion shows it. Remove this entry$",
-        ),
-    ],
-)
-def test_what_is_no_such_file_is_said(file: Path, text: str | bytes | None, words: str) -> None:
+# The last file was made for an earlier version.
+@pytest.mark.parametrize(("text", "words"), cases("files_that_declare_no_deployments"))
+def test_what_is_no_such_file_is_said(file: Path, text: str | None, words: str) -> None:
     if text is not None:
-        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        file.write_bytes(text.encode("latin-1"))
     with pytest.raises(DeploymentsError, match=words):
         read_deployments(file)
 

@@ -8,6 +8,7 @@ from flows import serving
 from flows.deployments import read_deployments, read_served
 from flows.errors import DeploymentsError
 from flows.settings import SHIPPED
+from tests.harness.cases import cases
 
 UPLOAD = "flows.bulk_upload.bulk_upload"
 
@@ -23,21 +24,8 @@ def test_a_file_of_ones_own_has_what_people_start(tmp_path: Path) -> None:
     assert [entry.description for entry in served if entry.flow.name == "bulk-upload"] == ["Ours"]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        # People start `carrel`, and give the parameters; another entry runs by itself.
-        *(
-            (f"deployments:\n  - {{name: carrel, entrypoint: {UPLOAD}, {more}}}\n", "take another name")
-            for more in ("parameters: {source: /srv}", "schedules: [{cron: '0 2 * * *'}]")
-        ),
-        ("definitions:\n  all:\n    name: a\n    name: b\ndeployments: []\n", ": name stands there twice"),
-        *(
-            (f"deployments:\n  - name: a\n    entrypoint: {entrypoint}\n", ":3: a: entrypoint: ")
-            for entrypoint in ("breaks_when_imported.flow", "..flows.x.y")
-        ),
-    ],
-)
+# People start `carrel`, and give the parameters; another entry runs by itself.
+@pytest.mark.parametrize(("text", "said"), cases("mistakes_in_files_of_deployments"))
 def test_a_mistake_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
     (tmp_path / "breaks_when_imported.py").write_text("raise RuntimeError('nothing here')\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -1,12 +1,17 @@
 """Runs in the workbench: watched, stopped, run again, listed, and what they could not load."""
 
+from uuid import uuid4
+
 import pytest
 
 from app.loading import run_page
+from flows.operations.deletions import beyond
+from flows.operations.plan import Plan
 from flows.operations.summary import Summary
 from flows.runs import RunStatus
 from tests.app.loading.house import LoadingHouse, bar, offered, run_of
 from tests.app.pages import MARKUP, NOTHING
+from tests.service.sources import Reporter, an_item
 
 FAILURE = {
     "place": MARKUP,
@@ -45,13 +50,14 @@ def test_a_run_is_watched_and_stopped(house: LoadingHouse) -> None:
 def test_what_was_not_loaded_is_listed_as_it_is(house: LoadingHouse) -> None:
     """Names and reasons from files are text, in the list, the plan and the run's message; more than a page is paged."""
     run = house.start(f"/srv/{MARKUP}")
-    page_of = f"| planned | documents |\n|---|---|\n| create | 2 |\n\nLeft out as hidden: 1 (such as {MARKUP})."
+    unread = Plan(2, 0, 0, 0, 0, 0, unread={".mp4": 1}).unread_text()
+    page_of = f"| planned | documents |\n|---|---|\n| create | 2 |\n\n**{unread}.**\n\nLeft out: 1 (such as {MARKUP})."
     summary = Summary(documents=2, to_send=2, created=1, failed=1, problems=300)
     house.prefect.tell(run, summary, phase="done", failures=[FAILURE] * 60, plan=page_of)
     house.prefect.move(run, "COMPLETED", MARKUP)
     page = house.open("ingestion", run=run)
     page.assert_shown_as_text(MARKUP)
-    assert MARKUP in page.text[0].value
+    assert "in formats that can&#x27;t be read (1 .mp4), and will be refused." in page.shown
     assert page.shown.count("<td>Empty: &lt;img") == 50
     assert ":material/home: Request id: 3acea378</td>" in page.shown
     assert page.shown.count('<td><a href="/help/troubleshooting#file_empty"') == 50
@@ -129,6 +135,23 @@ def test_documents_are_named_and_their_deletion_is_confirmed_by_name(house: Load
     assert (started["parameters"]["confirmed"], started["parameters"]["options"]["delete_missing"]) == ("digest", True)
     listed = house.open("documents", run=run)
     assert listed.column("Path") == ["a/kept.md"]
+
+
+@pytest.mark.usefixtures("deployment")
+def test_a_blocked_deletion_is_told_beside_failures_with_what_the_page_offers(house: LoadingHouse) -> None:
+    run, held = house.start(), f"Nothing is deleted: {beyond(20, marked=8, known=16)}"
+    summary = Summary(documents=17, unchanged=16, failed=1, to_delete=8, held_back=held)
+    house.prefect.tell(run, summary, phase="done", names=[_named("To delete", name) for name in ("b.md", "a.md")])
+    house.prefect.move(run, "COMPLETED")
+    shown = house.open("ingestion", run=run).shown
+    assert "more than the limit of 20 %." in shown
+    assert "--delete-limit" not in shown
+    assert "use the button above" in shown
+    assert shown.index("a.md") < shown.index("b.md")
+    assert house.open("ingestion", part="runs").rows()[0]["State"] == "Done, 1 failed, deletion blocked"
+    (reporter := Reporter(house.service, ledger=uuid4().hex[:24])).report([an_item("z.pdf")])
+    failed = house.open("ingestion", part="quarantine", source=reporter.ledger).shown
+    assert "8 documents were gone from this source, and not deleted, when it was loaded" in failed
 
 
 def test_runs_are_found_by_state_source_and_time(house: LoadingHouse, deployment: str) -> None:
