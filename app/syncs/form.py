@@ -145,6 +145,9 @@ def _show_preview(into: str, saved: UUID | None, draft: Draft) -> None:
     said = slow if number is None else f"The filter chooses {count_text(number, 'document')}."
     show_text(f"The database answers. {said}")
     show_text(f"Fields: {', '.join(map(one_line, found.fields)) or 'none'}")
+    if not (draft.body and draft.title):
+        show_text("To see the first documents, name the fields with the text and the title, and test again.")
+        return
     rows = [(one.name or json.dumps(one.source_id), one.problem or one.text or "") for one in found.documents]
     show_table(
         [(one_line(name), one_line(in_words_of_the_form(text))) for name, text in rows],

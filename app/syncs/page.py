@@ -76,7 +76,7 @@ def _show_state(sync: DocstoreSync) -> None:
         show_warning(f"A run is to begin, wanted {ago(sync.wanted_at)}.", waits)
     elif is_running(sync):
         is_begun = sync.status is DocstoreSyncStatus.RUNNING
-        doing = f"running, begun {ago(sync.started_at)}" if is_begun else "is to begin"
+        doing = f"is running, begun {ago(sync.started_at)}" if is_begun else "is to begin"
         show_text(f"A run {doing}. It is the service's: leave the page if you like.")
     else:
         show_text(f"The last run ended {ago(sync.finished_at)} ({moment(sync.finished_at)}).")
@@ -150,7 +150,7 @@ def _show_failures(sync: DocstoreSync) -> None:
             ),
             about=(sync.docstore_credential_id, sync.finished_at),
         ),
-        heads=("Document in the database", "Reason", "Since"),
+        heads=("Document in the database", "Reason", "Last tried"),
         row=_failure,
     )
     st.caption("Every run tries them again.")

@@ -16,7 +16,7 @@ from app.ui.notices import look_at, offer_way_back, show_empty, show_title
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.docstore import DocstoreSync
 
-TITLE, PURPOSE = "Syncs", "Keep collections as document databases have them."
+TITLE, PURPOSE = "Syncs", "Keep collections up to date with document databases."
 _MADE = "sync.made"
 
 
@@ -36,8 +36,8 @@ def _show_list() -> None:
         row=_row,
         empty=lambda: show_empty(
             "There is no sync yet.",
-            "A sync keeps a collection as a collection of a document database (MongoDB) has it: what is new or changed "
-            "there is brought over, what was deleted is removed. Create the first one.",
+            "A sync keeps a collection up to date with a MongoDB collection. New and changed documents are copied; "
+            "deleted documents are removed. Create the first sync.",
         ),
         columns={
             "Documents": st.column_config.NumberColumn(format="localized", help="Those it brought that exist"),

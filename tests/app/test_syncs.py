@@ -89,6 +89,7 @@ def test_what_was_not_taken_is_listed_as_it_is(house: House, syncing: Syncing) -
     page = house.open("syncs", sync=of(syncing.first_run(syncName=MARKUP)))
     assert page.metrics["Not taken"] == "1"
     assert f"<td>{html.escape(MARKUP)}</td><td>{LABELS['sourceName']}: " in page.shown
+    assert ">Last tried<" in page.shown
     page.assert_shown_as_text(MARKUP)
     assert f"1 of 4 documents could not be taken: {LABELS['sourceName']}: " in page.shown
     [row] = [one for one in house.open("syncs").rows() if one["Source"] == syncing.mongo.collection_name]
@@ -141,6 +142,8 @@ def test_a_database_is_tested_before_its_sync_is_saved(house: House, syncing: Sy
     page = new(house, syncing, body="", sourceName="").press("Test connection")
     assert "The filter chooses 3 documents." in page.shown
     assert "_id, title, content.text, updatedAt" in page.shown
+    assert "<td>" not in page.shown, "no values of fields that nobody has named"
+    assert "<td>Thing 1</td>" in new(house, syncing).press("Test connection").shown
     page = new(house, syncing)
     page.text_input(key="sync.address").set_value("mongodb://127.0.0.1:1/shop")
     assert "does not answer" in page.press("Test connection").shown
@@ -202,6 +205,8 @@ def test_a_run_that_nobody_begins_is_said(make_service, make_house, mongo):
     assert "A run is to begin. It is the service" in house.open("syncs", sync=syncing.sync_id).shown
     with service.owner_connection() as connection:
         connection.execute("UPDATE docstore_syncs SET updated_at = now() - interval '2 hours'")
-    shown = house.open("syncs", sync=syncing.sync_id).shown
-    assert "A run is to begin, wanted 2 hours ago." in shown
-    assert "CARREL_DOCSTORE_WORKERS" in shown
+        shown = house.open("syncs", sync=syncing.sync_id).shown
+        assert "A run is to begin, wanted 2 hours ago." in shown
+        assert "CARREL_DOCSTORE_WORKERS" in shown
+        connection.execute("UPDATE docstore_syncs SET status = 'RUNNING', started_at = now()")
+    assert "A run is running, begun just now." in house.open("syncs", sync=syncing.sync_id).shown
