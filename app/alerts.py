@@ -11,6 +11,7 @@ import streamlit as st
 from app import api
 from app.formatting import ago, moment, one_line
 from app.labels import DELIVERIES, MESSAGES, PERSON
+from app.loading.runs import KINDS as KINDS_OF_RUNS
 from app.ui.dialogs import (
     NotYetError,
     Secret,
@@ -45,13 +46,15 @@ def _alert_row(alert: Alert) -> tuple[LinkedText | str, str, str, str]:
 def about(alert: Alert) -> str:
     """Return what an alert is about: a source with the kind of its run and its documents, a sync or a schedule."""
     documents = None if alert.document_count is None else count_text(alert.document_count, "document")
-    return " · ".join(part for part in (alert.name, alert.flow, documents) if part)
+    return " · ".join(part for part in (alert.name, KINDS_OF_RUNS.get(alert.flow or "", alert.flow), documents) if part)
 
 
 def _link(alert: Alert) -> LinkedText | str:
     kind = KINDS[alert.kind]
     if alert.sync_id is not None:
         return LinkedText(kind, address("syncs", sync=str(alert.sync_id)))
+    if alert.source_id is not None:
+        return LinkedText(kind, address("ingestion", part="quarantine", source=str(alert.source_id)))
     return kind if alert.flow_run_id is None else LinkedText(kind, address("ingestion", run=str(alert.flow_run_id)))
 
 
@@ -60,7 +63,9 @@ def _delivery_row(delivery: AlertDelivery) -> tuple[str, str, str, str]:
     why = f": {last.error}" if last is not None and last.error else ""
     to = "webhook" if delivery.recipient is None else one_line(delivery.recipient.email)
     status = "On its way" if last is None else DELIVERIES[delivery.status]
-    return ago(delivery.created_at), MESSAGES.get(delivery.type, delivery.type), to, f"{status}{why}"
+    name: str = (delivery.message or {}).get("data", {}).get("name", "")
+    message = ": ".join(filter(None, (MESSAGES.get(delivery.type, delivery.type), one_line(name))))
+    return ago(delivery.created_at), message, to, f"{status}{why}"
 
 
 def _target_of(rule: AlertRule) -> str:

@@ -56,7 +56,7 @@ class RunReport:
     def take(self, summary: Summary) -> None:
         """Take the result of a run over a source."""
         self.has_begun = True
-        self.document_count, self.quarantined_count = summary.documents, summary.quarantined
+        self.document_count, self.quarantined_count = summary.documents + summary.problems, summary.quarantined
         if not summary.complete:
             self.outcome = RunOutcome.INCOMPLETE if summary.held_back else RunOutcome.QUARANTINE
 

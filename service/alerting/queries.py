@@ -43,6 +43,13 @@ SOURCE = "source/"
 _SUBJECT_ID = f"^(?:{SOURCE})?([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})$"
 
 
+def _id_in(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class StoredAlert:
     """Something that is wrong, or was until `ended_at`."""
@@ -66,10 +73,12 @@ class StoredAlert:
     @property
     def sync_id(self) -> UUID | None:
         """The sync that it is about: the subject of a run is named otherwise (`reports`), and so is a schedule's."""
-        try:
-            return UUID(self.subject)
-        except ValueError:
-            return None
+        return _id_in(self.subject)
+
+    @property
+    def source_id(self) -> UUID | None:
+        """The source whose quarantine it is about."""
+        return _id_in(self.subject.removeprefix(SOURCE)) if self.subject.startswith(SOURCE) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,4 +149,4 @@ def _page_of(alert: StoredAlert) -> str:
         return f"syncs?sync={alert.sync_id}"
     if alert.kind is AlertKind.RUN_FAILED and alert.flow_run_id is not None:
         return f"ingestion?run={alert.flow_run_id}"
-    return _PAGES[alert.kind]
+    return _PAGES[alert.kind] + (f"&source={alert.source_id}" if alert.source_id else "")

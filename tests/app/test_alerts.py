@@ -1,5 +1,6 @@
 """Alerts on the page Health: rules made, tested, paused and deleted; what is wrong."""
 
+from carrel.wire.alerts import AlertKind
 from tests.app.conftest import House
 from tests.service.test_alerts import report
 
@@ -48,10 +49,12 @@ def test_a_webhook_is_set_and_its_secret_shown_once(house: House) -> None:
 def test_what_is_wrong_is_shown(house: House) -> None:
     run, source = "0199f3c2-8b62-7f10-8c74-5a2d3e6f7c81", "/srv/<b>handbook</b>"
     report(house.service, "FAILED", source=source, code="source_unreadable", flowRunId=run, documentCount=7)
+    house.client.admin.alert_rules.create(list(AlertKind), webhook_url="https://hooks.example.test/carrel")
     page = house.open("health")
     shown = page.shown
     assert "1 alert is open." in shown
-    about = "/srv/&lt;b&gt;handbook&lt;/b&gt; · bulk-upload · 7 documents"
+    assert "<td>It still fails: /srv/&lt;b&gt;handbook&lt;/b&gt;</td>" in shown, "messages of several alerts differ"
+    about = "/srv/&lt;b&gt;handbook&lt;/b&gt; · Upload · 7 documents"
     link = f'<a href="ingestion?run={run}" target="_self">A run failed</a>'
     assert f"<td>{link}</td><td>{about}</td><td>The source can&#x27;t be read. It is missing" in shown
     [alert] = list(house.client.admin.alerts.list(only_open=True))

@@ -48,7 +48,9 @@ async def test_a_run_reports_how_it_goes_and_how_it_ended(source: Source) -> Non
     await source.load()
     empty.write_text("It is mended.")
     await source.retry(names=["empty.md"])
-    assert _open(source) == [("RUN_QUARANTINE", str(source), "run_quarantine")]
+    [alert] = source.service.call("admin/alerts/list", {"onlyOpen": True}).json()["alerts"]
+    numbers = len([*source.folder.rglob("*.*")]), 1
+    assert (alert["documentCount"], alert["quarantinedCount"]) == numbers, "of the source, not of the retry"
     blank.unlink()
     await source.load()
     assert _open(source) == []

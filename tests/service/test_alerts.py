@@ -3,9 +3,11 @@
 import io
 import json
 import random
+import re
 import socket
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -14,6 +16,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from service.alerting.sending.task import enqueue_overdue
 from service.alerting.telling import Telling
+from service.alerting.wording import reason_of
 from service.domains.documents.docstore.running.task import begin_stuck
 from service.domains.oversight.alerts.reports import begin_expired
 from tests.harness.documents import create_collection
@@ -467,6 +470,19 @@ def test_an_alert_says_what_run_it_is_about(service: RunningService, receiver: R
     told = json.loads(receiver.posts[0][1])["data"]
     assert (told["flow"], told["documentCount"]) == ("bulk-upload", 7)
     assert told["link"] == f"https://carrel.example.test/ingestion?run={run}"
+    source_id = Reporter(service).report([an_item("first")])["sourceId"]
+    report(service, "QUARANTINE", quarantinedCount=1, ledger=Reporter(service).ledger)
+    until(lambda: len(receiver.posts) == 3)
+    links = {json.loads(body)["data"]["link"] for _, body in receiver.posts}
+    assert f"https://carrel.example.test/ingestion?part=quarantine&source={source_id}" in links
+    assert source_id in {one.get("sourceId") for one in done(service.call("admin/alerts/list"))["alerts"]}
+
+
+def test_every_reason_why_a_sync_fails_has_a_sentence() -> None:
+    table = Path("docs/docstore-sync.md").read_text("utf-8").partition("| `lastError.code` |")[2].partition("\n\n")[0]
+    codes = re.findall("`([a-z_]+)`", "".join(line.split("|")[1] for line in table.splitlines() if "|" in line[1:]))
+    assert "source_unreachable" in codes
+    assert not [code for code in codes if reason_of(code, None).startswith("Reason:")]
 
 
 def test_an_admin_ends_the_alert_of_what_nobody_runs_any_more(service: RunningService, receiver: Receiver) -> None:

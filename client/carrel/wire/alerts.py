@@ -356,6 +356,8 @@ class Alert(common.ResponseModel):
     """Id of the run on the Prefect server; absent of a run without one."""
     sync_id: UUID | None = None
     """Id of the sync, of an alert about one."""
+    source_id: UUID | None = None
+    """Id of the source, of an alert about its quarantine."""
     began_at: Instant
     """Since when it is wrong."""
     ended_at: Instant | None = None

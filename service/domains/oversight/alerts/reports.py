@@ -74,7 +74,8 @@ async def report_schedules(
 
 async def _end_run(to: Telling, caller: Caller, request: wire.ReportRunRequest) -> None:
     subject, outcome, whole = _subject(caller.principal_id, request.subject), request.outcome, not request.is_partial
-    run = {name: getattr(request, name) for name in ("flow", "flow_run_id", "document_count")}
+    # A retry of some items knows nothing of the source as a whole, so an open alert keeps what it has of that.
+    run = {name: getattr(request, name) for name in ("flow", "flow_run_id", "document_count") if whole}
     run["name"] = request.source
     if whole and outcome in {wire.RunOutcome.COMPLETED, wire.RunOutcome.QUARANTINE}:
         await to.end(wire.AlertKind.RUN_FAILED, subject)

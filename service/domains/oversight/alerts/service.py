@@ -217,9 +217,10 @@ async def _change_alert(
 
 
 def _to_alert(row: StoredAlert) -> dict[str, Any]:
+    ids = {"sync_id": row.sync_id, "source_id": row.source_id}
     acknowledged_by = row.acknowledged_by if row.acknowledged_at else None
     text = reason_of(row.code, row.quarantined_count)
-    members = {**asdict(row), "sync_id": row.sync_id, "acknowledged_by": acknowledged_by, "text": text}
+    members = {**asdict(row), **ids, "acknowledged_by": acknowledged_by, "text": text}
     return {name: value for name, value in members.items() if name in wire.Alert.model_fields}
 
 
