@@ -52,7 +52,6 @@ class Finding:
 
 
 def help_page(topic: str) -> PageLink:
-    """Return a link to a page of help, which says what to do."""
     return PageLink("What to do", help_address(topic))
 
 

@@ -152,7 +152,6 @@ def resource_at(client: Carrel, key: str) -> Resource | None:
 
 
 def principal_from(one: User | Group | ServiceAccount) -> Principal:
-    """Return the principal of a user, group or service account in a list."""
     match one:
         case Group():
             return Principal(GROUP, str(one.id), one.name, members_in_words(one.member_count))

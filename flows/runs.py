@@ -354,7 +354,6 @@ class Runs(PrefectApi):
         key: str | None = None,
         tags: Sequence[str] = (),
     ) -> UUID:
-        """Start a deployment; `parameters` replace its own."""
         tags = [*tags, *([f"{PERSON}{person}"] if person else [])]
         body: dict[str, Any] = {"parameters": parameters, "state": {"type": "SCHEDULED"}, "tags": tags}
         if key is not None:
@@ -363,7 +362,6 @@ class Runs(PrefectApi):
         return UUID(self.call("POST", f"/deployments/{deployment_id}/create_flow_run", body)["id"])
 
     def run_status(self, flow_run_id: UUID) -> RunStatus:
-        """Return the status of a run. Raises RunsError; UnknownError for an unknown run."""
         run = self.call("GET", f"/flow_runs/{flow_run_id}")
         keys = (PLAN, PLANNED, COUNTS, FAILURES, CHANGES, NAMES)
         artifacts = self.artifacts([flow_run_id], keys=keys).get(str(flow_run_id), {})
@@ -458,6 +456,5 @@ def start_upload(api_url: str, source: str, options: UploadOptions | None = None
 
 
 def run_status(api_url: str, flow_run_id: UUID) -> RunStatus:
-    """Return the status of a run; `Runs.run_status` for one call."""
     with Runs(api_url) as runs:
         return runs.run_status(flow_run_id)

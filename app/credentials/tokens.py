@@ -173,7 +173,6 @@ def organization() -> Organization:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def all_tokens() -> list[ServiceAccountToken]:
-    """Return the tokens of all accounts, up to `MOST_TOKENS`."""
     return list(islice(api.client().admin.service_account_tokens.list(page_size=1000), MOST_TOKENS))
 
 

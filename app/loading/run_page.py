@@ -379,7 +379,6 @@ _PROBLEM = "run.problem"
 
 
 def show_run_page(name: str) -> None:
-    """Show the run of this id, or say that there is none."""
     offer_way_back("All runs", "run", also=_look_at_all)
     run = show_errors(lambda: _find(name))
     if run is None:

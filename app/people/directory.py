@@ -28,7 +28,6 @@ MOST_MEMBERSHIPS = 200
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def person_of(person_id: str) -> ListedUser | None:
-    """Return a person by their id; None when there is nobody."""
     return by_id(api.client().admin.users.list, person_id)
 
 

@@ -39,7 +39,6 @@ def all_sets() -> list[EvaluationSet]:
 
 
 def get_set(address: str) -> EvaluationSet | None:
-    """Return the set of this id; None when there is none."""
     return by_id(api.client().admin.evaluation_sets.list, address)
 
 

@@ -169,7 +169,6 @@ LIST = "syncs"
 
 
 def show_sync_page(name: str) -> None:
-    """Show the sync of this id, or say that there is none."""
     offer_way_back("All syncs", "sync", "change")
     sync = show_errors(lambda: find_sync(name))
     if sync is None:

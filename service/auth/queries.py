@@ -122,7 +122,7 @@ def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*
             table.c.organization_id,
             table.c.secret_hash,
             credential_status(table, func.now() + _OFFSET),
-            *(column.label(name) for name, column in (_UNLESS_GIVEN | columns).items()),
+            *(column.label(name) for name, column in {**_UNLESS_GIVEN, **columns}.items()),
             organizations.c.service_accounts_enabled,
             unused_for_a_minute(table).label("unused_for_a_minute"),
             set_organization(table.c.organization_id),

@@ -67,7 +67,6 @@ def count_terms(text: str, stemming: str) -> Counter[int]:
 
 @lru_cache(maxsize=512)
 def terms_in(text: str, stemmings: tuple[str, ...]) -> frozenset[int]:
-    """Return the terms that a text has by any of these stemmings."""
     return frozenset(term for stemming in stemmings for term in count_terms(text, stemming))
 
 

@@ -42,7 +42,6 @@ class Access:
 
 
 def best_roles(grantees: Iterable[tuple[UUID, str]]) -> dict[UUID, Role]:
-    """Return each grantee with the strongest of its roles."""
     best: dict[UUID, Role] = {}
     for grantee, name in grantees:
         role = Role(name)

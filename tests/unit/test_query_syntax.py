@@ -4,8 +4,9 @@ from datetime import date
 
 import pytest
 
-from service.domains.search.syntax.parsing import MOST_SIGNS, Clause, parse_query
+from service.domains.search.syntax.parsing import Clause, parse_query
 from service.domains.search.syntax.queries import pattern_of
+from tests.harness.cases import cases
 
 
 @pytest.mark.parametrize(
@@ -34,16 +35,7 @@ def test_these_are_no_signs(query: str) -> None:
     assert (parsed.text, parsed.clauses, parsed.signs, parsed.not_understood) == (query, (), (), ())
 
 
-@pytest.mark.parametrize(
-    ("query", "reason"),
-    [
-        ('say "hello', "closing quotation mark"),
-        ("-draft", "can't only exclude"),
-        ("x after:soon", "2025-03-31"),
-        ("x author:ben", "Fields: title:"),
-        ('"a" ' * (MOST_SIGNS + 1), "plain text"),
-    ],
-)
+@pytest.mark.parametrize(("query", "reason"), cases("signs_that_are_not_understood"))
 def test_a_sign_that_is_not_understood_is_told(query: str, reason: str) -> None:
     parsed = parse_query(query)
     assert not parsed.signs

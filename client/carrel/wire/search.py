@@ -147,7 +147,7 @@ class AppliedOptions(common.ResponseModel):
     syntax: AppliedSyntax | None = None
     """Signs of the query; absent when it has none."""
     unmatched_words: list[str] = Field(default_factory=list)
-    """Words of the query, as written, that no document in reach of the search contains."""
+    """Words of the query, as written, that nothing contains which the caller may search here, filters aside."""
     corrections: list[SpellingCorrection] = Field(default_factory=list)
     """Corrected spellings of unmatched words."""
 
@@ -176,13 +176,13 @@ class CatalogSearchOptions(common.RequestModel):
     literal_query: Annotated[bool, Field(strict=True)] | None = None
     """Whether signs in the query are plain text and its spelling is left as it is; false unless given."""
     order: ResultOrder | None = None
-    """Order of the results; RELEVANCE unless given. By time, the most relevant results are ordered."""
+    """Order of the results; RELEVANCE unless given. By time, only relevant results are ordered, 100 at most."""
     passages_per_document: Annotated[int, Field(strict=True, ge=1, le=3)] | None = None
     """Most passages of a document, 1 to 3; 1 unless given."""
     group_similar: Annotated[bool, Field(strict=True)] | None = None
     """Whether documents with equal or nearly equal passages are one result; false unless given."""
     count_facets: Annotated[bool, Field(strict=True)] | None = None
-    """Whether the results are also counted by type, collection, owner, year and verification; false unless given."""
+    """Whether the results are also counted by type, collection, owner and year; false unless given."""
     similar_to: UUID | None = None
     """Id of a readable document: its text is searched for in place of the query, and it is left out."""
 
@@ -268,7 +268,7 @@ class Facet(common.ResponseModel):
     """Results counted by a field."""
 
     field: str
-    """Name of the field: type, in, owner, year or verified."""
+    """Name of the field: type, in, owner or year."""
     values: list[FacetValue]
     """Values, the most frequent first, at most 20."""
 
@@ -280,7 +280,7 @@ class SearchDocumentCatalogResponse(common.Tabular):
     results: list[CatalogSearchResult]
     """The documents, best first."""
     facets: list[Facet] | None = None
-    """Results by type, collection, owner, year and verification; absent unless `countFacets` asked for them."""
+    """Results by type, collection, owner and year; absent unless `countFacets` asked for them."""
     facets_counted: int | None = None
     """Number of results that the facets count, at most 200; absent without facets."""
     applied: AppliedOptions = Field(default_factory=AppliedOptions)

@@ -12,6 +12,9 @@ from service.index.tokenization import fold, split_words
 ARRANGED = 100
 """So many results are grouped or ordered by time; the others are left out."""
 
+LEAST_BY_TIME = 0.4
+"""Results with less than this share of the best one's relevance are left out of an order by time."""
+
 # Texts are nearly equal that share this part of their runs of words, or of which one is nearly all in the other.
 _RUN, _EQUAL, _WITHIN, _FEWEST = 3, 0.8, 0.9, 4
 
@@ -24,6 +27,8 @@ def arrange(found: Found[FoundDocument], *, groups: bool, order: ResultOrder) ->
         hits = list(similar)
     ranking = found.ranking.with_hits(hits)
     if order is not ResultOrder.RELEVANCE:
+        least = LEAST_BY_TIME * max((ranking.relevance.get(hit, 0.0) for hit in hits), default=0.0)
+        hits = [hit for hit in hits if ranking.relevance.get(hit, 0.0) >= least]
         newest_first = sorted(hits, key=lambda hit: found.rows[hit].updated_at, reverse=order is ResultOrder.NEWEST)
         ranking = replace(ranking.with_hits(newest_first), is_by_time=True)
     return replace(found, ranking=ranking, similar=similar)

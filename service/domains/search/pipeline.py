@@ -28,13 +28,13 @@ from carrel.wire.search import AppliedOptions, AppliedSyntax, MatchedBy, SearchM
 from service.auth.callers import Caller
 from service.domains.search.filters import Condition
 from service.domains.search.log import SearchLog
+from service.domains.search.narrowing import find_narrowing
 from service.domains.search.queries import ChunkWeights, FoundPassage, Row, ask_passages
 from service.domains.search.ranking import NOTHING_RANKED, Ranking, merge_rankings, rank
 from service.domains.search.reranking import CANDIDATES, rerank, text_of
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
 from service.domains.search.snapshot import Snapshot, open_snapshot
 from service.domains.search.spelling import ALL_MATCHED, Checked, check_words, replace_words, words_within
-from service.domains.search.syntax.narrowing import find_narrowing
 from service.domains.search.syntax.parsing import NO_SIGNS, ParsedQuery
 from service.domains.search.syntax.queries import any_pattern_of
 from service.domains.search.understanding.drawing import DrawnCondition
@@ -197,7 +197,8 @@ async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) ->
     missing = [word for word in dict.fromkeys(query.words) if not words_within([word], seen, query.stemmings)]
     if not missing:
         return ALL_MATCHED
-    return await check_words(ranked.read.connection, ranked.scope, query, missing, corrects=plan.corrects)
+    everything = Scope(plan.caller, ranked.scope.space, plan.by_chunk, is_distributed=ranked.scope.is_distributed)
+    return await check_words(ranked.read.connection, everything, query, missing, corrects=plan.corrects)
 
 
 async def _rank_corrected(

@@ -73,7 +73,6 @@ class SearchQuery:
 
     @property
     def looks_for_words(self) -> bool:
-        """Whether the query is searched for by its words (also)."""
         return self.mode is not SearchMode.SEMANTIC and bool(self.words)
 
     def with_text(self, text: str) -> "SearchQuery":

@@ -14,6 +14,7 @@ from carrel.wire.search import SpellingCorrection
 from service.domains.search import queries
 from service.domains.search.search_query import Hit, Scope, SearchQuery
 from service.index.statistics.queries import ask_frequencies
+from service.index.stop_words import QUERY_STOP_WORDS
 from service.index.term_keys import every_key
 from service.index.terms import terms_of
 from service.index.tokenization import fold, split_words
@@ -31,7 +32,8 @@ COMMON = 5_000
 is scanned up to the first chunk with the word."""
 
 MOST_CORRECTED = 3
-_SHORTEST, _LONGEST, _ACRONYM = 4, 24, 5
+_OF_QUESTIONS = {"many", "much"}
+_SHORTEST, _LONGEST, _ACRONYM = 5, 24, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ async def check_words(
     answers = {
         word: _ask_whether(batch, scope, its, is_common=sum(known.get(term, 0) for term in its) > COMMON)
         for word, its in terms.items()
-        if its
+        if its and word not in _OF_QUESTIONS
     }
     await batch.run(connection)
     unmatched = [word for word, answer in answers.items() if not answer.rows]
@@ -109,7 +111,8 @@ async def _look_up(
 def _as_written(text: str, term: int, stemmings: Sequence[str]) -> str | None:
     """Return the word of a text that has a term; None where another word's term is equal by chance."""
     words = (fold(word) for word in split_words(text))
-    return next((word for word in words if word.isalpha() and term in _terms(word, stemmings)), None)
+    meant = (word for word in words if word.isalpha() and word not in QUERY_STOP_WORDS)
+    return next((word for word in meant if term in _terms(word, stemmings)), None)
 
 
 def _change(word: str) -> Iterator[str]:

@@ -99,7 +99,6 @@ async def list_clients(
     after: UUID,
     limit: int,
 ) -> list[OAuthClient]:
-    """List clients by id, of this status and of these ids if given."""
     own_id = oauth_clients.c.client_id
     statement = _clients(organization_id).where(own_id > after, optional_in(own_id, ids))
     if status is not None:

@@ -25,7 +25,6 @@ _OF_BOTH = ("created_at", "last_used_at", "address", "device")
 async def list_sessions(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, now: datetime, after: UUID, limit: int
 ) -> list[PersonSession]:
-    """List the sessions of a person that last, by id, after one."""
     browsers = select(
         browser_sessions.c.session_id,
         literal(SessionKind.BROWSER.value).label("kind"),

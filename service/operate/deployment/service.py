@@ -32,7 +32,6 @@ async def _set_up(database: Database, key: SecretStr) -> bytes | None:
 
 
 def matches(key: SecretStr | None, fingerprint: bytes | None) -> bool:
-    """Return whether there is a key that has this fingerprint."""
     return key is not None and fingerprint is not None and hmac.compare_digest(Keys(key).fingerprint, fingerprint)
 
 

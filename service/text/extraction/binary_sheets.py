@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from openpyxl.styles.numbers import BUILTIN_FORMATS
@@ -29,7 +30,7 @@ def parse_xlsb(path: Path, builder: BlockBuilder) -> str | None:
         named = dict(parts.values())
 
         def read(part: str, what: str) -> bytes:
-            return read_undamaged(archive, part, tell=lambda error: builder.skip(what, error))
+            return read_undamaged(archive, part, tell=partial(builder.skip, what))
 
         texts, forms = list[str](), list[str]()
         with builder.refinement("shared texts of the workbook"):

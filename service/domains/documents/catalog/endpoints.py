@@ -1,6 +1,7 @@
 """catalog/*: uploading, planning uploads, looking at documents, their files, and deleting them."""
 
 from dataclasses import asdict
+from functools import partial
 from uuid import uuid5
 
 from fastapi import Request, Response
@@ -14,12 +15,12 @@ from service.domains.documents.catalog.downloads import download, download_page
 from service.domains.documents.catalog.forms import receive_form, upload_form
 from service.domains.documents.catalog.plan import plan_uploads
 from service.domains.documents.catalog.reindexing import reindex, rename
-from service.domains.documents.catalog.uploads import ACTING_PART, save_upload, use_stored_name
-from service.domains.documents.catalog.waiting import require_room, wait_for_index
+from service.domains.documents.catalog.uploads import ACTING_PART, require_room, save_upload, use_stored_name
+from service.domains.documents.catalog.waiting import wait_for_index
 from service.domains.documents.stored.queries import StoredFile
 from service.permissions.service import resolve_readers
 from service.platform.identifiers import uuid7
-from service.web.dependencies import CallerDep, RuntimeDep, SnapshotDep
+from service.web.dependencies import CallerDep, RuntimeDep, SnapshotDep, is_stopping
 from service.web.idempotency import REPLAYED, idempotency_key
 from service.web.routing import Router
 
@@ -31,7 +32,7 @@ async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> up
     """Create or update the document of an external id from a file; 503 while too much waits to be indexed."""
     async with receive_form(request, runtime, file_part="file", form=uploads.UploadFileForm) as parts:
         form = await use_stored_name(runtime, caller, upload_form(parts.fields))
-        saved = await save_upload(runtime, caller, form=form, file=parts.file, request=request)
+        saved = await save_upload(runtime, caller, form=form, file=parts.file, gives_up=partial(is_stopping, request))
     uploaded = await wait_for_index(request, runtime, saved, patiently=form.await_vector_store_sync)
     return uploads.UploadFileResponse(**asdict(uploaded))
 
@@ -44,11 +45,13 @@ async def upload_document(
     key = idempotency_key(request)
     if key is None:
         # The document is certainly new, so its body needn't be read to know that it adds to what waits.
-        await require_room(runtime, caller.organization_id, request)
+        await require_room(runtime, caller.organization_id, partial(is_stopping, request))
     async with receive_form(request, runtime, file_part="document", form=uploads.UploadDocumentFileForm) as parts:
         own_id = uuid7() if key is None else uuid5(caller.principal_id, key)
         form = uploads.UploadFileForm(document_external_id=f"upload-{own_id}")
-        saved = await save_upload(runtime, caller, form=form, file=parts.file, new_only=True, request=request)
+        saved = await save_upload(
+            runtime, caller, form=form, file=parts.file, new_only=True, gives_up=partial(is_stopping, request)
+        )
     uploaded = await wait_for_index(request, runtime, saved, patiently=form.await_vector_store_sync)
     if uploaded.status is uploads.UploadStatus.UNCHANGED:
         response.headers[REPLAYED] = "true"

@@ -5,16 +5,16 @@ new decision. So an unreadable file, a refusal, a crash or a full disk leaves th
 unreferenced file waits for collection. decisions.py has the judging rules, writing.py a commit's rows, waiting.py
 the wait for the index."""
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TypeVar
-
-from fastapi import Request
+from uuid import UUID
 
 from carrel.wire.uploads import UploadFileForm
 from service.auth.callers import Caller, ask_acting_for
 from service.domains.documents.catalog.decisions import AskedState, Decision, Upload, decide
 from service.domains.documents.catalog.queries import find_external_ids
-from service.domains.documents.catalog.waiting import require_room
 from service.domains.documents.catalog.writing import Contents, SavedUpload, describe, write
 from service.domains.documents.files.queries import keep_file
 from service.domains.documents.stored.containers import Container
@@ -30,6 +30,18 @@ MOST_COMMITS = 3
 ACTING_PART = "uploadAsUserEmail"
 
 
+LOOK_SECONDS = 1.0
+
+
+async def require_room(runtime: Runtime, organization_id: UUID, gives_up: Callable[[], bool] | None) -> None:
+    """Wait for room in an organization's backlog while `gives_up` is false; refuse with `indexing_backlog` without."""
+    for _ in range(int(runtime.settings.inline_indexing_seconds / LOOK_SECONDS)):
+        if gives_up is None or gives_up() or not runtime.indexer.refused_seconds(organization_id):
+            break
+        await asyncio.sleep(LOOK_SECONDS)
+    runtime.indexer.refuse_backlog(organization_id)
+
+
 async def save_upload(
     runtime: Runtime,
     caller: Caller,
@@ -38,13 +50,13 @@ async def save_upload(
     file: ReceivedFile,
     new_only: bool = False,
     container: Container | None = None,
-    request: Request | None = None,
+    gives_up: Callable[[], bool] | None = None,
 ) -> SavedUpload:
     """Create or update the document of `form.document_external_id` from a file on disk, except the wait for its index,
     which needs neither connection nor file. With `new_only`, other bytes are a Conflict `idempotency_key_reused`. A
     file in a changed `container` raises ContainerChangedError. Raises what `decide` does, UnreadableFile, Conflict
     `resource_taken` or `concurrent_change`, InsufficientStorage, and before the file is read Unavailable
-    `indexing_backlog`, for which a `request` waits a while."""
+    `indexing_backlog`, after a wait (`require_room`)."""
     upload = Upload(caller, form, file, new_only, container)
     contents: Contents | None = None
     outcome, commits = await judge(runtime, upload), 0
@@ -53,7 +65,7 @@ async def save_upload(
             message = "The document is being changed by others at the same time. Try again."
             raise Conflict(message, code="concurrent_change")
         if outcome.new_version:
-            await require_room(runtime, caller.organization_id, request)
+            await require_room(runtime, caller.organization_id, gives_up)
         if _is_unread(outcome, contents):
             contents = await read(runtime, file, reads_pictures=outcome.reads_pictures)
         outcome, commits = await commit(runtime, upload, contents), commits + 1

@@ -1,13 +1,14 @@
 """catalog/uploadDocumentContents, which existing clients of v0 call."""
 
 from dataclasses import asdict
+from functools import partial
 
 from fastapi import Request
 
 from carrel.wire.uploads import UPLOAD_DOCUMENT_CONTENTS, UploadDocumentContentsRequest, UploadFileResponse
 from service.domains.documents.catalog.uploads import save_upload, use_stored_name
 from service.domains.documents.catalog.waiting import wait_for_index
-from service.web.dependencies import CallerDep, RuntimeDep
+from service.web.dependencies import CallerDep, RuntimeDep, is_stopping
 from service.web.multipart import uploads_folder, write_text
 from service.web.routing import Router
 
@@ -25,6 +26,6 @@ async def upload_contents(
     text = request.document_contents
     async with write_text(text, folder=uploads_folder(runtime.settings), name=FILE_NAME, max_bytes=limit) as file:
         form = await use_stored_name(runtime, caller, request)
-        saved = await save_upload(runtime, caller, form=form, file=file, request=http)
+        saved = await save_upload(runtime, caller, form=form, file=file, gives_up=partial(is_stopping, http))
     uploaded = await wait_for_index(http, runtime, saved, patiently=request.await_vector_store_sync)
     return UploadFileResponse(**asdict(uploaded))

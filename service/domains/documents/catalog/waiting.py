@@ -34,15 +34,6 @@ class Uploaded:
     files_done: int | None
 
 
-async def require_room(runtime: Runtime, organization_id: UUID, request: Request | None) -> None:
-    """Refuse with `indexing_backlog` what an organization's backlog has no room for. A request waits for room first."""
-    for _ in range(int(runtime.settings.inline_indexing_seconds / LOOK_SECONDS)):
-        if request is None or is_stopping(request) or not runtime.indexer.refused_seconds(organization_id):
-            break
-        await asyncio.sleep(LOOK_SECONDS)
-    runtime.indexer.refuse_backlog(organization_id)
-
-
 async def wait_for_index(request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool) -> Uploaded:
     """Return an upload's outcome when it is indexed or the wait is over; a patient wait has no limit but the stop."""
     # What was saved is on the disk, and seen there.

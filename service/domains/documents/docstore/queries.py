@@ -450,7 +450,6 @@ async def note_documents(connection: Connection, key: SyncKey, *, document_ids: 
 async def in_collection(
     connection: Connection, organization_id: UUID, *, collection_id: UUID, document_ids: Sequence[UUID]
 ) -> frozenset[UUID]:
-    """Return the documents, of those given, that are in the collection."""
     statement = (
         select(space_documents.c.document_id)
         .join(collections, collections.c.space_id == space_documents.c.space_id)

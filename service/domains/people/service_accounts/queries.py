@@ -152,7 +152,6 @@ async def insert_token(
 
 
 async def get_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> ServiceAccountToken | None:
-    """Get a token with its `status`; None when there is none."""
     statement = _tokens(organization_id).where(service_account_tokens.c.token_id == token_id)
     return await find_row(connection, statement, ServiceAccountToken)
 

@@ -61,7 +61,6 @@ async def lock_saved(connection: Connection, organization_id: UUID, *, principal
 async def count_saved_beside(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID
 ) -> int:
-    """Count the searches that a principal has saved, but for one."""
     statement = select(func.count()).where(
         matches(saved_searches, organization_id, principal_id=principal_id),
         saved_searches.c.saved_search_id != saved_search_id,

@@ -39,18 +39,18 @@ ORGANIZATION: ColumnElement[UUID] = bindparam("organization_id", type_=Uuid())
 
 # Names that people use for kinds of files, and the endings of these files.
 _ENDINGS: Mapping[str, Sequence[str]] = {
-    "word": ("docx", "doc", "odt", "rtf"),
-    "excel": ("xlsx", "xls", "xlsb", "xlsm", "ods", "csv"),
-    "spreadsheet": ("xlsx", "xls", "xlsb", "xlsm", "ods", "csv"),
-    "powerpoint": ("pptx", "ppt", "odp"),
-    "slides": ("pptx", "ppt", "odp"),
-    "mail": ("eml", "msg", "emlx"),
-    "email": ("eml", "msg", "emlx"),
-    "markdown": ("md", "markdown"),
-    "text": ("txt", "text", "md"),
-    "html": ("html", "htm"),
-    "image": ("png", "jpg", "jpeg", "gif", "tif", "tiff", "webp", "bmp", "heic"),
-    "picture": ("png", "jpg", "jpeg", "gif", "tif", "tiff", "webp", "bmp", "heic"),
+    name: endings.split()
+    for names, endings in (
+        ("word", "docx doc odt rtf"),
+        ("excel spreadsheet", "xlsx xls xlsb xlsm ods csv"),
+        ("powerpoint slides", "pptx ppt odp"),
+        ("mail email", "eml msg emlx"),
+        ("markdown", "md markdown"),
+        ("text", "txt text md"),
+        ("html", "html htm"),
+        ("image picture", "png jpg jpeg gif tif tiff webp bmp heic"),
+    )
+    for name in names.split()
 }
 
 
@@ -106,10 +106,6 @@ def _text(name: str, number: int) -> ColumnElement[str]:
 
 def _matches(column: ColumnElement[Any], number: int) -> ColumnElement[bool]:
     return column.op("~*", is_comparison=True)(_text("field", number))
-
-
-def _has_title(number: int) -> ColumnElement[bool]:
-    return _matches(documents.c.name, number)
 
 
 def _has_type(number: int) -> ColumnElement[bool]:
@@ -173,18 +169,14 @@ def _changed() -> ColumnElement[datetime]:
     return func.coalesce(documents.c.source_updated_at, documents.c.updated_at)
 
 
-def _is_after(number: int) -> ColumnElement[bool]:
-    return _changed() >= bindparam(f"time_{number}", type_=DateTime(timezone=True))
-
-
-def _is_before(number: int) -> ColumnElement[bool]:
-    return _changed() < bindparam(f"time_{number}", type_=DateTime(timezone=True))
+def _time(number: int) -> ColumnElement[datetime]:
+    return bindparam(f"time_{number}", type_=DateTime(timezone=True))
 
 
 _CONDITIONS: Mapping[FieldName, Callable[[int], ColumnElement[bool]]] = {
-    FieldName.TITLE: _has_title,
+    FieldName.TITLE: lambda number: _matches(documents.c.name, number),
     FieldName.TYPE: _has_type,
     FieldName.OWNER: _has_owner,
-    FieldName.AFTER: _is_after,
-    FieldName.BEFORE: _is_before,
+    FieldName.AFTER: lambda number: _changed() >= _time(number),
+    FieldName.BEFORE: lambda number: _changed() < _time(number),
 }

@@ -50,7 +50,6 @@ class MeasuredUnit:
 
 
 def unit_of(word: str | None) -> MeasuredUnit | None:
-    """Return the unit that a word names; None for none."""
     if word is None:
         return None
     found = _UNITS.get(word) or _UNITS.get(word.removesuffix("s"))
