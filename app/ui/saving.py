@@ -34,12 +34,12 @@ def keep_opened(form: str, now: Thing, *, field: str = "") -> Thing:
 
 def key_of(form: str, part: str) -> str:
     """Return the key of a field, another one after `begin_anew`: with the same key, a browser keeps what it shows."""
-    return f"{form}.{part}{st.session_state.get(f'{form}.anew', '')}"
+    return f"{form}.{part}{st.session_state.get(f'{form}.turn', '')}"
 
 
 def begin_anew(form: str) -> None:
     """Have the fields of a form show what is saved. Their new keys end as those of `app.loading.starting.field` do."""
-    st.session_state[f"{form}.anew"] = f"-{uuid4().hex}"
+    st.session_state[f"{form}.turn"] = f"-{uuid4().hex}"
 
 
 def forget_form(form: str) -> None:

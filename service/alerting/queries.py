@@ -43,9 +43,9 @@ SOURCE = "source/"
 _SUBJECT_ID = f"^(?:{SOURCE})?([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})$"
 
 
-def _id_in(text: str) -> UUID | None:
+def _id_in(written: str) -> UUID | None:
     try:
-        return UUID(text)
+        return UUID(written)
     except ValueError:
         return None
 
