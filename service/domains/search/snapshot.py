@@ -112,14 +112,14 @@ async def _weigh(
     known = search_query.term_set
     search_query = search_query.in_stemmings(find_stemmings(frequencies, own=space.language))
     if not search_query.by_frequency:
-        return search_query.with_weights(dict.fromkeys(search_query.term_set, 1.0))
+        return search_query.with_weights({term: each.share for each in search_query.sought for term in each.terms})
     if further := sorted(search_query.term_set - known):
         batch = Batch()
         others = ask_frequencies(batch, organization_id, space_id=space.space_id, terms=further)
         await batch.run(connection)
         frequencies |= dict(others.rows)
     weights = weigh_query(
-        search_query.words,
+        search_query.text,
         stemmings=search_query.stemmings,
         frequencies=frequencies,
         total=frequencies.get(TOTAL_TERM, 0),
