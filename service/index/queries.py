@@ -45,6 +45,7 @@ from sqlalchemy.types import TypeEngine
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.places import PassagePlace
 from service.index.codes import from_binary
+from service.index.forms import FORMS
 from service.index.progress import FAILED_AFTER
 from service.index.spaces.queries import stands_for
 from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
@@ -183,13 +184,19 @@ def _select_chunks(dimensions: int) -> Select[*tuple[Any, ...]]:
             chunks.c.organization_id == ORGANIZATION,
             chunks.c.document_id == param(chunks.c.document_id),
             chunks.c.space_id == param(chunks.c.space_id),
+            chunks.c.chunk_no >= param(chunks.c.chunk_no),
         )
         .order_by(chunks.c.chunk_no)
+        .limit(bindparam("param_limit", type_=Integer()))
     )
 
 
-async def list_chunks(connection: Connection, entry: IndexEntry) -> list[IndexedChunk]:
-    parameters = params(entry.organization_id, document_id=entry.document_id, space_id=entry.space_id)
+async def list_chunks(
+    connection: Connection, entry: IndexEntry, *, first: int = 0, limit: int | None = None
+) -> list[IndexedChunk]:
+    """List a document's chunks from this number on; without a limit all of them."""
+    key = {"document_id": entry.document_id, "space_id": entry.space_id, "chunk_no": first}
+    parameters = params(entry.organization_id, **key, limit=limit)
     return await find_rows(connection, _select_chunks(entry.dimensions), IndexedChunk, parameters)
 
 
@@ -274,6 +281,7 @@ def _build_write(dimensions: int) -> Update:
             indexed_version=written.c.version,
             chunk_count=written.c.chunk_count,
             language=written.c.language,
+            forms=-FORMS,
             claimed_until=None,
             attempts=0,
             error=None,

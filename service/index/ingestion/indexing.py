@@ -21,7 +21,7 @@ from service.index.ingestion.pace import Pace
 from service.index.ingestion.queries import IndexingWork
 from service.index.ingestion.turns import Lane, Turn, Turns
 from service.index.queries import ROWS_AT_ONCE
-from service.index.service import DocumentToIndex, Space, read_embeddings, write_index
+from service.index.service import DocumentToIndex, Space, read_embeddings, title_of, write_index
 from service.index.stemming import ENGLISH
 from service.platform import traces
 from service.platform.background import log_trouble
@@ -230,7 +230,7 @@ class Work:
         document = DocumentToIndex(
             document_id=self.document_id,
             version=work.desired_version if work.expects_caller_chunks else work.contents_version,
-            title=work.title if work.title == work.name else f"{work.name} {work.title}",
+            title=title_of(work.name, work.title),
             chunks=chunks,
             embeddings=embeddings,
             mean=embedder.model.mean,
