@@ -366,7 +366,11 @@ async def lock_entries(
 async def remove_entries(connection: Connection, organization_id: UUID, *, entries: Collection[IndexEntry]) -> None:
     """Remove index entries, whose rows are locked, from their spaces."""
     for portion in _divide(entries):
-        rows = [(one.document_id, one.space_id, _stemming_term(one)) for one in portion]
+        # Chunks are counted under the term of their language's stemming, where it has one.
+        rows = [
+            (one.document_id, one.space_id, TERMS_OF_STEMMINGS.get(stemming_of(one.language, default=ENGLISH)))
+            for one in portion
+        ]
         parameters = params(organization_id, **as_arrays("entries", _OF_ENTRIES, rows))
         await connection.execute(_build_removal(portion[0].dimensions), parameters)
 
@@ -384,11 +388,6 @@ def _divide(entries: Collection[IndexEntry]) -> Iterator[Sequence[IndexEntry]]:
             portion.append(one)
             chunk_count += one.chunk_count
         yield portion
-
-
-def _stemming_term(entry: IndexEntry) -> int | None:
-    """Return the term under which chunks of an entry's language are counted; None where they are not."""
-    return TERMS_OF_STEMMINGS.get(stemming_of(entry.language, default=ENGLISH))
 
 
 @cache

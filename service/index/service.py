@@ -5,6 +5,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
@@ -132,7 +133,8 @@ async def write_index(
             each.before = await queries.list_chunks(connection, entry)
             if len(each.before) > len(each.document.chunks):
                 await queries.truncate_entry(connection, entry, chunk_count=len(each.document.chunks))
-    changes = await _compute([text for each in wanted for text in each.texts], _list_changes, wanted, locked)
+    texts = [text for each in wanted for text in each.texts]
+    changes = await _compute(texts, lambda: [_change(each, locked[each.document.document_id]) for each in wanted])
     await queries.write(
         connection, organization_id, space_id=space.space_id, dimensions=space.dimensions, changes=changes
     )
@@ -166,15 +168,13 @@ class _Weighed:
 
 
 def _weigh(documents: Sequence[DocumentToIndex], *, default: str) -> list[_Weighed]:
-    return [_Weighed(each, _weigh_document(each, stemming_of(each.language, default=default))) for each in documents]
-
-
-def _weigh_document(document: DocumentToIndex, stemming: str) -> Sequence[Mapping[int, float]]:
-    return weigh_chunks([chunk.text for chunk in document.chunks], title=document.title, stemming=stemming)
-
-
-def _list_changes(wanted: Sequence[_Weighed], locked: Mapping[UUID, LockedEntry]) -> list[IndexChange]:
-    return [_change(each, locked[each.document.document_id]) for each in wanted]
+    stemmed = partial(stemming_of, default=default)
+    return [
+        _Weighed(
+            each, weigh_chunks([chunk.text for chunk in each.chunks], title=each.title, stemming=stemmed(each.language))
+        )
+        for each in documents
+    ]
 
 
 def _change(weighed: _Weighed, locked: LockedEntry) -> IndexChange:

@@ -48,17 +48,13 @@ def term_of(word: str, stemming: str) -> int:
     if own == ENGLISH and folded in INDEX_STOP_WORDS:
         return 0
     stemmer = stemmer_for(own)
-    return _hash_term(folded if stemmer is None else _stem(stemmer, folded))
+    digest = blake2b((folded if stemmer is None else _stem(stemmer, folded)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest) % TERM_DIMENSIONS + 1
 
 
 def _stem(stemmer: Stemmer, word: str) -> str:
     with _stemming:  # a stemmer keeps the word it is at
         return stemmer.stemWord(word)
-
-
-def _hash_term(term: str) -> int:
-    digest = blake2b(term.encode(), digest_size=8).digest()
-    return int.from_bytes(digest) % TERM_DIMENSIONS + 1
 
 
 @lru_cache(maxsize=2**17)
@@ -129,19 +125,27 @@ class QueryTerms(NamedTuple):
 
     words: tuple[str, ...] = ()
     sought: tuple[Sought, ...] = ()
+    starts: tuple[int, ...] = ()
 
-    def alternatives(self) -> set[frozenset[int]]:
-        """Return the terms of each word, of which a text that has the word in any form has at least one."""
+    def by_word(self) -> dict[str, list[frozenset[int]]]:
+        """Return the parts of each word: the terms, of which a text that has the part in any form has at least one."""
         forms = [
             each
             for each in self.sought
             if not each.is_word and each.share >= (WHOLE if each.rest is None else NEIGHBOURS)
         ]
         return {
-            frozenset(word.terms).union(*(form.terms for form in forms if form.start <= word.start < form.end))
-            for word in self.sought
-            if word.is_word
+            text: [
+                frozenset(word.terms).union(*(form.terms for form in forms if form.start <= start < form.end))
+                for word in self.sought
+                if word.is_word and word.start == start
+            ]
+            for text, start in zip(self.words, self.starts, strict=True)
         }
+
+    def alternatives(self) -> set[frozenset[int]]:
+        """Return the parts of all words."""
+        return {part for parts in self.by_word().values() for part in parts}
 
 
 @lru_cache(maxsize=1024)
@@ -156,7 +160,8 @@ def read_query(query: str, stemmings: tuple[str, ...]) -> QueryTerms:
     sought = [each for word in kept for each in _seek(word, stemmings)]
     for start, end, text, share, rest in forms:
         sought.append(Sought(start, end, _hash_stems(text, stemmings), 1.0 if rest and rest < 1 else share, rest))
-    return QueryTerms(tuple(word.text for word in kept), tuple(each for each in sought if each.terms))
+    starts = tuple(word.start for word in kept)
+    return QueryTerms(tuple(word.text for word in kept), tuple(each for each in sought if each.terms), starts)
 
 
 def _seek(word: Word, stemmings: Sequence[str]) -> Iterator[Sought]:

@@ -90,20 +90,11 @@ class SearchQuery:
     def looks_for_words(self) -> bool:
         return self.mode is not SearchMode.SEMANTIC and bool(self.words)
 
-    def with_text(self, text: str) -> "SearchQuery":
-        """Return the query with other words, and the meaning that it has; its weights are to be set again."""
-        return replace(self, text=text, words=tuple(query_words(text, self.stemmings)))
-
-    def in_stemmings(self, stemmings: tuple[str, ...]) -> "SearchQuery":
-        """Return the query for a space whose chunks have these stemmings."""
-        return replace(self, stemmings=stemmings)
-
     def with_weights(self, weights: dict[int, float], lookup: Lookup = NO_LOOKUP) -> "SearchQuery":
         """Return the query with its terms' weights, and the keys to find chunks by; without any, all are scored."""
         of_words = (
-            max((weights.get(term, 0.0) for term in part), default=0.0)
-            for word in self.words
-            for part in terms_of(word, self.stemmings)
+            max((weights.get(term, 0.0) for part in parts for term in part), default=0.0)
+            for parts in read_query(self.text, self.stemmings).by_word().values()
         )
         return replace(self, terms=as_sparsevec(weights), lookup=lookup, full_score=HALF * sum(of_words) or 1.0)
 

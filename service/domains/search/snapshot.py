@@ -110,7 +110,7 @@ async def _weigh(
         return search_query
     frequencies = dict(counted.rows)
     known = search_query.term_set
-    search_query = search_query.in_stemmings(find_stemmings(frequencies, own=space.language))
+    search_query = replace(search_query, stemmings=find_stemmings(frequencies, own=space.language))
     if not search_query.by_frequency:
         return search_query.with_weights({term: each.share for each in search_query.sought for term in each.terms})
     if further := sorted(search_query.term_set - known):

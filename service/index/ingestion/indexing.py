@@ -8,12 +8,11 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.index.ingestion import queries
 from service.index.ingestion.backlog.queries import note_failure
@@ -246,14 +245,14 @@ class Work:
             return await self.deps.writer.write(self.organization_id, space=space, document=document)
         async with self.deps.database.transaction(self.organization_id) as connection:
             written = await write_index(connection, self.organization_id, space=space, documents=[document])
-            if written and await self._take_batch(connection, work, work.caller_batch):
+            own: dict[str, Any] = {
+                "document_id": self.document_id,
+                "space_id": work.space_id,
+                "batch_id": work.caller_batch,
+            }
+            if written and await queries.take_caller_chunks(connection, self.organization_id, **own):
                 return True
             raise _OvertakenError
-
-    async def _take_batch(self, connection: Connection, work: IndexingWork, batch_id: UUID) -> bool:
-        return await queries.take_caller_chunks(
-            connection, self.organization_id, document_id=self.document_id, space_id=work.space_id, batch_id=batch_id
-        )
 
     async def _embed_chunks(
         self, work: IndexingWork, chunks: Sequence[Chunk], embedder: Embedder
@@ -280,14 +279,8 @@ class Work:
         self, work: IndexingWork, hashes: Sequence[bytes]
     ) -> dict[bytes, NDArray[np.float32]]:
         async with self.deps.database.transaction(self.organization_id, read_only=True) as connection:
-            return await read_embeddings(
-                connection,
-                self.organization_id,
-                document_id=self.document_id,
-                model=work.model,
-                dimensions=work.dimensions,
-                hashes=hashes,
-            )
+            of_model: dict[str, Any] = {"model": work.model, "dimensions": work.dimensions, "hashes": hashes}
+            return await read_embeddings(connection, self.organization_id, document_id=self.document_id, **of_model)
 
 
 def _read_text(work: IndexingWork, embedder: Embedder) -> tuple[list[Chunk], str | None]:

@@ -39,7 +39,7 @@ from service.index.queries import IndexEntry, is_pending
 from service.index.spaces.queries import SearchedSpace, is_searched, stands_for
 from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, as_arrays, columns_of, find_row, find_rows, matches, param, params
+from service.platform.sql import ORGANIZATION, as_arrays, columns_of, find_row, find_rows, param, params
 from service.schema.catalog import document_contents, document_versions, documents
 from service.schema.collections import caller_chunks
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
@@ -368,9 +368,15 @@ async def list_old(
 
 
 async def write_terms(
-    connection: Connection, entry: IndexEntry, *, terms: Mapping[int, str], deltas: Mapping[int, int]
+    connection: Connection,
+    entry: IndexEntry,
+    *,
+    terms: Mapping[int, str],
+    deltas: Mapping[int, int],
+    row: str | None = None,
 ) -> None:
-    """Write the terms of these chunks of a locked document, and how many chunks have each term more or less."""
+    """Write terms of a locked document's chunks, and how many chunks have each term more or less. With `row`, note that
+    it has the present forms, unless its row has changed since it was listed."""
     chunks = INDEX_TABLES[entry.dimensions].chunks
     this = entry.matches(chunks), chunks.c.chunk_no == bindparam("param_chunk_no", type_=Integer())
     new = cast(bindparam("param_terms", type_=Text()), chunks.c.terms.type)
@@ -379,9 +385,6 @@ async def write_terms(
         await connection.execute(update(chunks).where(*this).values(terms=new), changed)
     counted = as_arrays("deltas", OF_DELTAS, sum_changes([deltas]))
     await connection.execute(ADD_DELTAS, params(entry.organization_id, space_id=entry.space_id, **counted))
-
-
-async def note_renewed(connection: Connection, entry: IndexEntry, *, row: str) -> None:
-    """Note that a document has the present forms, unless its row has changed since it was listed."""
-    own = matches(space_documents, entry.organization_id, document_id=entry.document_id, space_id=entry.space_id)
-    await connection.execute(update(space_documents).where(own, literal(row) == _ROW).values(forms=FORMS))
+    if row is not None:
+        own = update(space_documents).where(entry.matches(space_documents), literal(row) == _ROW)
+        await connection.execute(own.values(forms=FORMS))

@@ -38,7 +38,12 @@ async def renew_all(database: Database, disk: DiskGuard) -> None:
         while entries := await _list_old(database, organization_id, after):
             for entry in entries:
                 await disk.wait_for_room()
-                await _renew_document(database, organization_id, entry)
+                first: int | None = 0
+                while first is not None:
+                    began = time.monotonic()
+                    async with database.transaction(organization_id) as connection:
+                        first = await renew_slice(connection, organization_id, entry, first=first)
+                    await asyncio.sleep((time.monotonic() - began) * (1 / WORKING - 1))
             after, count = (entries[-1].space_id, entries[-1].document_id), count + len(entries)
         if count:
             logger.info("word_forms_renewed", organization_id=str(organization_id), documents=count)
@@ -49,15 +54,6 @@ async def renew_all(database: Database, disk: DiskGuard) -> None:
 async def _list_old(database: Database, organization_id: UUID, after: tuple[int, UUID]) -> list[OldEntry]:
     async with database.transaction(organization_id, read_only=True) as connection:
         return await queries.list_old(connection, organization_id, after=after, limit=LISTED_AT_ONCE)
-
-
-async def _renew_document(database: Database, organization_id: UUID, entry: OldEntry) -> None:
-    first: int | None = 0
-    while first is not None:
-        began = time.monotonic()
-        async with database.transaction(organization_id) as connection:
-            first = await renew_slice(connection, organization_id, entry, first=first)
-        await asyncio.sleep((time.monotonic() - began) * (1 / WORKING - 1))
 
 
 async def renew_slice(connection: Connection, organization_id: UUID, entry: OldEntry, *, first: int) -> int | None:
@@ -72,8 +68,6 @@ async def renew_slice(connection: Connection, organization_id: UUID, entry: OldE
     weighed = await asyncio.to_thread(weigh_chunks, texts, title=title, stemming=stemming)
     terms = {chunk.chunk_no: as_sparsevec(new) for chunk, new in zip(chunks, weighed, strict=True)}
     deltas = count_deltas(added=weighed, removed=[read_sparsevec(chunk.terms) for chunk in chunks])
-    await queries.write_terms(connection, place, terms=terms, deltas=deltas)
-    if len(chunks) == SLICE:
-        return chunks[-1].chunk_no + 1
-    await queries.note_renewed(connection, place, row=entry.row)
-    return None
+    is_last = len(chunks) < SLICE
+    await queries.write_terms(connection, place, terms=terms, deltas=deltas, row=entry.row if is_last else None)
+    return None if is_last else chunks[-1].chunk_no + 1
