@@ -32,7 +32,6 @@ async def corpus(own_service, monkeypatch):
 
 
 async def state(corpus: Corpus) -> tuple[list[list[int]], list[int], dict[int, int]]:
-    """The terms of each chunk, the number of forms of each document, and the frequencies of some terms."""
     counts = await corpus.frequencies(corpus.space.space_id, [*FOUND, TOTAL_TERM])
     async with corpus.transaction() as connection:
         rows = await connection.execute(text("SELECT terms::text FROM chunks_384"))
@@ -46,8 +45,8 @@ async def write_as_an_earlier_version(corpus: Corpus) -> None:
 
 
 async def test_earlier_forms_are_renewed_once(corpus):
-    earlier = await state(corpus)
-    assert (earlier[1], earlier == RENEWED) == ([FORMS], False)
+    chunks, forms, _ = await state(corpus)
+    assert (chunks == RENEWED[0], forms) == (False, [FORMS])
     await write_as_an_earlier_version(corpus)
     assert (await state(corpus))[1] == [0]
     for _ in range(2):

@@ -1,7 +1,7 @@
 """The further forms of words, on both sides of a search."""
 
-import math
 import tomllib
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -15,12 +15,11 @@ from service.index.tokenization import split_words
 
 CASES = tomllib.loads((Path(__file__).parents[1] / "data/cases/word-forms.toml").read_text())
 # The share of the score of the exact spelling: of what is found, what is found behind it, and what is another matter.
-SHARES = {"found": (0.0, math.inf), "behind": (0.0, 0.95), "apart": (-1.0, 0.5)}
+SHARES = {"found": (0.0, 9.0), "behind": (0.0, 0.95), "apart": (-1.0, 0.5)}
 STEMMINGS = ("english",)
 
 
 def score(query: str, *texts: str) -> float:
-    """The score of the first text, by the frequencies of all."""
     chunks = weigh_chunks(texts, title="", stemming="english")
     frequencies = {term: sum(term in chunk for chunk in chunks) for chunk in chunks for term in chunk}
     weights = weigh_query(query, stemmings=STEMMINGS, frequencies=frequencies, total=len(chunks))
@@ -41,18 +40,15 @@ def test_usual_words_have_no_further_form(stemming, text):
 @pytest.mark.parametrize(("query", "text", "marked"), CASES["marked"])
 def test_what_is_found_by_any_form_is_marked_as_it_stands(query, text, marked):
     terms = {term for each in read_query(query, STEMMINGS).sought if each.share >= MARKED for term in each.terms}
-    passage = snippet_of(text, terms, stemmings=STEMMINGS)
-    assert [passage.text[start:end] for start, end in passage.matches] == marked
+    shown, matches = astuple(snippet_of(text, terms, stemmings=STEMMINGS))
+    assert [shown[start:end] for start, end in matches] == marked
 
 
 @given(st.text("aB1 .,-_/'+#&é\u200cß٣\u0301\n年Q:@(", max_size=60))
 def test_forms_stand_within_any_text(text):
     for start, end, form, share, rest in (*find_forms(text), *forms_of_word(text.strip() or "x", "german")):
         assert 0 <= start < end <= max(len(text), 1)
-        assert form
-        assert 0 < share <= 1
-        assert 0 < (1 if rest is None else rest) <= 1
+        assert all((form, 0 < share <= 1, 0 < (1 if rest is None else rest) <= 1))
     terms = {term for each in read_query(text, STEMMINGS).sought for term in each.terms}
-    for start, end, term in find_matches(text, terms, STEMMINGS):
-        assert 0 <= start < end <= len(text)
-        assert term in terms
+    found = find_matches(text, terms, STEMMINGS)
+    assert all(0 <= start < end <= len(text) and term in terms for start, end, term in found)
