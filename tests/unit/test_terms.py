@@ -84,7 +84,9 @@ def test_any_text_makes_a_vector_pgvector_can_hold(text):
 def test_counts_of_two_texts_add_up(one, other):
     """Lines are read apart; within a line, words have forms by what stands beside them."""
     together = terms.count_terms(f"{one}\n{other}", ENGLISH)
-    assert together == pytest.approx(Counter(terms.count_terms(one, ENGLISH)) + Counter(terms.count_terms(other, ENGLISH)))
+    assert together == pytest.approx(
+        Counter(terms.count_terms(one, ENGLISH)) + Counter(terms.count_terms(other, ENGLISH))
+    )
 
 
 def test_a_pasted_page_is_asked_by_its_rarest_terms():

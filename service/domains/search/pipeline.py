@@ -119,8 +119,7 @@ class Found(Generic[Row]):
         """Return the words that the title and the passage of a hit have, and whether its meaning is close."""
         row, [query, *_] = self.rows[hit], self.queries
         terms = terms_in(f"{row.name}\n{row.text}", query.stemmings)
-        words = words_within(dict.fromkeys(query.words), terms, query.stemmings)
-        return MatchedBy(words=words, meaning=hit in self.ranking.near)
+        return MatchedBy(words=words_within(query.by_word, terms), meaning=hit in self.ranking.near)
 
     def best(self, limit: int) -> list[Hit]:
         return [hit for hit in self.ranking.hits if hit in self.rows][:limit]
@@ -194,7 +193,7 @@ async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) ->
     """Look for the words of the query that none of these results has, and for similar words."""
     query = ranked.read.search_query
     seen = frozenset[int]().union(*(terms_in(f"{row.name}\n{row.text}", query.stemmings) for row in rows))
-    missing = [word for word in dict.fromkeys(query.words) if not words_within([word], seen, query.stemmings)]
+    missing = {word: parts for word, parts in query.by_word.items() if not all(part & seen for part in parts)}
     if not missing:
         return ALL_MATCHED
     everything = Scope(plan.caller, ranked.scope.space, plan.by_chunk, is_distributed=ranked.scope.is_distributed)

@@ -72,6 +72,11 @@ class SearchQuery:
         return read_query(self.text, self.stemmings).words
 
     @property
+    def by_word(self) -> dict[str, list[frozenset[int]]]:
+        """The words with the terms of their parts, of which a text with a part in any form has at least one."""
+        return read_query(self.text, self.stemmings).by_word()
+
+    @property
     def sought(self) -> tuple[Sought, ...]:
         """The words and their further forms, as the index knows them."""
         return read_query(self.text, self.stemmings).sought
@@ -94,7 +99,7 @@ class SearchQuery:
         """Return the query with its terms' weights, and the keys to find chunks by; without any, all are scored."""
         of_words = (
             max((weights.get(term, 0.0) for part in parts for term in part), default=0.0)
-            for parts in read_query(self.text, self.stemmings).by_word().values()
+            for parts in self.by_word.values()
         )
         return replace(self, terms=as_sparsevec(weights), lookup=lookup, full_score=HALF * sum(of_words) or 1.0)
 

@@ -43,7 +43,7 @@ class Snapshot:
 
     async def with_text(self, organization_id: UUID, text: str) -> "Snapshot":
         """Return the snapshot with the words of another text in place of the query's."""
-        batch, query = Batch(), self.search_query.with_text(text)
+        batch, query = Batch(), replace(self.search_query, text=text)
         counted = _ask_statistics(batch, organization_id, self.space, query)
         await batch.run(self.connection)
         return replace(
