@@ -152,6 +152,7 @@ def findings_of(status: oversight.AdminStatusGetResponse, *, now: datetime | Non
         ),
         _of_index(status.indexing, at),
         *_of_rebuilds(status.rebuilds_running),
+        *([_of_renewal(status.renewing_count, status.document_count)] if status.renewing_count else ()),
         *_of_pages(status.pages_waiting or 0),
         _of_jobs(status.jobs, at),
         _of_syncs(status.syncs),
@@ -183,6 +184,13 @@ def _of_index(index: oversight.IndexingState, at: datetime) -> Finding:
     if _is_late(index.oldest_waiting_at, at, LATE_INDEXING):
         return _trouble("The index", f"{can}{waits}", "index_late")
     return Finding("The index", Level.BUSY if index.running else Level.FINE, f"{can}{waits}")
+
+
+def _of_renewal(count: int, among: int) -> Finding:
+    said = (
+        f"The words of {count:,} of {among:,} documents are being updated. Until then, they are found as written alone."
+    )
+    return Finding("Updating words", Level.BUSY, said)
 
 
 def _of_rebuilds(running: int) -> list[Finding]:

@@ -25,8 +25,8 @@ _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 TYPES: Mapping[ResourceType, str] = {ResourceType(code): text for code, text in _TEXTS["types"].items()}
 """Where a document comes from, and what else there is."""
 
-FIELDS, MESSAGES = (cast("Mapping[str, str]", _TEXTS[part]) for part in ("fields", "messages"))
-"""Labels of fields, by the SDK's names, and of messages about alerts."""
+FIELDS, MESSAGES, ICONS = (cast("Mapping[str, str]", _TEXTS[part]) for part in ("fields", "messages", "icons"))
+"""Labels of fields, by the SDK's names, messages about alerts, and icons of the kinds of files."""
 CODES: Mapping[str, str] = {**ALERT_TITLES, **{code: texts[0] for code, texts in _TEXTS["application_scopes"].items()}}
 """Codes among the values of fields."""
 DELIVERIES: Mapping[DeliveryStatus, str] = {DeliveryStatus(code): text for code, text in _TEXTS["deliveries"].items()}

@@ -9,13 +9,14 @@ from rich.text import Text
 
 from carrel import InvalidArgumentError
 from carrel.directory.tables import printable
-from carrel.wire.places import PassagePlace, describe_place
+from carrel.wire.places import describe_place
 from carrel.wire.search import (
     AppliedOptions,
     CatalogSearchResult,
     CollectionSearchResult,
     FilterOperator,
     MetadataFilter,
+    ResultOrder,
     SearchMode,
 )
 from cli.choosing import AsJson
@@ -46,6 +47,13 @@ def search(
         bool, typer.Option("--extract-questions", help="Search for the questions of a message; of a collection only.")
     ] = False,
     rerank: Annotated[bool, typer.Option("--rerank", help="Have a model reorder the best 50.")] = False,
+    as_typed: Annotated[
+        bool, typer.Option("--as-typed", help="Take signs in the query as text, and keep its spelling.")
+    ] = False,
+    order: Annotated[
+        ResultOrder | None, typer.Option(case_sensitive=False, help="Relevance, or last change; of the catalog only.")
+    ] = None,
+    group: Annotated[bool, typer.Option("--group", help="Show similar documents once; of the catalog only.")] = False,
     user: Annotated[str | None, typer.Option("--as", metavar="EMAIL", help="Search as this user finds.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -62,8 +70,13 @@ def search(
                 mode=mode,
                 metadata_filters=filters,
                 enable_reranking=rerank or None,
+                literal_query=as_typed or None,
+                order=order,
+                group_similar=group or None,
                 user_email=user,
             )
+        elif order or group:
+            raise InvalidArgumentError("--order and --group are for the catalog; leave --collection out")
         else:
             found = client.search.search_document_collection(
                 query,
@@ -74,6 +87,7 @@ def search(
                 enable_smart_filtering=smart_filters or None,
                 enable_query_extraction=extract_questions or None,
                 enable_reranking=rerank or None,
+                literal_query=as_typed or None,
                 user_email=user,
             )
     if as_json:
@@ -97,10 +111,19 @@ def _show_applied(applied: AppliedOptions, *, screen: Screen) -> None:
             "Nothing was found with these, so they are left out" if applied.filtering.dropped else "From the query"
         )
         screen.say(f"{dropped}: {conditions}")
-    for note in {one.note for one in (applied.extraction, applied.filtering) if one and one.note}:
+    notes = [one.note for one in (applied.extraction, applied.filtering) if one and one.note]
+    if (syntax := applied.syntax) is not None:
+        notes += [*syntax.not_understood, *(f"{each.written}: {each.note}" for each in syntax.signs if each.note)]
+    for note in dict.fromkeys(notes):
         screen.say(note)
     if applied.reranking is not None:
         screen.say(applied.reranking.note or f"Reranked: the best {applied.reranking.candidate_count}.")
+    if words := applied.missing_words:
+        screen.say(f"No document that may be read contains {' or '.join(words)}.")
+    for each in applied.corrections:
+        screen.say(
+            f"Searched for {' or '.join(each.replaced_by)} instead of {each.word}; --as-typed keeps {each.word}."
+        )
 
 
 def _filter(text: str) -> MetadataFilter:
@@ -114,22 +137,21 @@ def _filter(text: str) -> MetadataFilter:
 
 def _show(result: CatalogSearchResult | CollectionSearchResult, *, screen: Screen) -> None:
     if isinstance(result, CatalogSearchResult):
-        _head(result.score, result, result.snippet.place, screen=screen)
-        screen.show(_highlight(result))
-        return
-    best, *others = result.chunks
-    _head(best.score, result, best.place, screen=screen)
-    screen.line(f"      {' '.join(best.text.split())}")
-    for chunk in others:
-        place = describe_place(chunk.place)
-        screen.line(f"      {f'{place}: ' if place else ''}{' '.join(chunk.text.split())}")
-
-
-def _head(
-    score: float, result: CatalogSearchResult | CollectionSearchResult, place: PassagePlace | None, *, screen: Screen
-) -> None:
+        best, place = result, result.snippet.place
+        lines = [_highlight(result)]
+        if names := [each.document_name for each in result.similar]:
+            lines.append(Text(printable(f"      and {len(names)} similar: {' | '.join(names)}")))
+    else:
+        best, place = result.chunks[0], result.chunks[0].place
+        places = ["", *(f"{found}: " if (found := describe_place(one.place)) else "" for one in result.chunks[1:])]
+        texts = (" ".join(one.text.split()) for one in result.chunks)
+        lines = [Text(printable(f"      {at}{text}")) for at, text in zip(places, texts, strict=True)]
     where = f"  {found}" if (found := describe_place(place)) else ""
-    screen.line(f"{score:.2f}  {result.document_name}{where}  ({result.document_external_id})", style="bold")
+    why = f"  {told}" if best.matched and (told := best.matched.describe()) else ""
+    relevance = best.score if best.relevance is None else best.relevance
+    screen.line(f"{relevance:.2f}  {result.document_name}{where}  ({result.document_external_id}){why}", style="bold")
+    for line in lines:
+        screen.show(line)
 
 
 def _highlight(result: CatalogSearchResult) -> Text:

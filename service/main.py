@@ -47,6 +47,7 @@ from service.domains.people.service_accounts import endpoints as service_account
 from service.domains.search import endpoints as search
 from service.identity_server import interface as identity_server
 from service.index.ingestion.feeding import keep_indexing
+from service.index.ingestion.renewal import RENEWED_EVERY, renew_all
 from service.index.ingestion.sweeper import fold_all, sweep
 from service.index.rebuilds.running import rebuild_all
 from service.mcp import endpoint as mcp
@@ -151,6 +152,7 @@ def _keep_tasks(runtime: Runtime) -> None:
     keep_indexing(indexer, disk, runtime.background)
     repeat("sweeping", partial(sweep, indexer, disk), every=settings.sweep_seconds)
     repeat("statistics", partial(fold_all, database), every=settings.sweep_seconds)
+    repeat("word-forms", partial(renew_all, database, disk), every=RENEWED_EVERY)
     repeat("rebuilds", partial(rebuild_all, indexer, disk), every=settings.sweep_seconds)
     repeat("idempotency-keys", partial(purging.purge, beside), every=purging.EVERY_SECONDS)
     tokens = identity_server.token_purging

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
@@ -83,9 +82,9 @@ def _offer(query: SearchQuery, places: Mapping[str, str], go: Go, *, key: str, w
 
 
 def offer_saving(query: SearchQuery) -> None:
-    """Show a button that saves the search, or removes it; how its text is read and reranked is not kept."""
+    """Show a button that saves the search, or removes it; how its text is read, reranked and ordered is not kept."""
     reads = query.draws_filters or query.extracts_questions
-    query = replace(query, draws_filters=False, extracts_questions=False, reranks=None, drawn=())
+    query = SearchQuery(query.text, query.where, query.mode, query.only)
     is_saved = query in show_errors(_read_saved)
     st.button(
         "Saved" if is_saved else "Save this search",

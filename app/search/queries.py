@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import partial
 from html import escape
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from carrel.wire.field_values import expectation, read_value
 from carrel.wire.search import (
     AppliedFilter,
     FilterOperator,
+    ResultOrder,
     SearchDocumentCatalogResponse,
     SearchDocumentCollectionResponse,
     SearchMode,
@@ -28,32 +30,19 @@ from carrel.wire.search import (
 MOST = 50
 """How many conditions the service takes with one search."""
 
-_IN_ADDRESS = {
-    FilterOperator.EQUAL: "is",
-    FilterOperator.NOT_EQUAL: "not",
-    FilterOperator.CONTAINS: "contains",
-    FilterOperator.LESS: "under",
-    FilterOperator.LESS_OR_EQUAL: "upto",
-    FilterOperator.GREATER_OR_EQUAL: "from",
-    FilterOperator.GREATER: "over",
+_OPERATORS = {
+    FilterOperator.EQUAL: ("is", "is", "is"),
+    FilterOperator.NOT_EQUAL: ("not", "is not", "is not"),
+    FilterOperator.CONTAINS: ("contains", "contains", "contains"),
+    FilterOperator.LESS: ("under", "less than", "before"),
+    FilterOperator.LESS_OR_EQUAL: ("upto", "at most", "until"),
+    FilterOperator.GREATER_OR_EQUAL: ("from", "at least", "on or after"),
+    FilterOperator.GREATER: ("over", "more than", "after"),
 }
+_IN_ADDRESS, IN_WORDS, OF_TIMES = (
+    {operator: names[number] for operator, names in _OPERATORS.items()} for number in range(3)
+)
 _FROM_ADDRESS = {word: operator for operator, word in _IN_ADDRESS.items()}
-
-IN_WORDS = {
-    FilterOperator.EQUAL: "is",
-    FilterOperator.NOT_EQUAL: "is not",
-    FilterOperator.CONTAINS: "contains",
-    FilterOperator.LESS: "less than",
-    FilterOperator.LESS_OR_EQUAL: "at most",
-    FilterOperator.GREATER_OR_EQUAL: "at least",
-    FilterOperator.GREATER: "more than",
-}
-OF_TIMES = IN_WORDS | {
-    FilterOperator.LESS: "before",
-    FilterOperator.LESS_OR_EQUAL: "until",
-    FilterOperator.GREATER_OR_EQUAL: "on or after",
-    FilterOperator.GREATER: "after",
-}
 
 _NUMBERS = tuple(operator for operator in FilterOperator if operator is not FilterOperator.CONTAINS)
 OFFERED: dict[FieldType, Sequence[FilterOperator]] = {
@@ -66,7 +55,7 @@ OFFERED: dict[FieldType, Sequence[FilterOperator]] = {
 }
 """What makes sense to ask of a field of each type, the most usual first."""
 
-
+T = TypeVar("T")
 Kinds: TypeAlias = Mapping[str, FieldType]
 """The types of a collection's fields, by name; empty for the catalog, which has no schema."""
 
@@ -145,6 +134,8 @@ HOW_TO_RERANK = "A reranking model can order results, too: give the service its 
 SIZES = (10, 30, 100)
 """How many results are shown at first, and each time more are asked for; the last is the most the service gives."""
 
+_MOST_PASSAGES = 3
+
 _YES_NO = {"yes": True, "no": False}
 
 Answer = SearchDocumentCatalogResponse | SearchDocumentCollectionResponse
@@ -153,7 +144,8 @@ Answer = SearchDocumentCatalogResponse | SearchDocumentCollectionResponse
 @dataclass(frozen=True)
 class SearchQuery:
     """A search, by whose value its answer is cached. `where` is CATALOG or a collection's id; `reranks` None is the
-    organization's default; `drawn` are conditions that the service drew and the person kept."""
+    organization's default; `drawn` are conditions that the service drew and the person kept. `like` is the id of a
+    document whose text is searched for in place of `text`."""
 
     text: str
     where: str = CATALOG
@@ -163,21 +155,22 @@ class SearchQuery:
     extracts_questions: bool = False
     reranks: bool | None = None
     drawn: tuple[Condition, ...] = ()
+    is_literal: bool = False
+    order: ResultOrder = ResultOrder.RELEVANCE
+    like: UUID | None = None
 
     @classmethod
     def from_address(cls, parameters: Mapping[str, Sequence[str]]) -> "SearchQuery":
         """Return the query in a page's address; a collection in `in` need not exist. The parameters have all their
         values; of all but `only`, `drawn` and `read` the last value counts."""
         last = {name: values[-1] for name, values in parameters.items() if values}
-        try:
-            mode = SearchMode(last.get("by", "").upper())
-        except ValueError:
-            mode = SearchMode.HYBRID
+        mode = _read_as(SearchMode, last.get("by", "").upper()) or SearchMode.HYBRID
+        order = _read_as(ResultOrder, last.get("order", "").upper()) or ResultOrder.RELEVANCE
         only, drawn = (from_address(parameters.get(name, ())) for name in ("only", "drawn"))
-        reads = parameters.get("read", ())
-        text, where = last.get("q", "").replace("\0", " "), last.get("in") or CATALOG
-        reranks = _YES_NO.get(last.get("rerank", ""))
-        return cls(text, where, mode, only, FILTERS in reads, QUESTIONS in reads, reranks, drawn)
+        text, where, reads = last.get("q", "").replace("\0", " "), last.get("in") or CATALOG, parameters.get("read", ())
+        reranks, like = _YES_NO.get(last.get("rerank", "")), _read_as(UUID, last.get("like", ""))
+        asked = (text, where, mode, only, FILTERS in reads, QUESTIONS in reads, reranks, drawn)
+        return cls(*asked, is_literal="typed" in last, order=order, like=like)
 
     def address(self) -> dict[str, list[str]]:
         """Return the address parameters for this query, without default values."""
@@ -189,8 +182,17 @@ class SearchQuery:
             "read": [FILTERS] * self.draws_filters + [QUESTIONS] * self.extracts_questions,
             "drawn": [condition.in_address() for condition in self.drawn],
             "rerank": [word for word, reranks in _YES_NO.items() if reranks is self.reranks],
+            "typed": ["yes"] * self.is_literal,
+            "order": ["" if self.order is ResultOrder.RELEVANCE else self.order.value.lower()],
+            "like": [str(self.like or "")],
         }
         return {name: values for name, values in wanted.items() if any(values)}
+
+
+def _read_as(read: Callable[[str], T], text: str) -> T | None:
+    with suppress(ValueError):
+        return read(text)
+    return None
 
 
 def search(question: SearchQuery, kinds: Kinds, *, size: int) -> Answer:
@@ -203,6 +205,12 @@ def search(question: SearchQuery, kinds: Kinds, *, size: int) -> Answer:
             mode=question.mode,
             metadata_filters=conditions,
             enable_reranking=question.reranks,
+            literal_query=question.is_literal or None,
+            order=None if question.order is ResultOrder.RELEVANCE else question.order,
+            passages_per_document=_MOST_PASSAGES,
+            group_similar=True,
+            count_facets=True,
+            similar_to=question.like,
         )
     return api.client().search.search_document_collection(
         document_collection_id=UUID(question.where),
@@ -213,6 +221,7 @@ def search(question: SearchQuery, kinds: Kinds, *, size: int) -> Answer:
         enable_smart_filtering=question.draws_filters or None,
         enable_query_extraction=question.extracts_questions or None,
         enable_reranking=question.reranks,
+        literal_query=question.is_literal or None,
     )
 
 
@@ -223,20 +232,25 @@ _VALUES = {"true": "yes", "false": "no"}
 _MOST_VALUES = 200
 
 
+def show_chips(name: str, chips: Mapping[T, str], key: str, keep: Callable[[Sequence[T]], None]) -> None:
+    """Show texts, each of which can be taken away; `keep` is called with the others."""
+    st.session_state[key] = list(chips)
+    st.multiselect(
+        name,
+        list(chips),
+        key=key,
+        format_func=chips.__getitem__,
+        placeholder="None",
+        on_change=lambda: keep(st.session_state[key]),
+    )
+
+
 def offer_conditions(question: SearchQuery, collection: DocumentCollection | None, go: Go) -> None:
     """Show a question's conditions, to take them away, and offer another; `go` asks the changed question."""
     kinds = kinds_of(collection)
     if question.only:
-        st.session_state[_ONLY] = list(question.only)
-        st.multiselect(
-            "Only where",
-            question.only,
-            key=_ONLY,
-            format_func=lambda condition: condition.in_words(kinds),
-            placeholder="No filter",
-            on_change=_keep,
-            args=(question, go),
-        )
+        chips = {condition: condition.in_words(kinds) for condition in question.only}
+        show_chips("Only where", chips, _ONLY, lambda kept: go(replace(question, only=tuple(kept))))
     full = len(question.only) >= MOST
     with st.popover("Add a filter", icon=":material/filter_alt:", disabled=full, key=OPEN, on_change="rerun") as offer:
         if collection is not None and not kinds:
@@ -257,14 +271,12 @@ def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> 
         told = " · ".join(condition_of(one).in_words(kinds) for one in drawn.filters)
         show_warning("Nothing was found with the filters in the question.", f"They were left out: {told}.")
     elif conditions := [condition_of(one) for one in drawn.filters] if drawn else list(question.drawn):
-        st.session_state[_DRAWN] = conditions
-        st.multiselect(
+        chips = {condition: condition.in_words(kinds) for condition in conditions}
+        show_chips(
             "From the question",
-            conditions,
-            key=_DRAWN,
-            format_func=lambda condition: condition.in_words(kinds),
-            on_change=_keep_drawn,
-            args=(question, go),
+            chips,
+            _DRAWN,
+            lambda kept: go(replace(question, drawn=tuple(kept), draws_filters=False)),
         )
     for note in {one.note for one in (extracted, drawn) if one and one.note}:
         show_note(note)
@@ -339,13 +351,3 @@ def _value(kind: FieldType, known: Sequence[str]) -> str:
 
 def _add(question: SearchQuery, condition: Condition, go: Go) -> None:
     go(replace(question, only=tuple(dict.fromkeys((*question.only, condition)))))
-
-
-def _keep(question: SearchQuery, go: Go) -> None:
-    kept = cast("list[Condition]", st.session_state[_ONLY])
-    go(replace(question, only=tuple(condition for condition in question.only if condition in kept)))
-
-
-def _keep_drawn(question: SearchQuery, go: Go) -> None:
-    kept = cast("list[Condition]", st.session_state[_DRAWN])
-    go(replace(question, drawn=tuple(kept), draws_filters=False))

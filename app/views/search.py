@@ -1,7 +1,8 @@
 """The page Search: searching the catalog or a collection, and giving feedback."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import streamlit as st
@@ -22,14 +23,15 @@ from app.search.queries import (
     search,
     show_applied,
 )
-from app.search.results import Documents, Result, by_meaning_alone, documents_of, score_of, show_result
+from app.search.results import Documents, Result, documents_of, matched_in, relevance_of, show_result
+from app.search.signs import offer_order, show_facets, show_reading
 from app.ui.errors import show_errors
 from app.ui.feedback import about_search, offer_feedback, show_failure
 from app.ui.notices import show_help, show_note, show_problem, show_title, show_warning
 from app.ui.progress import show_skeletons
 from app.welcome import reads_something, show_nothing_to_find, show_welcome
 from carrel.wire.collections import DocumentCollection
-from carrel.wire.search import STRONG, CatalogSearchResult, SearchMode, count_strong, shares_of
+from carrel.wire.search import CatalogSearchResult, ResultOrder, SearchDocumentCatalogResponse, SearchMode, count_strong
 
 _READS = (
     "In a collection: conditions that the text states on its fields, such as *finance reports since March 2025* where "
@@ -68,6 +70,7 @@ def ask() -> SearchQuery | None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         offer_conditions(question, collections.get(question.where), go)
         if is_asked:
+            offer_order(question, go)
             offer_saving(question)
     return question if is_asked else None
 
@@ -120,7 +123,8 @@ def submit(collections: Mapping[str, DocumentCollection]) -> None:
     # A quick Enter comes before the browser has told which one is chosen.
     reads = bool(state.get("reads")) and collection is not None
     # Filters that were taken away stay away as long as the question is the same.
-    is_same = reads and before.extracts_questions and (words, place) == (before.text, before.where)
+    is_same = (words, place) == (before.text, before.where)
+    keeps_drawn = is_same and reads and before.extracts_questions
     by_default = api.me().reranks_by_default
     reranks = bool(state.get("reranks", by_default))
     go(
@@ -129,10 +133,12 @@ def submit(collections: Mapping[str, DocumentCollection]) -> None:
             place,
             state.get("mode") or before.mode,
             only,
-            before.draws_filters if is_same else reads,
+            before.draws_filters if keeps_drawn else reads,
             reads,
             None if by_default in {None, reranks} else reranks,
-            before.drawn if is_same else (),
+            before.drawn if keeps_drawn else (),
+            is_literal=is_same and before.is_literal,
+            order=ResultOrder.RELEVANCE if collection else before.order,
         )
     )
 
@@ -176,19 +182,22 @@ def ask_service(question: SearchQuery, size: int) -> Found:
     with show_skeletons("Searching …", count=3):
         kinds = kinds_of(_collections_by_id().get(question.where))
         answer = show_errors(lambda: search(question, kinds, size=size))
-        return Found(question, answer, size, show_errors(lambda: documents_of(answer)))
+        return Found(question, answer, size, show_errors(lambda: documents_of(answer, question.like)))
 
 
-def _show(found: Found, result: Result, share: float) -> None:
+def _show(found: Found, result: Result) -> None:
     about = about_search(found.answer.search_id, result.document_id)
     with st.container(border=True, key=about.key("result"), gap="xxsmall"):
-        show_result(
-            found.answer, result, share=share, document=found.documents.get(result.document_id), question=found.question
-        )
+        document = found.documents.get(result.document_id)
+        show_result(found.answer, result, document=document, question=found.question)
         with st.container(horizontal=True, vertical_alignment="center"):
             offer_feedback(about)
             if st.button("Details", key=about.key("details"), type="tertiary", icon=":material/info:"):
                 show_details(result.document_id)
+            if found.question.where == CATALOG:
+                alike = replace(found.question, like=result.document_id, order=ResultOrder.RELEVANCE)
+                again: Any = {"icon": ":material/manage_search:", "on_click": open_search, "args": (alike,)}
+                st.button("More like this", key=about.key("like"), type="tertiary", **again)
         show_failure(about)
 
 
@@ -232,33 +241,47 @@ def page() -> None:
         show_own_searches(_places_of(_collections_by_id()), open_search)
         return
     found = find(question)
-    show_applied(found.answer, question, kinds_of(_collections_by_id().get(question.where)), go)
-    if (reranking := found.answer.applied.reranking) is not None:
+    answer, results = found.answer, found.answer.results
+    show_applied(answer, question, kinds_of(_collections_by_id().get(question.where)), go)
+    show_reading(answer, question, found.documents, open_search)
+    if (reranking := answer.applied.reranking) is not None:
         show_note(reranking.note or f"A reranking model ordered the best {reranking.candidate_count:,}.")
-    if not found.answer.results:
-        _show_no_results(found.answer, question)
+    if not results:
+        _show_no_results(answer, question)
         return
-    is_doubtful = by_meaning_alone(found.answer, question)
-    if is_doubtful:
-        show_warning(
-            "None of the words that matter is in what was found.",
-            "These are the nearest in meaning, and may be about something else.",
-        )
-    results = found.answer.results
-    shares = shares_of([score_of(result) for result in results])
-    strong = count_strong(shares, found.question.mode)
-    if is_doubtful:  # the nearest of what is far away is not relevant
-        shares = [share * STRONG / 2 for share in shares]
-    pairs = list(zip(results, shares, strict=True))
-    for result, share in pairs[:strong]:
-        _show(found, result, share)
-    if strong == len(results):
+    counted = answer.facets if isinstance(answer, SearchDocumentCatalogResponse) else None
+    if facets := [facet for facet in counted or () if len(facet.values) > 1]:
+        # Beside the results on a wide screen, and under them on a phone.
+        left, right = st.columns([3, 1], gap="medium")
+        with right:
+            show_facets(facets, question, open_search)
+    else:
+        left = st.container()
+    with left:
+        _show_results(found)
+
+
+def _show_results(found: Found) -> None:
+    results, mode = found.answer.results, found.question.mode
+    matched = [matched_in(result) for result in results]
+    if found.question.order is ResultOrder.RELEVANCE:
+        has_words = [bool(one.words) for one in matched]
+        strong = count_strong([relevance_of(result) for result in results], has_words, mode)
+        wants_words = bool(found.answer.applied.missing_words) and mode is SearchMode.HYBRID
+        is_shown = [number < strong and (words or not wants_words) for number, words in enumerate(has_words)]
+    else:
+        is_shown = [bool(one.describe()) for one in matched]
+    for result in compress(results, is_shown):
+        _show(found, result)
+    folded = [result for result, is_one in zip(results, is_shown, strict=True) if not is_one]
+    if not folded:
         _offer_more(found)
         return
     # Its key lets it stay open while its label changes with the number.
-    with st.expander(f"Less relevant ({len(results) - strong})", key="less_relevant"):
-        for result, share in pairs[strong:]:
-            _show(found, result, share)
+    title = "Less relevant" if any(is_shown) else "Closest in meaning"
+    with st.expander(f"{title} ({len(folded)})", key="less_relevant"):
+        for result in folded:
+            _show(found, result)
         _offer_more(found)
 
 

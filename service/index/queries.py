@@ -45,6 +45,7 @@ from sqlalchemy.types import TypeEngine
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.places import PassagePlace
 from service.index.codes import from_binary
+from service.index.forms import FORMS
 from service.index.progress import FAILED_AFTER
 from service.index.spaces.queries import stands_for
 from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
@@ -183,13 +184,19 @@ def _select_chunks(dimensions: int) -> Select[*tuple[Any, ...]]:
             chunks.c.organization_id == ORGANIZATION,
             chunks.c.document_id == param(chunks.c.document_id),
             chunks.c.space_id == param(chunks.c.space_id),
+            chunks.c.chunk_no >= param(chunks.c.chunk_no),
         )
         .order_by(chunks.c.chunk_no)
+        .limit(bindparam("param_limit", type_=Integer()))
     )
 
 
-async def list_chunks(connection: Connection, entry: IndexEntry) -> list[IndexedChunk]:
-    parameters = params(entry.organization_id, document_id=entry.document_id, space_id=entry.space_id)
+async def list_chunks(
+    connection: Connection, entry: IndexEntry, *, first: int = 0, limit: int | None = None
+) -> list[IndexedChunk]:
+    """List a document's chunks from this number on; without a limit all of them."""
+    key = {"document_id": entry.document_id, "space_id": entry.space_id, "chunk_no": first}
+    parameters = params(entry.organization_id, **key, limit=limit)
     return await find_rows(connection, _select_chunks(entry.dimensions), IndexedChunk, parameters)
 
 
@@ -274,6 +281,7 @@ def _build_write(dimensions: int) -> Update:
             indexed_version=written.c.version,
             chunk_count=written.c.chunk_count,
             language=written.c.language,
+            forms=-FORMS,
             claimed_until=None,
             attempts=0,
             error=None,
@@ -358,7 +366,11 @@ async def lock_entries(
 async def remove_entries(connection: Connection, organization_id: UUID, *, entries: Collection[IndexEntry]) -> None:
     """Remove index entries, whose rows are locked, from their spaces."""
     for portion in _divide(entries):
-        rows = [(one.document_id, one.space_id, _stemming_term(one)) for one in portion]
+        # Chunks are counted under the term of their language's stemming, where it has one.
+        rows = [
+            (one.document_id, one.space_id, TERMS_OF_STEMMINGS.get(stemming_of(one.language, default=ENGLISH)))
+            for one in portion
+        ]
         parameters = params(organization_id, **as_arrays("entries", _OF_ENTRIES, rows))
         await connection.execute(_build_removal(portion[0].dimensions), parameters)
 
@@ -376,11 +388,6 @@ def _divide(entries: Collection[IndexEntry]) -> Iterator[Sequence[IndexEntry]]:
             portion.append(one)
             chunk_count += one.chunk_count
         yield portion
-
-
-def _stemming_term(entry: IndexEntry) -> int | None:
-    """Return the term under which chunks of an entry's language are counted; None where they are not."""
-    return TERMS_OF_STEMMINGS.get(stemming_of(entry.language, default=ENGLISH))
 
 
 @cache

@@ -5,6 +5,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
@@ -16,13 +17,11 @@ from carrel.wire.places import PassagePlace
 from service.index import queries
 from service.index.codes import as_vector, binary_codes, pages_of
 from service.index.queries import ChunkRow, IndexChange, IndexedChunk, IndexEntry, LockedEntry, read_embeddings
-from service.index.spaces import queries as space_queries
-from service.index.spaces.queries import Space
+from service.index.spaces.queries import Space, ask_catalog, ask_current_space, delete_space, find_catalog, insert_space
 from service.index.statistics.queries import delete_unused_terms, fold_deltas, try_lock_statistics
 from service.index.stemming import ENGLISH, stemming_of
 from service.index.terms import TERMS_OF_STEMMINGS, as_sparsevec, read_sparsevec, weigh_chunks
 from service.permissions.queries import lock_objects
-from service.platform.batches import Answer, Batch
 from service.platform.identifiers import uuid7
 from service.schema.indexing import CHUNKS_PER_PAGE, TOTAL_TERM
 
@@ -63,28 +62,22 @@ class Model(Protocol):
 
 
 class ChunkToIndex(Protocol):
-    """A chunk with its text, the hash of what is embedded of it, and where it stands in its document."""
+    """A chunk: the text that is searched and shown, SHA-256 of what is embedded, and its place in the document."""
 
     @property
-    def text(self) -> str:
-        """The words that are searched and shown."""
-        ...
+    def text(self) -> str: ...
 
     @property
-    def hash(self) -> bytes:
-        """SHA-256 of the text that is embedded."""
-        ...
+    def hash(self) -> bytes: ...
 
     @property
-    def place(self) -> PassagePlace | None:
-        """Where it stands in the document, if that is known."""
-        ...
+    def place(self) -> PassagePlace | None: ...
 
 
 async def ensure_catalog_space(connection: Connection, organization_id: UUID, *, model: Model) -> Space:
     """Return the organization's catalog space, which is created with this model if there is none yet."""
     while (space := await find_catalog(connection, organization_id)) is None:
-        await space_queries.insert_space(
+        await insert_space(
             connection,
             organization_id,
             model=model.name,
@@ -95,25 +88,10 @@ async def ensure_catalog_space(connection: Connection, organization_id: UUID, *,
     return space
 
 
-async def find_catalog(connection: Connection, organization_id: UUID) -> Space | None:
-    """Return the organization's catalog space; None before its first upload."""
-    return await space_queries.find_catalog_space(connection, organization_id)
-
-
-def ask_catalog(batch: Batch, organization_id: UUID) -> Answer[Space]:
-    """Ask for the organization's catalog space; there is none before its first upload."""
-    return space_queries.ask_catalog_space(batch, organization_id)
-
-
-def ask_current_space(batch: Batch, organization_id: UUID, *, space_id: int) -> Answer[Space]:
-    """Ask for the space that is searched in place of a given one: itself or its replacement; none when deleted."""
-    return space_queries.ask_successor(batch, organization_id, space_id=space_id)
-
-
 async def create_space(
     connection: Connection, organization_id: UUID, *, model: Model, language: str = ENGLISH
 ) -> Space:
-    space_id = await space_queries.insert_space(
+    space_id = await insert_space(
         connection, organization_id, model=model.name, dimensions=model.dimensions, language=language
     )
     if space_id is None:
@@ -155,7 +133,8 @@ async def write_index(
             each.before = await queries.list_chunks(connection, entry)
             if len(each.before) > len(each.document.chunks):
                 await queries.truncate_entry(connection, entry, chunk_count=len(each.document.chunks))
-    changes = await _compute([text for each in wanted for text in each.texts], _list_changes, wanted, locked)
+    texts = [text for each in wanted for text in each.texts]
+    changes = await _compute(texts, lambda: [_change(each, locked[each.document.document_id]) for each in wanted])
     await queries.write(
         connection, organization_id, space_id=space.space_id, dimensions=space.dimensions, changes=changes
     )
@@ -189,15 +168,13 @@ class _Weighed:
 
 
 def _weigh(documents: Sequence[DocumentToIndex], *, default: str) -> list[_Weighed]:
-    return [_Weighed(each, _weigh_document(each, stemming_of(each.language, default=default))) for each in documents]
-
-
-def _weigh_document(document: DocumentToIndex, stemming: str) -> Sequence[Mapping[int, float]]:
-    return weigh_chunks([chunk.text for chunk in document.chunks], title=document.title, stemming=stemming)
-
-
-def _list_changes(wanted: Sequence[_Weighed], locked: Mapping[UUID, LockedEntry]) -> list[IndexChange]:
-    return [_change(each, locked[each.document.document_id]) for each in wanted]
+    stemmed = partial(stemming_of, default=default)
+    return [
+        _Weighed(
+            each, weigh_chunks([chunk.text for chunk in each.chunks], title=each.title, stemming=stemmed(each.language))
+        )
+        for each in documents
+    ]
 
 
 def _change(weighed: _Weighed, locked: LockedEntry) -> IndexChange:
@@ -212,7 +189,7 @@ def _change(weighed: _Weighed, locked: LockedEntry) -> IndexChange:
     replaced = [read_sparsevec(known[number].terms) for number in (*written, *gone) if number in known]
     touched = {number // CHUNKS_PER_PAGE for number in (*written, *gone)}
     pages = enumerate(pages_of(binary_codes(document.embeddings, document.mean)))
-    deltas = _count_deltas(added=[terms[number] for number in written], removed=replaced)
+    deltas = count_deltas(added=[terms[number] for number in written], removed=replaced)
     _count_chunks(deltas, document.language, len(document.chunks))
     _count_chunks(deltas, locked.language, -len(weighed.before))
     return IndexChange(
@@ -227,6 +204,11 @@ def _change(weighed: _Weighed, locked: LockedEntry) -> IndexChange:
     )
 
 
+def title_of(name: str, title: str) -> str:
+    """Return the title that a document's chunks are found by: its name, and the title of its contents if another."""
+    return title if title == name else f"{name} {title}"
+
+
 async def remove_from_space(
     connection: Connection, organization_id: UUID, *, space_id: int, document_ids: Collection[UUID]
 ) -> set[UUID]:
@@ -236,11 +218,6 @@ async def remove_from_space(
 
 async def remove_everywhere(connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID]) -> None:
     await _remove(connection, organization_id, document_ids)
-
-
-async def delete_space(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
-    """Remove a space with its contents; no collection may refer to it any more."""
-    await space_queries.delete_space(connection, organization_id, space_id=space_id)
 
 
 async def fold_statistics(connection: Connection, organization_id: UUID) -> int:
@@ -279,7 +256,7 @@ async def _remove(
     return {entry.document_id for entry in entries}
 
 
-def _count_deltas(*, added: Sequence[Mapping[int, float]], removed: Sequence[Mapping[int, float]]) -> Counter[int]:
+def count_deltas(*, added: Sequence[Mapping[int, float]], removed: Sequence[Mapping[int, float]]) -> Counter[int]:
     deltas = Counter({TOTAL_TERM: len(added) - len(removed)})
     for terms in added:
         deltas.update(terms.keys())

@@ -6,15 +6,18 @@ every stemming in its space: a word is as many terms as stems, and as rare as al
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from heapq import nlargest
+from operator import itemgetter
 from threading import Lock
+from typing import NamedTuple
 
+from service.index.forms import BORDER, MARKED, NEIGHBOURS, WHOLE, Form, find_forms, forms_of_word, join_neighbours
 from service.index.stemming import ENGLISH, STEMMINGS, Stemmer, stemmer_for, stemming_of_word
 from service.index.stop_words import INDEX_STOP_WORDS, QUERY_STOP_WORDS
-from service.index.tokenization import fold, split_query, split_run, split_words
+from service.index.tokenization import Word, find_words, fold, split_query, split_run, split_words
 from service.schema.indexing import TERM_DIMENSIONS, TOTAL_TERM
 
 K1 = 1.2
@@ -45,7 +48,8 @@ def term_of(word: str, stemming: str) -> int:
     if own == ENGLISH and folded in INDEX_STOP_WORDS:
         return 0
     stemmer = stemmer_for(own)
-    return _hash_term(folded if stemmer is None else _stem(stemmer, folded))
+    digest = blake2b((folded if stemmer is None else _stem(stemmer, folded)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest) % TERM_DIMENSIONS + 1
 
 
 def _stem(stemmer: Stemmer, word: str) -> str:
@@ -53,16 +57,33 @@ def _stem(stemmer: Stemmer, word: str) -> str:
         return stemmer.stemWord(word)
 
 
-def _hash_term(term: str) -> int:
-    digest = blake2b(term.encode(), digest_size=8).digest()
-    return int.from_bytes(digest) % TERM_DIMENSIONS + 1
+@lru_cache(maxsize=2**17)
+def _weigh_word(word: str, stemming: str) -> tuple[tuple[int, float], ...]:
+    """Return the terms of a word, its own one first, with the share of each form."""
+    own = term_of(word, stemming)
+    shares = {own: 1.0}
+    for form in forms_of_word(word, stemming):
+        shares.setdefault(term_of(form.text, stemming), form.share)
+    return tuple(shares.items())
 
 
-def count_terms(text: str, stemming: str) -> Counter[int]:
-    """Return how often each indexed term occurs in a text."""
-    counts = Counter(term_of(word, stemming) for word in split_words(text))
-    del counts[0]
-    return counts
+def count_terms(text: str, stemming: str) -> dict[int, float]:
+    """Return how often each indexed term occurs in a text, with further forms of its words by their share."""
+    return _count(text, stemming)[0]
+
+
+def _count(text: str, stemming: str) -> tuple[dict[int, float], int]:
+    """Return the counts of a text's terms, and how many words are indexed of it."""
+    counts, length = defaultdict[int, float](float), 0
+    for word, count in Counter(split_words(text)).items():
+        weighed = _weigh_word(word, stemming)
+        length += count if weighed[0][0] else 0
+        for term, share in weighed:
+            counts[term] += share * count
+    for form in find_forms(text):
+        counts[term_of(form.text, stemming)] += form.share
+    counts.pop(0, None)
+    return counts, length
 
 
 @lru_cache(maxsize=512)
@@ -72,29 +93,125 @@ def terms_in(text: str, stemmings: tuple[str, ...]) -> frozenset[int]:
 
 def weigh_chunks(texts: Sequence[str], *, title: str, stemming: str) -> list[dict[int, float]]:
     """Return the term vector of each chunk of a document, by term; the title counts in every one of them."""
-    of_title = count_terms(title, stemming)
-    return [_weigh_terms(count_terms(text, stemming), of_title) for text in texts]
+    of_title, length = _count(title, stemming)
+    return [_weigh_terms(*_count(text, stemming), of_title, TITLE_WEIGHT * length) for text in texts]
 
 
-def _weigh_terms(counts: Counter[int], of_title: Counter[int]) -> dict[int, float]:
+def _weigh_terms(
+    counts: dict[int, float], length: int, of_title: Mapping[int, float], title_length: int
+) -> dict[int, float]:
     for term, count in of_title.items():
         counts[term] += TITLE_WEIGHT * count
-    norm = K1 * (1 - B + B * counts.total() / LENGTH)
-    return {term: count / (count + norm) for term, count in counts.most_common(MOST_TERMS)}
+    norm = K1 * (1 - B + B * (length + title_length) / LENGTH)
+    most = nlargest(MOST_TERMS, counts.items(), key=itemgetter(1)) if len(counts) > MOST_TERMS else counts.items()
+    return {term: count / (count + norm) for term, count in most}
+
+
+class Sought(NamedTuple):
+    """A stretch of a query that is looked for: its terms (one for each stem), and its share of a word's weight.
+
+    `rest` is the share that is left to the words there; None: of a single word, and `is_word`: as it is written."""
+
+    start: int
+    end: int
+    terms: tuple[int, ...]
+    share: float
+    rest: float | None = None
+    is_word: bool = False
+
+
+class QueryTerms(NamedTuple):
+    """The words of a query that are looked for, as written, and all that is sought for them."""
+
+    words: tuple[str, ...] = ()
+    sought: tuple[Sought, ...] = ()
+    starts: tuple[int, ...] = ()
+
+    def by_word(self) -> dict[str, list[frozenset[int]]]:
+        """Return the parts of each word: the terms, of which a text that has the part in any form has at least one."""
+        forms = [
+            each
+            for each in self.sought
+            if not each.is_word and each.share >= (WHOLE if each.rest is None else NEIGHBOURS)
+        ]
+        return {
+            text: [
+                frozenset(word.terms).union(*(form.terms for form in forms if form.start <= start < form.end))
+                for word in self.sought
+                if word.is_word and word.start == start
+            ]
+            for text, start in zip(self.words, self.starts, strict=True)
+        }
+
+    def alternatives(self) -> set[frozenset[int]]:
+        """Return the parts of all words."""
+        return {part for parts in self.by_word().values() for part in parts}
+
+
+@lru_cache(maxsize=1024)
+def read_query(query: str, stemmings: tuple[str, ...]) -> QueryTerms:
+    """Return what a query looks for. Stop words count when it has nothing else, or when their spelling says more."""
+    words = split_query(query)
+    forms = (*find_forms(query), *join_neighbours(query, words))
+    meant = {at for form in forms if form.rest and form.rest < 1 for at in range(form.start, form.end)}
+    dropped = QUERY_STOP_WORDS if ENGLISH in stemmings else frozenset[str]()
+    indexed = [word for word in words if word.start in meant or any(terms_of(word.text, stemmings))]
+    kept = [word for word in indexed if word.start in meant or fold(word.text) not in dropped] or indexed
+    sought = [each for word in kept for each in _seek(word, stemmings)]
+    for start, end, text, share, rest in forms:
+        sought.append(Sought(start, end, _hash_stems(text, stemmings), 1.0 if rest and rest < 1 else share, rest))
+    starts = tuple(word.start for word in kept)
+    return QueryTerms(tuple(word.text for word in kept), tuple(each for each in sought if each.terms), starts)
+
+
+def _seek(word: Word, stemmings: Sequence[str]) -> Iterator[Sought]:
+    own = terms_of(word.text, stemmings)
+    yield from (Sought(word.start, word.end, terms, 1.0, is_word=True) for terms in own)
+    seen = {term for terms in own for term in terms}
+    for form in dict.fromkeys(form for stemming in stemmings for form in forms_of_word(word.text, stemming)):
+        terms = tuple(term for term in _hash_stems(form.text, stemmings) if term not in seen)
+        seen.update(terms)
+        yield Sought(word.start, word.end, terms, form.share)
+
+
+def _hash_stems(word: str, stemmings: Sequence[str]) -> tuple[int, ...]:
+    return tuple(sorted({term_of(word, stemming) for stemming in stemmings} - {0}))
 
 
 def query_words(query: str, stemmings: Sequence[str]) -> list[str]:
     """Return the words of a query that are looked for, as written, in order; all of them when all are stop words."""
-    words = [word for word in split_query(query) if any(terms_of(word, stemmings))]
-    if ENGLISH not in stemmings:
-        return words
-    return [word for word in words if fold(word) not in QUERY_STOP_WORDS] or words
+    return [*read_query(query, tuple(stemmings)).words]
 
 
 def terms_of(word: str, stemmings: Sequence[str]) -> list[tuple[int, ...]]:
     """Return the terms of a query's word: of each part that it is looked for by, one for each of its stems."""
-    parts = split_run(word)
-    return [tuple(sorted({term_of(part, stemming) for stemming in stemmings} - {0})) for part in parts]
+    return [_hash_stems(part, stemmings) for part in split_run(word)]
+
+
+def words_of(text: str, stemming: str) -> list[tuple[str, frozenset[int]]]:
+    """Return the words of a text in order, in lower case, each with the terms of all its spellings."""
+    return [
+        (fold(word), frozenset(term for term, share in _weigh_word(word, stemming) if term and share >= WHOLE))
+        for word in split_words(text)
+    ]
+
+
+def find_matches(text: str, terms: Collection[int], stemmings: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Return where a text has one of these terms in any form, in order, as (start, end, term)."""
+    found = [
+        (start, end, term)
+        for start, end, written, share, *_ in _all_forms(text, stemmings)
+        if share >= MARKED and (term := next((each for each in _hash_stems(written, stemmings) if each in terms), 0))
+    ]
+    return sorted(found, key=lambda each: each[:2])
+
+
+def _all_forms(text: str, stemmings: Sequence[str]) -> Iterator[Form]:
+    for start, end, word in find_words(text):
+        yield Form(start, end, word, 1.0)
+        for form in dict.fromkeys(form for stemming in stemmings for form in forms_of_word(word, stemming)):
+            yield form._replace(start=start + form.start, end=start + form.end)
+    yield from find_forms(text)
 
 
 def find_stemmings(frequencies: Mapping[int, int], *, own: str) -> tuple[str, ...]:
@@ -117,15 +234,26 @@ def inverse_frequency(frequency: float, total: float) -> float:
 
 
 def weigh_query(
-    words: Iterable[str], *, stemmings: Sequence[str], frequencies: Mapping[int, int], total: int
+    query: str, *, stemmings: Sequence[str], frequencies: Mapping[int, int], total: int
 ) -> dict[int, float]:
-    """Return the query's terms with a weight per word; stems that no chunk has are left out beside others."""
+    """Return the query's terms with their weights. Forms that no chunk has are left out, and stems beside others."""
+    known = [
+        (each, [term for term in each.terms if frequencies.get(term, 0) > 0] or (each.terms if each.is_word else ()))
+        for each in read_query(query, tuple(stemmings)).sought
+    ]
+    rests: dict[int, float] = {}
+    for each, terms in known:
+        if terms and each.rest is not None and each.rest < 1:
+            rests |= {at: min(each.rest, rests.get(at, 1.0)) for at in range(each.start, each.end)}
+    # Letters and digits of a word say little where the word itself is known.
+    whole = {each.start for each, terms in known if each.is_word and any(frequencies.get(term) for term in terms)}
     weights = defaultdict[int, float](float)
-    counts = Counter(terms for word in words for terms in terms_of(word, stemmings))
-    for terms, count in counts.items():
-        known = [term for term in terms if frequencies.get(term, 0) > 0] or terms
-        weight = count * inverse_frequency(sum(frequencies.get(term, 0) for term in known), total)
-        for term in known:
+    for each, terms in known:
+        rest = 1.0 if each.rest is not None else rests.get(each.start, 1.0)
+        if each.start in whole and each.share <= BORDER and each.rest is None:
+            rest /= 2
+        weight = each.share * rest * inverse_frequency(sum(frequencies.get(term, 0) for term in terms), total)
+        for term in terms:
             weights[term] += weight
     return dict(nlargest(MOST_QUERY_TERMS, weights.items(), key=lambda item: (item[1], item[0])))
 

@@ -67,15 +67,20 @@ def find_words(text: str) -> Iterator[Word]:
     return (word for match in WORD.finditer(text) for word in _split_word(match.start(), match[0]))
 
 
-def split_query(query: str) -> list[str]:
+def split_query(query: str) -> list[Word]:
     """Return the words of a query as written, in order; runs without spaces are left whole."""
-    words = WORD.findall(query)
-    return [part for word in words for part in _PARTS.findall(word)] if _HAS_UNSPACED.search(query) else words
+    found = ((match.start(), part) for match in WORD.finditer(query) for part in _PARTS.finditer(match[0]))
+    return [Word(start + part.start(), start + part.end(), part[0]) for start, part in found]
+
+
+def is_unspaced(word: str) -> bool:
+    """Return whether a word begins with a run without spaces."""
+    return _HAS_UNSPACED.match(word) is not None
 
 
 def split_run(run: str) -> list[str]:
     """Return what a word of `split_query` is looked for by: itself, or its bigrams if it is a run without spaces."""
-    if _HAS_UNSPACED.match(run) is None:
+    if not is_unspaced(run):
         return [run]
     folded = _fold(run)
     return [one + other for one, other in pairwise(folded)] or [folded]

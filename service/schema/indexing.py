@@ -48,7 +48,8 @@ spaces = sa.Table(
 # Work is whatever differs: a worker claims it until `claimed_until`, so a crash loses nothing, and tells how far it
 # is: `chunks_embedded` of `chunks_expected` (only while it works; afterwards `chunk_count` counts). Large texts wait in
 # a line of their own (`is_large`, as of the last request), so that its first is found however many small ones wait.
-# `language`: by which the words of what is indexed were stemmed, by ISO 639-1; NULL: as English.
+# `language`: by which the words of what is indexed were stemmed, by ISO 639-1; NULL: as English. `forms`: the number of
+# the rules of their further forms. A write of `indexed_version` must set its negative; without it a trigger sets 0.
 space_documents = sa.Table(
     "space_documents",
     metadata,
@@ -61,6 +62,7 @@ space_documents = sa.Table(
     sa.Column("chunks_expected", sa.Integer, nullable=False, server_default=sa.text("0")),
     sa.Column("chunks_embedded", sa.Integer, nullable=False, server_default=sa.text("0")),
     sa.Column("language", sa.Text),
+    sa.Column("forms", sa.SmallInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("caller_chunks", sa.Boolean, nullable=False, server_default=sa.text("false")),
     sa.Column("custom_metadata", JSONB, nullable=False, server_default=sa.text("'{}'")),
     sa.Column("is_large", sa.Boolean, nullable=False, server_default=sa.text("false")),

@@ -72,6 +72,18 @@ def test_search_shows_what_its_owner_may_read(run: Run, service: RunningService,
     assert run("search", "noon", "--where", "year 2026").code == 2
 
 
+def test_search_says_what_it_made_of_the_query(run: Run, service: RunningService, filled: str) -> None:
+    for name in ("ferry.md", "boat.md"):
+        ok(upload(service, name, "Ferry passengers wait at gate seven until noon every day.", file_name=name))
+    found = run("search", "passangers VLTP note:x", "--group", "--order", "newest")
+    assert "No document that may be read contains VLTP" in found.err
+    assert "Searched for passengers instead of passangers; --as-typed keeps passangers." in found.err
+    assert "note: is no field" in found.err
+    assert "and 1 similar: ferry" in found.out
+    assert "Searched for" not in run("search", "passangers", "--as-typed").err
+    assert run("search", "noon", "--group", "--collection", filled).code == 2
+
+
 def test_a_filter_from_the_query_is_shown_as_a_shell_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
     drawn = DrawnFilter(field="owner", operator=FilterOperator.EQUAL, value="O'Hara; $(id)", words="of O'Hara")
     applied = AppliedOptions(filtering=AppliedFiltering(filters=[drawn], dropped=False))

@@ -231,6 +231,6 @@ class Corpus:
         terms = {term_of(word, "english") for word in words} | {TOTAL_TERM}
         counts = await self.frequencies(self.space.space_id, terms)
         async with self.transaction() as connection:
-            vector = weigh_query(words, stemmings=["english"], frequencies=counts, total=counts[TOTAL_TERM])
+            vector = weigh_query(query, stemmings=["english"], frequencies=counts, total=counts[TOTAL_TERM])
             statement = text("SELECT -(terms <#> cast(:query AS sparsevec)) FROM chunks_384")
             return list((await connection.execute(statement, {"query": as_sparsevec(vector)})).scalars())

@@ -169,7 +169,7 @@ def test_an_admin_lists_what_people_allowed_and_ends_it(service, app, ada, ben):
     """Of everybody, of one client, of one person; ended for one person or for all, it counts at the next call."""
     agent = an_mcp_client(service)
     tokens = {(person.email, one.client_id): person.tokens(one) for person in (ada, ben) for one in (app, agent)}
-    assert use(service, tokens[ada.email, agent.client_id]["access_token"], "search", query="ferry") == {"results": []}
+    assert use(service, tokens[ada.email, agent.client_id]["access_token"], "search", query="ferry")["results"] == []
 
     def listed(**narrowed: str) -> list[tuple[str, str]]:
         found = walk(service, "admin/oauthClients/listConsents", narrowed, page_size=1)

@@ -49,7 +49,7 @@ async def test_the_official_client_reads_as_the_person(standing, token, ferry, s
         found = (await client.call_tool("search", {"query": "when does the ferry leave"})).structured_content
         assert [one["id"] for one in found["results"]] == [ferry]
         best = found["results"][0]
-        assert (best["title"], best["relevance"], best["is_weak"]) == ("Ferries", 1.0, False)
+        assert (best["title"], best["is_weak"], best["words"]) == ("Ferries", False, ["ferry", "leave"])
         read = (await client.call_tool("fetch", {"id": ferry})).structured_content
         assert read["text"].startswith("# Ferries\n\nThe ferry to Harwell leaves at noon.")
         assert set(read) == {"id", "title", "text", "url", "metadata"}
@@ -230,18 +230,33 @@ def test_results_lead_to_the_workbench_and_weak_ones_are_told(standing, token, f
     address, _, query = found[ferry]["url"].partition("?")
     assert address == "https://work.example.test/documents"
     assert dict(parse_qsl(query)) == {"document": ferry, "part": "text", "chunk": "0", "version": "1"}
-    assert [(one["is_weak"], one["relevance"] < 0.6) for one in (found[ferry], found[bees])] == [
-        (False,) * 2,
-        (True,) * 2,
+    assert [(one["is_weak"], bool(one["words"])) for one in (found[ferry], found[bees])] == [
+        (False, True),
+        (True, False),
     ]
     assert use(standing.service, token, "fetch", id=ferry)["url"] == f"{address}?document={ferry}"
+
+
+def test_a_search_says_what_it_made_of_the_query(standing: Standing, token: str) -> None:
+    for name in ("Cranes", "Cranes again"):
+        members = {"internalPublic": "true", "documentName": name, "file_name": "cranes.md"}
+        uploaded(standing.service, name, "The crane at the quay lifts twelve containers each hour.", **members)
+    search = partial(use, standing.service, token, "search")
+    found = search(query="crane VLTP containrs note:x -bees")
+    assert {"VLTP", "containrs"} <= set(found["unmatched_words"])
+    assert found["corrections"]["containrs"][0] == "containers"
+    assert "note: is no field" in found["not_understood"][0]
+    best = found["results"][0]
+    assert {best["title"], *best["similar"].values()} == {"Cranes", "Cranes again"}
+    assert "corrections" not in search(query="containrs", literal=True)
+    assert search(query='"crane to London"')["results"] == []
 
 
 def test_organizations_are_apart(standing: Standing, ferry: str) -> None:
     service = standing.service
     key, eve = elsewhere(service)
     token = eve.tokens(an_mcp_client(service, api_key=key))["access_token"]
-    assert use(service, token, "search", query="ferry") == {"results": []}
+    assert use(service, token, "search", query="ferry")["results"] == []
     assert result(send(service, token, "resources/list"))["resources"] == []
     assert "document_not_found" in refusal(service, token, "fetch", id=ferry)
 

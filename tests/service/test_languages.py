@@ -69,9 +69,9 @@ def test_a_document_of_before_is_brought_to_its_language(
         text = "Die Mietverträge für alle Lager laufen zehn Jahre und werden schriftlich gekündigt."
         document_id = ok(upload(service, "a", text.encode(), file_name="a.txt"))["documentId"]
     assert search(service, "Mietverträge", mode="LEXICAL")
-    assert not search(service, "Mietvertrag", mode="LEXICAL")
+    assert not search(service, "lauf", mode="LEXICAL")
     ok(service.call("catalog/reindexDocument", {"documentId": document_id}))
-    assert search(service, "Mietvertrag", mode="LEXICAL")
+    assert search(service, "lauf", mode="LEXICAL")
 
 
 async def test_chunks_are_counted_by_stemming(corpus: Corpus) -> None:

@@ -16,7 +16,7 @@ from service.domains.search.filters import Condition, Kind
 from service.domains.search.fusion import Legs
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
 from service.index.term_keys import NO_LOOKUP, Lookup, choose_keys
-from service.index.terms import weigh_query
+from service.index.terms import term_of, weigh_query
 from service.permissions.access import Access
 from service.platform.identifiers import uuid7
 from service.schema.indexing import TOTAL_TERM
@@ -73,7 +73,7 @@ async def weigh(corpus: Corpus, words: list[str], *, most: int) -> SearchQuery:
     asked = prepare_query(query, mode=SearchMode.LEXICAL, language="english", embedding=vector_of(query), mean=MEAN)
     space_id = corpus.space.space_id
     frequencies = await corpus.frequencies(space_id, [TOTAL_TERM, *asked.term_set])
-    weights = weigh_query(asked.words, stemmings=["english"], frequencies=frequencies, total=frequencies[TOTAL_TERM])
+    weights = weigh_query(query, stemmings=["english"], frequencies=frequencies, total=frequencies[TOTAL_TERM])
     return asked.with_weights(weights, choose_keys(weights, space_id=space_id, frequencies=frequencies, most=most))
 
 
@@ -115,7 +115,7 @@ async def test_keys_find_chunks_until_that_is_not_enough(module_service: Running
     scope = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=True)
     asked = await weigh(corpus, ["word0", "word30"], most=1000)
     every = await leg(corpus, scope, asked)
-    [rare] = (await weigh(corpus, ["word30"], most=1000)).term_set
+    rare = term_of("word30", "english")
     keys = tuple(key for key in asked.lookup.keys if (key >> 2) & (2**29 - 1) == rare - 1)
     found = await leg(corpus, scope, replace(asked, lookup=Lookup(keys, bound=0.0)))
     assert 0 < len(found) < len(every)

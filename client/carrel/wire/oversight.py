@@ -207,6 +207,8 @@ class AdminStatusGetResponse(ResponseModel):
     """Scanned pages, and pictures within files, that wait for text recognition."""
     rebuilds_running: int
     """Number of indexes that are being rebuilt."""
+    renewing_count: int | None = None
+    """Number of documents whose words do not have this version's forms yet; absent without any."""
     embedding_model: str
     """Embedding model of the catalog."""
     language_model: str

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from itertools import takewhile
 from operator import attrgetter
 from typing import Annotated
 from uuid import UUID
@@ -151,6 +150,11 @@ class AppliedOptions(common.ResponseModel):
     corrections: list[SpellingCorrection] | None = None
     """Corrected spellings of unmatched words; absent: none."""
 
+    @property
+    def missing_words(self) -> list[str]:
+        """Unmatched words that were not corrected."""
+        return [word for word in self.unmatched_words if word not in {each.word for each in self.corrections}]
+
 
 class ResultOrder(StrEnum):
     """The order of results: by relevance, or by the time of the documents' last change."""
@@ -224,6 +228,10 @@ class MatchedBy(common.ResponseModel):
     """Words of the query, as written or corrected, that the title or the passage has in any form."""
     meaning: bool
     """Whether the document is close to the query in meaning."""
+
+    def describe(self) -> str:
+        """Return the reason for people; empty where neither words nor meaning are one."""
+        return f"Contains {', '.join(self.words)}" if self.words else "Close in meaning" if self.meaning else ""
 
 
 class CatalogSearchResult(common.NamedDocument):
@@ -472,28 +480,20 @@ The search is the caller's own, or that of the user named by `user_email`; admin
 who is no user of the organization is kept in the entry's text. Raises NotFoundError `search_not_found` for
 other searches, BadRequestError `document_not_in_results` for other documents."""
 
-STRONG = 0.6
-"""A result is strong whose score is at least this share of the best one's.
-
-A search by meaning always finds something, however far it is. The two shares were chosen on judged questions: among the
-first ten results of SciFact's 300 questions and the sample organization's 25, no document that answers is folded."""
-
-FIRST, STRONG_FIRST = 3, 0.5
-"""The first results are strong with a smaller share: what answers a question is mostly one of them."""
+# A search by meaning always finds something, however far it is. A result is strong whose relevance is at least this
+# share of the best one's; the first results need a smaller share.
+_STRONG, _FIRST, _STRONG_FIRST = 0.6, 3, 0.5
 
 
-def shares_of(scores: Sequence[float]) -> list[float]:
-    """Return the relevance of each result as a share of the best one's, between 0 and 1."""
-    positive = [max(score, 0.0) for score in scores]
-    best = max(positive, default=0.0)
-    return [score / best if best else 1.0 for score in positive]
-
-
-def count_strong(shares: Sequence[float], mode: SearchMode) -> int:
+def count_strong(relevance: Sequence[float], has_words: Sequence[bool], mode: SearchMode) -> int:
     """Return how many results, of the first ones, are strong; the others are less relevant.
 
-    All results of a search by keywords have a word of the query, however far their meaning is, and count as strong."""
+    Among results with words of the query, a result without any needs the larger share. By keywords, all are strong."""
     if mode is SearchMode.LEXICAL:
-        return len(shares)
-    wanted = (STRONG_FIRST if number < FIRST else STRONG for number in range(len(shares)))
-    return sum(1 for _ in takewhile(lambda pair: pair[0] >= pair[1], zip(shares, wanted, strict=True)))
+        return len(relevance)
+    best, some_have_words = max(relevance, default=0.0), any(has_words)
+    for number, (each, has_word) in enumerate(zip(relevance, has_words, strict=True)):
+        is_first = number < _FIRST and (has_word or not some_have_words)
+        if each < best * (_STRONG_FIRST if is_first else _STRONG):
+            return number
+    return len(relevance)

@@ -1,4 +1,4 @@
-"""Fuse two rankings: the mean of scores standardised within each leg. A hit is a document in the catalog, or a chunk in
+"""Fuse two rankings: the weighted mean of scores standardised within each leg. A hit is a document, or a chunk in
 a collection. Scores are exact; the legs choose hits and scales."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from service.domains.search.search_query import Hit
 
 SMALLEST_DEVIATION = 1e-6
+WORDS = 0.45
+"""The weight of words; the rest is of meaning."""
 
 # So many deviations below the dense leg's hits, nothing is further away in meaning. They lie the closer together the
 # more texts there are of a kind, and what only a rare word finds would count the less for it, without a limit.
@@ -48,10 +50,10 @@ class Fusion:
     dense: Scale
 
     def score(self, scores: Iterable[Scores]) -> list[float]:
-        """Return the mean of the two standardised scores of each hit."""
+        """Return the weighted mean of the two standardised scores of each hit."""
         lexical, dense = np.array(list(scores)).reshape(-1, 2).T
         far = np.maximum(self.dense.standardise(dense), FURTHEST_IN_MEANING)
-        return ((self.lexical.standardise(lexical) + far) / 2).tolist()
+        return (WORDS * self.lexical.standardise(lexical) + (1 - WORDS) * far).tolist()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from service.domains.search.search_query import Hit, Scope, SearchQuery
 from service.domains.search.syntax.parsing import Clause, ParsedQuery, is_phrase
 from service.index.statistics.queries import ask_frequencies
 from service.index.term_keys import every_key
-from service.index.terms import terms_of
+from service.index.terms import read_query, terms_of
 from service.index.tokenization import split_query
 from service.platform.batches import Answer, Batch
 
@@ -70,8 +70,10 @@ async def find_narrowing(
 
 
 def _terms_of_words(text: str, stemmings: Sequence[str]) -> list[tuple[int, ...]]:
-    """Return the terms of each part of a text that is indexed."""
-    return [part for word in split_query(text) for part in terms_of(word, stemmings) if part]
+    """Return the terms of each part of a text that is indexed; of a word in any form, of a phrase as it is written."""
+    if not is_phrase(text):
+        return [tuple(part) for part in read_query(text, tuple(stemmings)).alternatives()]
+    return [part for word in split_query(text) for part in terms_of(word.text, stemmings) if part]
 
 
 def _rarest(words: Iterable[tuple[int, ...]], frequencies: Mapping[int, int]) -> tuple[int, ...]:

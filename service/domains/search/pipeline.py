@@ -122,8 +122,7 @@ class Found(Generic[Row]):
         """Return the words that the title and the passage of a hit have, and whether its meaning is close."""
         row, [query, *_] = self.rows[hit], self.queries
         terms = terms_in(f"{row.name}\n{row.text}", query.stemmings)
-        words = words_within(dict.fromkeys(query.words), terms, query.stemmings)
-        return MatchedBy(words=words, meaning=hit in self.ranking.near)
+        return MatchedBy(words=words_within(query.by_word, terms), meaning=hit in self.ranking.near)
 
     def best(self, limit: int) -> list[Hit]:
         return [hit for hit in self.ranking.hits if hit in self.rows][:limit]
@@ -198,9 +197,8 @@ async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) ->
     query = ranked.read.search_query
     texts = (f"{row.name}\n{row.text}" for row in rows[:LOOKED_THROUGH])
     seen = frozenset[int]().union(*(terms_in(text, query.stemmings) for text in texts))
-    words = dict.fromkeys(query.words)
-    found = set(words_within(words, seen, query.stemmings))
-    missing = [word for word in words if word not in found]
+    found = set(words_within(query.by_word, seen))
+    missing = {word: parts for word, parts in query.by_word.items() if word not in found}
     if not missing:
         return ALL_MATCHED
     # On several servers, rights are asked again of results alone, so nothing else may be told of a text.

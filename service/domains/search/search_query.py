@@ -13,9 +13,10 @@ from service.auth.callers import Caller
 from service.domains.search.filters import Condition
 from service.domains.search.syntax.parsing import FieldClause
 from service.index.codes import as_vector, binary_codes
+from service.index.forms import MARKED
 from service.index.service import Space
 from service.index.term_keys import NO_LOOKUP, Lookup
-from service.index.terms import as_sparsevec, query_words, terms_of
+from service.index.terms import Sought, as_sparsevec, read_query
 from service.platform.errors import BadRequest, FieldError
 
 WHOLE = -1
@@ -59,7 +60,6 @@ class SearchQuery:
     mode: SearchMode
     text: str
     stemmings: tuple[str, ...]
-    words: tuple[str, ...]
     vector: str
     code: str
     by_frequency: bool = True
@@ -69,30 +69,39 @@ class SearchQuery:
     frequencies: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """The words that are looked for, as written."""
+        return read_query(self.text, self.stemmings).words
+
+    @property
+    def by_word(self) -> dict[str, list[frozenset[int]]]:
+        """The words with the terms of their parts, of which a text with a part in any form has at least one."""
+        return read_query(self.text, self.stemmings).by_word()
+
+    @property
+    def sought(self) -> tuple[Sought, ...]:
+        """The words and their further forms, as the index knows them."""
+        return read_query(self.text, self.stemmings).sought
+
+    @property
     def term_set(self) -> frozenset[int]:
-        """The query's terms, as the index knows them."""
-        return frozenset(term for word in self.words for part in terms_of(word, self.stemmings) for term in part)
+        """The query's terms in all forms, as the index knows them."""
+        return frozenset(term for each in self.sought for term in each.terms)
+
+    @property
+    def marked(self) -> frozenset[int]:
+        """The terms that are marked where a text has them."""
+        return frozenset(term for each in self.sought if each.share >= MARKED for term in each.terms)
 
     @property
     def looks_for_words(self) -> bool:
         return self.mode is not SearchMode.SEMANTIC and bool(self.words)
 
-    def with_text(self, text: str) -> "SearchQuery":
-        """Return the query with other words, and the meaning that it has; its weights are to be set again."""
-        return replace(self, text=text, words=tuple(query_words(text, self.stemmings)))
-
-    def in_stemmings(self, stemmings: tuple[str, ...]) -> "SearchQuery":
-        """Return the query for a space whose chunks have these stemmings."""
-        if stemmings == self.stemmings:
-            return self
-        return replace(self, stemmings=stemmings, words=tuple(query_words(self.text, stemmings)))
-
     def with_weights(self, weights: dict[int, float], lookup: Lookup = NO_LOOKUP) -> "SearchQuery":
         """Return the query with its terms' weights, and the keys to find chunks by; without any, all are scored."""
         of_words = (
-            max((weights.get(term, 0.0) for term in part), default=0.0)
-            for word in self.words
-            for part in terms_of(word, self.stemmings)
+            max((weights.get(term, 0.0) for part in parts for term in part), default=0.0)
+            for parts in self.by_word.values()
         )
         return replace(self, terms=as_sparsevec(weights), lookup=lookup, full_score=HALF * sum(of_words) or 1.0)
 
@@ -115,12 +124,10 @@ def prepare_query(
     by_frequency: bool = True,
 ) -> SearchQuery:
     """Prepare a query for a space of a language; `embedding` has unit norm, `mean` is its model's."""
-    stemmings = (language,)
     return SearchQuery(
         mode=mode,
         text=query,
-        stemmings=stemmings,
-        words=tuple(query_words(query, stemmings)),
+        stemmings=(language,),
         vector=as_vector(embedding),
         code=binary_codes(embedding[np.newaxis, :], mean)[0],
         by_frequency=by_frequency,

@@ -152,7 +152,7 @@ def _to_documents(found: Found[queries.FoundDocument], limit: int) -> list[Catal
     if not found.rows:
         return []
     shown, [query] = found.best(limit), found.queries
-    mark = partial(snippet_of, terms=query.term_set, stemmings=query.stemmings)
+    mark = partial(snippet_of, terms=query.marked, stemmings=query.stemmings)
     scores, relevance = found.ranking.scores_of(found.ranking.hits), found.ranking.relevance_of(shown)
     passages: dict[UUID, list[queries.FoundPassage]] = {}
     for passage in found.passages:

@@ -42,7 +42,7 @@ class Snapshot:
 
     async def with_text(self, organization_id: UUID, text: str) -> "Snapshot":
         """Return the snapshot with the words of another text in place of the query's."""
-        batch, query = Batch(), self.search_query.with_text(text)
+        batch, query = Batch(), replace(self.search_query, text=text)
         counted = _ask_statistics(batch, organization_id, self.space, query)
         await batch.run(self.connection)
         return replace(
@@ -109,16 +109,16 @@ async def _weigh(
         return search_query
     frequencies = dict(counted.rows)
     known = search_query.term_set
-    search_query = search_query.in_stemmings(find_stemmings(frequencies, own=space.language))
+    search_query = replace(search_query, stemmings=find_stemmings(frequencies, own=space.language))
     if not search_query.by_frequency:
-        return search_query.with_weights(dict.fromkeys(search_query.term_set, 1.0))
+        return search_query.with_weights({term: each.share for each in search_query.sought for term in each.terms})
     if further := sorted(search_query.term_set - known):
         batch = Batch()
         others = ask_frequencies(batch, organization_id, space_id=space.space_id, terms=further)
         await batch.run(connection)
         frequencies |= dict(others.rows)
     weights = weigh_query(
-        search_query.words,
+        search_query.text,
         stemmings=search_query.stemmings,
         frequencies=frequencies,
         total=frequencies.get(TOTAL_TERM, 0),

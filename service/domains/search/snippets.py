@@ -4,9 +4,9 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
-from service.index.terms import term_of
-from service.index.tokenization import find_words
+from service.index.terms import find_matches
 
 SNIPPET_LENGTH = 320
 """At most so many characters, so that a result is read at a glance."""
@@ -24,21 +24,10 @@ class Passage:
     matches: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
+class _Word(NamedTuple):
     start: int
     end: int
     term: int
-
-
-def _find_matches(text: str, terms: Collection[int], stemmings: Sequence[str]) -> list[_Word]:
-    found: list[_Word] = []
-    for start, end, word in find_words(text):
-        for stemming in stemmings:
-            if (term := term_of(word, stemming)) in terms:
-                found.append(_Word(start, end, term))
-                break
-    return sorted(found, key=lambda word: word.start)
 
 
 def _merge_matches(words: Sequence[_Word]) -> Iterator[tuple[int, int]]:
@@ -56,7 +45,7 @@ def _merge_matches(words: Sequence[_Word]) -> Iterator[tuple[int, int]]:
 
 def snippet_of(text: str, terms: Collection[int], *, stemmings: Sequence[str], length: int = SNIPPET_LENGTH) -> Passage:
     """Return the passage with the most different terms, then matches, then the earliest; without any, the beginning."""
-    words = _find_matches(text, terms, stemmings)
+    words = [_Word(*each) for each in find_matches(text, terms, stemmings)]
     start, end = _window(text, _densest(words, length), length)
     inside = [word for word in words if start <= word.start and word.end <= end]
     return Passage(text[start:end], tuple((first - start, last - start) for first, last in _merge_matches(inside)))

@@ -31,6 +31,9 @@ MOST_CORRECTED = 2
 _OF_QUESTIONS = {"many", "much"}
 _SHORTEST, _LONGEST, _TWICE, _ACRONYM = 5, 24, 14, 5
 
+Words = Mapping[str, Sequence[frozenset[int]]]
+"""Words of a query, each with the terms of its parts in any form."""
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -44,12 +47,11 @@ ALL_MATCHED = Checked()
 
 
 async def check_words(
-    connection: Connection, scope: Scope, search_query: SearchQuery, words: Sequence[str], *, corrects: bool
+    connection: Connection, scope: Scope, search_query: SearchQuery, words: Words, *, corrects: bool
 ) -> Checked:
     """Find which of these words nothing in scope contains and, with `corrects`, similar words in scope."""
-    batch = Batch()
-    terms = {word: _terms(word, search_query.stemmings) for word in words[:MOST_WORDS]}
-    known = search_query.frequencies
+    batch, known = Batch(), search_query.frequencies
+    terms = {word: sorted(parts[0]) for word, parts in list(words.items())[:MOST_WORDS] if parts}
     answers = {
         word: _ask_whether(batch, scope, its, is_common=sum(known.get(term, 0) for term in its) > COMMON)
         for word, its in terms.items()
@@ -132,9 +134,9 @@ def _double(word: str) -> Iterator[str]:
             yield word[:at] + letter + word[at:]
 
 
-def words_within(words: Iterable[str], terms: frozenset[int], stemmings: Sequence[str]) -> list[str]:
+def words_within(words: Words, terms: frozenset[int]) -> list[str]:
     """Return the words of a query that a text with these terms contains, in order."""
-    return [word for word in words if any(term in terms for term in _terms(word, stemmings))]
+    return [word for word, parts in words.items() if all(part & terms for part in parts)]
 
 
 def replace_words(text: str, corrections: Sequence[SpellingCorrection]) -> str:

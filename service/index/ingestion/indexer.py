@@ -291,11 +291,8 @@ class Indexer:
                 del self._waiters[waiter.key]
 
     def _large_that_fit(self, own: int) -> int:
-        free = MOST_BYTES - self._large_bytes()
+        large = (job.packed_bytes for job in self._jobs.values() if job.work.turn.lane is Lane.LARGE)
+        free = MOST_BYTES - sum(min(packed_bytes, MOST_BYTES // 2) for packed_bytes in large)
         if free >= MOST_BYTES // 2:
             return free // (MOST_BYTES // 2)
         return int(not own and free >= -MOST_BYTES // 2)
-
-    def _large_bytes(self) -> int:
-        large = (job.packed_bytes for job in self._jobs.values() if job.work.turn.lane is Lane.LARGE)
-        return sum(min(packed_bytes, MOST_BYTES // 2) for packed_bytes in large)

@@ -8,12 +8,11 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.index.ingestion import queries
 from service.index.ingestion.backlog.queries import note_failure
@@ -21,7 +20,7 @@ from service.index.ingestion.pace import Pace
 from service.index.ingestion.queries import IndexingWork
 from service.index.ingestion.turns import Lane, Turn, Turns
 from service.index.queries import ROWS_AT_ONCE
-from service.index.service import DocumentToIndex, Space, read_embeddings, write_index
+from service.index.service import DocumentToIndex, Space, read_embeddings, title_of, write_index
 from service.index.stemming import ENGLISH
 from service.platform import traces
 from service.platform.background import log_trouble
@@ -230,7 +229,7 @@ class Work:
         document = DocumentToIndex(
             document_id=self.document_id,
             version=work.desired_version if work.expects_caller_chunks else work.contents_version,
-            title=work.title if work.title == work.name else f"{work.name} {work.title}",
+            title=title_of(work.name, work.title),
             chunks=chunks,
             embeddings=embeddings,
             mean=embedder.model.mean,
@@ -246,14 +245,14 @@ class Work:
             return await self.deps.writer.write(self.organization_id, space=space, document=document)
         async with self.deps.database.transaction(self.organization_id) as connection:
             written = await write_index(connection, self.organization_id, space=space, documents=[document])
-            if written and await self._take_batch(connection, work, work.caller_batch):
+            own: dict[str, Any] = {
+                "document_id": self.document_id,
+                "space_id": work.space_id,
+                "batch_id": work.caller_batch,
+            }
+            if written and await queries.take_caller_chunks(connection, self.organization_id, **own):
                 return True
             raise _OvertakenError
-
-    async def _take_batch(self, connection: Connection, work: IndexingWork, batch_id: UUID) -> bool:
-        return await queries.take_caller_chunks(
-            connection, self.organization_id, document_id=self.document_id, space_id=work.space_id, batch_id=batch_id
-        )
 
     async def _embed_chunks(
         self, work: IndexingWork, chunks: Sequence[Chunk], embedder: Embedder
@@ -280,14 +279,8 @@ class Work:
         self, work: IndexingWork, hashes: Sequence[bytes]
     ) -> dict[bytes, NDArray[np.float32]]:
         async with self.deps.database.transaction(self.organization_id, read_only=True) as connection:
-            return await read_embeddings(
-                connection,
-                self.organization_id,
-                document_id=self.document_id,
-                model=work.model,
-                dimensions=work.dimensions,
-                hashes=hashes,
-            )
+            of_model: dict[str, Any] = {"model": work.model, "dimensions": work.dimensions, "hashes": hashes}
+            return await read_embeddings(connection, self.organization_id, document_id=self.document_id, **of_model)
 
 
 def _read_text(work: IndexingWork, embedder: Embedder) -> tuple[list[Chunk], str | None]:

@@ -3,7 +3,7 @@ of `version` and `indexed_version`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
@@ -12,47 +12,41 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     Select,
+    Text,
     Uuid,
     and_,
     bindparam,
     case,
+    cast,
     delete,
     func,
     literal,
+    literal_column,
     or_,
     select,
     true,
+    tuple_,
     union_all,
     update,
 )
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
+from service.index.forms import FORMS
 from service.index.ingestion.backlog.queries import FROM_THE_START, LEASE, has_large_text, select_is_large
 from service.index.ingestion.turns import LARGE_BYTES
-from service.index.queries import is_pending
+from service.index.queries import IndexEntry, is_pending
 from service.index.spaces.queries import SearchedSpace, is_searched, stands_for
+from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, columns_of, find_row, param, params
+from service.platform.sql import ORGANIZATION, as_arrays, columns_of, find_row, find_rows, param, params
 from service.schema.catalog import document_contents, document_versions, documents
 from service.schema.collections import caller_chunks
-from service.schema.indexing import space_documents, spaces
+from service.schema.indexing import INDEX_TABLES, space_documents, spaces
 
-
-class SpaceOfWork(Protocol):
-    """The properties of a space that indexing needs; `service.index.service.Space` has them."""
-
-    @property
-    def space_id(self) -> int: ...
-
-    @property
-    def model(self) -> str: ...
-
-    @property
-    def dimensions(self) -> int: ...
-
-    @property
-    def language(self) -> str: ...
+# A document that is called by its title is found by the name of its file, too.
+NAME = case((documents.c.named_by == "FILE", document_versions.c.file_name), else_=documents.c.name).label("name")
+TITLE = func.coalesce(func.nullif(document_contents.c.title, ""), documents.c.name).label("title")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,43 +65,12 @@ class IndexingWork:
     title: str
     media_type: str
     blocks: bytes
-    caller_batch: UUID | None
-    caller_chunks: bytes | None
-    expects_caller_chunks: bool
-    chunk_count: int
     indexed_before: bool
+    caller_batch: UUID | None = None
+    caller_chunks: bytes | None = None
+    expects_caller_chunks: bool = False
+    chunk_count: int = 0
     is_pending: bool = True
-
-    @classmethod
-    def of_contents(
-        cls,
-        space: SpaceOfWork,
-        *,
-        version: int,
-        name: str,
-        title: str,
-        media_type: str,
-        blocks: bytes,
-        indexed_before: bool,
-    ) -> Self:
-        """Build the work from contents in memory, so that they needn't be read again."""
-        return cls(
-            space_id=space.space_id,
-            model=space.model,
-            dimensions=space.dimensions,
-            language=space.language,
-            desired_version=version,
-            contents_version=version,
-            name=name,
-            title=title,
-            media_type=media_type,
-            blocks=blocks,
-            caller_batch=None,
-            caller_chunks=None,
-            expects_caller_chunks=False,
-            chunk_count=0,
-            indexed_before=indexed_before,
-        )
 
     @property
     def packed_bytes(self) -> int:
@@ -316,10 +279,9 @@ async def read_work(
             space_documents.c.version.label("desired_version"),
             space_documents.c.caller_chunks.label("expects_caller_chunks"),
             space_documents.c.chunk_count,
-            # A document that is called by its title is found by the name of its file, too.
-            case((documents.c.named_by == "FILE", document_versions.c.file_name), else_=documents.c.name).label("name"),
+            NAME,
             document_contents.c.version.label("contents_version"),
-            func.coalesce(func.nullif(document_contents.c.title, ""), documents.c.name).label("title"),
+            TITLE,
             document_contents.c.blocks,
             document_versions.c.media_type,
             caller_chunks.c.batch_id.label("caller_batch"),
@@ -360,3 +322,69 @@ async def request_newest_version(
         .returning(space_documents.c.version)
     )
     return (await connection.execute(statement)).scalar() or 0
+
+
+@dataclass(frozen=True, slots=True)
+class OldEntry:
+    """A document whose terms have earlier forms in a space of this `language`; `row` is the version of its row."""
+
+    document_id: UUID
+    space_id: int
+    dimensions: int
+    language: str
+    name: str
+    title: str
+    row: str
+
+
+_ROW: ColumnElement[str] = cast(literal_column("space_documents.xmin"), Text)
+
+
+def is_old() -> ColumnElement[bool]:
+    """Build the condition that a document's indexed terms have earlier forms."""
+    return (space_documents.c.forms < FORMS) & (space_documents.c.chunk_count > 0)
+
+
+async def list_old(
+    connection: Connection, organization_id: UUID, *, after: tuple[int, UUID], limit: int
+) -> list[OldEntry]:
+    """List documents with earlier forms by space and id; `after` is the last of the list before."""
+    key, entry = (space_documents.c.space_id, space_documents.c.document_id), space_documents.c
+    statement = (
+        select(*columns_of(spaces, OldEntry, *reversed(key), NAME, TITLE, _ROW.label("row")))
+        .join(space_documents, entry.space_id == spaces.c.space_id)
+        .join(documents, documents.c.document_id == entry.document_id)
+        .outerjoin(document_contents, document_contents.c.document_id == entry.document_id)
+        .outerjoin(
+            document_versions,
+            (document_versions.c.document_id == document_contents.c.document_id)
+            & (document_versions.c.version == document_contents.c.version),
+        )
+        .where(entry.organization_id == organization_id, is_old(), spaces.c.retired_at.is_(None), tuple_(*key) > after)
+        .order_by(*key)
+        .limit(limit)
+    )
+    return await find_rows(connection, statement, OldEntry)
+
+
+async def write_terms(
+    connection: Connection,
+    entry: IndexEntry,
+    *,
+    terms: Mapping[int, str],
+    deltas: Mapping[int, int],
+    row: str | None = None,
+) -> None:
+    """Write terms of a locked document's chunks, and how many chunks have each term more or less. With `row`, note that
+    it has the present forms, unless its row has changed since it was listed."""
+    chunks = INDEX_TABLES[entry.dimensions].chunks
+    this = entry.matches(chunks), chunks.c.chunk_no == bindparam("param_chunk_no", type_=Integer())
+    new = cast(bindparam("param_terms", type_=Text()), chunks.c.terms.type)
+    changed = [{"param_chunk_no": chunk_no, "param_terms": written} for chunk_no, written in terms.items()]
+    if changed:
+        await connection.execute(update(chunks).where(*this).values(terms=new), changed)
+    counted = as_arrays("deltas", OF_DELTAS, sum_changes([deltas]))
+    await connection.execute(ADD_DELTAS, params(entry.organization_id, space_id=entry.space_id, **counted))
+    if row is not None:
+        own = update(space_documents).where(entry.matches(space_documents), literal(row) == _ROW)
+        await connection.execute(own.values(forms=FORMS))

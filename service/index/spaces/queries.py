@@ -51,15 +51,16 @@ _SUCCESSOR = (
 )
 
 
-async def find_catalog_space(connection: Connection, organization_id: UUID) -> Space | None:
+async def find_catalog(connection: Connection, organization_id: UUID) -> Space | None:
+    """Return the organization's catalog space; None before its first upload."""
     return await find_row(connection, _CATALOG, Space, params(organization_id))
 
 
-def ask_catalog_space(batch: Batch, organization_id: UUID) -> Answer[Space]:
+def ask_catalog(batch: Batch, organization_id: UUID) -> Answer[Space]:
     return batch.ask(_CATALOG, Space, params(organization_id))
 
 
-def ask_successor(batch: Batch, organization_id: UUID, *, space_id: int) -> Answer[Space]:
+def ask_current_space(batch: Batch, organization_id: UUID, *, space_id: int) -> Answer[Space]:
     """Ask for the space that is searched in place of a given one: itself, or its replacement; none when deleted."""
     return batch.ask(_SUCCESSOR, Space, params(organization_id, space_id=space_id))
 

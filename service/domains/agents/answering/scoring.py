@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.index.stemming import ENGLISH, stemming_of
-from service.index.terms import count_terms, query_words, term_of, terms_of
-from service.index.tokenization import fold, split_words
+from service.index.terms import count_terms, read_query, words_of
 from service.text.embedding.models import Embedder
 from service.text.languages import tell_language
 
@@ -69,7 +68,7 @@ def _overlaps(question: str, quotable: Sequence[Quotable]) -> list[float]:
     """Score sentences by the question's words, in the forms of the documents' languages; rare words count for more."""
     stemmings = _tell_stemmings(quotable)
     every = sorted(set(stemmings))
-    asked = {terms for word in query_words(question, every) for terms in terms_of(word, every) if terms}
+    asked = read_query(question, tuple(every)).alternatives()
     own = [_terms(each.text, stemming) for each, stemming in zip(quotable, stemmings, strict=True)]
     weights = {
         word: math.log(1 + (len(own) + 1) / (sum(not terms.isdisjoint(word) for terms in own) + 0.5)) for word in asked
@@ -93,20 +92,20 @@ def _keep_having(quotable: Sequence[Quotable], wanted: Sequence[str]) -> list[Qu
 
 def has_words(sentence: Quotable, wanted: Sequence[str], stemming: str) -> bool:
     """Return whether a sentence, with what it stands under, has each of these words in any form."""
-    words = [(fold(word), term_of(word, stemming)) for word in split_words(f"{sentence.context}\n{sentence.text}")]
-    phrases = [[(fold(part), term_of(part, stemming)) for part in split_words(each)] for each in wanted]
+    words = words_of(f"{sentence.context}\n{sentence.text}", stemming)
+    phrases = [words_of(each, stemming) for each in wanted]
     has_compounds = stemming in COMPOUNDING
     return all(_has_in_a_row(words, phrase, has_compounds=has_compounds) for phrase in phrases)
 
 
-_Word = tuple[str, int]
-"""A word in lower case, and its term, which all of its forms have."""
+_Word = tuple[str, frozenset[int]]
+"""A word in lower case, and the terms of its spellings, which all of its forms have."""
 
 
 def _has_in_a_row(words: Sequence[_Word], phrase: Sequence[_Word], *, has_compounds: bool) -> bool:
     def is_form(word: _Word, of: _Word) -> bool:
         begins = has_compounds and len(of[0]) >= SHORTEST_STEM and of[0].isalpha() and word[0].startswith(of[0])
-        return word[0] == of[0] or (word[1] == of[1] != 0) or begins
+        return word[0] == of[0] or not word[1].isdisjoint(of[1]) or begins
 
     places = range(len(words) - len(phrase) + 1)
     return any(all(map(is_form, words[place : place + len(phrase)], phrase)) for place in places)

@@ -173,9 +173,11 @@ async def _write(runtime: Runtime, connection: Connection, decision: Decision, c
         await again.run(connection)
     known = None
     if contents is not None and is_begun:
-        known = IndexingWork.of_contents(
-            spaces.rows[0],
-            version=decision.version,
+        space = spaces.rows[0]
+        known = IndexingWork(
+            *(space.space_id, space.model, space.dimensions, space.language),
+            desired_version=decision.version,
+            contents_version=decision.version,
             name=contents.file.name if decision.fields.named_by == "FILE" else decision.fields.name,
             title=decision.fields.name,
             media_type=contents.file.media_type,

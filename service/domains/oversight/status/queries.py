@@ -14,6 +14,7 @@ from carrel.wire.oversight import SourceQuarantine
 from service.alerting.sending.task import ALERTS
 from service.domains.documents.docstore.running.applying import SOME_FAILED
 from service.domains.documents.recognition.jobs import OCR
+from service.index.ingestion.queries import is_old
 from service.index.progress import FAILED_AFTER
 from service.index.queries import is_pending
 from service.platform.sql import columns_of, find_rows, matches
@@ -36,7 +37,7 @@ NO_DOCUMENTS = (ResourceType.DOCUMENT_COLLECTION.value, ResourceType.AGENT.value
 _Figures = dict[str, ColumnElement[Any]]
 # These are absent without any, as from a service that doesn't know them.
 _SYNC_TROUBLES = ("syncs.incomplete", "syncs.refused_documents", "syncs.refusing")
-_ABSENT = ("failed_run_count", "indexing.failed_in_collections", *_SYNC_TROUBLES)
+_ABSENT = ("failed_run_count", "renewing_count", "indexing.failed_in_collections", *_SYNC_TROUBLES)
 _jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB), column("queue_name", Text))
 
 
@@ -68,6 +69,9 @@ def _of_index(organization_id: UUID) -> _Figures:
         ),
         "indexing.oldest_waiting_at": _oldest(pending, ~has_failed),
         "rebuilds_running": _number(index_rebuilds, of_rebuilds, index_rebuilds.c.status == "RUNNING"),
+        "renewing_count": select(func.count(space_documents.c.document_id.distinct()))
+        .where(space_documents.c.organization_id == organization_id, is_old())
+        .scalar_subquery(),
         "embedding_model": _catalog(organization_id, spaces.c.model),
     }
 

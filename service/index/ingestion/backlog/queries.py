@@ -68,11 +68,6 @@ class Progress:
     expected: int
 
 
-def _pending_in(organization_id: UUID, document_id: UUID, space_ids: Sequence[int]) -> ColumnElement[bool]:
-    of_document = matches(space_documents, organization_id, document_id=document_id)
-    return and_(of_document, space_documents.c.space_id.in_(space_ids), is_pending())
-
-
 def _searched_spaces(organization_id: UUID) -> Any:
     return select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, is_searched())
 
@@ -180,7 +175,8 @@ async def note_failure(
 ) -> None:
     """Record why indexing a document failed and when to try again: later each time, at most an hour."""
     wait = func.least(LONGEST_RETRY, FIRST_RETRY * func.power(2, func.least(space_documents.c.attempts, 20)))
-    failed = update(space_documents).where(_pending_in(organization_id, document_id, space_ids))
+    of_document = matches(space_documents, organization_id, document_id=document_id)
+    failed = update(space_documents).where(of_document, space_documents.c.space_id.in_(space_ids), is_pending())
     attempts = space_documents.c.attempts + 1
     await connection.execute(failed.values(claimed_until=func.now() + wait, attempts=attempts, error=error))
 

@@ -1,0 +1,91 @@
+"""How a query was read: its signs as chips that can be taken away, its words, and values of facets that add signs."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial, reduce
+
+import streamlit as st
+
+from app.search.queries import CATALOG, Answer, Go, SearchQuery, show_chips
+from app.search.results import Documents
+from app.ui.notices import show_note
+from app.ui.passages import label
+from carrel.wire.search import Facet, ResultOrder, SignKind
+
+_FACETS = {"type": "Type", "in": "Collection", "owner": "Owner", "year": "Changed in"}
+_KINDS = {SignKind.PHRASE: "exactly", SignKind.EXCLUDED: "without", SignKind.ALTERNATIVES: "either"}
+
+
+def show_reading(found: Answer, question: SearchQuery, documents: Documents, go: Go) -> None:
+    """Show how the query was read. Each part can be undone: signs, corrected words, and the document to be like."""
+    notes = list[str]()
+    undone = {"Searched as typed": replace(question, is_literal=False)} if question.is_literal else {}
+    if question.like and (document := documents.get(question.like)):
+        undone[f"Documents like {label(document.document_name)}"] = replace(question, like=None)
+    for words, without in undone.items():
+        st.button(words, type="tertiary", icon=":material/close:", on_click=go, args=(without,))
+    if (syntax := found.applied.syntax) is not None:
+        if syntax.signs:
+            chips = {
+                one.written: f"{_KINDS[one.kind]} {' or '.join(one.values)}" if one.kind in _KINDS else one.written
+                for one in syntax.signs
+            }
+            show_chips("Signs in the question", chips, "signs", partial(_keep_signs, question, go, set(chips)))
+        notes = [*syntax.not_understood, *(f"{one.written}: {one.note}" for one in syntax.signs if one.note)]
+    # Where a sign leaves no document to search, no word is in any.
+    if (words := found.applied.missing_words) and (found.results or syntax is None):
+        is_wide = question.where == CATALOG and not question.only and syntax is None
+        notes.append(f"No document that {'you can read' if is_wide else 'was searched'} contains {' or '.join(words)}.")
+    corrections = found.applied.corrections
+    notes += [f"Searched for {' or '.join(each.replaced_by)} instead of {each.word}." for each in corrections]
+    if notes:
+        show_note(" ".join(notes))
+    if corrections:
+        text = f"Search for {label(' '.join(each.word for each in corrections))} as typed"
+        st.button(text, key="typed", type="tertiary", on_click=go, args=(replace(question, is_literal=True),))
+
+
+def _keep_signs(question: SearchQuery, go: Go, signs: set[str], kept: Sequence[str]) -> None:
+    go(replace(question, text=reduce(remove_sign, signs.difference(kept), question.text)))
+
+
+def remove_sign(text: str, sign: str) -> str:
+    """Return a query without this part, wherever it stands as a part of its own."""
+    removed, count = re.subn(rf"(^|\s+){re.escape(sign)}" + (r"(?!\w)" if sign[-1].isalnum() else ""), "", text)
+    return (removed if count else text.replace(sign, " ", 1)).strip()
+
+
+def offer_order(question: SearchQuery, go: Go) -> None:
+    """Show the orders of results; those of a collection are by relevance."""
+    if question.where == CATALOG:
+        st.session_state["order"] = question.order
+        st.segmented_control(
+            "Order",
+            list(ResultOrder),
+            key="order",
+            format_func=lambda order: order.value.capitalize(),
+            label_visibility="collapsed",
+            required=True,
+            on_change=lambda: go(replace(question, order=st.session_state["order"])),
+        )
+
+
+def show_facets(facets: Sequence[Facet], question: SearchQuery, go: Go) -> None:
+    """Show by which values the results can be narrowed; a click adds the sign of the value to the query."""
+
+    def add(key: str) -> None:
+        go(replace(question, text=f"{question.text} {st.session_state[key]}"))
+
+    for facet in facets:
+        values = [one for one in facet.values if '"' not in one.value]
+        signs = {_sign_of(facet.field, one.value): f"{label(one.label)} {one.count:,}" for one in values}
+        st.session_state[key := f"facet.{facet.field}"] = None
+        name, again = _FACETS.get(facet.field, facet.field), partial(add, key)
+        st.pills(name, list(signs), key=key, format_func=signs.__getitem__, on_change=again, wrap=True)
+
+
+def _sign_of(field: str, value: str) -> str:
+    if field == "year":
+        return f"after:{value} before:{int(value) + 1}"
+    return f'{field}:"{value}"' if re.search(r"\s", value) else f"{field}:{value}"

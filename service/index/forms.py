@@ -1,0 +1,319 @@
+"""The further forms of words: other spellings by which people look for the same word, number, date or name.
+
+A form is a spelling with a share of a word's weight. It stands for a stretch of a text beside the words of that
+stretch, which count in full. So an exact match has the weight of all forms, and another spelling has its share."""
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from datetime import date
+from functools import lru_cache
+from itertools import chain, pairwise, product
+from pathlib import Path
+from typing import NamedTuple
+
+from service.index.stop_words import QUERY_STOP_WORDS
+from service.index.tokenization import WORD, Word, fold, is_unspaced
+
+FORMS = 1
+"""The number of these rules. Another one has every index renewed: raise it when texts get other forms."""
+
+FOLDED, EXPANDED, JOINED, UNSURE = 0.7, 0.5, 0.6, 0.6
+WHOLE = 0.5
+"""Forms with this share or more are other spellings of the whole; the others are parts."""
+
+PART, NEIGHBOURS, BORDER = 0.3, 0.3, 0.2
+MARKED = 0.2
+"""A match by a smaller share than this is not marked in a text."""
+
+# With ASCII letters in its place, or none: the digits of other scripts follow separately.
+_LETTERS = str.maketrans({
+    "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ł": "l", "ħ": "h", "\u0131": "i",
+    "ى": "ي", "ی": "ي", "ة": "\u0647", "ک": "ك", "ς": "\u03c3", "\u02bb": "", "\u02bc": "",
+})  # fmt: skip
+# These Cyrillic letters keep their marks: they are letters of their own, and most Russian adjectives have them.
+_ACCENTS = re.compile("(?<![иіу])[\u0300-\u036f\u0653-\u0655]+")
+_EXPANSIONS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"})
+_EXPANDING = frozenset({"danish", "english", "german", "norwegian", "simple"})
+
+_MOST_PARTS = 16
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|er|e)", re.IGNORECASE)
+_CAMEL = re.compile(r"[A-Z]+s?(?![^A-Z])|[A-Z]?[^A-Z]+")
+_BORDER = re.compile(r"\d+|\D+")
+
+# Signs that people leave out, write in another way, or that software puts in: soft hyphens, half-spaces and the like.
+_INVISIBLE = "\u00ad\u200b-\u200d\u2060\ufeff"
+_SIGNS = rf"-./@:&'\u2019\u2010\u2011\u2013{_INVISIBLE}"
+_IN_WORD = re.compile(WORD.pattern.partition("\\w")[2].removesuffix("*"))
+_JOINT = re.compile(rf"[{_SIGNS},\u066c\u066b](?<=\w.)(?=\w)")
+_RUN = re.compile(rf"{WORD.pattern}(?:(?:[{_SIGNS}]|(?<=\d)[,\u066c\u066b](?=\d)){WORD.pattern})+")
+_CONTRACTED = frozenset({"s", "t", "re", "ve", "ll", "d", "m"})
+
+_DIGIT = re.compile(r"\d")
+_BLANKS = " \u00a0\u2009\u202f"
+_NUMBER = re.compile(r"([A-Za-z]{0,3})(\d+(?:[.,'\u2019\u066c\u066b]\d+)+)([A-Za-z]{0,3})")
+# The patterns begin with what is rare in a text, and look at what stands before it afterwards: that is faster.
+_SPACED_NUMBER = re.compile(
+    rf"\d(?<![\w.,]\d)\d{{0,2}}(?:[{_BLANKS}]\d{{3}}){{1,6}}(?:[.,\u066b]\d+(?!\w)|(?!\w|[{_BLANKS}.,'\u2019]\d))"
+)
+_NUMBER_SIGNS = str.maketrans("\u2019\u066c\u066b\u00a0\u2009\u202f", "'',   ")
+# A telephone number, an account or a card: groups with blanks between them.
+_GROUPS = re.compile(
+    r"(?:[A-Z]{2}(?<![\w./-]..)|[+(0](?<![\w./-].)|\d{3}(?<![\w./-]...))[\d()]{0,9}(?:[ -][\d()]{1,9}){1,8}(?![\w./-])"
+)
+_FEWEST_DIGITS, _MOST_DIGITS = 7, 24
+
+_DATE = re.compile(r"(?:(\d{4})([-/.])(\d{1,2})\2(\d{1,2})|(\d{1,2})([-/.])(\d{1,2})\6(\d{4}))(?=$|T\d)")
+_YEAR = re.compile(r"\d{4}(?<!\d....)(?!\d)")
+_DATES = (
+    re.compile(
+        r"(?P<d>\d(?<![\w.,]\d)\d?)(?:[a-z]{2}|º)?[. /-]{1,2}(?:[a-z]{2} )?(?P<m>[^\W\d_]{3,14})[.,]?[ /-](?:del? )?"
+        r"(?P<y>\d{4})(?!\w)"
+    ),
+    re.compile(r"(?P<m>[^\W\d_]{3,14})\.? (?P<d>\d\d?)(?:[a-z]{2})?,? (?P<y>\d{4})(?!\w)"),
+    re.compile(r"(?P<y>\d{4})[年년] ?(?P<m>\d\d?)[月월] ?(?P<d>\d\d?)[日일]"),
+)
+_MONTHS = {
+    name: int(number)
+    for number, names in tomllib.loads(Path(__file__).with_name("months.toml").read_text()).items()
+    for name in names.split()
+}
+
+_SHORT = frozenset(word.upper() for word in QUERY_STOP_WORDS | {"us"} if 2 <= len(word) <= 4 and word.isalpha())
+_CAPITALS = re.compile("[A-Z](?<![\\w'\u2019&][A-Z])[A-Z]+(?![\\w'\u2019&])")
+_HAS_SMALL, _HAS_OTHER = re.compile("[a-z]"), re.compile(r"\b[A-Z]{2,}\b")
+_LETTER = re.compile(r"(?<=[^\W\d_]) ([A-Z])(?![\w'\u2019+#&]|\.\w)")
+_NOUN_BEFORE = re.compile(r"(?:\b|_)([^\W\d_]{3,24})\Z")
+_HAS_SIGN = re.compile(r"[+#&]|[\s(]\.[A-Za-z]|\A\.")
+_SIGNED = re.compile(
+    r"(?<![\w.])(?:[A-Za-z](?:\+\+?|#)(?![\w+#])|\.[A-Za-z]{2,5}(?!\w))|\b[A-Za-z] ?& ?[A-Za-z]\b", re.ASCII
+)
+
+
+class Form(NamedTuple):
+    """Another spelling of a stretch of a text, with its share.
+
+    In a query, `rest` is the share that is left to the words of the stretch; None: the form is of a single word."""
+
+    start: int
+    end: int
+    text: str
+    share: float
+    rest: float | None = None
+
+
+@lru_cache(maxsize=2**16)
+def forms_of_word(word: str, stemming: str) -> tuple[Form, ...]:
+    """Return the further forms of a single word: without marks, and its parts. Most words have none."""
+    is_plain = word.isascii() and word.isalpha() and (word.islower() or word.isupper() or word.istitle())
+    if is_plain or (word.isascii() and word.isdecimal()):
+        return ()
+    forms: list[Form] = []
+    folded = fold(word)
+    if not folded.isascii():
+        bare = fold_marks(folded)
+        spellings = {bare: FOLDED}
+        if stemming in _EXPANDING:
+            spellings.setdefault(fold_marks(folded.translate(_EXPANSIONS)), EXPANDED)
+        forms += [Form(0, len(word), text, share) for text, share in spellings.items() if text not in {folded, ""}]
+    return (*forms, *_find_parts(word))
+
+
+def fold_marks(folded: str) -> str:
+    """Return a word in lower case without accents, with plain letters and with the digits 0 to 9."""
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFD", folded.translate(_LETTERS))).translate(_LETTERS)
+    digits = "".join(str(unicodedata.decimal(each)) if each.isdecimal() else each for each in bare)
+    return unicodedata.normalize("NFC", digits)
+
+
+def _find_parts(word: str) -> Iterator[Form]:
+    """Return the parts of an identifier: between underscores, at capitals, and where letters and digits meet."""
+    snakes = [Word(*match.span(), match[0]) for match in re.finditer("[^_]+", word)]
+    if [snake.text for snake in snakes] != [word]:
+        yield from _join_parts(snakes)
+    for snake in snakes:
+        runs = [] if _ORDINAL.fullmatch(snake.text) else list(_BORDER.finditer(snake.text))
+        for run in runs:
+            start = snake.start + run.start()
+            humps = [
+                Word(start + hump.start(), start + hump.end(), hump[0])
+                for hump in (() if run[0].isupper() else _CAMEL.finditer(run[0]))
+            ]
+            if len(humps) > 1:
+                yield from _join_parts([hump for hump in humps if len(hump.text) > 1])
+            elif len(runs) > 1 and len(run[0]) > 1:
+                yield Form(start, start + len(run[0]), run[0], BORDER)
+
+
+def _join_parts(parts: list[Word]) -> Iterator[Form]:
+    """Return each of the first parts, each two neighbours joined, and the whole joined."""
+    parts = parts[:_MOST_PARTS]
+    for first, size in product(range(len(parts)), sorted({1, 2, len(parts)})):
+        joined = parts[first : first + size]
+        if len(joined) == size:
+            text = "".join(part.text for part in joined)
+            yield Form(joined[0].start, joined[-1].end, text, PART if size == 1 else JOINED)
+
+
+def find_forms(text: str) -> Iterator[Form]:
+    """Return the forms of a text that stand for several words, or for a word because of those beside it."""
+    numbers = [*_SPACED_NUMBER.finditer(text)]
+    for match in numbers:
+        yield from _move(_read_number(match[0]), match.start())
+    yield from _find_runs(text, {at for number in numbers for at in range(*number.span())})
+    for match in chain.from_iterable(pattern.finditer(text) for pattern in _DATES if _YEAR.search(text)):
+        if day := _as_date(match["y"], match["m"], match["d"]):
+            yield Form(*match.span(), day, 1.0, 0.1)
+    for match in _GROUPS.finditer(text):
+        digits = re.sub(r"[^\dA-Z]", "", match[0])
+        if " " in match[0] and _FEWEST_DIGITS <= len(digits) <= _MOST_DIGITS:
+            yield Form(*match.span(), digits, JOINED, 0.3)
+    for match in _SIGNED.finditer(text) if _HAS_SIGN.search(text) else ():
+        yield Form(*match.span(), match[0].replace(" ", ""), 1.0, 0.3)
+    yield from _find_capitals(text)
+
+
+def _find_runs(text: str, read: Collection[int]) -> Iterator[Form]:
+    end = 0
+    for joint in _JOINT.finditer(text):
+        if joint.start() < end:
+            continue
+        start = joint.start()
+        while start > end and _IN_WORD.match(text, start - 1):
+            start -= 1
+        run = _RUN.match(text, start)
+        end = run.end() if run else joint.end()
+        if run and start not in read:
+            yield from _move(_read_run(run[0]), start)
+
+
+def _move(forms: tuple[Form, ...], by: int) -> Iterator[Form]:
+    return (form._replace(start=form.start + by, end=form.end + by) for form in forms)
+
+
+@lru_cache(maxsize=2**14)
+def _read_run(run: str) -> tuple[Form, ...]:
+    """Return the forms of pieces that signs join: a date, a number, or the pieces without the signs."""
+    if (found := _DATE.match(run)) and (day := _read_date(found)):
+        return (Form(0, found.end(), day, 1.0, 0.1),)
+    if found := _NUMBER.fullmatch(run):
+        if numbers := _read_number(found[2]):
+            return tuple(_move(numbers, found.start(2)))
+        if re.search("[,\u066c\u066b]", run):
+            return ()
+    pieces = [Word(*match.span(), match[0]) for match in WORD.finditer(run)]
+    if any(is_unspaced(piece.text) for piece in pieces):
+        return ()
+    if run[pieces[-1].start - 1] in "'\u2019" and pieces[-1].text.lower() in _CONTRACTED:
+        del pieces[-1]
+    # The article of "l'avion" is no part of its noun; that of "O'Brien" and "L'Oréal" is.
+    if len(pieces) > 1 and run[pieces[0].end] in "'\u2019" and pieces[0].end <= 2 and pieces[1].text[0].islower():
+        del pieces[0]
+    return tuple(_join(run, pieces))
+
+
+def _join(run: str, pieces: list[Word]) -> Iterator[Form]:
+    count = len(pieces)
+    stretches = {(0, count), (0, count - 1)}
+    stretches |= {(at, at + 2) for at in (range(count - 1) if count <= 4 else (0, count - 2))}
+    for first, last in sorted(stretches):
+        joined = pieces[first:last]
+        if len(joined) < 2:
+            continue
+        start, end = joined[0].start, joined[-1].end
+        text = "".join(piece.text for piece in joined).replace("_", "")
+        if len(text) == len(joined) and text in _SHORT:
+            text = f"{text}!"  # "U.S." is the capitalized word
+        is_one = re.search(rf"[{_INVISIBLE}]", run[start:end]) is not None
+        is_code = _DIGIT.search(text) is not None
+        is_name = min(len(piece.text) for piece in joined) <= 2
+        rest = 0.3 if is_code else 0.5 if is_name or is_one or "@" in run[start:end] else 1.0
+        for each in {fold(text), fold_marks(fold(text))}:
+            yield Form(start, end, each, 1.0 if is_one else JOINED, rest)
+
+
+def _read_number(written: str) -> tuple[Form, ...]:
+    """Return a number in the form that all its spellings have: 1234.56. An unclear spelling has two readings."""
+    plain = fold_marks(written.translate(_NUMBER_SIGNS))
+    groups, signs = re.split("[., ']", plain), re.findall("[., ']", plain)
+    if groups[0].startswith("0") and len(groups[0]) > 1:
+        return ()
+    readings: list[str] = []
+    if len(set(signs)) == 1 and _is_grouped(groups) and "\u066b" not in written:
+        readings.append("".join(groups))
+    thousands, last = {*signs[:-1]}, signs[-1]
+    if last in ".," and last not in thousands and (not thousands or (len(thousands) == 1 and _is_grouped(groups[:-1]))):
+        whole, decimals = "".join(groups[:-1]), groups[-1].rstrip("0")
+        if decimals or not readings:
+            readings.append(f"{whole}.{decimals}" if decimals else whole)
+        if decimals != groups[-1]:
+            readings.append(f"{whole}.{groups[-1]}")
+    is_sure = len(readings) == 1 or "".join(groups) not in readings
+    return tuple(Form(0, len(written), each, 1.0 if is_sure else UNSURE, 0.1) for each in readings)
+
+
+def _is_grouped(groups: list[str]) -> bool:
+    """Tell whether digits are in groups of thousands, or in India of thousands and of hundreds before them."""
+    first, *middle, last = map(len, groups)
+    return groups[0] != "0" and first <= 3 and last == 3 and {*middle} in ({3}, {2}, set())
+
+
+def _read_date(found: re.Match[str]) -> str | None:
+    """Return the day that a date in digits names for certain: by ISO 8601, by points, or by a day after the 12th."""
+    year, _, month, day, first, sign, second, last = found.groups()
+    if year:
+        return _as_date(year, month, day)
+    ways = {_as_date(last, second, first), _as_date(last, first, second)} - {None}
+    return _as_date(last, second, first) or ways.pop() if ways and (sign == "." or len(ways) == 1) else None
+
+
+def _as_date(year: str, month: str, day: str) -> str | None:
+    with suppress(ValueError):
+        number = int(month) if month.isdecimal() else _MONTHS.get(fold_marks(fold(month)), 0)
+        return date(int(year), number, int(day)).isoformat() if int(year) > 999 else None
+    return None
+
+
+def _find_capitals(text: str) -> Iterator[Form]:
+    """Return short words in capitals that would say nothing in small letters, and letters beside a noun: Plan A."""
+    for match in _CAPITALS.finditer(text):
+        if match[0] not in _SHORT:
+            continue
+        before, after = text[max(0, match.start() - 200) : match.start()], text[match.end() : match.end() + 200]
+        line = " ".join([before.rpartition("\n")[2], after.partition("\n")[0]])
+        if _HAS_SMALL.search(line) or not _HAS_OTHER.search(line):
+            yield Form(*match.span(), f"{match[0]}!", 1.0, 0.3)
+    for match in _LETTER.finditer(text):
+        noun = _NOUN_BEFORE.search(text, max(0, match.start() - 24), match.start())
+        if noun and (noun[1].istitle() or match[1] != "I") and noun[1].lower() not in QUERY_STOP_WORDS:
+            yield Form(noun.start(1), match.end(), f"{noun[1]} {match[1]}", 1.0, 1.0)
+
+
+def join_neighbours(query: str, words: list[Word]) -> Iterator[Form]:
+    """Return words of a query that blanks part as if they were joined, and a small letter beside a noun.
+
+    A text is not indexed by these forms, so that they cost the index nothing: "wi fi" finds Wi-Fi and wifi."""
+    spaced = [query[one.end : other.start].isspace() for one, other in pairwise(words)]
+    for first, size in product(range(len(words)), (2, 3, 4)):
+        joined = words[first : first + size]
+        if len(joined) < size or not all(spaced[first : first + size - 1]):
+            continue
+        texts = [word.text for word in joined]
+        text = "".join(texts)
+        is_code = _DIGIT.search(text) is not None and not text.isdecimal()
+        is_stop = all(each.lower() in QUERY_STOP_WORDS for each in texts) or texts[0] in {"a", "i", "A", "I"}
+        if (size == 2 or is_code) and not is_stop:
+            yield Form(joined[0].start, joined[-1].end, text, 0.7 if is_code else NEIGHBOURS, 1.0)
+        noun, letter = texts[0], texts[-1]
+        if size == 2 and len(letter) == 1 and letter.islower() and len(noun) > 2:
+            is_label = letter not in QUERY_STOP_WORDS or first + size == len(words)
+            if is_label and noun.lower() not in QUERY_STOP_WORDS:
+                yield Form(joined[0].start, joined[-1].end, f"{noun} {letter}", 1.0, 1.0)
+    for word in words:
+        pieces = list(_BORDER.finditer(word.text)) if not word.text.isdecimal() else []
+        for first, size in product(range(len(pieces)), (2, 3)):
+            if size < len(pieces) <= 5 and first + size <= len(pieces):
+                text = word.text[pieces[first].start() : pieces[first + size - 1].end()]
+                yield Form(word.start, word.end, text, BORDER)

@@ -1,0 +1,54 @@
+"""The further forms of words, on both sides of a search."""
+
+import tomllib
+from dataclasses import astuple
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.domains.search.snippets import snippet_of
+from service.index.forms import MARKED, find_forms, forms_of_word
+from service.index.terms import count_terms, find_matches, read_query, term_of, weigh_chunks, weigh_query
+from service.index.tokenization import split_words
+
+CASES = tomllib.loads((Path(__file__).parents[1] / "data/cases/word-forms.toml").read_text())
+# The share of the score of the exact spelling: of what is found, what is found behind it, and what is another matter.
+SHARES = {"found": (0.0, 9.0), "behind": (0.0, 0.95), "apart": (-1.0, 0.5)}
+STEMMINGS = ("english",)
+
+
+def score(query: str, *texts: str) -> float:
+    chunks = weigh_chunks(texts, title="", stemming="english")
+    frequencies = {term: sum(term in chunk for chunk in chunks) for chunk in chunks for term in chunk}
+    weights = weigh_query(query, stemmings=STEMMINGS, frequencies=frequencies, total=len(chunks))
+    return sum(weight * chunks[0].get(term, 0.0) for term, weight in weights.items())
+
+
+@pytest.mark.parametrize(("kind", "query", "text"), [(kind, *case) for kind in SHARES for case in CASES[kind]])
+def test_another_spelling_has_a_share_of_the_score(kind, query, text):
+    low, high = SHARES[kind]
+    assert low < score(query, text, query) / score(query, query, text) < high
+
+
+@pytest.mark.parametrize(("stemming", "text"), CASES["plain"])
+def test_usual_words_have_no_further_form(stemming, text):
+    assert count_terms(text, stemming).keys() == {term_of(word, stemming) for word in split_words(text)} - {0}
+
+
+@pytest.mark.parametrize(("query", "text", "marked"), CASES["marked"])
+def test_what_is_found_by_any_form_is_marked_as_it_stands(query, text, marked):
+    terms = {term for each in read_query(query, STEMMINGS).sought if each.share >= MARKED for term in each.terms}
+    shown, matches = astuple(snippet_of(text, terms, stemmings=STEMMINGS))
+    assert [shown[start:end] for start, end in matches] == marked
+
+
+@given(st.text("aB1 .,-_/'+#&é\u200cß٣\u0301\n年Q:@(", max_size=60))
+def test_forms_stand_within_any_text(text):
+    for start, end, form, share, rest in (*find_forms(text), *forms_of_word(text.strip() or "x", "german")):
+        assert 0 <= start < end <= max(len(text), 1)
+        assert all((form, 0 < share <= 1, 0 < (1 if rest is None else rest) <= 1))
+    terms = {term for each in read_query(text, STEMMINGS).sought for term in each.terms}
+    found = find_matches(text, terms, STEMMINGS)
+    assert all(0 <= start < end <= len(text) and term in terms for start, end, term in found)
