@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import (
     ARRAY,
     Boolean,
+    Column,
     ColumnElement,
     Label,
     Select,
@@ -44,9 +45,11 @@ from service.platform.sql import (
     in_array,
     matches,
     optional_in,
+    param,
     params,
     revoke,
     rows_of,
+    set_organization,
 )
 from service.schema.identity import api_keys, group_members, organizations, principals
 from service.schema.signin import provider_memberships
@@ -347,6 +350,17 @@ async def list_principals(
         principals.c.organization_id == organization_id, in_array(principals.c.principal_id, principal_ids)
     )
     return await find_rows(connection, statement, PrincipalSummary)
+
+
+def select_to_enter(key: Column[Any], kind: type[Any]) -> Select[*tuple[Any, ...]]:
+    """Select what is looked up by a key before its organization is known, with that organization's name, and enter the
+    organization. The key's value is a parameter (`param`)."""
+    table, name = key.table, organizations.c.name.label("organization_name")
+    return (
+        select(*columns_of(table, kind, name), set_organization(table.c.organization_id))
+        .join(organizations, organizations.c.organization_id == table.c.organization_id)
+        .where(key == param(key))
+    )
 
 
 async def organization_ids(database: Database) -> Sequence[UUID]:

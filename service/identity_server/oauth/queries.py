@@ -10,17 +10,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.oauth_clients import OAuthClient
+from service.identity.queries import select_to_enter
 from service.identity_server.oauth.records import Allowing, StoredClient, StoredCode, StoredRefreshToken, StoredToken
-from service.platform.sql import (
-    columns_of,
-    find_row,
-    find_rows,
-    in_array,
-    matches,
-    optional_in,
-    param,
-    set_organization,
-)
+from service.platform.sql import columns_of, find_row, find_rows, in_array, matches, optional_in
 from service.schema.identity import organizations, principals
 from service.schema.oauth import (
     oauth_access_tokens,
@@ -31,14 +23,7 @@ from service.schema.oauth import (
     oauth_token_families,
 )
 
-_CLIENT_OF_ID = (
-    select(
-        *columns_of(oauth_clients, StoredClient, organizations.c.name.label("organization_name")),
-        set_organization(oauth_clients.c.organization_id),
-    )
-    .join(organizations, organizations.c.organization_id == oauth_clients.c.organization_id)
-    .where(oauth_clients.c.client_id == param(oauth_clients.c.client_id))
-)
+_CLIENT_OF_ID = select_to_enter(oauth_clients.c.client_id, StoredClient)
 
 
 async def enter_by_client(connection: Connection, *, client_id: UUID) -> StoredClient | None:

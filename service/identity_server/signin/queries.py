@@ -9,7 +9,8 @@ from sqlalchemy import ColumnElement, Float, and_, case, cast, delete, func, lit
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from service.platform.sql import columns_of, find_row, in_array, matches, param, set_organization
+from service.identity.queries import select_to_enter
+from service.platform.sql import columns_of, find_row, in_array, matches
 from service.schema.identity import organizations, principals
 from service.schema.signin import browser_sessions, failed_sign_ins, invitations, sign_in_attempts, upstream_identities
 
@@ -56,24 +57,8 @@ class Invitation:
     entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 
 
-_SESSION_OF_HASH = (
-    select(
-        *columns_of(browser_sessions, Session, organizations.c.name.label("organization_name")),
-        set_organization(browser_sessions.c.organization_id),
-    )
-    .join(organizations, organizations.c.organization_id == browser_sessions.c.organization_id)
-    .where(browser_sessions.c.secret_hash == param(browser_sessions.c.secret_hash))
-)
-
-
-_INVITATION_OF_HASH = (
-    select(
-        *columns_of(invitations, Invitation, organizations.c.name.label("organization_name")),
-        set_organization(invitations.c.organization_id),
-    )
-    .join(organizations, organizations.c.organization_id == invitations.c.organization_id)
-    .where(invitations.c.secret_hash == param(invitations.c.secret_hash))
-)
+_SESSION_OF_HASH = select_to_enter(browser_sessions.c.secret_hash, Session)
+_INVITATION_OF_HASH = select_to_enter(invitations.c.secret_hash, Invitation)
 
 
 async def enter_by_session(connection: Connection, *, secret_hash: bytes) -> Session | None:
