@@ -46,23 +46,14 @@ async def update_client(
     connection: Connection, organization_id: UUID, *, client_id: UUID, values: Mapping[str, object]
 ) -> bool:
     """Change columns of a client; False when there is no such client."""
-    statement = (
-        update(oauth_clients)
-        .where(matches(oauth_clients, organization_id, client_id=client_id))
-        .values(values)
-        .returning(oauth_clients.c.client_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    statement = update(oauth_clients).where(matches(oauth_clients, organization_id, client_id=client_id))
+    return (await connection.execute(statement.values(values))).rowcount > 0
 
 
 async def delete_client(connection: Connection, organization_id: UUID, *, client_id: UUID) -> bool:
     """Delete a client with its consents, codes and tokens; False when there is no such client."""
-    statement = (
-        delete(oauth_clients)
-        .where(matches(oauth_clients, organization_id, client_id=client_id))
-        .returning(oauth_clients.c.client_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    statement = delete(oauth_clients).where(matches(oauth_clients, organization_id, client_id=client_id))
+    return (await connection.execute(statement)).rowcount > 0
 
 
 async def get_client(
@@ -150,13 +141,10 @@ async def use_code(
     connection: Connection, organization_id: UUID, *, code_id: UUID, family_id: UUID, now: datetime
 ) -> bool:
     """Mark a code as used for a new family of tokens; False when it was used before."""
-    statement = (
-        update(oauth_codes)
-        .where(matches(oauth_codes, organization_id, code_id=code_id), oauth_codes.c.used_at.is_(None))
-        .values(used_at=now, family_id=family_id)
-        .returning(oauth_codes.c.code_id)
+    statement = update(oauth_codes).where(
+        matches(oauth_codes, organization_id, code_id=code_id), oauth_codes.c.used_at.is_(None)
     )
-    return (await connection.execute(statement)).one_or_none() is not None
+    return (await connection.execute(statement.values(used_at=now, family_id=family_id))).rowcount > 0
 
 
 async def insert_family(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
@@ -194,15 +182,10 @@ async def lock_refresh_token(
 
 async def use_refresh_token(connection: Connection, organization_id: UUID, *, token_id: UUID, now: datetime) -> bool:
     """Mark a refresh token as used; False when it was used before."""
-    statement = (
-        update(oauth_refresh_tokens)
-        .where(
-            matches(oauth_refresh_tokens, organization_id, token_id=token_id), oauth_refresh_tokens.c.used_at.is_(None)
-        )
-        .values(used_at=now)
-        .returning(oauth_refresh_tokens.c.token_id)
+    statement = update(oauth_refresh_tokens).where(
+        matches(oauth_refresh_tokens, organization_id, token_id=token_id), oauth_refresh_tokens.c.used_at.is_(None)
     )
-    return (await connection.execute(statement)).one_or_none() is not None
+    return (await connection.execute(statement.values(used_at=now))).rowcount > 0
 
 
 async def find_access_token(connection: Connection, organization_id: UUID, *, secret_hash: bytes) -> StoredToken | None:
