@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, and_, any_, case, delete, func, literal, select, update
@@ -218,26 +218,27 @@ async def families_of(
 async def revoke_families(
     connection: Connection, organization_id: UUID, *, family_ids: Collection[UUID], now: datetime
 ) -> int:
-    """Revoke families with their access tokens; return how many are newly revoked. Families go first: a refresh locks
-    its family until its new tokens are in."""
-    families = (
-        update(oauth_token_families)
-        .where(
-            oauth_token_families.c.organization_id == organization_id,
-            in_array(oauth_token_families.c.family_id, family_ids),
-            oauth_token_families.c.revoked_at.is_(None),
+    """Revoke families with their access tokens; return how many are newly revoked."""
+    return await revoke_tokens(connection, organization_id, key="family_id", ids=family_ids, at=now)
+
+
+async def revoke_tokens(
+    connection: Connection,
+    organization_id: UUID,
+    *,
+    key: Literal["family_id", "principal_id"],
+    ids: Collection[UUID],
+    at: datetime | ColumnElement[datetime],
+) -> int:
+    """Revoke the families and access tokens with these ids in the column `key`; return how many families are newly
+    revoked. Families go first: a refresh locks its family until its new tokens are in."""
+    revoked: list[int] = []
+    for table in (oauth_token_families, oauth_access_tokens):
+        living = update(table).where(
+            table.c.organization_id == organization_id, in_array(table.c[key], ids), table.c.revoked_at.is_(None)
         )
-        .values(revoked_at=now)
-        .returning(oauth_token_families.c.family_id)
-    )
-    stopped = (await connection.execute(families)).all()
-    tokens = update(oauth_access_tokens).where(
-        oauth_access_tokens.c.organization_id == organization_id,
-        in_array(oauth_access_tokens.c.family_id, family_ids),
-        oauth_access_tokens.c.revoked_at.is_(None),
-    )
-    await connection.execute(tokens.values(revoked_at=now))
-    return len(stopped)
+        revoked.append((await connection.execute(living.values(revoked_at=at))).rowcount)
+    return revoked[0]
 
 
 async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime, kept: timedelta) -> None:

@@ -14,7 +14,7 @@ from service.auth.callers import Caller
 from service.identity.queries import revoke_keys_of
 from service.identity_server.oauth.queries import revoke_families
 from service.identity_server.sessions import queries
-from service.identity_server.sessions.queries import delete_unused_codes_of
+from service.identity_server.sessions.queries import EndedSignIns, delete_unused_codes_of
 from service.identity_server.signin.factors.service import reset_factors
 from service.identity_server.signin.queries import delete_identities, delete_invitations, find_person
 from service.platform.errors import BadRequest, FieldError
@@ -85,15 +85,6 @@ async def _person(connection: Connection, caller: Caller, email: str) -> UUID:
 
 
 @dataclass(frozen=True)
-class EndedSignIns:
-    """How much of what people were signed in with works no more."""
-
-    browser_sessions: int
-    consents: int
-    token_families: int
-
-
-@dataclass(frozen=True)
 class Ended(EndedSignIns):
     """What a leaver had that works no more; `identities` and `factors` are numbers of what let them sign in."""
 
@@ -110,15 +101,9 @@ async def end_sign_ins(
     in that order."""
     if not principal_ids:
         return EndedSignIns(0, 0, 0)
-    sessions = await queries.delete_sessions_of(connection, organization_id, principal_ids=principal_ids)
-    await queries.delete_pending_sign_ins_of(connection, organization_id, principal_ids=principal_ids)
-    await queries.delete_unused_codes_of(connection, organization_id, principal_ids=principal_ids)
-    allowed = 0
-    if consents:
-        allowed = await queries.delete_consents_of(connection, organization_id, principal_ids=principal_ids)
-    families = await queries.revoke_families_of(connection, organization_id, principal_ids=principal_ids)
+    ended = await queries.end_sign_ins(connection, organization_id, principal_ids=principal_ids, consents=consents)
     await delete_invitations(connection, organization_id, principal_ids=principal_ids)
-    return EndedSignIns(sessions, allowed, families)
+    return ended
 
 
 async def end_access(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Ended:
