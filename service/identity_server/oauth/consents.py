@@ -14,8 +14,8 @@ from service.identity_server.oauth.consented.service import withdraw_for
 from service.identity_server.requests import first_of, form_of
 from service.identity_server.signin.provider import ProviderAway, open_provider
 from service.identity_server.signin.providers import queries as providers
-from service.identity_server.signin.providers.queries import LeftSession
-from service.identity_server.signin.providers.registrations import ChosenProvider, open_registration
+from service.identity_server.signin.providers.queries import ChosenProvider, LeftSession
+from service.identity_server.signin.providers.registrations import open_registration
 from service.identity_server.signin.sessions import Browser, SignedIn, end_session, find_session
 from service.permissions.agents.queries import read_deployed_names
 from service.platform.errors import BadRequest, ServiceError

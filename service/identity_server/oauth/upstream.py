@@ -21,14 +21,9 @@ from service.identity_server.requests import Parameters, first_of, query_of
 from service.identity_server.signin.id_tokens import NotVouched
 from service.identity_server.signin.provider import ERROR_NAME, Proof, ProviderAway, SignedInThere, open_provider
 from service.identity_server.signin.providers.binding import find_or_bind, update_memberships
-from service.identity_server.signin.providers.queries import enter_by_domain, enter_by_provider
+from service.identity_server.signin.providers.queries import ChosenProvider, enter_by_domain, enter_by_provider
 from service.identity_server.signin.providers.refusals import record_refusal, refusal_of
-from service.identity_server.signin.providers.registrations import (
-    ChosenProvider,
-    Registered,
-    open_registration,
-    unknown_provider,
-)
+from service.identity_server.signin.providers.registrations import Registered, open_registration, unknown_provider
 from service.identity_server.signin.sessions import Browser, begin_session
 from service.platform import base64url
 from service.platform.errors import BadRequest, ServiceError
@@ -234,13 +229,12 @@ async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
         now = await runtime.clock.now(connection)
         if email is not None:
             domain = normal_email(email).rpartition("@")[2]
-            found = await enter_by_domain(connection, domain=domain) if "\0" not in domain else None
-            if found is None:
+            chosen = await enter_by_domain(connection, domain=domain) if "\0" not in domain else None
+            if chosen is None:
                 back = _way_back(request, _Begun(_confirmed_next(given), None, now))
                 message = "No provider decides about addresses of this domain. Sign in with your password, or ask an "
                 message += "admin of your organization."
                 return _not_signed_in(request, BadRequest(message, code="unknown_sign_in_domain"), back)
-            chosen = ChosenProvider(found.organization_id, found.provider_id)
     begun = _Begun([(ACCOUNT, organization), *_confirmed_next(given)], chosen, now)
     return await _redirect_to_provider(request, runtime, begun, hint=email)
 
@@ -254,8 +248,7 @@ async def leave_for_account_by_provider(request: Request, runtime: RuntimeDep, p
     if found is None:
         raise unknown_provider()
     parameters = [(ACCOUNT, "-"), *_confirmed_next(first_of(query_of(request)))]
-    begun = _Begun(parameters, ChosenProvider(found.organization_id, provider_id), now)
-    return await _redirect_to_provider(request, runtime, begun)
+    return await _redirect_to_provider(request, runtime, _Begun(parameters, found, now))
 
 
 def _confirmed_next(given: Mapping[str, str]) -> Parameters:
@@ -304,7 +297,7 @@ def _read_state(browser: Browser, runtime: Runtime, state: str, *, now: datetime
     _, begun_at, query, *chosen = json.loads(base64url.decode(payload))
     if now.timestamp() - begun_at > LONGEST.total_seconds():
         raise _stale_sign_in()
-    provider = ChosenProvider(*map(UUID, chosen)) if chosen else None
+    provider = ChosenProvider(UUID(chosen[0]), UUID(chosen[1])) if chosen else None
     return _Begun(parse_qsl(query), provider, datetime.fromtimestamp(begun_at, UTC))
 
 
