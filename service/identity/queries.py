@@ -352,12 +352,12 @@ async def list_principals(
     return await find_rows(connection, statement, PrincipalSummary)
 
 
-def select_to_enter(key: Column[Any], kind: type[Any]) -> Select[*tuple[Any, ...]]:
+def select_to_enter(key: Column[Any], kind: type[Any], *others: Label[Any]) -> Select[*tuple[Any, ...]]:
     """Select what is looked up by a key before its organization is known, with that organization's name, and enter the
     organization. The key's value is a parameter (`param`)."""
     table, name = key.table, organizations.c.name.label("organization_name")
     return (
-        select(*columns_of(table, kind, name), set_organization(table.c.organization_id))
+        select(*columns_of(table, kind, name, *others), set_organization(table.c.organization_id))
         .join(organizations, organizations.c.organization_id == table.c.organization_id)
         .where(key == param(key))
     )

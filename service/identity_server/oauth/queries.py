@@ -9,10 +9,11 @@ from sqlalchemy import ColumnElement, Select, and_, any_, case, delete, func, li
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.oauth_clients import OAuthClient
+from carrel.wire.oauth_clients import OAuthAudience, OAuthClient
 from service.identity.queries import select_to_enter
-from service.identity_server.oauth.records import Allowing, StoredClient, StoredCode, StoredRefreshToken, StoredToken
-from service.platform.sql import columns_of, find_row, find_rows, in_array, matches, optional_in
+from service.identity_server.oauth.models import Client
+from service.identity_server.oauth.records import Allowing, StoredCode, StoredRefreshToken, StoredToken
+from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches, optional_in
 from service.schema.identity import organizations, principals
 from service.schema.oauth import (
     oauth_access_tokens,
@@ -23,12 +24,12 @@ from service.schema.oauth import (
     oauth_token_families,
 )
 
-_CLIENT_OF_ID = select_to_enter(oauth_clients.c.client_id, StoredClient)
+_CLIENT_OF_ID = select_to_enter(oauth_clients.c.client_id, Client, as_member(oauth_clients.c.audience, OAuthAudience))
 
 
-async def enter_by_client(connection: Connection, *, client_id: UUID) -> StoredClient | None:
+async def enter_by_client(connection: Connection, *, client_id: UUID) -> Client | None:
     """Find a client by its id, whatever its status, and set the transaction to the client's organization."""
-    return await find_row(connection, _CLIENT_OF_ID, StoredClient, {"param_client_id": client_id})
+    return await find_row(connection, _CLIENT_OF_ID, Client, {"param_client_id": client_id})
 
 
 async def lock_client(connection: Connection, organization_id: UUID, *, client_id: UUID) -> bool:
