@@ -15,6 +15,8 @@ from service.schema.identity import organizations, principals
 from service.schema.signin import browser_sessions, failed_sign_ins, invitations, sign_in_attempts, upstream_identities
 
 MOST_DOUBLINGS = 30
+LONGEST_WAIT = timedelta(minutes=15)
+REMEMBERED = timedelta(hours=1)
 # An attempt that had to wait is counted on an entry that began no longer ago.
 COUNTED_ON = timedelta(hours=1)
 
@@ -141,26 +143,19 @@ async def delete_session(connection: Connection, organization_id: UUID, *, secre
 
 
 async def begin_attempt(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    subject: bytes,
-    free: int,
-    longest: timedelta,
-    remembered: timedelta,
-    now: datetime,
+    connection: Connection, organization_id: UUID, *, subject: bytes, free: int, now: datetime
 ) -> datetime | None:
     """Count an attempt as failed before it is made, so that concurrent attempts count too; return until when it must
-    wait, if so. After `free` failures the wait doubles, up to `longest`; failures count for `remembered`."""
+    wait, if so. After `free` failures the wait doubles, up to LONGEST_WAIT; failures count for REMEMBERED."""
     failures = case((sign_in_attempts.c.forgotten_at <= now, 1), else_=sign_in_attempts.c.failures + 1)
-    values = {"failures": 1, "blocked_until": now, "forgotten_at": now + remembered}
+    values = {"failures": 1, "blocked_until": now, "forgotten_at": now + REMEMBERED}
     new = insert(sign_in_attempts).values(organization_id=organization_id, subject=subject, **values)
     statement = new.on_conflict_do_update(
         index_elements=[sign_in_attempts.c.organization_id, sign_in_attempts.c.subject],
         set_={
             "failures": failures,
-            "blocked_until": literal(now) + _wait(failures, free=free, longest=longest),
-            "forgotten_at": now + remembered,
+            "blocked_until": literal(now) + _wait(failures, free=free),
+            "forgotten_at": now + REMEMBERED,
         },
         where=and_(
             sign_in_attempts.c.organization_id == organization_id,
@@ -175,9 +170,9 @@ async def begin_attempt(
     return (await connection.execute(blocked)).scalar_one_or_none()
 
 
-def _wait(failures: ColumnElement[int], *, free: int, longest: timedelta) -> ColumnElement[timedelta]:
+def _wait(failures: ColumnElement[int], *, free: int) -> ColumnElement[timedelta]:
     doublings = func.least(func.greatest(failures - free, 0), MOST_DOUBLINGS)
-    seconds = func.least(func.power(2.0, cast(doublings, Float)) - 1, longest.total_seconds())
+    seconds = func.least(func.power(2.0, cast(doublings, Float)) - 1, LONGEST_WAIT.total_seconds())
     return seconds * literal(timedelta(seconds=1))
 
 
