@@ -12,7 +12,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from service.identity.queries import select_to_enter
 from service.platform.sql import columns_of, find_row, in_array, matches
 from service.schema.identity import organizations, principals
-from service.schema.signin import browser_sessions, failed_sign_ins, invitations, sign_in_attempts, upstream_identities
+from service.schema.signin import (
+    answered_challenges,
+    browser_sessions,
+    failed_sign_ins,
+    invitations,
+    pending_sign_ins,
+    sign_in_attempts,
+    upstream_identities,
+)
 
 MOST_DOUBLINGS = 30
 LONGEST_WAIT = timedelta(minutes=15)
@@ -242,20 +250,11 @@ async def touch_session(connection: Connection, organization_id: UUID, *, secret
 
 
 async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime) -> None:
-    """Delete expired sessions and invitations, and attempts that no longer count."""
-    await connection.execute(
-        delete(browser_sessions).where(
-            browser_sessions.c.organization_id == organization_id, browser_sessions.c.expires_at < now
-        )
-    )
-    await connection.execute(
-        delete(sign_in_attempts).where(
-            sign_in_attempts.c.organization_id == organization_id, sign_in_attempts.c.forgotten_at < now
-        )
-    )
-    await connection.execute(
-        delete(invitations).where(invitations.c.organization_id == organization_id, invitations.c.expires_at < now)
-    )
+    """Delete expired sessions and invitations, attempts that no longer count, sign-ins that waited too long, and
+    challenges that nobody can answer any more."""
+    for table in (browser_sessions, sign_in_attempts, invitations, pending_sign_ins, answered_challenges):
+        ends = table.c.forgotten_at if table is sign_in_attempts else table.c.expires_at
+        await connection.execute(delete(table).where(table.c.organization_id == organization_id, ends < now))
 
 
 async def find_identity(connection: Connection, organization_id: UUID, *, issuer: str, subject: str) -> UUID | None:

@@ -135,14 +135,6 @@ async def delete_pending(connection: Connection, organization_id: UUID, *, secre
     return (await connection.execute(statement)).rowcount > 0
 
 
-async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime) -> None:
-    """Delete sign-ins that waited too long, and challenges that nobody can answer any more."""
-    for table in (pending_sign_ins, answered_challenges):
-        await connection.execute(
-            delete(table).where(table.c.organization_id == organization_id, table.c.expires_at < now)
-        )
-
-
 async def list_factors(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> list[Factor]:
     """List the second factors of a person, oldest first."""
     theirs = (passkeys.c.name, passkeys.c.synced, passkeys.c.credential_id)
