@@ -17,7 +17,7 @@ from service.identity_server.signin.refusals import Refused
 from service.identity_server.signin.sessions import OwnPage, SignedIn
 from service.platform.errors import BadRequest
 from service.web.dependencies import RuntimeDep
-from service.web.pages.routing import PageRoute
+from service.web.pages.routing import PageRoute, lead_to
 
 PATH = "/account/second-factor"
 HERE = "second-factor"
@@ -29,7 +29,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 async def show_factors(request: Request, runtime: RuntimeDep) -> Response:
     """Show which second factor the person who is signed in has."""
     page = await OwnPage.open(request, runtime)
-    return _to_sign_in() if page is None else await _show(page)
+    return lead_to("sign-in") if page is None else await _show(page)
 
 
 @router.post(PATH)
@@ -37,7 +37,7 @@ async def change_factors(request: Request, runtime: RuntimeDep) -> Response:
     """Set up an app or a passkey, remove one, or make recovery codes."""
     form, page = first_of(await form_of(request)), await OwnPage.open(request, runtime)
     if page is None:
-        return _to_sign_in()
+        return lead_to("sign-in")
     if form.get("action") == "addApp":
         return await _add_app(page, form)
     if not page.browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(page.person)):
@@ -78,7 +78,7 @@ async def _change(page: OwnPage, proven: Person, *, action: str) -> Response:
             return show_recovery_codes(page.request, made, following=HERE)
         if (factor_id := _parse_removal(action)) is not None:
             await service.remove_factor(connection, **page.whose, factor_id=factor_id)
-            return Response(status_code=303, headers={"Location": HERE})
+            return lead_to(HERE)
     raise BadRequest("This form has no such button. Go back and try again.")
 
 
@@ -155,10 +155,6 @@ async def _show(page: OwnPage, refused: Refused | None = None, *, is_proven: boo
         is_demanded=is_demanded,
         csrf=browser.form_token(runtime, _purpose(person)),
     )
-
-
-def _to_sign_in() -> Response:
-    return Response(status_code=303, headers={"Location": "sign-in"})
 
 
 def _purpose(person: SignedIn) -> str:

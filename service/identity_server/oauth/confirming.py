@@ -19,7 +19,7 @@ from service.identity_server.signin.refusals import Refused
 from service.identity_server.signin.sessions import OwnPage, SignedIn, end_session
 from service.platform.errors import NotFound
 from service.web.dependencies import RuntimeDep
-from service.web.pages.routing import PageRoute, message
+from service.web.pages.routing import PageRoute, lead_to, message
 
 NO_FACTOR = Refused("Your organization asks for a second factor. Set one up first, then confirm.", 403)
 
@@ -131,7 +131,7 @@ def _family_id(request: Request) -> UUID:
 
 
 def _to_sign_in(family_id: UUID) -> Response:
-    return Response(status_code=303, headers={"Location": f"sign-in?confirm={family_id}"})
+    return lead_to(f"sign-in?confirm={family_id}")
 
 
 def _purpose(person: SignedIn, family_id: UUID) -> str:

@@ -29,7 +29,7 @@ from service.platform import base64url
 from service.platform.errors import BadRequest, ServiceError
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
-from service.web.pages.routing import Link, PageRoute, address_from, link_to_account, problem
+from service.web.pages.routing import Link, PageRoute, address_from, lead_to, link_to_account, problem
 
 LONGEST = timedelta(minutes=15)
 # What a state says of who is on the way to their account, in place of an authorization request, which names a client:
@@ -79,7 +79,7 @@ class _Arrival:
             raise NotVouched("unknown")
         family = parameters.get(CONFIRM)
         page = "consents" if family is None else f"confirm?{urlencode({'session': family})}"
-        response = Response(status_code=303, headers={"Location": f"../../../account/{page}"})
+        response = lead_to(f"../../../account/{page}")
         async with self.runtime.database.transaction(organization_id) as connection:
             renewed = await self._begin_session(connection, organization_id, vouched)
         renewed.keep(response)
