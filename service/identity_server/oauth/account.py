@@ -68,18 +68,14 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
     outcome = await sign_in(runtime, browser, attempt)
     if isinstance(outcome, Refused):
         return await _page(request, runtime, browser, outcome, called=called, email=email)
-    response = lead_to(_next_address(request))
-    outcome.keep(response)
-    return response
+    return outcome.keep(lead_to(_next_address(request)))
 
 
 async def _take_passkey(request: Request, runtime: Runtime, browser: Browser, answer: str) -> Response:
     outcome = await PasskeySignIn(runtime, browser, _action(request)).take(request, answer, organization_id=None)
     if isinstance(outcome, Refused):
         return await _page(request, runtime, browser, outcome)
-    response = lead_to(_next_address(request))
-    outcome.keep(response)
-    return response
+    return outcome.keep(lead_to(_next_address(request)))
 
 
 async def _show_ended(request: Request, runtime: Runtime, browser: Browser) -> Response:
@@ -153,9 +149,7 @@ async def _page(
         has_providers=has_providers,
         ways=ways or [],
     )
-    if not browser.known:
-        browser.keep(response)
-    return response
+    return response if browser.known else browser.keep(response)
 
 
 def _confirmed_session(request: Request) -> UUID | None:

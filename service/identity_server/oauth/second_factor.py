@@ -152,9 +152,7 @@ class Step:
             outcome = await rules.give_code(self.runtime, self.browser, code=form.get("code", ""), address=address)
         if isinstance(outcome, Refused):
             return await self.show(pending, outcome)
-        response = lead_to(self.done)
-        outcome.keep(response)
-        return response
+        return outcome.keep(lead_to(self.done))
 
     async def _take_app(self, pending: Pending, form: dict[str, str], *, now: datetime) -> Response:
         enrolment = Enrolment(form.get("nonce", ""), form.get("until", ""))
@@ -191,9 +189,7 @@ class Step:
         )
 
     def _signed_in(self, browser: Browser, recovery_codes: Collection[str]) -> Response:
-        response = show_recovery_codes(self.request, recovery_codes, following=self.done)
-        browser.keep(response)
-        return response
+        return browser.keep(show_recovery_codes(self.request, recovery_codes, following=self.done))
 
 
 def form_page(

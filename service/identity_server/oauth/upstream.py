@@ -79,11 +79,9 @@ class _Arrival:
             raise NotVouched("unknown")
         family = parameters.get(CONFIRM)
         page = "consents" if family is None else f"confirm?{urlencode({'session': family})}"
-        response = lead_to(f"../../../account/{page}")
         async with self.runtime.database.transaction(organization_id) as connection:
             renewed = await self._begin_session(connection, organization_id, vouched)
-        renewed.keep(response)
-        return response
+        return renewed.keep(lead_to(f"../../../account/{page}"))
 
     async def _go_to_application(self, vouched: SignedInThere) -> Response:
         visit = Visit.of(self.request, self.runtime, self.begun.parameters)
@@ -95,9 +93,7 @@ class _Arrival:
             if self.begun.chosen and self.begun.chosen.organization_id != organization_id:
                 raise _stale_sign_in()
             renewed = await self._begin_session(connection, organization_id, vouched)
-        response = visit.show_next(at="../authorize")
-        renewed.keep(response)
-        return response
+        return renewed.keep(visit.show_next(at="../authorize"))
 
     async def _begin_session(self, connection: Connection, organization_id: UUID, vouched: SignedInThere) -> Browser:
         now = await self.runtime.clock.now(connection)
@@ -278,9 +274,7 @@ async def _redirect_to_provider(
     except ServiceError as error:
         return _not_signed_in(request, error, _way_back(request, begun))
     response = Response(status_code=302, headers={"Location": address, "Referrer-Policy": "no-referrer"})
-    if not browser.known:
-        browser.keep(response)
-    return response
+    return response if browser.known else browser.keep(response)
 
 
 def _proof(browser: Browser, runtime: Runtime, state: str) -> Proof:

@@ -53,8 +53,8 @@ class Browser:
         """Return the browser with a new random value, which nobody else can know."""
         return Browser(secrets.mint(secrets.SESSION).value, known=False, secure=self.secure)
 
-    def keep(self, response: Response) -> None:
-        """Set the cookie with the browser's value, until the browser is closed."""
+    def keep(self, response: Response) -> Response:
+        """Set the cookie with the browser's value, until the browser is closed; return the response."""
         response.set_cookie(
             SECURE_COOKIE if self.secure else COOKIE,
             self.value.get_secret_value(),
@@ -63,6 +63,7 @@ class Browser:
             secure=self.secure,
             path="/",
         )
+        return response
 
     def form_token(self, runtime: Runtime, purpose: str) -> str:
         """Return the token that a form made for this browser and purpose must send back."""
