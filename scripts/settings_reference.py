@@ -31,7 +31,7 @@ def reference() -> str:
 
 def _row(name: str, field: FieldInfo) -> str:
     variable = field.validation_alias if isinstance(field.validation_alias, str) else f"CARREL_{name.upper()}"
-    return f"| `{variable}` | {_default(field)} | {field.description or ''} |"
+    return f"| `{variable}` | {_default(field)} | {' '.join((field.description or '').split())} |"
 
 
 def _default(field: FieldInfo) -> str:

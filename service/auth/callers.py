@@ -211,7 +211,7 @@ async def acting_for(
     may not act for users, BadRequest without such an active user, and for accounts and access tokens."""
     acting = await find_acting(connection, caller, user_email, field=field)
     if acting is None:
-        raise _unknown_user(field)
+        raise unknown_user(field)
     return acting
 
 
@@ -240,7 +240,7 @@ class ActingFor:
         if self._user is None:
             return self._caller
         if self._user.row is None:
-            raise _unknown_user(self._field)
+            raise unknown_user(self._field)
         return _act_for(self._caller, self._user.row)
 
 
@@ -266,7 +266,8 @@ def _require_acting(caller: Caller, field: str) -> None:
         )
 
 
-def _unknown_user(field: str) -> BadRequest:
+def unknown_user(field: str) -> BadRequest:
+    """Build the error for an address, in a `field` of the request, that is no active user's."""
     message = "There is no active user with this address in this organization."
     return BadRequest(message, code="unknown_user", details=[FieldError(field, message)])
 

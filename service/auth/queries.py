@@ -116,13 +116,27 @@ _UNLESS_GIVEN: Mapping[str, ColumnElement[Any]] = {
 }
 
 
-def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
+# The table of credentials of each kind, with the columns of their ids and of whom they act for.
+_KEYS: Mapping[CredentialKind, tuple[Table, ColumnElement[UUID], ColumnElement[UUID]]] = {
+    "apiKey": (api_keys, api_keys.c.api_key_id, api_keys.c.owner_id),
+    "serviceAccountToken": (
+        service_account_tokens,
+        service_account_tokens.c.token_id,
+        service_account_tokens.c.service_account_id,
+    ),
+    "accessToken": (oauth_access_tokens, oauth_access_tokens.c.token_id, oauth_access_tokens.c.principal_id),
+}
+
+
+def _credential_of_hash(kind: CredentialKind, **columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
+    table, credential_id, principal_id = _KEYS[kind]
+    named = {"credential_id": credential_id, "principal_id": principal_id, **_UNLESS_GIVEN, **columns}
     return (
         select(
             table.c.organization_id,
             table.c.secret_hash,
             credential_status(table, func.now() + _OFFSET),
-            *(column.label(name) for name, column in {**_UNLESS_GIVEN, **columns}.items()),
+            *(column.label(name) for name, column in named.items()),
             organizations.c.service_accounts_enabled,
             unused_for_a_minute(table).label("unused_for_a_minute"),
             set_organization(table.c.organization_id),
@@ -138,33 +152,16 @@ def unused_for_a_minute(table: Table) -> ColumnElement[bool]:
 
 
 _CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
-    "apiKey": _credential_of_hash(
-        api_keys,
-        credential_id=api_keys.c.api_key_id,
-        principal_id=api_keys.c.owner_id,
-        may_act_for_users=api_keys.c.may_act_for_users,
-    ),
-    "serviceAccountToken": _credential_of_hash(
-        service_account_tokens,
-        credential_id=service_account_tokens.c.token_id,
-        principal_id=service_account_tokens.c.service_account_id,
-        scopes=service_account_tokens.c.scopes,
-    ),
+    "apiKey": _credential_of_hash("apiKey", may_act_for_users=api_keys.c.may_act_for_users),
+    "serviceAccountToken": _credential_of_hash("serviceAccountToken", scopes=service_account_tokens.c.scopes),
     # What a client may no longer be given stops in the tokens that it has.
     "accessToken": _credential_of_hash(
-        oauth_access_tokens,
-        credential_id=oauth_access_tokens.c.token_id,
-        principal_id=oauth_access_tokens.c.principal_id,
+        "accessToken",
         scopes=oauth_access_tokens.c.scopes,
         client_scopes=oauth_clients.c.scopes,
         audience=oauth_clients.c.audience,
         client_id=oauth_clients.c.client_id,
     ).join(oauth_clients, oauth_clients.c.client_id == oauth_access_tokens.c.client_id),
-}
-_KEYS: Mapping[CredentialKind, tuple[Table, ColumnElement[UUID]]] = {
-    "apiKey": (api_keys, api_keys.c.api_key_id),
-    "serviceAccountToken": (service_account_tokens, service_account_tokens.c.token_id),
-    "accessToken": (oauth_access_tokens, oauth_access_tokens.c.token_id),
 }
 
 
@@ -244,7 +241,7 @@ async def touch_credential(
     connection: Connection, organization_id: UUID, *, kind: CredentialKind, credential_id: UUID
 ) -> None:
     """Record that a credential is in use now, of an access token its family too; skip the write of a locked row."""
-    table, key = _KEYS[kind]
+    table, key, _ = _KEYS[kind]
     found = select(key).where(key == credential_id, table.c.organization_id == organization_id)
     await touch(connection, table, key, found)
     if kind == "accessToken":
@@ -303,9 +300,7 @@ def _owner_of_hash(table: Table, owner_id: ColumnElement[UUID]) -> Select[*tuple
 
 
 _OWNER_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
-    "apiKey": _owner_of_hash(api_keys, api_keys.c.owner_id),
-    "serviceAccountToken": _owner_of_hash(service_account_tokens, service_account_tokens.c.service_account_id),
-    "accessToken": _owner_of_hash(oauth_access_tokens, oauth_access_tokens.c.principal_id),
+    kind: _owner_of_hash(table, owner_id) for kind, (table, _, owner_id) in _KEYS.items()
 }
 _BY_EMAIL = select(principals.c.principal_id).where(
     matches(principals, ORGANIZATION, email=param(principals.c.email), kind="user"), principals.c.active

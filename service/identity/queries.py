@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import (
     ARRAY,
     Boolean,
+    Column,
     ColumnElement,
     Label,
     Select,
@@ -44,9 +45,11 @@ from service.platform.sql import (
     in_array,
     matches,
     optional_in,
+    param,
     params,
     revoke,
     rows_of,
+    set_organization,
 )
 from service.schema.identity import api_keys, group_members, organizations, principals
 from service.schema.signin import provider_memberships
@@ -349,6 +352,17 @@ async def list_principals(
     return await find_rows(connection, statement, PrincipalSummary)
 
 
+def select_to_enter(key: Column[Any], kind: type[Any], *others: Label[Any]) -> Select[*tuple[Any, ...]]:
+    """Select what is looked up by a key before its organization is known, with that organization's name, and enter the
+    organization. The key's value is a parameter (`param`)."""
+    table, name = key.table, organizations.c.name.label("organization_name")
+    return (
+        select(*columns_of(table, kind, name, *others), set_organization(table.c.organization_id))
+        .join(organizations, organizations.c.organization_id == table.c.organization_id)
+        .where(key == param(key))
+    )
+
+
 async def organization_ids(database: Database) -> Sequence[UUID]:
     """Return the ids of all organizations, for work that visits each in a transaction of its own."""
     async with database.transaction(None, read_only=True) as connection:
@@ -429,24 +443,14 @@ async def remove_members(
     connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
 ) -> list[UUID]:
     """Remove members from a group; return those that were in the group."""
-    statement = (
-        delete(group_members)
-        .where(
-            matches(group_members, organization_id, group_id=group_id), in_array(group_members.c.member_id, member_ids)
-        )
-        .returning(group_members.c.member_id)
-    )
-    return list((await connection.execute(statement)).scalars())
+    those = group_members.c.group_id == group_id, in_array(group_members.c.member_id, member_ids)
+    return [member_id for _, member_id in await _delete_members(connection, organization_id, *those)]
 
 
 async def leave_groups(connection: Connection, organization_id: UUID, *, member_id: UUID) -> list[UUID]:
     """Remove a principal from every group that it is directly in; return those groups."""
-    statement = (
-        delete(group_members)
-        .where(matches(group_members, organization_id, member_id=member_id))
-        .returning(group_members.c.group_id)
-    )
-    return list((await connection.execute(statement)).scalars())
+    left = await _delete_members(connection, organization_id, group_members.c.member_id == member_id)
+    return [group_id for group_id, _ in left]
 
 
 async def keep_only(
@@ -457,12 +461,16 @@ async def keep_only(
     kept = exists().where(
         wanted.c.group_id == group_members.c.group_id, wanted.c.member_id == group_members.c.member_id
     )
-    statement = (
-        delete(group_members)
-        .where(group_members.c.organization_id == organization_id, in_array(group_members.c.group_id, group_ids), ~kept)
-        .returning(group_members.c.group_id, group_members.c.member_id)
-    )
-    return [(row.group_id, row.member_id) for row in await connection.execute(statement)]
+    return await _delete_members(connection, organization_id, in_array(group_members.c.group_id, group_ids), ~kept)
+
+
+async def _delete_members(
+    connection: Connection, organization_id: UUID, *conditions: ColumnElement[bool]
+) -> list[tuple[UUID, UUID]]:
+    """Delete memberships of an organization, and return their (group, member) pairs."""
+    ended = delete(group_members).where(group_members.c.organization_id == organization_id, *conditions)
+    pairs = ended.returning(group_members.c.group_id, group_members.c.member_id)
+    return [(row.group_id, row.member_id) for row in await connection.execute(pairs)]
 
 
 def _unnest_memberships(memberships: Collection[Membership]) -> TableValuedAlias:

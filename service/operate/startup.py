@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pydantic import SecretStr
 from sqlalchemy.engine import URL
@@ -47,6 +48,7 @@ WARM_SECONDS = 3.0
 # The primary takes what a standby has no connection for.
 STANDBY_WAIT_SECONDS = 0.5
 STANDBY_CONNECT_SECONDS = 2
+Part = TypeVar("Part", Database, Embedders, Indexer, LanguageModels, Reranker)
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ async def open_runtime(
         primary = NewestPrimary(share)
         database = _connect(stack, url, settings, primary, connections=settings.database_pool_size)
         await _see_distribution(database)
-        embedders = embedders or await _open_embedders(stack, settings, arithmetic)
+        embedders = embedders or _closing(stack, await open_embedders(settings, arithmetic=arithmetic))
         files = await asyncio.to_thread(open_files, settings)
         runtime = Runtime(
             settings=settings,
@@ -158,7 +160,7 @@ async def open_runtime(
             embedders=embedders,
             rate_limits=rate_limits or await stack.enter_async_context(open_rate_limits(settings, share=share)),
             page_reader=_open_page_reader(stack, settings),
-            models=_open_models(stack, settings),
+            models=_closing(stack, LanguageModels(settings)),
             reranker=_open_reranker(stack, settings, share),
             indexer=_open_indexer(stack, url, settings, embedders, primary=primary, share=share),
             standbys=_open_standbys(stack, settings),
@@ -195,6 +197,12 @@ async def open_extractor(stack: AsyncExitStack, settings: Settings) -> Extractor
     return extractor
 
 
+def _closing(stack: AsyncExitStack, part: Part) -> Part:
+    """Return a part of the runtime, which is closed with the stack."""
+    stack.push_async_callback(part.close)
+    return part
+
+
 def _open_page_reader(stack: AsyncExitStack, settings: Settings) -> PageReader:
     reader = PageReader(
         workers=max(settings.ocr_workers, 1),
@@ -206,24 +214,9 @@ def _open_page_reader(stack: AsyncExitStack, settings: Settings) -> PageReader:
     return reader
 
 
-def _open_models(stack: AsyncExitStack, settings: Settings) -> LanguageModels:
-    models = LanguageModels(settings)
-    stack.push_async_callback(models.close)
-    return models
-
-
 def _open_reranker(stack: AsyncExitStack, settings: Settings, share: Share) -> Reranker | None:
-    if settings.reranking_url is None:
-        return None
-    reranker = Reranker(settings.reranking_url, settings, share=share)
-    stack.push_async_callback(reranker.close)
-    return reranker
-
-
-async def _open_embedders(stack: AsyncExitStack, settings: Settings, arithmetic: Arithmetic | None) -> Embedders:
-    embedders = await open_embedders(settings, arithmetic=arithmetic)
-    stack.push_async_callback(embedders.close)
-    return embedders
+    url = settings.reranking_url
+    return None if url is None else _closing(stack, Reranker(url, settings, share=share))
 
 
 def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:
@@ -254,8 +247,7 @@ def _connect(
         connect_seconds=CONNECT_SECONDS if settings.database_url else EMBEDDED_CONNECT_SECONDS,
         primary=primary,
     )
-    stack.push_async_callback(database.close)
-    return database
+    return _closing(stack, database)
 
 
 async def _see_distribution(database: Database) -> None:
@@ -297,6 +289,4 @@ def _open_indexer(
     database = _connect(
         stack, url, settings, primary, connections=INDEXING_CONNECTIONS, wait_seconds=INDEXING_WAIT_SECONDS
     )
-    indexer = Indexer(database, embedders, backlog_seconds=settings.indexing_backlog_seconds, share=share)
-    stack.push_async_callback(indexer.close)
-    return indexer
+    return _closing(stack, Indexer(database, embedders, backlog_seconds=settings.indexing_backlog_seconds, share=share))

@@ -1,11 +1,4 @@
-"""Errors of a deployment's database or data folder; each message says what to do.
-
-DeploymentError
-├── WrongSecretKeyError      the secret key at hand isn't the one the database was set up with
-├── MigrationError           the database can't be brought to this version's schema
-├── RotationError            the secret key can't be changed now, or not to that
-├── ClusterError             the index can't be spread over several servers
-└── UnfinishedRestoreError   a restore into the data folder is going on, or was cut off"""
+"""Errors of a deployment's database or data folder; each message says what to do."""
 
 
 class DeploymentError(Exception):
@@ -29,4 +22,4 @@ class ClusterError(DeploymentError):
 
 
 class UnfinishedRestoreError(DeploymentError):
-    """What is in the data folder is part of a backup at most."""
+    """A restore into the data folder is going on, or was cut off: it holds part of a backup at most."""

@@ -5,7 +5,7 @@ import secrets
 import string
 import zlib
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import SecretStr
 
@@ -24,18 +24,7 @@ CLIENT_SECRET: Prefix = "svc_cs_"  # noqa: S105 (likewise)
 SESSION: Prefix = "svc_ss_"
 INVITATION: Prefix = "svc_iv_"
 SCIM_TOKEN: Prefix = "svc_sc_"  # noqa: S105 (likewise)
-PREFIXES: tuple[Prefix, ...] = (
-    API_KEY,
-    SERVICE_ACCOUNT_TOKEN,
-    ACCESS_TOKEN,
-    MCP_ACCESS_TOKEN,
-    REFRESH_TOKEN,
-    AUTHORIZATION_CODE,
-    CLIENT_SECRET,
-    SESSION,
-    INVITATION,
-    SCIM_TOKEN,
-)
+PREFIXES: tuple[Prefix, ...] = get_args(Prefix)
 
 _ALPHABET = string.digits + string.ascii_letters
 _RANDOM_LENGTH = 32

@@ -62,264 +62,187 @@ VECTOR_DIMENSIONS = (384, 768, 1024, 1536)
 
 
 class Settings(BaseSettings):
-    """The service's settings. Secrets have no defaults; a field's description is its documentation."""
+    """The service's settings. Secrets have no defaults; the string under a field documents it."""
 
     model_config = SettingsConfigDict(
-        env_prefix="CARREL_", frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True
+        env_prefix="CARREL_",
+        frozen=True,
+        extra="ignore",
+        env_ignore_empty=True,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
     )
 
-    host: str = Field(default="127.0.0.1", description="Address to listen on.")
-    port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
-    data_dir: Path = Field(
-        default_factory=default_data_dir, description="Folder of all state: database, files, model, secret key."
-    )
-    database_url: SecretStr | None = Field(
-        default=None,
-        description="PostgreSQL with pgvector (of several, the primary), not the embedded one; its user migrates.",
-    )
-    database_replica_urls: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
-        default=(),
-        description="Hot standbys of that PostgreSQL, each server's own address (no load balancer's), separated by "
-        "commas; searches, the passages of replies, lists and look-ups are read from those that have replayed all that "
-        "was committed before.",
-    )
-    workers: int = Field(
-        default_factory=lambda: min(64, usable_cores()),
-        ge=1,
-        le=64,
-        description="Processes that answer requests on the one port; by default as many as there are cores to use. "
-        "What is said here of connections, readers, replies and syncs is divided among them.",
-    )
-    database_pool_size: int = Field(
-        default=10,
-        ge=1,
-        le=1000,
-        description="Most database connections of requests, at least two of each worker; up to twelve more of each "
-        "are its indexing's and its jobs'. As many go to each standby, and one of each worker that looks after it.",
-    )
-    bootstrap_admin_email: str | None = Field(
-        default=None, description="On an empty database: the first admin's address."
-    )
-    bootstrap_admin_password: SecretStr | None = Field(default=None, description="The first admin's password.")
-    bootstrap_api_key: SecretStr | None = Field(
-        default=None,
-        description="The first admin's API key (svc_key_ and at least 32 characters), which may act for users.",
-    )
-    public_url: str | None = Field(
-        default=None,
-        description="The address callers use; the OAuth issuer. People sign in over https alone, or on this machine. "
-        "By default http, host and port.",
-    )
-    oidc_issuer: str | None = Field(
-        default=None, description="An OpenID Connect provider that people can sign in with, beside their password here."
-    )
-    oidc_client_id: str | None = Field(default=None, description="What that provider knows the service by.")
-    oidc_client_secret: SecretStr | None = Field(default=None, description="The secret that goes with it.")
-    secret_key: SecretStr | None = Field(
-        default=None,
-        min_length=32,
-        description="Key of page tokens and stored URIs, at least 32 characters, the same on every replica; made and "
-        "kept in the data folder when absent.",
-    )
-    new_secret_key: SecretStr | None = Field(
-        default=None, min_length=32, description="The key that `python -m service rotate-key` changes to."
-    )
-    files_url: str | None = Field(
-        default=None, description="Where files lie (file:, s3:, gs:, az:); by default the data folder."
-    )
-    archive_url: str | None = Field(
-        default=None, description="Where log and files are archived as they are written (file:, s3:, gs:, az:)."
-    )
-    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=(), description="Addresses whose X-Forwarded-For is believed."
-    )
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: int = Field(default=8000, ge=0, le=65535)
+    """Port to listen on; 0 takes a free one."""
+    data_dir: Path = Field(default_factory=default_data_dir)
+    """Folder of all state: database, files, model, secret key."""
+    database_url: SecretStr | None = None
+    """PostgreSQL with pgvector (of several, the primary), not the embedded one; its user migrates."""
+    database_replica_urls: Annotated[tuple[SecretStr, ...], NoDecode] = ()
+    """Hot standbys of that PostgreSQL, each server's own address (no load balancer's), separated by commas; searches,
+    the passages of replies, lists and look-ups are read from those that have replayed all that was committed before."""
+    workers: int = Field(default_factory=lambda: min(64, usable_cores()), ge=1, le=64)
+    """Processes that answer requests on the one port; by default as many as there are cores to use. What is said here
+    of connections, readers, replies and syncs is divided among them."""
+    database_pool_size: int = Field(default=10, ge=1, le=1000)
+    """Most database connections of requests, at least two of each worker; up to twelve more of each are its indexing's
+    and its jobs'. As many go to each standby, and one of each worker that looks after it."""
+    bootstrap_admin_email: str | None = None
+    """On an empty database: the first admin's address."""
+    bootstrap_admin_password: SecretStr | None = None
+    """The first admin's password."""
+    bootstrap_api_key: SecretStr | None = None
+    """The first admin's API key (svc_key_ and at least 32 characters), which may act for users."""
+    public_url: str | None = None
+    """The address callers use; the OAuth issuer. People sign in over https alone, or on this machine. By default http,
+    host and port."""
+    oidc_issuer: str | None = None
+    """An OpenID Connect provider that people can sign in with, beside their password here."""
+    oidc_client_id: str | None = None
+    """What that provider knows the service by."""
+    oidc_client_secret: SecretStr | None = None
+    """The secret that goes with it."""
+    secret_key: SecretStr | None = Field(default=None, min_length=32)
+    """Key of page tokens and stored URIs, at least 32 characters, the same on every replica; made and kept in the data
+    folder when absent."""
+    new_secret_key: SecretStr | None = Field(default=None, min_length=32)
+    """The key that `python -m service rotate-key` changes to."""
+    files_url: str | None = None
+    """Where files lie (file:, s3:, gs:, az:); by default the data folder."""
+    archive_url: str | None = None
+    """Where log and files are archived as they are written (file:, s3:, gs:, az:)."""
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
+    """Addresses whose X-Forwarded-For is believed."""
 
-    rate_limit_requests: int = Field(
-        default=12_000, ge=0, description="Requests a minute of one credential before it is answered 429; 0: no limit."
-    )
-    rate_limit_failures: int = Field(
-        default=60,
-        ge=0,
-        description="Failed authentications a minute of one address (of IPv6, a /64) before they are answered 429; "
-        "0: no limit. Valid credentials are served in any case. Sign-ins by a provider have the same limit, apart: "
-        "after so many were refused, further ones wait.",
-    )
-    rate_limit_store: SecretStr = Field(
-        default=SecretStr(IN_MEMORY),
-        description="Where that is counted: `memory` (the default), or a `redis://` or `rediss://` address that "
-        "replicas share. While it is away, each replica counts for itself.",
-    )
+    rate_limit_requests: int = Field(default=12_000, ge=0)
+    """Requests a minute of one credential before it is answered 429; 0: no limit."""
+    rate_limit_failures: int = Field(default=60, ge=0)
+    """Failed authentications a minute of one address (of IPv6, a /64) before they are answered 429; 0: no limit. Valid
+    credentials are served in any case. Sign-ins by a provider have the same limit, apart: after so many were refused,
+    further ones wait."""
+    rate_limit_store: SecretStr = SecretStr(IN_MEMORY)
+    """Where that is counted: `memory` (the default), or a `redis://` or `rediss://` address that replicas share. While
+    it is away, each replica counts for itself."""
 
-    max_connections: int | None = Field(
-        default=None,
-        ge=1,
-        description="Most connections of callers at a time, a quarter of them from one address that is neither a "
-        "trusted proxy nor this machine; by default half of the files that the process may have open beyond the "
-        "service's own, at most 10,000.",
-    )
-    storage_low_bytes: int | None = Field(
-        default=None,
-        ge=0,
-        description="Free space of a disk, in bytes, below which nothing more is taken in (507) while reading goes on; "
-        "by default an eighth of the disk, 1 GiB at most. 0: never refuse.",
-    )
-    storage_reserve_bytes: int | None = Field(
-        default=None,
-        ge=0,
-        description="Size of the file beside the embedded database that is given up to keep it running on a full disk; "
-        "by default a sixteenth of the disk, 64 MiB at most. 0: none.",
-    )
-    max_upload_bytes: int = Field(default=100 * MEBIBYTE, ge=1, description="Largest file taken, in bytes.")
-    max_json_bytes: int = Field(default=32 * MEBIBYTE, ge=1024, description="Largest JSON body taken, in bytes.")
-    request_seconds: float = Field(
-        default=30.0, gt=0, description="Longest a single SQL statement of a request may take."
-    )
+    max_connections: int | None = Field(default=None, ge=1)
+    """Most connections of callers at a time, a quarter of them from one address that is neither a trusted proxy nor
+    this machine; by default half of the files that the process may have open beyond the service's own, at most
+    10,000."""
+    storage_low_bytes: int | None = Field(default=None, ge=0)
+    """Free space of a disk, in bytes, below which nothing more is taken in (507) while reading goes on; by default an
+    eighth of the disk, 1 GiB at most. 0: never refuse."""
+    storage_reserve_bytes: int | None = Field(default=None, ge=0)
+    """Size of the file beside the embedded database that is given up to keep it running on a full disk; by default a
+    sixteenth of the disk, 64 MiB at most. 0: none."""
+    max_upload_bytes: int = Field(default=100 * MEBIBYTE, ge=1)
+    """Largest file taken, in bytes."""
+    max_json_bytes: int = Field(default=32 * MEBIBYTE, ge=1024)
+    """Largest JSON body taken, in bytes."""
+    request_seconds: float = Field(default=30.0, gt=0)
+    """Longest a single SQL statement of a request may take."""
 
-    embeddings_url: str | None = Field(
-        default=None, description="An OpenAI-compatible endpoint instead of the local model."
-    )
-    embeddings_api_key: SecretStr | None = Field(default=None, description="The key for that endpoint.")
-    embeddings_model: str | None = Field(default=None, description="The model's name at that endpoint.")
-    embeddings_dimensions: int | None = Field(default=None, ge=1, le=4000, description="The length of its vectors.")
-    embeddings_further_models: Annotated[Mapping[str, int], NoDecode] = Field(
-        default={},
-        description="Further models of that endpoint and the lengths of their vectors, such as large=1536,old=768: "
-        "what indexes are rebuilt to, or from.",
-    )
-    embeddings_precision: Literal["fp32", "int8"] = Field(
-        default_factory=default_precision,
-        description="Arithmetic of the local model: int8 by default on x86-64, fp32 on other processors, where the "
-        "speed of int8 has not been measured. Vectors of both can be searched together.",
-    )
-    inline_indexing_seconds: float = Field(
-        default=20.0, ge=0, description="How long an upload waits for room in the backlog, and then for its index."
-    )
-    indexing_backlog_seconds: float = Field(
-        default=300.0,
-        gt=0,
-        description="How much of one organization may wait to be indexed, in seconds of work at the pace it gets; "
-        "more is refused for a while.",
-    )
+    embeddings_url: str | None = None
+    """An OpenAI-compatible endpoint instead of the local model."""
+    embeddings_api_key: SecretStr | None = None
+    """The key for that endpoint."""
+    embeddings_model: str | None = None
+    """The model's name at that endpoint."""
+    embeddings_dimensions: int | None = Field(default=None, ge=1, le=4000)
+    """The length of its vectors."""
+    embeddings_further_models: Annotated[Mapping[str, int], NoDecode] = {}
+    """Further models of that endpoint and the lengths of their vectors, such as large=1536,old=768: what indexes are
+    rebuilt to, or from."""
+    embeddings_precision: Literal["fp32", "int8"] = Field(default_factory=default_precision)
+    """Arithmetic of the local model: int8 by default on x86-64, fp32 on other processors, where the speed of int8 has
+    not been measured. Vectors of both can be searched together."""
+    inline_indexing_seconds: float = Field(default=20.0, ge=0)
+    """How long an upload waits for room in the backlog, and then for its index."""
+    indexing_backlog_seconds: float = Field(default=300.0, gt=0)
+    """How much of one organization may wait to be indexed, in seconds of work at the pace it gets; more is refused for
+    a while."""
 
-    reranking_url: str | None = Field(
-        default=None,
-        description="An endpoint that reranks what a search found, such as https://api.example.com/v1/rerank, in the "
-        "shape of Cohere, Jina, vLLM or TEI; queries and passages are sent there.",
-    )
-    reranking_api_key: SecretStr | None = Field(default=None, description="The key for that endpoint.")
-    reranking_model: str | None = Field(default=None, description="The model's name there, if it takes one.")
-    reranking_seconds: float = Field(
-        default=3.0, gt=0, le=60, description="Longest that reranking may take; after it the order of search stands."
-    )
+    reranking_url: str | None = None
+    """An endpoint that reranks what a search found, such as https://api.example.com/v1/rerank, in the shape of Cohere,
+    Jina, vLLM or TEI; queries and passages are sent there."""
+    reranking_api_key: SecretStr | None = None
+    """The key for that endpoint."""
+    reranking_model: str | None = None
+    """The model's name there, if it takes one."""
+    reranking_seconds: float = Field(default=3.0, gt=0, le=60)
+    """Longest that reranking may take; after it the order of search stands."""
 
-    model_url: str | None = Field(
-        default=None,
-        description="An OpenAI-compatible endpoint whose models answer for agents, such as https://api.example.com/v1; "
-        "without it the built-in model answers, which quotes passages and needs neither key nor network.",
-    )
-    model_api_key: SecretStr | None = Field(default=None, description="The key for that endpoint.")
-    model_names: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=(), description="The models of that endpoint that agents may be given; the first is the default."
-    )
-    model_seconds: float = Field(
-        default=120.0, gt=0, description="Longest a reply may take, retrieval and retries included."
-    )
-    model_history_tokens: int = Field(
-        default=4000, ge=0, description="How much of a conversation the model is shown again, in tokens."
-    )
-    agent_workers: int = Field(
-        default=8, ge=1, le=1000, description="Replies that are made at a time, at least one by each worker."
-    )
+    model_url: str | None = None
+    """An OpenAI-compatible endpoint whose models answer for agents, such as https://api.example.com/v1; without it the
+    built-in model answers, which quotes passages and needs neither key nor network."""
+    model_api_key: SecretStr | None = None
+    """The key for that endpoint."""
+    model_names: Annotated[tuple[str, ...], NoDecode] = ()
+    """The models of that endpoint that agents may be given; the first is the default."""
+    model_seconds: float = Field(default=120.0, gt=0)
+    """Longest a reply may take, retrieval and retries included."""
+    model_history_tokens: int = Field(default=4000, ge=0)
+    """How much of a conversation the model is shown again, in tokens."""
+    agent_workers: int = Field(default=8, ge=1, le=1000)
+    """Replies that are made at a time, at least one by each worker."""
 
-    extraction_workers: int = Field(
-        default=2, ge=1, le=64, description="Processes that read files, at least one of each worker."
-    )
-    extraction_seconds: float = Field(
-        default=60.0, gt=0, description="Most processor time that reading one file may take."
-    )
-    extraction_memory_bytes: int = Field(
-        default=1024 * MEBIBYTE, ge=64 * MEBIBYTE, description="Most memory of one reader."
-    )
+    extraction_workers: int = Field(default=2, ge=1, le=64)
+    """Processes that read files, at least one of each worker."""
+    extraction_seconds: float = Field(default=60.0, gt=0)
+    """Most processor time that reading one file may take."""
+    extraction_memory_bytes: int = Field(default=1024 * MEBIBYTE, ge=64 * MEBIBYTE)
+    """Most memory of one reader."""
 
-    ocr: bool = Field(
-        default=True,
-        description="Whether the text of scanned pages and pictures is read by machine (OCR), after their upload. "
-        "Without it files that have no other text are refused.",
-    )
-    ocr_workers: int = Field(
-        default=1,
-        ge=0,
-        le=64,
-        description="Processes that read pages, each on one core behind all other work, with 300 to 770 MiB; they end "
-        "when nothing waits. 0: pages are left to other replicas.",
-    )
-    ocr_pages: int = Field(default=1000, ge=1, description="Most pages of one document that are read by machine.")
-    ocr_seconds: float = Field(
-        default=120.0, gt=0, description="Most processor time that reading one page by machine may take."
-    )
-    ocr_memory_bytes: int = Field(
-        default=2048 * MEBIBYTE, ge=1024 * MEBIBYTE, description="Most address space of a process that reads pages."
-    )
+    ocr: bool = True
+    """Whether the text of scanned pages and pictures is read by machine (OCR), after their upload. Without it files
+    that have no other text are refused."""
+    ocr_workers: int = Field(default=1, ge=0, le=64)
+    """Processes that read pages, each on one core behind all other work, with 300 to 770 MiB; they end when nothing
+    waits. 0: pages are left to other replicas."""
+    ocr_pages: int = Field(default=1000, ge=1)
+    """Most pages of one document that are read by machine."""
+    ocr_seconds: float = Field(default=120.0, gt=0)
+    """Most processor time that reading one page by machine may take."""
+    ocr_memory_bytes: int = Field(default=2048 * MEBIBYTE, ge=1024 * MEBIBYTE)
+    """Most address space of a process that reads pages."""
 
-    docstore_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=(),
-        description="Hosts, addresses and networks (10.0.0.0/8) that syncs with document databases may connect to "
-        "though they are not public.",
-    )
-    docstore_connect_seconds: float = Field(
-        default=10.0, gt=0, description="Longest that a document database may take to be found and connected to."
-    )
-    docstore_query_seconds: float = Field(
-        default=60.0, gt=0, description="Longest that a document database may take for one page of documents."
-    )
-    docstore_overlap_seconds: float = Field(
-        default=300.0,
-        ge=0,
-        description="How far before the latest change it saw the next run of a sync looks for changes again: more than "
-        "the clocks of who writes there differ.",
-    )
-    docstore_workers: int = Field(
-        default=2,
-        ge=0,
-        le=100,
-        description="Syncs with document databases that run at a time; 0: they are left to other replicas.",
-    )
+    docstore_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """Hosts, addresses and networks (10.0.0.0/8) that syncs with document databases may connect to though they are not
+    public."""
+    docstore_connect_seconds: float = Field(default=10.0, gt=0)
+    """Longest that a document database may take to be found and connected to."""
+    docstore_query_seconds: float = Field(default=60.0, gt=0)
+    """Longest that a document database may take for one page of documents."""
+    docstore_overlap_seconds: float = Field(default=300.0, ge=0)
+    """How far before the latest change it saw the next run of a sync looks for changes again: more than the clocks of
+    who writes there differ."""
+    docstore_workers: int = Field(default=2, ge=0, le=100)
+    """Syncs with document databases that run at a time; 0: they are left to other replicas."""
 
-    smtp_url: SecretStr | None = Field(
-        default=None,
-        description="The server that mail is sent by: smtps://user:password@mail.example.com (TLS, port 465), or "
-        "smtp:// (STARTTLS, port 587; without TLS on this machine alone). Without it, alerts go to webhooks alone.",
-    )
-    mail_from: str | None = Field(default=None, description="The address that mail is sent from.")
-    webhook_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=(),
-        description="Hosts, addresses and networks (10.0.0.0/8) that webhooks may be sent to, and sign-in providers "
-        "asked at, though they are not public; webhooks by http, too.",
-    )
-    workbench_url: str | None = Field(
-        default=None,
-        description="The workbench's address, to which invitations lead, and alerts and pages link. People are not "
-        "asked whether they allow it; without it there are no links.",
-    )
+    smtp_url: SecretStr | None = None
+    """The server that mail is sent by: smtps://user:password@mail.example.com (TLS, port 465), or smtp:// (STARTTLS,
+    port 587; without TLS on this machine alone). Without it, alerts go to webhooks alone."""
+    mail_from: str | None = None
+    """The address that mail is sent from."""
+    webhook_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """Hosts, addresses and networks (10.0.0.0/8) that webhooks may be sent to, and sign-in providers asked at, though
+    they are not public; webhooks by http, too."""
+    workbench_url: str | None = None
+    """The workbench's address, to which invitations lead, and alerts and pages link. People are not asked whether they
+    allow it; without it there are no links."""
 
-    text_retention_days: int | None = Field(
-        default=None,
-        ge=1,
-        le=36_500,
-        description="How many days the words of queries, comments and conversations are kept; for ever when absent.",
-    )
+    text_retention_days: int | None = Field(default=None, ge=1, le=36_500)
+    """How many days the words of queries, comments and conversations are kept; for ever when absent."""
 
-    file_grace_hours: float = Field(
-        default=24.0,
-        ge=0,
-        le=87_600,
-        description="How many hours a file is kept that no document refers to any more; 0: it is removed when found.",
-    )
+    file_grace_hours: float = Field(default=24.0, ge=0, le=87_600)
+    """How many hours a file is kept that no document refers to any more; 0: it is removed when found."""
 
-    sweep_seconds: float = Field(default=10.0, gt=0, description="How often work that a crash left is looked for.")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="INFO", description="The least level logged."
-    )
+    sweep_seconds: float = Field(default=10.0, gt=0)
+    """How often work that a crash left is looked for."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """The least level logged."""
 
     @property
     def files_dir(self) -> Path:

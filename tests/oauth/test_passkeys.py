@@ -11,7 +11,7 @@ import cbor2
 import httpx
 import pytest
 
-from service.identity_server.oauth import account_factors
+from service.identity_server.signin import sessions
 from service.identity_server.signin.factors import service as factors
 from service.identity_server.signin.sessions import SignedIn
 from service.platform.base64url import encode
@@ -263,7 +263,7 @@ def test_factors_change_one_at_a_time(
     """Of two that are removed at once one is the last, whose recovery codes go; who has just left adds none."""
     device, _ = register(ada)
     make(ada, ada.press(prove(ada, ada.http.get(HERE), device), "showPasskey"), new_device(ada))
-    page, read, find = prove(ada, ada.http.get(HERE), device), factors.read_factors, account_factors.find_signed_in
+    page, read, find = prove(ada, ada.http.get(HERE), device), factors.read_factors, sessions.find_signed_in
     removals = [one for one in flow.Page(page).form("makeCodes").buttons if one.startswith("remove ")]
 
     async def read_slowly(*args: Any, **whose: Any) -> factors.Factors:
@@ -282,7 +282,7 @@ def test_factors_change_one_at_a_time(
         await asyncio.to_thread(service.call, "admin/users/offboard", {"email": ada.email})
         return found
 
-    monkeypatch.setattr(account_factors, "find_signed_in", find_who_leaves)
+    monkeypatch.setattr(sessions, "find_signed_in", find_who_leaves)
     make(ada, page, new_device(ada))
     assert _held(ada) == (0, 0)
 

@@ -20,7 +20,7 @@ from service.identity_server.signin.sessions import Browser, find_session, find_
 from service.platform.errors import NotFound
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
-from service.web.pages.routing import PageRoute, cookieless
+from service.web.pages.routing import PageRoute, cookieless, lead_to
 
 PATH = "/account/sign-in"
 PURPOSE = "accountSignIn"
@@ -36,7 +36,7 @@ async def show_sign_in(request: Request, runtime: RuntimeDep) -> Response:
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         if await find_session(connection, browser, now=now):
-            return _lead_on(request)
+            return lead_to(_next_address(request))
         pending = await find_pending(connection, browser, now=now)
     if pending is not None:
         return await _second_step(request, runtime, browser).show(pending)
@@ -68,24 +68,20 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
     outcome = await sign_in(runtime, browser, attempt)
     if isinstance(outcome, Refused):
         return await _page(request, runtime, browser, outcome, called=called, email=email)
-    response = _lead_on(request)
-    outcome.keep(response)
-    return response
+    return outcome.keep(lead_to(_next_address(request)))
 
 
 async def _take_passkey(request: Request, runtime: Runtime, browser: Browser, answer: str) -> Response:
     outcome = await PasskeySignIn(runtime, browser, _action(request)).take(request, answer, organization_id=None)
     if isinstance(outcome, Refused):
         return await _page(request, runtime, browser, outcome)
-    response = _lead_on(request)
-    outcome.keep(response)
-    return response
+    return outcome.keep(lead_to(_next_address(request)))
 
 
 async def _show_ended(request: Request, runtime: Runtime, browser: Browser) -> Response:
     """Lead on a person whom another tab has signed in; else say that the sign-in has ended."""
     if await find_signed_in(runtime, browser):
-        return _lead_on(request)
+        return lead_to(_next_address(request))
     return await _page(request, runtime, browser, Refused(GONE, 403))
 
 
@@ -153,9 +149,7 @@ async def _page(
         has_providers=has_providers,
         ways=ways or [],
     )
-    if not browser.known:
-        browser.keep(response)
-    return response
+    return response if browser.known else browser.keep(response)
 
 
 def _confirmed_session(request: Request) -> UUID | None:
@@ -174,7 +168,3 @@ def _action(request: Request) -> str:
 def _next_address(request: Request) -> str:
     session_id = _confirmed_session(request)
     return "consents" if session_id is None else f"confirm?session={session_id}"
-
-
-def _lead_on(request: Request) -> Response:
-    return Response(status_code=303, headers={"Location": _next_address(request)})

@@ -29,7 +29,7 @@ from service.identity_server.signin.sessions import SignedIn, end_session
 from service.platform.errors import BadRequest
 from service.web.dependencies import RuntimeDep
 from service.web.pages import page
-from service.web.pages.routing import PageRoute, depth_of
+from service.web.pages.routing import PageRoute, depth_of, lead_to
 
 # Those that are ticked, and so many more that are offered, fit into the largest form that is read.
 MOST_CHOSEN = 1000
@@ -79,7 +79,7 @@ async def authorize(request: Request, runtime: RuntimeDep) -> Response:
     visit = Visit.of(request, runtime)
     if not await describe_client(runtime, visit.browser, visit.parameters):
         # Of several organizations, one is asked: that of who signs in. Then the client sends them again.
-        return Response(status_code=303, headers={"Location": "../../account/sign-in"})
+        return lead_to("../../account/sign-in")
     async with runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)
         if isinstance(asked, Answer):

@@ -14,8 +14,8 @@ from service.identity_server.oauth.consented.service import withdraw_for
 from service.identity_server.requests import first_of, form_of
 from service.identity_server.signin.provider import ProviderAway, open_provider
 from service.identity_server.signin.providers import queries as providers
-from service.identity_server.signin.providers.queries import LeftSession
-from service.identity_server.signin.providers.registrations import ChosenProvider, open_registration
+from service.identity_server.signin.providers.queries import ChosenProvider, LeftSession
+from service.identity_server.signin.providers.registrations import open_registration
 from service.identity_server.signin.sessions import Browser, SignedIn, end_session, find_session
 from service.permissions.agents.queries import read_deployed_names
 from service.platform.errors import BadRequest, ServiceError
@@ -23,7 +23,7 @@ from service.platform.sealing import SealError, unseal
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
 from service.web.pages import page
-from service.web.pages.routing import PageRoute, depth_of
+from service.web.pages.routing import PageRoute, depth_of, lead_to
 
 PATH = "/account/consents"
 TAKEN_BACK = "It was taken back: that application can do nothing in your name unless you allow it again."
@@ -39,7 +39,7 @@ async def show_consents(request: Request, runtime: RuntimeDep) -> Response:
     async with runtime.database.transaction(None) as connection:
         person = await find_session(connection, browser, now=await runtime.clock.now(connection))
         if person is None:
-            return _to_sign_in()
+            return lead_to("sign-in")
         done = TAKEN_BACK if "takenBack" in request.query_params else None
         return await _consents_page(request, runtime, connection, person=person, browser=browser, done=done)
 
@@ -53,7 +53,7 @@ async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
     async with runtime.database.transaction(None) as connection:
         person = await find_session(connection, browser, now=await runtime.clock.now(connection))
         if person is None:
-            return _to_sign_in()
+            return lead_to("sign-in")
         if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(person)):
             return await _consents_page(request, runtime, connection, person=person, browser=browser, notice=STALE)
         if form.get("action") == "signOut":
@@ -65,7 +65,7 @@ async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
             raise BadRequest("This form has no such button. Go back and try again.")
     there = await _sign_out_address(runtime, person, left) if left else None
     back = "consents?takenBack=" if form.get("action") == "withdraw" else "consents"
-    return Response(status_code=303, headers={"Location": there or back})
+    return lead_to(there or back)
 
 
 async def withdraw(runtime: Runtime, connection: Connection, *, person: SignedIn, client_id: UUID) -> None:
@@ -117,10 +117,6 @@ async def _consents_page(
         done=done,
         workbench=runtime.settings.workbench_url,
     )
-
-
-def _to_sign_in() -> Response:
-    return Response(status_code=303, headers={"Location": "sign-in"})
 
 
 def _purpose(person: SignedIn) -> str:

@@ -70,8 +70,7 @@ async def take_password(request: Request, runtime: RuntimeDep) -> Response:
             hint="If you don't know the address, ask the admin who sent you this link. The link works no more.",
             links=[link_to_account(request)],
         )
-    browser.keep(response)
-    return response
+    return browser.keep(response)
 
 
 @asynccontextmanager
@@ -105,6 +104,4 @@ def _page(
         email=invited.person.email,
         organization=invited.organization_name,
     )
-    if not browser.known:
-        browser.keep(response)
-    return response
+    return response if browser.known else browser.keep(response)

@@ -5,15 +5,17 @@
 
 import hmac
 from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+from uuid import UUID
 
 from authlib.oauth2.rfc6749 import AuthorizationCodeMixin, ClientMixin, OAuth2Payload, OAuth2Request, TokenMixin
 
 from carrel.wire.oauth_clients import OAuthAudience
 from service.auth.audiences import hash_client_secret
 from service.auth.scopes import covers, intersect_scopes, parse_scopes
-from service.identity_server.oauth.records import StoredClient, StoredCode, StoredRefreshToken, StoredToken
+from service.identity_server.oauth.records import StoredCode, StoredRefreshToken, StoredToken
 from service.identity_server.requests import Parameters, all_of, first_of
 from service.platform.addresses import without_local_port
 from service.platform.senders import Sender
@@ -62,19 +64,22 @@ class Request(OAuth2Request):
         return self._values.datalist
 
 
+@dataclass(frozen=True, eq=False)
 class Client(ClientMixin):
-    """An approved client, as its row has it."""
+    """A client, pending or approved, with the name of its organization."""
 
-    def __init__(self, row: StoredClient) -> None:
-        self.client_id = row.client_id
-        self.organization_id = row.organization_id
-        self.organization_name = row.organization_name
-        self.name = row.name
-        self.scopes = row.scopes
-        self.audience = OAuthAudience(row.audience)
-        self.is_public = row.is_public
-        self._redirect_uris = row.redirect_uris
-        self._secret_hash = row.secret_hash
+    client_id: UUID
+    organization_id: UUID
+    organization_name: str
+    name: str
+    redirect_uris: Sequence[str]
+    scopes: Sequence[str]
+    status: str
+    audience: OAuthAudience
+    is_public: bool
+    document_url: str | None
+    secret_hash: bytes = field(repr=False)
+    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 
     def get_client_id(self) -> str:
         return str(self.client_id)
@@ -100,20 +105,20 @@ class Client(ClientMixin):
     def check_redirect_uri(self, redirect_uri: str) -> bool:
         """Return whether a redirect URI is registered, character by character (RFC 9700, section 2.1). Public clients
         may use any loopback port (RFC 8252, section 7.3)."""
-        if redirect_uri in self._redirect_uris:
+        if redirect_uri in self.redirect_uris:
             return True
         local = without_local_port(redirect_uri) if self.is_public else None
-        return local is not None and local in {without_local_port(one) for one in self._redirect_uris}
+        return local is not None and local in {without_local_port(one) for one in self.redirect_uris}
 
     def is_confidential_at(self, redirect_uris: Sequence[str]) -> bool:
         """Return whether this is a client of v1 with a secret, registered for these redirect URIs and no others."""
-        return not self.is_public and self.audience is OAuthAudience.API and self._redirect_uris == redirect_uris
+        return not self.is_public and self.audience is OAuthAudience.API and self.redirect_uris == redirect_uris
 
     def check_client_secret(self, client_secret: str) -> bool:
         """Return whether a secret is the client's, compared in constant time; a public client sends none."""
         if self.is_public:
             return not client_secret
-        return hmac.compare_digest(self._secret_hash, hash_client_secret(client_secret, self.audience))
+        return hmac.compare_digest(self.secret_hash, hash_client_secret(client_secret, self.audience))
 
     def check_endpoint_auth_method(self, *_: str) -> bool:
         """Return True: `check_client_secret` has judged what the client has proven itself by."""

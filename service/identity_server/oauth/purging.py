@@ -6,7 +6,6 @@ from uuid import UUID
 from service.identity.queries import organization_ids
 from service.identity_server.oauth import queries
 from service.identity_server.signin import queries as sign_in_queries
-from service.identity_server.signin.factors import queries as factor_queries
 from service.platform.background import for_each_organization
 from service.runtime import Runtime
 
@@ -23,6 +22,5 @@ async def purge(runtime: Runtime) -> None:
             now = await runtime.clock.now(connection)
             await queries.delete_expired(connection, organization_id, now=now, kept=KEPT)
             await sign_in_queries.delete_expired(connection, organization_id, now=now)
-            await factor_queries.delete_expired(connection, organization_id, now=now)
 
     await for_each_organization(await organization_ids(runtime.database), purge_one)

@@ -2,25 +2,18 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, and_, any_, case, delete, func, literal, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.oauth_clients import OAuthClient
-from service.identity_server.oauth.records import Allowing, StoredClient, StoredCode, StoredRefreshToken, StoredToken
-from service.platform.sql import (
-    columns_of,
-    find_row,
-    find_rows,
-    in_array,
-    matches,
-    optional_in,
-    param,
-    set_organization,
-)
+from carrel.wire.oauth_clients import OAuthAudience, OAuthClient
+from service.identity.queries import select_to_enter
+from service.identity_server.oauth.models import Client
+from service.identity_server.oauth.records import Allowing, StoredCode, StoredRefreshToken, StoredToken
+from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches, optional_in
 from service.schema.identity import organizations, principals
 from service.schema.oauth import (
     oauth_access_tokens,
@@ -31,19 +24,12 @@ from service.schema.oauth import (
     oauth_token_families,
 )
 
-_CLIENT_OF_ID = (
-    select(
-        *columns_of(oauth_clients, StoredClient, organizations.c.name.label("organization_name")),
-        set_organization(oauth_clients.c.organization_id),
-    )
-    .join(organizations, organizations.c.organization_id == oauth_clients.c.organization_id)
-    .where(oauth_clients.c.client_id == param(oauth_clients.c.client_id))
-)
+_CLIENT_OF_ID = select_to_enter(oauth_clients.c.client_id, Client, as_member(oauth_clients.c.audience, OAuthAudience))
 
 
-async def enter_by_client(connection: Connection, *, client_id: UUID) -> StoredClient | None:
+async def enter_by_client(connection: Connection, *, client_id: UUID) -> Client | None:
     """Find a client by its id, whatever its status, and set the transaction to the client's organization."""
-    return await find_row(connection, _CLIENT_OF_ID, StoredClient, {"param_client_id": client_id})
+    return await find_row(connection, _CLIENT_OF_ID, Client, {"param_client_id": client_id})
 
 
 async def lock_client(connection: Connection, organization_id: UUID, *, client_id: UUID) -> bool:
@@ -61,23 +47,14 @@ async def update_client(
     connection: Connection, organization_id: UUID, *, client_id: UUID, values: Mapping[str, object]
 ) -> bool:
     """Change columns of a client; False when there is no such client."""
-    statement = (
-        update(oauth_clients)
-        .where(matches(oauth_clients, organization_id, client_id=client_id))
-        .values(values)
-        .returning(oauth_clients.c.client_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    statement = update(oauth_clients).where(matches(oauth_clients, organization_id, client_id=client_id))
+    return (await connection.execute(statement.values(values))).rowcount > 0
 
 
 async def delete_client(connection: Connection, organization_id: UUID, *, client_id: UUID) -> bool:
     """Delete a client with its consents, codes and tokens; False when there is no such client."""
-    statement = (
-        delete(oauth_clients)
-        .where(matches(oauth_clients, organization_id, client_id=client_id))
-        .returning(oauth_clients.c.client_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    statement = delete(oauth_clients).where(matches(oauth_clients, organization_id, client_id=client_id))
+    return (await connection.execute(statement)).rowcount > 0
 
 
 async def get_client(
@@ -165,13 +142,10 @@ async def use_code(
     connection: Connection, organization_id: UUID, *, code_id: UUID, family_id: UUID, now: datetime
 ) -> bool:
     """Mark a code as used for a new family of tokens; False when it was used before."""
-    statement = (
-        update(oauth_codes)
-        .where(matches(oauth_codes, organization_id, code_id=code_id), oauth_codes.c.used_at.is_(None))
-        .values(used_at=now, family_id=family_id)
-        .returning(oauth_codes.c.code_id)
+    statement = update(oauth_codes).where(
+        matches(oauth_codes, organization_id, code_id=code_id), oauth_codes.c.used_at.is_(None)
     )
-    return (await connection.execute(statement)).one_or_none() is not None
+    return (await connection.execute(statement.values(used_at=now, family_id=family_id))).rowcount > 0
 
 
 async def insert_family(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
@@ -209,15 +183,10 @@ async def lock_refresh_token(
 
 async def use_refresh_token(connection: Connection, organization_id: UUID, *, token_id: UUID, now: datetime) -> bool:
     """Mark a refresh token as used; False when it was used before."""
-    statement = (
-        update(oauth_refresh_tokens)
-        .where(
-            matches(oauth_refresh_tokens, organization_id, token_id=token_id), oauth_refresh_tokens.c.used_at.is_(None)
-        )
-        .values(used_at=now)
-        .returning(oauth_refresh_tokens.c.token_id)
+    statement = update(oauth_refresh_tokens).where(
+        matches(oauth_refresh_tokens, organization_id, token_id=token_id), oauth_refresh_tokens.c.used_at.is_(None)
     )
-    return (await connection.execute(statement)).one_or_none() is not None
+    return (await connection.execute(statement.values(used_at=now))).rowcount > 0
 
 
 async def find_access_token(connection: Connection, organization_id: UUID, *, secret_hash: bytes) -> StoredToken | None:
@@ -250,26 +219,27 @@ async def families_of(
 async def revoke_families(
     connection: Connection, organization_id: UUID, *, family_ids: Collection[UUID], now: datetime
 ) -> int:
-    """Revoke families with their access tokens; return how many are newly revoked. Families go first: a refresh locks
-    its family until its new tokens are in."""
-    families = (
-        update(oauth_token_families)
-        .where(
-            oauth_token_families.c.organization_id == organization_id,
-            in_array(oauth_token_families.c.family_id, family_ids),
-            oauth_token_families.c.revoked_at.is_(None),
+    """Revoke families with their access tokens; return how many are newly revoked."""
+    return await revoke_tokens(connection, organization_id, key="family_id", ids=family_ids, at=now)
+
+
+async def revoke_tokens(
+    connection: Connection,
+    organization_id: UUID,
+    *,
+    key: Literal["family_id", "principal_id"],
+    ids: Collection[UUID],
+    at: datetime | ColumnElement[datetime],
+) -> int:
+    """Revoke the families and access tokens with these ids in the column `key`; return how many families are newly
+    revoked. Families go first: a refresh locks its family until its new tokens are in."""
+    revoked: list[int] = []
+    for table in (oauth_token_families, oauth_access_tokens):
+        living = update(table).where(
+            table.c.organization_id == organization_id, in_array(table.c[key], ids), table.c.revoked_at.is_(None)
         )
-        .values(revoked_at=now)
-        .returning(oauth_token_families.c.family_id)
-    )
-    stopped = (await connection.execute(families)).all()
-    tokens = update(oauth_access_tokens).where(
-        oauth_access_tokens.c.organization_id == organization_id,
-        in_array(oauth_access_tokens.c.family_id, family_ids),
-        oauth_access_tokens.c.revoked_at.is_(None),
-    )
-    await connection.execute(tokens.values(revoked_at=now))
-    return len(stopped)
+        revoked.append((await connection.execute(living.values(revoked_at=at))).rowcount)
+    return revoked[0]
 
 
 async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime, kept: timedelta) -> None:

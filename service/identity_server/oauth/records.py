@@ -1,27 +1,9 @@
 """Clients, consents, codes and tokens as they are stored."""
 
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
-
-
-@dataclass(frozen=True, slots=True)
-class StoredClient:
-    """A client, pending or approved, with the name of its organization."""
-
-    client_id: UUID
-    organization_id: UUID
-    organization_name: str
-    name: str
-    redirect_uris: Sequence[str]
-    scopes: Sequence[str]
-    status: str
-    audience: str
-    is_public: bool
-    document_url: str | None
-    secret_hash: bytes = field(repr=False)
-    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 
 
 @dataclass(frozen=True, slots=True)

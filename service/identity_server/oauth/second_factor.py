@@ -17,7 +17,7 @@ from service.identity_server.signin.refusals import Refused
 from service.identity_server.signin.sessions import Browser
 from service.runtime import Runtime
 from service.web.pages import page
-from service.web.pages.routing import depth_of
+from service.web.pages.routing import depth_of, lead_to
 
 ACTIONS = frozenset({"secondFactor", "passkey", "addApp", "showPasskey", "addPasskey", "abandon"})
 STALE = Refused("This page was out of date. Please try again.", 403)
@@ -137,7 +137,7 @@ class Step:
         match form.get("action"):
             case "abandon":
                 await rules.abandon(self.runtime, self.browser)
-                return self._lead_on()
+                return lead_to(self.done)
             case "showPasskey" | "addPasskey":
                 return await self._take_passkey(pending, form, now=now)
             case _:
@@ -152,9 +152,7 @@ class Step:
             outcome = await rules.give_code(self.runtime, self.browser, code=form.get("code", ""), address=address)
         if isinstance(outcome, Refused):
             return await self.show(pending, outcome)
-        response = self._lead_on()
-        outcome.keep(response)
-        return response
+        return outcome.keep(lead_to(self.done))
 
     async def _take_app(self, pending: Pending, form: dict[str, str], *, now: datetime) -> Response:
         enrolment = Enrolment(form.get("nonce", ""), form.get("until", ""))
@@ -191,12 +189,7 @@ class Step:
         )
 
     def _signed_in(self, browser: Browser, recovery_codes: Collection[str]) -> Response:
-        response = show_recovery_codes(self.request, recovery_codes, following=self.done)
-        browser.keep(response)
-        return response
-
-    def _lead_on(self) -> Response:
-        return Response(status_code=303, headers={"Location": self.done})
+        return browser.keep(show_recovery_codes(self.request, recovery_codes, following=self.done))
 
 
 def form_page(
@@ -231,5 +224,5 @@ def name_of(form: dict[str, str]) -> str:
 def show_recovery_codes(request: Request, recovery_codes: Collection[str], *, following: str) -> Response:
     """Show recovery codes, this once, and go on to the address `following`; at once where none were made."""
     if not recovery_codes:
-        return Response(status_code=303, headers={"Location": following})
+        return lead_to(following)
     return page("recovery_codes.html", depth=depth_of(request), headers=NO_STORE, codes=recovery_codes, next=following)

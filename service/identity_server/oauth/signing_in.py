@@ -42,9 +42,7 @@ async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
         outcome = await sign_in(visit.runtime, visit.browser, attempt)
     if isinstance(outcome, Refused):
         return await _show_again(visit, asked, outcome, email=email)
-    response = visit.show_next()
-    outcome.keep(response)
-    return response
+    return outcome.keep(visit.show_next())
 
 
 async def submit_second_factor(visit: Visit, form: dict[str, str]) -> Response:
@@ -109,6 +107,4 @@ async def sign_in_page(
         has_providers=False,
         ways=ways,
     )
-    if not visit.browser.known:
-        visit.browser.keep(response)
-    return response
+    return response if visit.browser.known else visit.browser.keep(response)

@@ -58,7 +58,7 @@ class Store:
         if row is None or row.status != "approved" or row.document_url not in {None, self.named}:
             return None
         held = self.ask(queries.lock_client, row.organization_id, client_id=row.client_id)
-        return Client(row) if held else None
+        return row if held else None
 
     def is_active(self, client: Client, principal_id: UUID) -> bool:
         """Return whether a person is still an active user."""

@@ -21,20 +21,15 @@ from service.identity_server.requests import Parameters, first_of, query_of
 from service.identity_server.signin.id_tokens import NotVouched
 from service.identity_server.signin.provider import ERROR_NAME, Proof, ProviderAway, SignedInThere, open_provider
 from service.identity_server.signin.providers.binding import find_or_bind, update_memberships
-from service.identity_server.signin.providers.queries import enter_by_domain, enter_by_provider
+from service.identity_server.signin.providers.queries import ChosenProvider, enter_by_domain, enter_by_provider
 from service.identity_server.signin.providers.refusals import record_refusal, refusal_of
-from service.identity_server.signin.providers.registrations import (
-    ChosenProvider,
-    Registered,
-    open_registration,
-    unknown_provider,
-)
+from service.identity_server.signin.providers.registrations import Registered, open_registration, unknown_provider
 from service.identity_server.signin.sessions import Browser, begin_session
 from service.platform import base64url
 from service.platform.errors import BadRequest, ServiceError
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
-from service.web.pages.routing import Link, PageRoute, address_from, link_to_account, problem
+from service.web.pages.routing import Link, PageRoute, address_from, lead_to, link_to_account, problem
 
 LONGEST = timedelta(minutes=15)
 # What a state says of who is on the way to their account, in place of an authorization request, which names a client:
@@ -84,11 +79,9 @@ class _Arrival:
             raise NotVouched("unknown")
         family = parameters.get(CONFIRM)
         page = "consents" if family is None else f"confirm?{urlencode({'session': family})}"
-        response = Response(status_code=303, headers={"Location": f"../../../account/{page}"})
         async with self.runtime.database.transaction(organization_id) as connection:
             renewed = await self._begin_session(connection, organization_id, vouched)
-        renewed.keep(response)
-        return response
+        return renewed.keep(lead_to(f"../../../account/{page}"))
 
     async def _go_to_application(self, vouched: SignedInThere) -> Response:
         visit = Visit.of(self.request, self.runtime, self.begun.parameters)
@@ -100,9 +93,7 @@ class _Arrival:
             if self.begun.chosen and self.begun.chosen.organization_id != organization_id:
                 raise _stale_sign_in()
             renewed = await self._begin_session(connection, organization_id, vouched)
-        response = visit.show_next(at="../authorize")
-        renewed.keep(response)
-        return response
+        return renewed.keep(visit.show_next(at="../authorize"))
 
     async def _begin_session(self, connection: Connection, organization_id: UUID, vouched: SignedInThere) -> Browser:
         now = await self.runtime.clock.now(connection)
@@ -234,13 +225,12 @@ async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
         now = await runtime.clock.now(connection)
         if email is not None:
             domain = normal_email(email).rpartition("@")[2]
-            found = await enter_by_domain(connection, domain=domain) if "\0" not in domain else None
-            if found is None:
+            chosen = await enter_by_domain(connection, domain=domain) if "\0" not in domain else None
+            if chosen is None:
                 back = _way_back(request, _Begun(_confirmed_next(given), None, now))
                 message = "No provider decides about addresses of this domain. Sign in with your password, or ask an "
                 message += "admin of your organization."
                 return _not_signed_in(request, BadRequest(message, code="unknown_sign_in_domain"), back)
-            chosen = ChosenProvider(found.organization_id, found.provider_id)
     begun = _Begun([(ACCOUNT, organization), *_confirmed_next(given)], chosen, now)
     return await _redirect_to_provider(request, runtime, begun, hint=email)
 
@@ -254,8 +244,7 @@ async def leave_for_account_by_provider(request: Request, runtime: RuntimeDep, p
     if found is None:
         raise unknown_provider()
     parameters = [(ACCOUNT, "-"), *_confirmed_next(first_of(query_of(request)))]
-    begun = _Begun(parameters, ChosenProvider(found.organization_id, provider_id), now)
-    return await _redirect_to_provider(request, runtime, begun)
+    return await _redirect_to_provider(request, runtime, _Begun(parameters, found, now))
 
 
 def _confirmed_next(given: Mapping[str, str]) -> Parameters:
@@ -285,9 +274,7 @@ async def _redirect_to_provider(
     except ServiceError as error:
         return _not_signed_in(request, error, _way_back(request, begun))
     response = Response(status_code=302, headers={"Location": address, "Referrer-Policy": "no-referrer"})
-    if not browser.known:
-        browser.keep(response)
-    return response
+    return response if browser.known else browser.keep(response)
 
 
 def _proof(browser: Browser, runtime: Runtime, state: str) -> Proof:
@@ -304,7 +291,7 @@ def _read_state(browser: Browser, runtime: Runtime, state: str, *, now: datetime
     _, begun_at, query, *chosen = json.loads(base64url.decode(payload))
     if now.timestamp() - begun_at > LONGEST.total_seconds():
         raise _stale_sign_in()
-    provider = ChosenProvider(*map(UUID, chosen)) if chosen else None
+    provider = ChosenProvider(UUID(chosen[0]), UUID(chosen[1])) if chosen else None
     return _Begun(parse_qsl(query), provider, datetime.fromtimestamp(begun_at, UTC))
 
 

@@ -21,6 +21,7 @@ from service.identity_server.signin.sessions import Browser, SignedIn, find_sess
 from service.platform.addresses import without_local_port
 from service.platform.errors import BadRequest
 from service.runtime import Runtime
+from service.web.pages.routing import lead_to
 
 # What of `prompt` asks for another person or another sign-in; it is done once somebody has signed in.
 PROMPTS_SIGN_IN = frozenset({"login", "select_account"})
@@ -129,7 +130,7 @@ class Visit:
 
     def show_next(self, *, at: str = "authorize") -> Response:
         """Redirect to the next page of the request, at the address `at`, without the prompts that are done."""
-        return Response(status_code=303, headers={"Location": self.next_address(at=at)})
+        return lead_to(self.next_address(at=at))
 
     def next_address(self, *, at: str = "authorize") -> str:
         """Return the address of the next page, without the prompts that are done."""

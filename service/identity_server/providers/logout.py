@@ -19,7 +19,7 @@ from service.identity_server.signin.id_tokens import LEEWAY_SECONDS, NotVouched,
 from service.identity_server.signin.provider import ProviderAway, open_provider
 from service.identity_server.signin.providers import queries
 from service.identity_server.signin.providers.queries import StoredProvider
-from service.identity_server.signin.providers.registrations import ChosenProvider, open_registration
+from service.identity_server.signin.providers.registrations import open_registration
 from service.platform.errors import ServiceError
 from service.platform.logs import logger
 from service.runtime import Runtime
@@ -53,7 +53,7 @@ async def _log_out(runtime: Runtime, provider_id: UUID, token: str) -> None:
     if found is None:
         raise NotVouched("provider")
     organization_id = found.organization_id
-    registered = await open_registration(runtime, ChosenProvider(organization_id, provider_id))
+    registered = await open_registration(runtime, found)
     if registered.stored is None:
         raise NotVouched("provider")
     async with runtime.database.transaction(organization_id, read_only=True) as connection:

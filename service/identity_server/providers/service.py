@@ -16,8 +16,8 @@ from service.identity.queries import get_organization, is_only_organization, loc
 from service.identity_server.signin.provider import CALLBACK, open_provider
 from service.identity_server.signin.providers import queries
 from service.identity_server.signin.providers.binding import is_of_one_tenant
-from service.identity_server.signin.providers.queries import StoredProvider
-from service.identity_server.signin.providers.registrations import ChosenProvider, open_registration, require_provider
+from service.identity_server.signin.providers.queries import ChosenProvider, StoredProvider
+from service.identity_server.signin.providers.registrations import open_registration, require_provider
 from service.identity_server.signin.queries import delete_identities_of
 from service.platform.addresses import is_confidential
 from service.platform.clock import Clock

@@ -1,25 +1,29 @@
 """SQL of the sessions of a person: of browsers, and of applications (families of tokens). Times are the caller's."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Table, Text, Uuid, delete, func, literal, null, select, union_all, update
+from sqlalchemy import ColumnElement, Table, Text, Uuid, delete, func, literal, null, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.sessions import PersonSession, SessionKind
+from service.identity_server.oauth.queries import revoke_tokens
 from service.platform.sql import columns_of, find_rows, in_array, matches, optional_in
-from service.schema.oauth import (
-    oauth_access_tokens,
-    oauth_clients,
-    oauth_codes,
-    oauth_consents,
-    oauth_refresh_tokens,
-    oauth_token_families,
-)
+from service.schema.oauth import oauth_clients, oauth_codes, oauth_consents, oauth_refresh_tokens, oauth_token_families
 from service.schema.signin import browser_sessions, pending_sign_ins
 
 _OF_BOTH = ("created_at", "last_used_at", "address", "device")
+
+
+@dataclass(frozen=True)
+class EndedSignIns:
+    """How much of what people were signed in with works no more."""
+
+    browser_sessions: int
+    consents: int
+    token_families: int
 
 
 async def list_sessions(
@@ -90,18 +94,6 @@ def _end_of_family(organization_id: UUID) -> ColumnElement[datetime]:
     return newest.correlate(oauth_token_families).scalar_subquery()
 
 
-async def delete_sessions_of(connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]) -> int:
-    """Sign people out of every browser; return how many there were."""
-    return await _delete_of(connection, organization_id, table=browser_sessions, principal_ids=principal_ids)
-
-
-async def delete_pending_sign_ins_of(
-    connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
-) -> None:
-    """Delete the sign-ins of people that wait for a second factor."""
-    await _delete_of(connection, organization_id, table=pending_sign_ins, principal_ids=principal_ids)
-
-
 async def delete_unused_codes_of(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> None:
@@ -114,28 +106,19 @@ async def delete_unused_codes_of(
     await connection.execute(statement)
 
 
-async def delete_consents_of(connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]) -> int:
-    """Delete the consents of people; return how many there were."""
-    return await _delete_of(connection, organization_id, table=oauth_consents, principal_ids=principal_ids)
-
-
-async def revoke_families_of(connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]) -> int:
-    """Revoke people's tokens of applications; return how many families worked until now. Families go first: a refresh
-    locks its family until its new tokens are in."""
-    revoked = await _revoke_of(connection, organization_id, table=oauth_token_families, principal_ids=principal_ids)
-    await _revoke_of(connection, organization_id, table=oauth_access_tokens, principal_ids=principal_ids)
-    return revoked
-
-
-async def _revoke_of(
-    connection: Connection, organization_id: UUID, *, table: Table, principal_ids: Collection[UUID]
-) -> int:
-    statement = update(table).where(
-        table.c.organization_id == organization_id,
-        in_array(table.c.principal_id, principal_ids),
-        table.c.revoked_at.is_(None),
-    )
-    return (await connection.execute(statement.values(revoked_at=func.now()))).rowcount
+async def end_sign_ins(
+    connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID], consents: bool
+) -> EndedSignIns:
+    """Delete people's sessions, sign-ins that wait, unused codes and, with `consents`, consents; revoke the tokens of
+    their applications."""
+    sessions = await _delete_of(connection, organization_id, table=browser_sessions, principal_ids=principal_ids)
+    await _delete_of(connection, organization_id, table=pending_sign_ins, principal_ids=principal_ids)
+    await delete_unused_codes_of(connection, organization_id, principal_ids=principal_ids)
+    allowed = 0
+    if consents:
+        allowed = await _delete_of(connection, organization_id, table=oauth_consents, principal_ids=principal_ids)
+    families = await revoke_tokens(connection, organization_id, key="principal_id", ids=principal_ids, at=func.now())
+    return EndedSignIns(sessions, allowed, families)
 
 
 async def _delete_of(

@@ -8,16 +8,14 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import sessions as wire
-from carrel.wire.fields import normal_email
 from service.audit.service import record
 from service.auth.callers import Caller
 from service.identity.queries import revoke_keys_of
 from service.identity_server.oauth.queries import revoke_families
 from service.identity_server.sessions import queries
-from service.identity_server.sessions.queries import delete_unused_codes_of
-from service.identity_server.signin.factors.service import reset_factors
-from service.identity_server.signin.queries import delete_identities, delete_invitations, find_person
-from service.platform.errors import BadRequest, FieldError
+from service.identity_server.sessions.queries import EndedSignIns, delete_unused_codes_of
+from service.identity_server.signin.factors.service import require_user, reset_factors
+from service.identity_server.signin.queries import delete_identities, delete_invitations
 from service.runtime import Runtime
 from service.web.pagination import Cursor
 
@@ -28,7 +26,7 @@ async def list_sessions(
     """List where a person is signed in, and which applications act for them. Raises BadRequest `unknown_user`."""
     now = await runtime.clock.now(connection)
     cursor = Cursor.read(caller, operation=wire.ADMIN_SESSIONS_LIST.path, request=request)
-    principal_id = await _person(connection, caller, request.email)
+    principal_id = await require_user(connection, caller, request.email)
     rows = await queries.list_sessions(
         connection, caller.organization_id, principal_id=principal_id, now=now, **cursor.window
     )
@@ -45,7 +43,7 @@ async def end_sessions(
 
     Codes that no application has exchanged yet end, too, since a session would begin with them."""
     now = await runtime.clock.now(connection)
-    principal_id = await _person(connection, caller, request.email)
+    principal_id = await require_user(connection, caller, request.email)
     ended = await end_sessions_of(
         connection, caller.organization_id, principal_id=principal_id, ids=request.session_ids, now=now
     )
@@ -76,23 +74,6 @@ async def end_sessions_of(
     return {"browserCount": browsers, "applicationCount": applications}
 
 
-async def _person(connection: Connection, caller: Caller, email: str) -> UUID:
-    person = await find_person(connection, caller.organization_id, email=normal_email(email))
-    if person is None:
-        message = "There is no user with this address in this organization."
-        raise BadRequest(message, code="unknown_user", details=[FieldError("email", message)])
-    return person.principal_id
-
-
-@dataclass(frozen=True)
-class EndedSignIns:
-    """How much of what people were signed in with works no more."""
-
-    browser_sessions: int
-    consents: int
-    token_families: int
-
-
 @dataclass(frozen=True)
 class Ended(EndedSignIns):
     """What a leaver had that works no more; `identities` and `factors` are numbers of what let them sign in."""
@@ -110,15 +91,9 @@ async def end_sign_ins(
     in that order."""
     if not principal_ids:
         return EndedSignIns(0, 0, 0)
-    sessions = await queries.delete_sessions_of(connection, organization_id, principal_ids=principal_ids)
-    await queries.delete_pending_sign_ins_of(connection, organization_id, principal_ids=principal_ids)
-    await queries.delete_unused_codes_of(connection, organization_id, principal_ids=principal_ids)
-    allowed = 0
-    if consents:
-        allowed = await queries.delete_consents_of(connection, organization_id, principal_ids=principal_ids)
-    families = await queries.revoke_families_of(connection, organization_id, principal_ids=principal_ids)
+    ended = await queries.end_sign_ins(connection, organization_id, principal_ids=principal_ids, consents=consents)
     await delete_invitations(connection, organization_id, principal_ids=principal_ids)
-    return EndedSignIns(sessions, allowed, families)
+    return ended
 
 
 async def end_access(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Ended:

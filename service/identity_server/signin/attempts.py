@@ -4,7 +4,7 @@ whether an account exists."""
 
 import hashlib
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from math import ceil
 from typing import Literal
 from uuid import UUID
@@ -23,12 +23,10 @@ from service.runtime import Runtime
 
 FREE_FOR_ACCOUNT = 5
 FREE_FOR_ADDRESS = 20
-LONGEST_WAIT = timedelta(minutes=15)
-REMEMBERED = timedelta(hours=1)
 # An account's failures from one network in so long a time are one entry of the audit log, those of its second factor
 # another one. It is as long as the longest
 # wait, so that an attack that goes on has an entry in each.
-AN_ENTRY = LONGEST_WAIT
+AN_ENTRY = queries.LONGEST_WAIT
 
 
 @dataclass(frozen=True)
@@ -126,9 +124,8 @@ async def count_attempt(runtime: Runtime, attempt: Attempt) -> None:
     async with runtime.database.transaction(attempt.organization_id) as connection:
         now = await runtime.clock.now(connection)
         for subject, free in ((attempt.network, FREE_FOR_ADDRESS), (attempt.account, FREE_FOR_ACCOUNT)):
-            limits = {"longest": LONGEST_WAIT, "remembered": REMEMBERED}
             until = await queries.begin_attempt(
-                connection, attempt.organization_id, subject=subject, free=free, now=now, **limits
+                connection, attempt.organization_id, subject=subject, free=free, now=now
             )
             if until is not None:
                 raise _wait(until, now=now)

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.fields import format_instant, normal_email
 from carrel.wire.people import INVITATION_LIFETIME, AdminUsersInviteRequest, AdminUsersInviteResponse
 from service.audit.service import Change, record, record_for
-from service.auth.callers import Caller
+from service.auth.callers import Caller, unknown_user
 from service.auth.queries import find_acting_user
 from service.identity.passwords import hash_password
 from service.identity.queries import get_organization, lock_organization
@@ -21,7 +21,7 @@ from service.identity_server.signin.attempts import Attempt
 from service.identity_server.signin.passwords import begin_sign_in
 from service.identity_server.signin.sessions import Browser
 from service.platform import secrets
-from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
+from service.platform.errors import Conflict, NotFound
 from service.runtime import Runtime
 
 PATH = "/account/invitation"
@@ -46,8 +46,7 @@ async def invite_user(
         raise Conflict(message, code="passwords_off")
     person = await find_acting_user(connection, caller.organization_id, email=normal_email(request.email))
     if person is None:
-        message = "There is no active user with this address in this organization."
-        raise BadRequest(message, code="unknown_user", details=[FieldError("email", message)])
+        raise unknown_user("email")
     secret, now = secrets.mint(secrets.INVITATION), await runtime.clock.now(connection)
     expires_at = now + INVITATION_LIFETIME
     row = {"principal_id": person.principal_id, "secret_hash": secret.hash, "created_at": now, "expires_at": expires_at}

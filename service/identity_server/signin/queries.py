@@ -9,11 +9,22 @@ from sqlalchemy import ColumnElement, Float, and_, case, cast, delete, func, lit
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from service.platform.sql import columns_of, find_row, in_array, matches, param, set_organization
+from service.identity.queries import select_to_enter
+from service.platform.sql import columns_of, find_row, in_array, matches
 from service.schema.identity import organizations, principals
-from service.schema.signin import browser_sessions, failed_sign_ins, invitations, sign_in_attempts, upstream_identities
+from service.schema.signin import (
+    answered_challenges,
+    browser_sessions,
+    failed_sign_ins,
+    invitations,
+    pending_sign_ins,
+    sign_in_attempts,
+    upstream_identities,
+)
 
 MOST_DOUBLINGS = 30
+LONGEST_WAIT = timedelta(minutes=15)
+REMEMBERED = timedelta(hours=1)
 # An attempt that had to wait is counted on an entry that began no longer ago.
 COUNTED_ON = timedelta(hours=1)
 
@@ -56,24 +67,8 @@ class Invitation:
     entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 
 
-_SESSION_OF_HASH = (
-    select(
-        *columns_of(browser_sessions, Session, organizations.c.name.label("organization_name")),
-        set_organization(browser_sessions.c.organization_id),
-    )
-    .join(organizations, organizations.c.organization_id == browser_sessions.c.organization_id)
-    .where(browser_sessions.c.secret_hash == param(browser_sessions.c.secret_hash))
-)
-
-
-_INVITATION_OF_HASH = (
-    select(
-        *columns_of(invitations, Invitation, organizations.c.name.label("organization_name")),
-        set_organization(invitations.c.organization_id),
-    )
-    .join(organizations, organizations.c.organization_id == invitations.c.organization_id)
-    .where(invitations.c.secret_hash == param(invitations.c.secret_hash))
-)
+_SESSION_OF_HASH = select_to_enter(browser_sessions.c.secret_hash, Session)
+_INVITATION_OF_HASH = select_to_enter(invitations.c.secret_hash, Invitation)
 
 
 async def enter_by_session(connection: Connection, *, secret_hash: bytes) -> Session | None:
@@ -156,26 +151,19 @@ async def delete_session(connection: Connection, organization_id: UUID, *, secre
 
 
 async def begin_attempt(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    subject: bytes,
-    free: int,
-    longest: timedelta,
-    remembered: timedelta,
-    now: datetime,
+    connection: Connection, organization_id: UUID, *, subject: bytes, free: int, now: datetime
 ) -> datetime | None:
     """Count an attempt as failed before it is made, so that concurrent attempts count too; return until when it must
-    wait, if so. After `free` failures the wait doubles, up to `longest`; failures count for `remembered`."""
+    wait, if so. After `free` failures the wait doubles, up to LONGEST_WAIT; failures count for REMEMBERED."""
     failures = case((sign_in_attempts.c.forgotten_at <= now, 1), else_=sign_in_attempts.c.failures + 1)
-    values = {"failures": 1, "blocked_until": now, "forgotten_at": now + remembered}
+    values = {"failures": 1, "blocked_until": now, "forgotten_at": now + REMEMBERED}
     new = insert(sign_in_attempts).values(organization_id=organization_id, subject=subject, **values)
     statement = new.on_conflict_do_update(
         index_elements=[sign_in_attempts.c.organization_id, sign_in_attempts.c.subject],
         set_={
             "failures": failures,
-            "blocked_until": literal(now) + _wait(failures, free=free, longest=longest),
-            "forgotten_at": now + remembered,
+            "blocked_until": literal(now) + _wait(failures, free=free),
+            "forgotten_at": now + REMEMBERED,
         },
         where=and_(
             sign_in_attempts.c.organization_id == organization_id,
@@ -190,9 +178,9 @@ async def begin_attempt(
     return (await connection.execute(blocked)).scalar_one_or_none()
 
 
-def _wait(failures: ColumnElement[int], *, free: int, longest: timedelta) -> ColumnElement[timedelta]:
+def _wait(failures: ColumnElement[int], *, free: int) -> ColumnElement[timedelta]:
     doublings = func.least(func.greatest(failures - free, 0), MOST_DOUBLINGS)
-    seconds = func.least(func.power(2.0, cast(doublings, Float)) - 1, longest.total_seconds())
+    seconds = func.least(func.power(2.0, cast(doublings, Float)) - 1, LONGEST_WAIT.total_seconds())
     return seconds * literal(timedelta(seconds=1))
 
 
@@ -262,20 +250,11 @@ async def touch_session(connection: Connection, organization_id: UUID, *, secret
 
 
 async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime) -> None:
-    """Delete expired sessions and invitations, and attempts that no longer count."""
-    await connection.execute(
-        delete(browser_sessions).where(
-            browser_sessions.c.organization_id == organization_id, browser_sessions.c.expires_at < now
-        )
-    )
-    await connection.execute(
-        delete(sign_in_attempts).where(
-            sign_in_attempts.c.organization_id == organization_id, sign_in_attempts.c.forgotten_at < now
-        )
-    )
-    await connection.execute(
-        delete(invitations).where(invitations.c.organization_id == organization_id, invitations.c.expires_at < now)
-    )
+    """Delete expired sessions and invitations, attempts that no longer count, sign-ins that waited too long, and
+    challenges that nobody can answer any more."""
+    for table in (browser_sessions, sign_in_attempts, invitations, pending_sign_ins, answered_challenges):
+        ends = table.c.forgotten_at if table is sign_in_attempts else table.c.expires_at
+        await connection.execute(delete(table).where(table.c.organization_id == organization_id, ends < now))
 
 
 async def find_identity(connection: Connection, organization_id: UUID, *, issuer: str, subject: str) -> UUID | None:

@@ -4,6 +4,7 @@ browser holds one cookie, random from its first page on, new at every sign-in; a
 import hashlib
 import hmac
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
@@ -52,8 +53,8 @@ class Browser:
         """Return the browser with a new random value, which nobody else can know."""
         return Browser(secrets.mint(secrets.SESSION).value, known=False, secure=self.secure)
 
-    def keep(self, response: Response) -> None:
-        """Set the cookie with the browser's value, until the browser is closed."""
+    def keep(self, response: Response) -> Response:
+        """Set the cookie with the browser's value, until the browser is closed; return the response."""
         response.set_cookie(
             SECURE_COOKIE if self.secure else COOKIE,
             self.value.get_secret_value(),
@@ -62,6 +63,7 @@ class Browser:
             secure=self.secure,
             path="/",
         )
+        return response
 
     def form_token(self, runtime: Runtime, purpose: str) -> str:
         """Return the token that a form made for this browser and purpose must send back."""
@@ -122,6 +124,31 @@ async def find_signed_in(runtime: Runtime, browser: Browser) -> SignedIn | None:
     """Find who is signed in with a browser, in a transaction of its own."""
     async with runtime.database.transaction(None) as connection:
         return await find_session(connection, browser, now=await runtime.clock.now(connection))
+
+
+@dataclass(frozen=True)
+class OwnPage:
+    """A page about the account of the person who is signed in with a browser."""
+
+    request: Request
+    runtime: Runtime
+    browser: Browser
+    person: SignedIn
+
+    @classmethod
+    async def open(cls, request: Request, runtime: Runtime) -> "OwnPage | None":
+        """Open the page that a request asks for; None when nobody is signed in."""
+        browser = Browser.of(request, runtime)
+        person = await find_signed_in(runtime, browser)
+        return None if person is None else cls(request, runtime, browser, person)
+
+    @property
+    def whose(self) -> dict[str, UUID]:
+        """The person's organization and id, as rules and queries name them."""
+        return {"organization_id": self.person.organization_id, "principal_id": self.person.principal_id}
+
+    def transaction(self) -> AbstractAsyncContextManager[Connection]:
+        return self.runtime.database.transaction(self.person.organization_id)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,4 @@
-"""Why a backup can't be taken or restored; each message says what to do.
-
-BackupError
-├── ArchiveError        the archive is damaged, cut off, or none of Carrel's
-├── PostgresToolError   a program of PostgreSQL's failed
-└── NotEmptyError       there is something where a backup is to be restored to"""
+"""Why a backup can't be taken or restored; each message says what to do."""
 
 
 class BackupError(Exception):
@@ -11,7 +6,7 @@ class BackupError(Exception):
 
 
 class ArchiveError(BackupError):
-    """The archive can't be trusted; nothing of it was kept."""
+    """The archive is damaged, cut off, or none of Carrel's; nothing of it was kept."""
 
 
 class PostgresToolError(BackupError):

@@ -1,8 +1,8 @@
 """Choosing where something is read: from a standby that confirms, or from the primary."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
@@ -27,19 +27,15 @@ class Source:
     standby: Standby | None = None
     position: Position | None = None
 
-    @asynccontextmanager
-    async def snapshot(
+    def snapshot(
         self, organization_id: UUID, *, first: Batch | None = None, read_only: bool = False
-    ) -> AsyncGenerator[Connection]:
+    ) -> AbstractAsyncContextManager[Connection]:
         """Open a snapshot of an organization; on the primary it can be written to, unless it is `read_only`."""
         if self.standby is None or self.position is None:
-            opened = self.primary.transaction(
+            return self.primary.transaction(
                 organization_id, isolation="REPEATABLE READ", read_only=read_only, first=first
             )
-        else:
-            opened = self.standby.transaction(organization_id, position=self.position, first=first)
-        async with opened as connection:
-            yield connection
+        return self.standby.transaction(organization_id, position=self.position, first=first)
 
 
 class Standbys:

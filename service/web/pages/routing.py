@@ -85,6 +85,11 @@ def message(
     )
 
 
+def lead_to(address: str) -> Response:
+    """Lead a browser on to another address, to which a form is not sent again."""
+    return Response(status_code=303, headers={"Location": address})
+
+
 def cookieless(request: Request, *, again: str) -> HTMLResponse:
     """Return the page for a form that came without a cookie; `again` is where its page is, relative to it. It gives no
     cookie: a form on another site comes without the person's, and a new cookie would replace that."""

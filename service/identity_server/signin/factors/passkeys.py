@@ -7,11 +7,11 @@ import hmac
 import ipaddress
 import json
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import cbor2
@@ -44,6 +44,7 @@ from service.platform.addresses import name_loopback, parts_of
 from service.platform.settings import Settings
 from service.runtime import Runtime
 
+Credential = TypeVar("Credential", AuthenticationCredential, RegistrationCredential)
 LIFETIME = timedelta(minutes=5)
 NAME = "Carrel"
 # No authenticator says more, and a longer id of a credential is none (WebAuthn, section 7.1).
@@ -195,20 +196,21 @@ def new_passkey_purpose(principal_id: UUID) -> str:
 
 def read_answer(text: str) -> AuthenticationCredential | None:
     """Read what a browser sends of a passkey that was used; None for anything else."""
-    try:
-        answer = parse_authentication_credential_json(_object(text))
-        parse_client_data_json(answer.response.client_data_json)
-    except Exception:  # noqa: BLE001 - what somebody made up fails anywhere in the library
-        return None
-    return answer
+    return _read(text, parse_authentication_credential_json)
 
 
 def read_new(text: str) -> RegistrationCredential | None:
     """Read what a browser sends of a passkey that was made; None for anything else."""
+    return _read(text, parse_registration_credential_json)
+
+
+def _read(text: str, parse: Callable[[dict[str, Any]], Credential]) -> Credential | None:
+    if len(text) > MOST_CHARACTERS:
+        return None
     try:
-        answer = parse_registration_credential_json(_object(text))
+        answer = parse(json.loads(text))
         parse_client_data_json(answer.response.client_data_json)
-    except Exception:  # noqa: BLE001 - likewise
+    except Exception:  # noqa: BLE001 - what somebody made up fails anywhere in the library
         return None
     return answer
 
@@ -224,13 +226,6 @@ def expiry_of(challenge: bytes) -> datetime:
 
 def _descriptors(factors: Collection[Factor]) -> list[PublicKeyCredentialDescriptor]:
     return [PublicKeyCredentialDescriptor(id=one.credential_id) for one in factors if one.credential_id is not None]
-
-
-def _object(text: str) -> dict[str, Any]:
-    if len(text) > MOST_CHARACTERS:
-        raise ValueError
-    value: Any = json.loads(text)
-    return value
 
 
 class _NoTags(dict[int, Any]):

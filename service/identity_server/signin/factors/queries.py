@@ -9,8 +9,8 @@ from sqlalchemy import ColumnElement, and_, delete, func, literal, or_, select, 
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from service.platform.sql import columns_of, find_row, find_rows, matches, param, set_organization
-from service.schema.identity import organizations
+from service.identity.queries import select_to_enter
+from service.platform.sql import columns_of, find_row, find_rows, matches
 from service.schema.signin import answered_challenges, passkeys, pending_sign_ins, recovery_codes, second_factors
 
 
@@ -61,24 +61,8 @@ class Pending:
     entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 
 
-_PENDING_OF_HASH = (
-    select(
-        *columns_of(pending_sign_ins, Pending, organizations.c.name.label("organization_name")),
-        set_organization(pending_sign_ins.c.organization_id),
-    )
-    .join(organizations, organizations.c.organization_id == pending_sign_ins.c.organization_id)
-    .where(pending_sign_ins.c.secret_hash == param(pending_sign_ins.c.secret_hash))
-)
-
-
-_PASSKEY_OF_ID = (
-    select(
-        *columns_of(passkeys, Passkey, organizations.c.name.label("organization_name")),
-        set_organization(passkeys.c.organization_id),
-    )
-    .join(organizations, organizations.c.organization_id == passkeys.c.organization_id)
-    .where(passkeys.c.credential_id == param(passkeys.c.credential_id))
-)
+_PENDING_OF_HASH = select_to_enter(pending_sign_ins.c.secret_hash, Pending)
+_PASSKEY_OF_ID = select_to_enter(passkeys.c.credential_id, Passkey)
 
 
 async def enter_by_passkey(connection: Connection, *, credential_id: bytes) -> Passkey | None:
@@ -149,14 +133,6 @@ async def delete_pending(connection: Connection, organization_id: UUID, *, secre
     """Delete a sign-in that waits; False when it is gone already."""
     statement = delete(pending_sign_ins).where(matches(pending_sign_ins, organization_id, secret_hash=secret_hash))
     return (await connection.execute(statement)).rowcount > 0
-
-
-async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime) -> None:
-    """Delete sign-ins that waited too long, and challenges that nobody can answer any more."""
-    for table in (pending_sign_ins, answered_challenges):
-        await connection.execute(
-            delete(table).where(table.c.organization_id == organization_id, table.c.expires_at < now)
-        )
 
 
 async def list_factors(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> list[Factor]:

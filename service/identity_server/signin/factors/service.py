@@ -270,14 +270,19 @@ async def reset_second_factor(
     connection: Connection, caller: Caller, *, request: AdminUsersResetSecondFactorRequest
 ) -> AdminUsersResetSecondFactorResponse:
     """Take all second factors and recovery codes of a user away. Raises BadRequest `unknown_user`."""
-    organization_id = caller.organization_id
-    person = await find_person(connection, organization_id, email=normal_email(request.email))
+    principal_id = await require_user(connection, caller, request.email)
+    removed = await reset_factors(connection, caller.organization_id, principal_id=principal_id)
+    await record(connection, caller, ACTION, "user", principal_id)
+    return AdminUsersResetSecondFactorResponse(removed_count=removed)
+
+
+async def require_user(connection: Connection, caller: Caller, email: str) -> UUID:
+    """Return the id of the user of this address. Raises BadRequest `unknown_user`."""
+    person = await find_person(connection, caller.organization_id, email=normal_email(email))
     if person is None:
         message = "There is no user with this address in this organization."
         raise BadRequest(message, code="unknown_user", details=[FieldError("email", message)])
-    removed = await reset_factors(connection, organization_id, principal_id=person.principal_id)
-    await record(connection, caller, ACTION, "user", person.principal_id)
-    return AdminUsersResetSecondFactorResponse(removed_count=removed)
+    return person.principal_id
 
 
 async def reset_for_operator(connection: Connection, organization_id: UUID, *, email: str) -> bool:

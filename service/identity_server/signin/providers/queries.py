@@ -50,13 +50,13 @@ class LeftSession:
     sealed_id_token: bytes | None = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderOfDomain:
-    """Which provider decides about the addresses of a domain."""
+@dataclass(frozen=True)
+class ChosenProvider:
+    """A provider of an organization, by ids."""
 
     organization_id: UUID
     provider_id: UUID
-    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
+    entered: InitVar[str] = ""  # not kept: the column enters the organization (set_organization)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +95,14 @@ _OF_DOMAIN = _DOMAINS.where(sign_in_domains.c.domain == param(sign_in_domains.c.
 _OF_ID = _DOMAINS.where(sign_in_domains.c.provider_id == param(sign_in_domains.c.provider_id)).limit(1)
 
 
-async def enter_by_domain(connection: Connection, *, domain: str) -> ProviderOfDomain | None:
+async def enter_by_domain(connection: Connection, *, domain: str) -> ChosenProvider | None:
     """Find the provider that decides about a domain, and set the transaction to its organization."""
-    return await find_row(connection, _OF_DOMAIN, ProviderOfDomain, {"param_domain": domain})
+    return await find_row(connection, _OF_DOMAIN, ChosenProvider, {"param_domain": domain})
 
 
-async def enter_by_provider(connection: Connection, *, provider_id: UUID) -> ProviderOfDomain | None:
+async def enter_by_provider(connection: Connection, *, provider_id: UUID) -> ChosenProvider | None:
     """Find a provider by its id, and set the transaction to its organization."""
-    return await find_row(connection, _OF_ID, ProviderOfDomain, {"param_provider_id": provider_id})
+    return await find_row(connection, _OF_ID, ChosenProvider, {"param_provider_id": provider_id})
 
 
 async def any_domain(connection: Connection) -> bool:

@@ -2,7 +2,6 @@
 from the token and the provider's settings alone."""
 
 import hashlib
-from datetime import timedelta
 
 from service.audit.service import Change, record_attempt
 from service.identity_server.signin import queries
@@ -16,8 +15,6 @@ from service.runtime import Runtime
 
 # So many entries of one reason from one network, then fewer and fewer.
 FREE_ENTRIES = 5
-LONGEST_WAIT = timedelta(minutes=15)
-REMEMBERED = timedelta(hours=1)
 LONGEST_AUDIENCE = 200
 HINTS = {
     "unverified": " The provider doesn't say that your address is verified. Microsoft Entra ID never does: an admin "
@@ -63,10 +60,7 @@ async def record_refusal(runtime: Runtime, provider: StoredProvider | None, erro
     counted = f"refused\n{target}\n{error.reason}\n{network_of(address)}"
     async with runtime.database.transaction(organization_id) as connection:
         now, subject = await runtime.clock.now(connection), hashlib.sha256(counted.encode()).digest()
-        limits = {"longest": LONGEST_WAIT, "remembered": REMEMBERED}
-        waits = await queries.begin_attempt(
-            connection, organization_id, subject=subject, free=FREE_ENTRIES, now=now, **limits
-        )
+        waits = await queries.begin_attempt(connection, organization_id, subject=subject, free=FREE_ENTRIES, now=now)
         if waits is None:
             change = Change("session.refuse", *target, details=details)
             await record_attempt(connection, organization_id, audit_log_id=uuid7(), change=change)

@@ -11,7 +11,7 @@ from carrel.wire.sign_in_providers import GroupsClaim
 from service.identity_server.signin.id_tokens import text_of
 from service.identity_server.signin.provider import Registration, SignedInThere, registration_of
 from service.identity_server.signin.providers import queries
-from service.identity_server.signin.providers.queries import StoredProvider
+from service.identity_server.signin.providers.queries import ChosenProvider, StoredProvider
 from service.identity_server.signin.sessions import ProviderSession
 from service.platform.errors import BadRequest, NotFound
 from service.platform.identifiers import NIL
@@ -21,14 +21,6 @@ from service.runtime import Runtime
 
 # An ID token of more characters is not shown to the provider again: browsers and servers limit addresses.
 LONGEST_HINT = 6000
-
-
-@dataclass(frozen=True)
-class ChosenProvider:
-    """A provider of an organization, by ids."""
-
-    organization_id: UUID
-    provider_id: UUID
 
 
 @dataclass(frozen=True)
