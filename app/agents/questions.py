@@ -19,7 +19,7 @@ from app.quality.searches import SPANS
 from app.quality.sets import LONGEST_QUESTION, forget_sets
 from app.search.queries import LONGEST
 from app.ui.dialogs import NotYetError, dialog, is_open, offer_submit, open_dialog, text_in
-from app.ui.errors import show_errors
+from app.ui.errors import require_found, show_errors
 from app.ui.filters import choice_filter, filter_line, part_of, text_filter
 from app.ui.notices import (
     look_at,
@@ -472,10 +472,8 @@ def _list_ranked(wanted: Wanted, chosen: str) -> None:
 
 def _show_one(address: str) -> None:
     offer_way_back("All questions", *ONE)
-    question = show_errors(partial(by_id, api.client().admin.question_log.query, address))
-    if question is None:
-        show_empty("This question isn't in the log.", "Its address is wrong.")
-        return
+    find = partial(by_id, api.client().admin.question_log.query, address)
+    question = require_found(find, "This question isn't in the log.", "Its address is wrong.")
     words = question.message if question.message is not None else ERASED
     show_heading(
         shorten(one_line(words), LONGEST_SHOWN),

@@ -18,7 +18,7 @@ from app.lookup import by_id
 from app.settings import settings
 from app.ui import notices
 from app.ui.dialogs import NotYetError, Secret, confirm, dialog, hold_secret, offer_submit, open_dialog, text_in
-from app.ui.errors import show_errors
+from app.ui.errors import require_found, show_errors
 from app.ui.tables import forget, pages_of, show_pages
 from carrel.wire.api_keys import ApiKey, CredentialStatus
 from carrel.wire.organization import Organization
@@ -425,10 +425,8 @@ def show_tokens(account: ServiceAccount) -> None:
 def show_token(account: ServiceAccount, token_id: str) -> None:
     """Show a token of an account: exact times, its present reach, and the button that revokes it."""
     notices.offer_way_back("All its tokens", "token")
-    token = show_errors(partial(token_of, token_id, account.service_account_id))
-    if token is None:
-        notices.show_warning("There is no such token of this account.")
-        return
+    find = partial(token_of, token_id, account.service_account_id)
+    token = require_found(find, "There is no such token of this account.")
     about = [("Description", token.description)] if token.description else []
     facts = [("May", scopes_named(token.scopes)), *about]
     if token.status is not CredentialStatus.REVOKED:

@@ -43,7 +43,7 @@ from app.loading.starting import UPLOAD
 from app.lookup import is_id
 from app.settings import settings
 from app.ui.dialogs import confirm
-from app.ui.errors import keep_problem, problem_of, show_errors, show_kept_problem
+from app.ui.errors import keep_problem, problem_of, require_found, show_errors, show_kept_problem
 from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.notices import (
     HelpLink,
@@ -380,10 +380,8 @@ _PROBLEM = "run.problem"
 
 def show_run_page(name: str) -> None:
     offer_way_back("All runs", "run", also=_look_at_all)
-    run = show_errors(lambda: _find(name))
-    if run is None:
-        show_empty("There is no such run.", "It was removed from Prefect, or the address is wrong. See all runs.")
-        return
+    hint = "It was removed from Prefect, or the address is wrong. See all runs."
+    run = require_found(lambda: _find(name), "There is no such run.", hint)
     if run.finished:
         _show_ended(run)
     else:

@@ -47,7 +47,7 @@ from app.loading.starting import (
 from app.quality.sets import all_sets
 from app.syncs.labels import sync_names
 from app.ui.dialogs import confirm
-from app.ui.errors import keep_problem, problem_of, show_errors, show_kept_problem
+from app.ui.errors import keep_problem, problem_of, require_found, show_errors, show_kept_problem
 from app.ui.notices import (
     leave,
     offer_way_back,
@@ -416,11 +416,9 @@ def show_schedules() -> None:
     if asked == NEW:
         offer_new(saved=_forget)
         return
-    found = next((one for one in show_errors(_read) if one[0].key == asked), None)
-    if found is None:
-        show_empty("There is no such schedule.", "It was deleted, or the address is wrong. See all schedules.")
-    else:
-        _show_one(*found)
+    known = {one[0].key: one for one in show_errors(_read)}
+    hint = "It was deleted, or the address is wrong. See all schedules."
+    _show_one(*require_found(lambda: known.get(asked), "There is no such schedule.", hint))
 
 
 def new_schedule(of_run: str = "") -> None:

@@ -12,7 +12,7 @@ from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal
 from app.people import directory
 from app.ui import dialogs
-from app.ui.errors import show_errors
+from app.ui.errors import require_found, show_errors
 from app.ui.notices import offer_way_back, show_empty, show_heading, show_link, show_table, show_text, show_warning
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, get_principals, pick_principals
@@ -131,10 +131,7 @@ CHANGE = "change_person"
 def show_person(person_id: str) -> None:
     """Show a person, with what can be changed."""
     offer_way_back("All people", "person")
-    person = show_errors(partial(directory.person_of, person_id))
-    if person is None:
-        show_warning("There is no such person in your organization.")
-        return
+    person = require_found(partial(directory.person_of, person_id), "There is no such person in your organization.")
     who = Principal(PERSON, person.email, person.name, person.email)
     show_heading(person.name, person.email, "admin" if person.is_admin else "", "" if person.active else "not active")
     _offer_changes(person)

@@ -14,7 +14,7 @@ from app.formatting import ago, browser_zone, days_back, escape, moment, one_lin
 from app.lookup import by_id
 from app.search.queries import CATALOG, LONGEST, MODES
 from app.ui import notices
-from app.ui.errors import problem_of, show_errors
+from app.ui.errors import problem_of, require_found, show_errors
 from app.ui.progress import offer_export
 from app.ui.tables import ALL_ROWS, PageAsked, pages_of, show_pages, source_of, time_cell
 from carrel import Pager
@@ -199,10 +199,8 @@ def _thumbs_text(search: LoggedSearch) -> str:
 def show_replay(search_id: str) -> None:
     """Show the search of this id: its feedback, and its results now in every mode."""
     notices.offer_way_back("All of these searches", "search")
-    search = show_errors(lambda: by_id(api.client().admin.search_log.query, search_id))
-    if search is None:
-        notices.show_empty("This search isn't in the log.", "Its address is wrong.")
-        return
+    find = partial(by_id, api.client().admin.search_log.query, search_id)
+    search = require_found(find, "This search isn't in the log.", "Its address is wrong.")
     names = places()
     where = str(search.document_collection_id or CATALOG)
     notices.show_heading(

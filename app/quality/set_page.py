@@ -12,7 +12,7 @@ from app.formatting import moment, one_line, shorten
 from app.quality import sets
 from app.quality.runs import choose_runs, read_results, read_runs, show_runs, value_of
 from app.ui.dialogs import NotYetError, confirm
-from app.ui.errors import problem_of, show_errors
+from app.ui.errors import problem_of, require_found, show_errors
 from app.ui.notices import offer_way_back, show_empty, show_heading, show_note, show_text, show_warning
 from app.ui.saving import ConflictError, begin_anew, keep_opened, key_of, send_changes, show_conflict
 from carrel import CarrelError
@@ -85,10 +85,8 @@ def show_set(address: str) -> None:
 
 def _show_question(one: EvaluationSet, question: str) -> None:
     offer_way_back("All questions of the set", sets.CASE)
-    case = show_errors(partial(sets.find_case, one.evaluation_set_id, question))
-    if case is None:
-        show_empty("This question isn't in the set.", "It was removed, or the address is wrong.")
-        return
+    find = partial(sets.find_case, one.evaluation_set_id, question)
+    case = require_found(find, "This question isn't in the set.", "It was removed, or the address is wrong.")
     show_heading(shorten(one_line(case.question), _LONGEST), one_line(one.name), sets.describe_target(one))
     if st.button("Remove from the set", key="case.remove", icon=":material/delete:"):
         confirm(

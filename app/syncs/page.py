@@ -24,17 +24,8 @@ from app.syncs.labels import (
     notice_in_words_of_the_form,
 )
 from app.ui.dialogs import confirm
-from app.ui.errors import problem_of, show_errors
-from app.ui.notices import (
-    offer_way_back,
-    show_empty,
-    show_heading,
-    show_link,
-    show_problem,
-    show_table,
-    show_text,
-    show_warning,
-)
+from app.ui.errors import problem_of, require_found, show_errors
+from app.ui.notices import offer_way_back, show_heading, show_link, show_problem, show_table, show_text, show_warning
 from app.ui.pickers import get_named_principal
 from app.ui.saving import keep_opened
 from app.ui.tables import forget, pages_of, show_text_pages, source_of
@@ -170,10 +161,8 @@ LIST = "syncs"
 
 def show_sync_page(name: str) -> None:
     offer_way_back("All syncs", "sync", "change")
-    sync = show_errors(lambda: find_sync(name))
-    if sync is None:
-        show_empty("This sync isn't here.", "It was deleted, or its address is wrong. See all syncs.")
-        return
+    hint = "It was deleted, or its address is wrong. See all syncs."
+    sync = require_found(lambda: find_sync(name), "This sync isn't here.", hint)
     show_heading(
         sync.config.sync_name,
         f"into {collection_name(str(sync.document_collection_id))}",

@@ -104,6 +104,15 @@ def show_errors(work: Callable[[], T]) -> T:
         return work()
 
 
+def require_found(find: Callable[[], T | None], said: str, hint: str = "") -> T:
+    """Return what the page's address names; where that is gone, say so, and end the page's run."""
+    found = show_errors(find)
+    if found is None:
+        show_empty(said, hint) if hint else show_warning(said)
+        st.stop()
+    return found
+
+
 def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
     """Return an error as a title, an explanation and a request id for people."""
     match error:

@@ -11,7 +11,7 @@ from app.agents.versions import show_versions
 from app.quality.set_page import show_set
 from app.quality.sets import SET, list_sets
 from app.ui.dialogs import confirm, dialog, offer_dialog, offer_submit, text_in
-from app.ui.errors import require_admin, show_errors
+from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.filters import filter_line, part_of, text_filter
 from app.ui.notices import look_at, offer_way_back, show_empty, show_heading, show_link, show_title
 from app.ui.tables import forget, pages_of, show_pages, time_cell
@@ -130,11 +130,8 @@ def page() -> None:
             )
         return
     offer_way_back("All agents", *ONE)
-    agent = show_errors(lambda: find_agent(address))
-    if agent is None:
-        show_empty("This agent isn't here.", "It was deleted, or its address is wrong.")
-    else:
-        _show_agent(agent)
+    hint = "It was deleted, or its address is wrong."
+    _show_agent(require_found(lambda: find_agent(address), "This agent isn't here.", hint))
 
 
 page()

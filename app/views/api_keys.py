@@ -12,7 +12,7 @@ from app.labels import PERSON
 from app.lookup import Principal
 from app.settings import settings
 from app.ui.dialogs import Secret, dialog, hold_secret, offer_submit, open_dialog, show_held_secret, text_in
-from app.ui.errors import require_admin, show_errors
+from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.notices import look_at, offer_way_back, show_empty, show_link, show_text, show_title, show_warning
 from app.ui.pickers import drop_choice, get_principals, pick_principals
 from app.ui.tables import pages_of, show_pages, time_cell
@@ -49,10 +49,7 @@ def _show_keys(count_at: DeltaGenerator) -> None:
 
 def _show_key(key_id: str) -> None:
     offer_way_back("All API keys", "key")
-    key = show_errors(partial(tokens.key_of, key_id))
-    if key is None:
-        show_warning("There is no such API key.")
-        return
+    key = require_found(partial(tokens.key_of, key_id), "There is no such API key.")
     for_others = "Yes: as anybody in the organization" if key.may_act_for_users else "No"
     facts = [("Acts as", key.owner_email), (FOR_OTHERS, for_others)]
     st.button("New key like this one", key="new.successor", icon=":material/autorenew:", on_click=open_new, args=(key,))

@@ -14,7 +14,7 @@ from app.formatting import browser_zone, moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal, by_id, is_id
 from app.ui import notices
-from app.ui.errors import require_admin, show_errors
+from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.pickers import pick_principal
 from app.ui.progress import find_rows, offer_export
@@ -158,14 +158,7 @@ def _entry_at(entry_id: str) -> AuditEntry | None:
 
 def _show_one(entry_id: str) -> None:
     notices.offer_way_back("All entries", "entry")
-    entry = show_errors(lambda: _entry_at(entry_id))
-    if entry is None:
-        notices.show_warning("There is no such entry.")
-    else:
-        _show_entry(entry)
-
-
-def _show_entry(entry: AuditEntry) -> None:
+    entry = require_found(lambda: _entry_at(entry_id), "There is no such entry.")
     notices.show_heading(sentence(entry, _names_for([entry])), moment(entry.at))
     if entry.text:
         notices.show_text(f"They said: {entry.text}")

@@ -11,7 +11,7 @@ from app.formatting import ago, moment
 from app.labels import ROLES
 from app.ui import notices
 from app.ui.dialogs import NotYetError, confirm, dialog, offer_dialog, offer_submit, text_in
-from app.ui.errors import require_editor, show_errors
+from app.ui.errors import require_editor, require_found, show_errors
 from app.ui.filters import filter_line, part_of, text_filter
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection
@@ -138,24 +138,20 @@ def page() -> None:
         return
     notices.show_title(TITLE, PURPOSE)
     notices.offer_way_back("All collections", *ONE)
-    collection = show_errors(lambda: contents.find_collection(address))
-    if collection is None:
-        notices.show_empty(
-            "This collection isn't here.", "It was deleted, or you may not search it, or its address is wrong."
-        )
+    hint = "It was deleted, or you may not search it, or its address is wrong."
+    collection = require_found(lambda: contents.find_collection(address), "This collection isn't here.", hint)
+    edits = api.may_edit(collection)
+    count = f"{count_text(collection.document_count, 'document')} that you may read"
+    notices.show_heading(collection.collection_name, count, f"you are its {ROLES[collection.role].lower()}")
+    part = part_of("part", PARTS if edits or api.me().is_admin else READERS_PARTS, default="documents")
+    if part == "documents":
+        show_documents(collection, edits=edits)
+    elif part == "add":
+        contents.offer_adding(collection)
+    elif part == "index":
+        show_index(collection)
     else:
-        edits = api.may_edit(collection)
-        count = f"{count_text(collection.document_count, 'document')} that you may read"
-        notices.show_heading(collection.collection_name, count, f"you are its {ROLES[collection.role].lower()}")
-        part = part_of("part", PARTS if edits or api.me().is_admin else READERS_PARTS, default="documents")
-        if part == "documents":
-            show_documents(collection, edits=edits)
-        elif part == "add":
-            contents.offer_adding(collection)
-        elif part == "index":
-            show_index(collection)
-        else:
-            _show_about(collection)
+        _show_about(collection)
 
 
 page()

@@ -27,7 +27,7 @@ from app.people.directory import (
 )
 from app.ui import notices
 from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_dialog, offer_submit, open_dialog, text_in
-from app.ui.errors import require_admin, show_errors
+from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.filters import filter_line, text_filter
 from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import pages_of, show_pages
@@ -67,10 +67,7 @@ def _create() -> None:
 
 def _show_group(group_id: str) -> None:
     notices.offer_way_back("All groups", "group")
-    group = show_errors(partial(group_of, group_id))
-    if group is None:
-        notices.show_warning("There is no such group (any more).")
-        return
+    group = require_found(partial(group_of, group_id), "There is no such group (any more).")
     losses = show_errors(partial(losses_of, group_id))
     reached = f"{count_text(losses.person_count, 'person', 'people')} in all"
     notices.show_heading(group.name, count_text(group.member_count, "direct member"), reached)

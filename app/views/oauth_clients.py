@@ -28,7 +28,7 @@ from app.labels import scope_named, scopes_named
 from app.settings import settings
 from app.ui import notices
 from app.ui.dialogs import confirm, hold_secret, is_open, show_held_secret
-from app.ui.errors import require_admin, show_errors
+from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.filters import choice_filter, filter_line
 from app.ui.tables import pages_of, show_pages, time_cell
 from carrel.wire.oauth_clients import OAuthAudience, OAuthClient, OAuthClientStatus
@@ -84,10 +84,7 @@ def _show_none(status: str) -> None:
 
 def _show_client(client_id: str) -> None:
     notices.offer_way_back("All applications", "client")
-    client = show_errors(partial(application, client_id))
-    if client is None:
-        notices.show_warning("There is no such application (any more).")
-        return
+    client = require_found(partial(application, client_id), "There is no such application (any more).")
     notices.show_heading(client.name, STATUSES[client.status])
     if client.status is OAuthClientStatus.PENDING:
         notices.show_warning(f"{client.requested_by} asks for it. It can do nothing until you approve it.")

@@ -11,7 +11,7 @@ from app.formatting import ago, moment, one_line
 from app.lookup import by_id
 from app.ui import notices
 from app.ui.dialogs import Secret, dialog, hold_secret, offer_dialog, offer_submit, show_held_secret, text_in
-from app.ui.errors import require_admin, show_errors
+from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.scim_tokens import AdminScimTokensListResponse, ScimToken
 
@@ -60,10 +60,7 @@ def _show_refusals() -> None:
 
 def _show_token(token_id: str, every: Sequence[ScimToken]) -> None:
     notices.offer_way_back("All tokens", "token")
-    token = show_errors(partial(by_id, api.client().admin.scim_tokens.list, token_id))
-    if token is None:
-        notices.show_warning("There is no such token.")
-        return
+    token = require_found(partial(by_id, api.client().admin.scim_tokens.list, token_id), "There is no such token.")
     show_credential(token, every=every, kind="token", facts=[], revoke=partial(_revoke, token))
 
 

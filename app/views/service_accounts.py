@@ -24,7 +24,7 @@ from app.formatting import ago, moment, one_line
 from app.labels import SERVICE_ACCOUNT
 from app.ui import notices
 from app.ui.dialogs import confirm, dialog, is_open, offer_dialog, offer_submit, show_held_secret, text_in
-from app.ui.errors import require_admin, show_errors
+from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.filters import filter_line, text_filter
 from app.ui.tables import pages_of, show_pages
 from carrel.wire.api_keys import CredentialStatus
@@ -118,10 +118,7 @@ def _ask_deleting(account: ServiceAccount) -> None:
 
 def _show_account(account_id: str, settings: Organization) -> None:
     notices.offer_way_back("All service accounts", "account", "token")
-    account = show_errors(partial(account_of, account_id))
-    if account is None:
-        notices.show_warning("There is no such service account (any more).")
-        return
+    account = require_found(partial(account_of, account_id), "There is no such service account (any more).")
     notices.show_heading(account.display_name, account.email, f"created {moment(account.created_at)}")
     notices.show_link("What can it read?", "what_can_they_read", who=f"{SERVICE_ACCOUNT}:{account_id}")
     with st.container(horizontal=True):

@@ -13,7 +13,7 @@ from app.lookup import Principal, Resource, disambiguate, resource_at
 from app.permissions import browsing
 from app.permissions.changing import offer_access, offer_change, show_why
 from app.ui import notices
-from app.ui.errors import require_admin, show_errors
+from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.pickers import pick_principal
 from app.ui.progress import offer_export
@@ -163,10 +163,7 @@ def _show_reach(who: Principal) -> None:
 
 def _show_one(who: Principal, key: str) -> None:
     notices.offer_way_back("All that they may read", "resource")
-    found = show_errors(lambda: resource_at(api.client(), key))
-    if found is None:
-        notices.show_warning("What the address names isn't there (any more).")
-        return
+    found = require_found(lambda: resource_at(api.client(), key), "What the address names isn't there (any more).")
     notices.show_heading(found.name, TYPES[found.type])
     reads = show_why(found, who)
     second = pick_principal("with", label="Compare with somebody")
