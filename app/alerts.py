@@ -25,7 +25,7 @@ from app.ui.dialogs import (
     text_in,
 )
 from app.ui.errors import show_errors
-from app.ui.notices import LinkedText, address, show_empty, show_heading, show_note, show_table, show_text
+from app.ui.notices import LinkedText, address, offer_action, show_empty, show_heading, show_note, show_table, show_text
 from app.ui.pickers import Principal, drop_choice, get_principals, pick_principals
 from app.ui.saving import keep_opened, send_changes
 from carrel.wire.alerts import ALERT_TITLES as KINDS
@@ -154,7 +154,7 @@ def show_alerts() -> None:
     listed = show_errors(lambda: next(api.client().admin.alert_rules.list(page_size=_MOST_RULES).pages()))
     with st.container(horizontal=True, vertical_alignment="center"):
         show_heading("Alerts", "Somebody is told when loading fails, and when it works again.")
-        st.button("New alert rule", key="alerts.new", icon=":material/add:", on_click=_open_rule, args=(None,))
+        offer_action("New alert rule", _open_rule, None, key="alerts.new", icon="add")
     found = show_errors(lambda: next(api.client().admin.alerts.list(only_open=True, page_size=_SHOWN).pages())).alerts
     _show_open(found)
     if not listed.alert_rules:
@@ -187,7 +187,7 @@ def _show_open(found: list[Alert]) -> None:
             **{label: {"snoozed_until": datetime.now(UTC) + timedelta(days=one)} for label, one in days.items()},
             "End": None,
         }.items():
-            st.button(label, key=f"alert.{label}", disabled=chosen is None, on_click=_change, args=(chosen, change))
+            offer_action(label, _change, chosen, change, key=f"alert.{label}", disabled=chosen is None)
     show_note("End an alert if nobody runs its source any more. An acknowledged alert is sent again if it changes.")
 
 
@@ -205,12 +205,12 @@ def _show_rule(rule: AlertRule) -> None:
         kinds = "Every alert" if every else "; ".join(KINDS[kind] for kind in rule.kinds)
         only = f" of {one_line(', '.join(rule.names))}" if rule.names else ""
         show_text(f"{kinds}{only} → {_target_of(rule)}{paused}")
-        st.button("Change", key=f"{key}.change", icon=":material/edit:", on_click=_open_rule, args=(rule,))
+        offer_action("Change", _open_rule, rule, key=f"{key}.change", icon="edit")
         if st.button("Send a test", key=f"{key}.test"):
             show_errors(partial(api.client().admin.alert_rules.test, rule.alert_rule_id))
             st.toast("A test is on its way. The list below shows its outcome.")
         label = "Pause" if rule.enabled else "Resume"
-        st.button(label, key=f"{key}.pause", on_click=_set_enabled, args=(rule,))
+        offer_action(label, _set_enabled, rule, key=f"{key}.pause")
         if st.button("Delete", key=f"{key}.delete", icon=":material/delete:"):
             confirm(
                 "Delete this alert rule?",

@@ -23,6 +23,7 @@ from app.ui.errors import require_found, show_errors
 from app.ui.filters import choice_filter, filter_line, part_of, text_filter
 from app.ui.notices import (
     look_at,
+    offer_action,
     offer_way_back,
     show_empty,
     show_heading,
@@ -269,13 +270,7 @@ _MOST_SETS = 1000
 
 def offer_adding(agent: AgentDefinition, question: str) -> None:
     """Show a button and a dialog that keep a question in a set, to ask it again after a change."""
-    st.button(
-        "Add to an evaluation set",
-        key="answers.add.open",
-        icon=":material/playlist_add:",
-        on_click=open_dialog,
-        args=(_ADD, question),
-    )
+    offer_action("Add to an evaluation set", open_dialog, _ADD, question, key="answers.add.open", icon="playlist_add")
     if is_open(_ADD, question):
         _ask_for_set(agent, question)
     added: tuple[str, str, str] | None = st.session_state.get(_ADDED)

@@ -430,14 +430,9 @@ def show_token(account: ServiceAccount, token_id: str) -> None:
     about = [("Description", token.description)] if token.description else []
     facts = [("May", scopes_named(token.scopes)), *about]
     if token.status is not CredentialStatus.REVOKED:
-        st.button(
-            "New token with the same scopes",
-            key="mint.successor",
-            icon=":material/autorenew:",
-            disabled=not show_errors(organization).service_accounts_enabled,
-            on_click=open_mint,
-            args=(str(token.service_account_id), token),
-        )
+        label, is_off = "New token with the same scopes", not show_errors(organization).service_accounts_enabled
+        again = partial(open_mint, str(token.service_account_id), token)
+        notices.offer_action(label, again, key="mint.successor", icon="autorenew", disabled=is_off)
     every = show_errors(partial(tokens_of, account.service_account_id))
     show_credential(token, every=every, kind="token", facts=facts, revoke=partial(revoke, token.token_id))
     reach = show_errors(partial(_reach_of, token.token_id))

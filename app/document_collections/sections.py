@@ -25,7 +25,16 @@ from app.document_collections.contents import (
 from app.formatting import ago, moment
 from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import problem_of, show_errors
-from app.ui.notices import show_empty, show_heading, show_link, show_problem, show_table, show_text, show_warning
+from app.ui.notices import (
+    offer_action,
+    show_empty,
+    show_heading,
+    show_link,
+    show_problem,
+    show_table,
+    show_text,
+    show_warning,
+)
 from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection, DocumentInCollection
@@ -257,7 +266,7 @@ def _show_chosen(collection: DocumentCollection, document: DocumentInCollection,
         with st.container(horizontal=True):
             again = st.button("Re-index", key="inside.again")
             if collection.custom_metadata_schema.fields:
-                st.button("Change values", key="inside.change", on_click=open_dialog, args=(CHANGE, about))
+                offer_action("Change values", open_dialog, CHANGE, about, key="inside.change")
             if st.button("Remove …", key="inside.remove"):
                 confirm(
                     "Remove this document from the collection?",

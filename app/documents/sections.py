@@ -225,8 +225,8 @@ def _draw_places(document: GetDocumentResponse) -> None:
                 if offered:
                     notices.show_text("The newest version isn't what can be found here.")
             if offered:
-                there = (document.document_id, place.document_collection_id)
-                st.button("Re-index", key=f"reindex.{number}", on_click=_reindex, args=there)
+                again = partial(_reindex, document.document_id, place.document_collection_id)
+                notices.offer_action("Re-index", again, key=f"reindex.{number}")
     if (more := len(document.indexed_in) - MOST_PLACES) > 0:
         notices.show_text(f"… and in {count_text(more, 'collection')} more.")
 
@@ -296,14 +296,8 @@ def show_chunks(document: GetDocumentResponse) -> None:
     wanted = passage_in_address(document)
     marked = wanted.chunk_index if str(wanted.collection_id or "") == where else None
     if marked:
-        st.button(
-            "From the beginning",
-            key="chunks.all",
-            icon=":material/vertical_align_top:",
-            on_click=notices.leave,
-            args=("chunk", "chunk_in", "quoted"),
-            type="tertiary",
-        )
+        begin = partial(notices.leave, "chunk", "chunk_in", "quoted")
+        notices.offer_action("From the beginning", begin, key="chunks.all", icon="vertical_align_top", kind="tertiary")
     versions = {str(each.document_collection_id or ""): each.indexed_version for each in document.indexed_in}
     shown = versions.get(where)
     is_same = wanted.version in {None, shown}

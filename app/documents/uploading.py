@@ -15,7 +15,7 @@ from app.documents.facts import pages_being_read
 from app.formatting import count_of, one_line
 from app.loading import staging
 from app.ui.errors import line_of, show_errors
-from app.ui.notices import show_note, show_problem, show_table, show_text
+from app.ui.notices import offer_action, show_note, show_problem, show_table, show_text
 from app.ui.progress import show_progress
 from app.ui.tables import forget
 from carrel.wire.catalog import IndexingStatus
@@ -140,7 +140,7 @@ def offer_upload(list_key: str) -> None:
         with st.container(horizontal=True):
             pressed = st.button("Add", type="primary", key="load.go", disabled=not left)
             if _outcomes():
-                st.button("Done", key="load.done", on_click=_begin_anew)
+                offer_action("Done", _begin_anew, key="load.done")
         if pressed and (collection is None or values is not None):
             collection_id = None if collection is None else collection.document_collection_id
             loading = load(left, access=access, collection_id=collection_id, values=values, read_pictures=pictures)

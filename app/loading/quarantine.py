@@ -15,7 +15,16 @@ from app.loading.runs import UPLOAD, is_of_dropped_files, runs, runs_to_change, 
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, keep_problem, show_errors
 from app.ui.filters import choice_filter, text_filter
-from app.ui.notices import help_cell, show_empty, show_heading, show_link, show_table, show_text, show_warning
+from app.ui.notices import (
+    help_cell,
+    offer_action,
+    show_empty,
+    show_heading,
+    show_link,
+    show_table,
+    show_text,
+    show_warning,
+)
 from app.ui.tables import choose_rows, forget, pages_of, time_cell
 from carrel.wire.sources import Source, SourceItem
 from flows.operations.formatting import count_text
@@ -284,24 +293,11 @@ def _offer_changes(source: Source, chosen: Sequence[SourceItem]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if not is_of_dropped_files(source.source):
             names = list(dict.fromkeys(item.name for item in counted))
-            st.button(
-                "Retry",
-                key="quarantine.retry_chosen",
-                type="primary",
-                icon=":material/replay:",
-                disabled=not names,
-                on_click=_retry_chosen,
-                args=(source, names, uuid4().hex),
-            )
+            retry, key = partial(_retry_chosen, source, names, uuid4().hex), "quarantine.retry_chosen"
+            offer_action("Retry", retry, key=key, icon="replay", kind="primary", disabled=not names)
         for label, items, undo in (("Ignore", counted, False), ("Restore", ignored, True)):
-            st.button(
-                label,
-                key=f"quarantine.{label.lower()}",
-                disabled=not items,
-                on_click=_change,
-                args=(source, items),
-                kwargs={"undo": undo},
-            )
+            change = partial(_change, source, items, undo=undo)
+            offer_action(label, change, key=f"quarantine.{label.lower()}", disabled=not items)
         if not chosen:
             st.caption(
                 "Choose rows to see what to do about them, and to retry, ignore or restore them. What is ignored "

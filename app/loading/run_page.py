@@ -49,6 +49,7 @@ from app.ui.notices import (
     HelpLink,
     help_cell,
     look_at,
+    offer_action,
     offer_way_back,
     show_empty,
     show_heading,
@@ -439,7 +440,7 @@ def _show_ended(run: RunStatus) -> None:
             if run.planned.get("delete") and run.names:  # else an earlier version's plan, which names nothing
                 _offer_deletion(run, "Start the upload …")
             else:
-                _offer("Start the upload", run, start_planned, kind="primary")
+                _offer("Start the upload", run, start_planned, is_first=True)
                 _offer_deletion(run, "Start, and delete them …")
             _offer("Plan again", run, again)
             _offer_schedule(run)
@@ -464,25 +465,15 @@ def _show_ended(run: RunStatus) -> None:
             show_link("Open the collection", "collections", collection=collection)
 
 
-def _offer(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, kind: str = "secondary") -> None:
-    st.button(
-        label,
-        key=f"{label}.{run.flow_run_id}",
-        type="primary" if kind == "primary" else "secondary",
-        on_click=_start_from,
-        args=(run, start),
-    )
+def _offer(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, is_first: bool = False) -> None:
+    kind = "primary" if is_first else "secondary"
+    offer_action(label, _start_from, run, start, key=f"{label}.{run.flow_run_id}", kind=kind)
 
 
 def _offer_schedule(run: RunStatus) -> None:
     if not is_of_dropped_files(run.source):
-        st.button(
-            "Run this every …",
-            key=f"schedule.{run.flow_run_id}",
-            icon=":material/event_repeat:",
-            on_click=new_schedule,
-            args=(str(run.flow_run_id),),
-        )
+        run_id = str(run.flow_run_id)
+        offer_action("Run this every …", new_schedule, run_id, key=f"schedule.{run_id}", icon="event_repeat")
 
 
 def _start_from(run: RunStatus, start: Callable[[RunStatus], UUID]) -> None:

@@ -50,6 +50,7 @@ from app.ui.dialogs import confirm
 from app.ui.errors import keep_problem, problem_of, require_found, show_errors, show_kept_problem
 from app.ui.notices import (
     leave,
+    offer_action,
     offer_way_back,
     show_empty,
     show_heading,
@@ -236,7 +237,7 @@ def _offer(flow: str, base: Job | None, *, read: Schedule | None) -> str:
         save = st.button("Save schedule", type="primary", key="schedule.save")
         plans = flow == UPLOAD and read is None
         plan = plans and st.button("Show the plan first", key="schedule.plan", help="In a run that sends nothing")
-        st.button("Cancel", key="schedule.cancel", on_click=_leave, args=(read,))
+        offer_action("Cancel", _leave, read, key="schedule.cancel")
     if plan and was_pressed(plan):
         st.session_state[_WHEN] = name, times
         begin_job(job.as_plan() if isinstance(job, Job) else job, key="schedule-plan")
@@ -429,7 +430,7 @@ def new_schedule(of_run: str = "") -> None:
 
 def _show_list() -> None:
     with st.container(horizontal=True):
-        st.button("New schedule", type="primary", key="schedules.new", icon=":material/add:", on_click=new_schedule)
+        offer_action("New schedule", new_schedule, key="schedules.new", icon="add", kind="primary")
         if st.button("Refresh", icon=":material/refresh:", key="schedules.again"):
             _forget()
     found = show_errors(_read)
@@ -531,19 +532,16 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
 
 def _offer_actions(schedule: Schedule, seen: Seen) -> None:
     start = partial(run_schedule, key=uuid4().hex)  # a second click, before this is drawn anew, starts no second run
-    st.button("Run now", key="schedule.start", type="primary", on_click=_run_now, args=(start, schedule))
+    offer_action("Run now", _run_now, start, schedule, key="schedule.start", kind="primary")
     if schedule.paused:
-        st.button("Resume", key="schedule.resume", on_click=_change, args=(resume_schedule, schedule))
+        offer_action("Resume", _change, resume_schedule, schedule, key="schedule.resume")
     else:
-        st.button(
-            "Pause",
-            key="schedule.pause",
-            disabled=not schedule.times,
-            help="It starts nothing until it is resumed here, also when what carries out the runs is restarted. A run "
-            "in progress isn't stopped.",
-            on_click=_change,
-            args=(pause_schedule, schedule),
+        hint = (
+            "It starts nothing until it is resumed here, also when what carries out the runs is restarted. A run in "
+            "progress isn't stopped."
         )
+        pause, never = partial(_change, pause_schedule, schedule), not schedule.times
+        offer_action("Pause", pause, key="schedule.pause", disabled=never, hint=hint)
     if schedule.schedule_id and st.button("Delete …", key="schedule.delete"):
         confirm(
             "Delete this schedule?",

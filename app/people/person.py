@@ -13,7 +13,16 @@ from app.lookup import Principal
 from app.people import directory
 from app.ui import dialogs
 from app.ui.errors import require_found, show_errors
-from app.ui.notices import offer_way_back, show_empty, show_heading, show_link, show_table, show_text, show_warning
+from app.ui.notices import (
+    offer_action,
+    offer_way_back,
+    show_empty,
+    show_heading,
+    show_link,
+    show_table,
+    show_text,
+    show_warning,
+)
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, get_principals, pick_principals
 from app.ui.saving import keep_opened, send_changes
@@ -126,6 +135,7 @@ def _total(counts: Sequence[ResourceCount]) -> int:
 
 
 CHANGE = "change_person"
+_INVITING = {False: "Invite", True: "Reset password"}
 
 
 def show_person(person_id: str) -> None:
@@ -176,18 +186,9 @@ def _has_left_something(person: ListedUser) -> bool:
 
 def _offer_changes(person: ListedUser) -> None:
     with st.container(horizontal=True):
-        st.button(
-            "Invite" if not person.has_password else "Reset password",
-            key="invite",
-            type="primary",
-            icon=":material/mail:",
-            disabled=not person.active,
-            on_click=dialogs.open_dialog,
-            args=("invite", str(person.id)),
-        )
-        st.button(
-            "Change", key="change", icon=":material/edit:", on_click=dialogs.open_dialog, args=(CHANGE, str(person.id))
-        )
+        invite, words = partial(dialogs.open_dialog, "invite", str(person.id)), _INVITING[person.has_password]
+        offer_action(words, invite, key="invite", icon="mail", kind="primary", disabled=not person.active)
+        offer_action("Change", dialogs.open_dialog, CHANGE, str(person.id), key="change", icon="edit")
         if person.active and st.button("Deactivate", key="deactivate", icon=":material/block:"):
             dialogs.confirm(
                 "Deactivate this person?",
@@ -200,13 +201,7 @@ def _offer_changes(person: ListedUser) -> None:
             show_errors(partial(_set, person, active=True))
             st.rerun()
         if person.email != api.me().email and (person.active or _has_left_something(person)):
-            st.button(
-                "Offboard …",
-                key="offboard",
-                icon=":material/person_remove:",
-                on_click=_open_offboarding,
-                args=(person,),
-            )
+            offer_action("Offboard …", _open_offboarding, person, key="offboard", icon="person_remove")
     done: tuple[str, str] | None = st.session_state.pop(_DONE, None)
     if done is not None and done[0] == str(person.id):
         show_text(done[1])
@@ -291,7 +286,7 @@ def _second_factors(person: ListedUser) -> str:
 def _show_groups(who: Principal) -> None:
     groups = show_errors(partial(directory.memberships_of, who))
     st.subheader("Groups", anchor=False)
-    st.button("Add to groups", key="join", icon=":material/group_add:", on_click=directory.open_joining, args=(who,))
+    offer_action("Add to groups", directory.open_joining, who, key="join", icon="group_add")
     if dialogs.is_open(directory.JOIN, who.key):
         directory.show_joining(who)
     if not groups:

@@ -13,7 +13,16 @@ from app.lookup import Principal
 from app.settings import settings
 from app.ui.dialogs import Secret, dialog, hold_secret, offer_submit, open_dialog, show_held_secret, text_in
 from app.ui.errors import require_admin, require_found, show_errors
-from app.ui.notices import look_at, offer_way_back, show_empty, show_link, show_text, show_title, show_warning
+from app.ui.notices import (
+    look_at,
+    offer_action,
+    offer_way_back,
+    show_empty,
+    show_link,
+    show_text,
+    show_title,
+    show_warning,
+)
 from app.ui.pickers import drop_choice, get_principals, pick_principals
 from app.ui.tables import pages_of, show_pages, time_cell
 from carrel.wire.api_keys import ApiKey
@@ -25,7 +34,7 @@ FOR_OTHERS = "It may act for other people"
 
 
 def _offer_new() -> None:
-    st.button("New API key", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
+    offer_action("New API key", open_new, key="new.open", icon="add", kind="primary")
 
 
 def _show_keys(count_at: DeltaGenerator) -> None:
@@ -52,7 +61,7 @@ def _show_key(key_id: str) -> None:
     key = require_found(partial(tokens.key_of, key_id), "There is no such API key.")
     for_others = "Yes: as anybody in the organization" if key.may_act_for_users else "No"
     facts = [("Acts as", key.owner_email), (FOR_OTHERS, for_others)]
-    st.button("New key like this one", key="new.successor", icon=":material/autorenew:", on_click=open_new, args=(key,))
+    offer_action("New key like this one", open_new, key, key="new.successor", icon="autorenew")
     tokens.show_credential(
         key, every=show_errors(tokens.all_keys), kind="key", facts=facts, revoke=partial(_revoke, key)
     )

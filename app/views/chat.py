@@ -26,7 +26,16 @@ from app.chat.conversations import (
     show_message,
 )
 from app.ui.errors import Problem, problem_of, show_errors
-from app.ui.notices import show_empty, show_heading, show_link, show_note, show_text, show_title, show_warning
+from app.ui.notices import (
+    offer_action,
+    show_empty,
+    show_heading,
+    show_link,
+    show_note,
+    show_text,
+    show_title,
+    show_warning,
+)
 from app.ui.passages import label
 from carrel.wire.agents import Agent
 from carrel.wire.conversations import Conversation, ConversationMessage, MessageStatus
@@ -105,15 +114,15 @@ def _show_unsent(place: ChatLocation) -> None:
     problem.show()
     with st.container(horizontal=True):
         if len(outgoing.text) <= LONGEST_MESSAGE:
-            st.button("Send again", key="chat.send-again", type="primary", on_click=post, args=(outgoing,))
-        st.button("Discard", key="chat.discard", on_click=lambda: st.session_state.pop(UNSENT, None))
+            offer_action("Send again", post, outgoing, key="chat.send-again", kind="primary")
+        offer_action("Discard", lambda: st.session_state.pop(UNSENT, None), key="chat.discard")
 
 
 def _show_transcript(transcript: Transcript, place: ChatLocation, *, can_continue: bool) -> None:
     hidden = max(len(transcript.messages) - int(st.session_state.get(MORE, SHOWN)), 0)
     if hidden:
         more = len(transcript.messages) - hidden + SHOWN
-        st.button("Show earlier messages", on_click=lambda: st.session_state.update({MORE: more}))
+        offer_action("Show earlier messages", lambda: st.session_state.update({MORE: more}))
     running = next((one for one in transcript.messages if one.status is MessageStatus.RUNNING), None)
     ask_again = partial(send_once, place) if can_continue else None
     for message in transcript.messages[hidden:]:
@@ -192,7 +201,7 @@ def offer_examples(here: ChatLocation) -> None:
     show_note("Ask in your own words, or begin with one of these:")
     with st.container(key="chat-examples"):
         for number, question in enumerate(examples):
-            st.button(label(question), key=f"chat.example-{number}", on_click=send_once, args=(here, question))
+            offer_action(label(question), send_once, here, question, key=f"chat.example-{number}")
 
 
 def show_conversation(agents: Mapping[str, Agent], place: ChatLocation) -> ChatLocation | None:
@@ -227,7 +236,7 @@ def page() -> None:
             st.button("New conversation", icon=":material/add:", width="stretch", on_click=_go, args=(new,))
             # For a phone, which has no room beside the messages; elsewhere the style hides it.
             is_open = bool(st.session_state.get(LISTED))
-            st.button("Conversations", key="chat-list", icon=":material/list:", on_click=_toggle_list, args=(is_open,))
+            offer_action("Conversations", _toggle_list, is_open, key="chat-list", icon="list")
         with st.container(key=f"chat-listed-{'open' if is_open else 'folded'}"):
             show_conversations(place.conversation, choose=_go_to)
     with main:

@@ -94,10 +94,8 @@ def _show_group(group_id: str) -> None:
 
 def _offer_changes(group: Group) -> None:
     with st.container(horizontal=True):
-        st.button(
-            "Add members", key="add", type="primary", icon=":material/group_add:", on_click=open_adding, args=(group,)
-        )
-        st.button("Rename", key="rename", icon=":material/edit:", on_click=open_dialog, args=(RENAME, str(group.id)))
+        notices.offer_action("Add members", open_adding, group, key="add", icon="group_add", kind="primary")
+        notices.offer_action("Rename", open_dialog, RENAME, str(group.id), key="rename", icon="edit")
         if st.button("Delete the group", key="delete", icon=":material/delete:"):
             losses = show_errors(partial(losses_of, str(group.id)))
             again = " The next import of the other directory makes it again, without what was granted to it."

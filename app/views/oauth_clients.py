@@ -40,7 +40,7 @@ STATUSES = {OAuthClientStatus.PENDING: "Waits for an admin", OAuthClientStatus.A
 
 
 def _offer_new() -> None:
-    st.button("New application", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
+    notices.offer_action("New application", open_new, key="new.open", icon="add", kind="primary")
 
 
 def _show_clients(count_at: DeltaGenerator) -> None:
@@ -154,7 +154,7 @@ def _show_actions(client: OAuthClient) -> None:
     with st.container(horizontal=True):
         if client.status is OAuthClientStatus.PENDING and st.button("Approve", key="approve", type="primary"):
             _ask_approving(client)
-        st.button("Edit", key="edit.open", icon=":material/edit:", on_click=open_edit, args=(client,))
+        notices.offer_action("Edit", open_edit, client, key="edit.open", icon="edit")
         if not client.is_public and st.button("New secret", key="rotate", icon=":material/key:"):
             confirm(
                 "Give it a new secret?",

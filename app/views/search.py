@@ -27,7 +27,7 @@ from app.search.results import Documents, Result, documents_of, matched_in, rele
 from app.search.signs import offer_order, show_facets, show_reading
 from app.ui.errors import show_errors
 from app.ui.feedback import about_search, offer_feedback, show_failure
-from app.ui.notices import show_help, show_note, show_problem, show_title, show_warning
+from app.ui.notices import offer_action, show_help, show_note, show_problem, show_title, show_warning
 from app.ui.progress import show_skeletons
 from app.welcome import reads_something, show_nothing_to_find, show_welcome
 from carrel.wire.collections import DocumentCollection
@@ -226,7 +226,7 @@ def _offer_more(found: Found) -> None:
     results = found.answer.results
     shown = sum(1 if isinstance(result, CatalogSearchResult) else len(result.chunks) for result in results)
     if shown >= found.size and found.size < SIZES[-1]:
-        st.button("Show more", on_click=lambda: st.session_state.update(more=True))
+        offer_action("Show more", lambda: st.session_state.update(more=True))
 
 
 def page() -> None:

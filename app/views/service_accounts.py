@@ -122,15 +122,8 @@ def _show_account(account_id: str, settings: Organization) -> None:
     notices.show_heading(account.display_name, account.email, f"created {moment(account.created_at)}")
     notices.show_link("What can it read?", "what_can_they_read", who=f"{SERVICE_ACCOUNT}:{account_id}")
     with st.container(horizontal=True):
-        st.button(
-            "Create token",
-            key="mint.open",
-            type="primary",
-            icon=":material/add:",
-            disabled=not settings.service_accounts_enabled,
-            on_click=open_mint,
-            args=(account_id,),
-        )
+        create, is_off = partial(open_mint, account_id), not settings.service_accounts_enabled
+        notices.offer_action("Create token", create, key="mint.open", icon="add", kind="primary", disabled=is_off)
         if st.button("Delete the account", key="delete", icon=":material/delete:"):
             _ask_deleting(account)
     if is_open(MINT, account_id):
