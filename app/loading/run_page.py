@@ -42,23 +42,10 @@ from app.loading.schedules import new_schedule
 from app.loading.starting import UPLOAD
 from app.lookup import is_id
 from app.settings import settings
+from app.ui import notices
 from app.ui.dialogs import confirm
 from app.ui.errors import keep_problem, problem_of, require_found, show_errors, show_kept_problem
 from app.ui.filters import choice_filter, filter_line, text_filter
-from app.ui.notices import (
-    HelpLink,
-    help_cell,
-    look_at,
-    offer_action,
-    offer_way_back,
-    show_empty,
-    show_heading,
-    show_link,
-    show_problem,
-    show_table,
-    show_text,
-    show_warning,
-)
 from app.ui.tables import ItemsPage, Source, forget, show_pages, show_text_pages, source_of, time_cell
 from flows.operations.formatting import capitalize, count_text, rate_text
 from flows.operations.summary import FAILED, GONE, SHOWN, TO_DELETE
@@ -105,7 +92,7 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
             known = next((one for one in show_errors(read_sources) if one.source == run.source), None)
             if known is not None:
                 label = "Ignore what failed" if is_of_dropped_files(run.source) else "Retry or ignore what failed"
-                show_link(label, "ingestion", part="quarantine", source=str(known.source_id))
+                notices.show_link(label, "ingestion", part="quarantine", source=str(known.source_id))
         if (more := count_not_loaded(run) - len(run.failures)) > 0:
             st.caption(f"… and {more:,} more{_REST.get(run.flow, ', listed under Failed')}.")
     if run.changes:
@@ -119,17 +106,17 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
     _show_names(run)
     if run.plan:
         with st.expander("The plan in numbers"):
-            show_table((row for line in run.plan.splitlines() if (row := _table_row(line))), named=True)
+            notices.show_table((row for line in run.plan.splitlines() if (row := _table_row(line))), named=True)
 
 
 def _show_sentences(run: RunStatus) -> None:
     held_back = run.counts.held_back
     if held_back:
         reason, if_meant, _ = held_back.partition(" If that is meant,")  # what follows is for the command line
-        show_warning(reason, "To delete the documents named below, use the button above." if if_meant else "")
+        notices.show_warning(reason, "To delete the documents named below, use the button above." if if_meant else "")
     for line in run.plan.splitlines():
         if (said := line.strip("*")) not in {"", held_back} and not line.startswith("|"):
-            show_text(said)
+            notices.show_text(said)
 
 
 def _show_names(run: RunStatus) -> None:
@@ -141,7 +128,7 @@ def _show_names(run: RunStatus) -> None:
         number = f"the first {SHOWN}" if len(rows) == SHOWN else f"{len(rows)}"
         label = "Not deleted: deletion blocked" if what == TO_DELETE and run.counts.held_back else what
         with st.expander(f"{label} ({number})"):
-            show_table(
+            notices.show_table(
                 (row[: 3 if what == FAILED else 2] for row in rows),
                 heads=("Name", "Path", "Reason")[: 3 if what == FAILED else 2],
             )
@@ -174,34 +161,34 @@ def _offer_deletion(run: RunStatus, label: str) -> None:
 def _show_log(run: RunStatus) -> None:
     if st.toggle("Show the log", key=f"log.{run.flow_run_id}"):
         lines = show_errors(lambda: runs().log(run.flow_run_id))
-        show_table(((moment(at), line) for at, line in lines), heads=("Time", "Message"))
+        notices.show_table(((moment(at), line) for at, line in lines), heads=("Time", "Message"))
 
 
 def _show_state(run: RunStatus, *, left_waiting: bool) -> None:
     again = "What was sent stays. Start it again to load the rest." if run.counts.sent else ""
     if run.state in ENDS:
-        show_problem(ENDS[run.state], reason(run.message), again)
+        notices.show_problem(ENDS[run.state], reason(run.message), again)
     elif run.skipped:
-        show_warning("It was skipped.", run.message.removeprefix("Skipped: "))
+        notices.show_warning("It was skipped.", run.message.removeprefix("Skipped: "))
     elif run.state == "CANCELLED":
-        show_warning("It was stopped.", again)
+        notices.show_warning("It was stopped.", again)
     elif left_waiting:
-        show_warning(NOBODY_WORKS, START_WORK)
+        notices.show_warning(NOBODY_WORKS, START_WORK)
     elif run.only_plans and run.finished:
-        show_text("This is the plan. Nothing was sent or deleted.")
+        notices.show_text("This is the plan. Nothing was sent or deleted.")
     else:
         done = 100.0 if run.finished else min(max(run.progress, 0.0), 100.0)
         st.progress(done / 100, text=_phase_in_words(run))
         if run.waiting_for and not run.finished:
-            show_text(f"{capitalize(run.waiting_for)}.")
+            notices.show_text(f"{capitalize(run.waiting_for)}.")
     if run.state == "COMPLETED" and run.flow in {"agent-evaluation", "permission-snapshot"}:
-        show_text(run.message)
+        notices.show_text(run.message)
 
 
 def _show_head(run: RunStatus) -> None:
     begun = "not begun yet" if run.started_at is None else f"begun {ago(run.started_at)} ({moment(run.started_at)})"
     took, owner = duration_in_words(seconds_of(run)), run.options.get("upload_as_user_email")
-    show_heading(
+    notices.show_heading(
         one_line(title_of(run)),
         f"started by {starter_in_words(run)}",
         begun,
@@ -231,9 +218,9 @@ def _show_planned(run: RunStatus) -> None:
         column.metric(label, f"{sum(run.planned.get(name, 0) for name in names):,}")
     if left := run.planned.get("left", 0):
         left_alone = count_text(left, "document of this source stays", "documents of this source stay")
-        show_text(f"{left_alone}, though no longer there: changed by others, or in another source too.")
+        notices.show_text(f"{left_alone}, though no longer there: changed by others, or in another source too.")
     if ignored := run.planned.get("ignored", 0):
-        show_text(f"{count_text(ignored, 'item stays', 'items stay')} out, ignored by somebody.")
+        notices.show_text(f"{count_text(ignored, 'item stays', 'items stay')} out, ignored by somebody.")
 
 
 def _phase_in_words(run: RunStatus) -> str:
@@ -264,9 +251,9 @@ def _end_in_words(run: RunStatus) -> str:
     return f"Done in {duration_in_words(run.seconds or seconds_of(run))}{quick}.{later}{files}{partly}{pages}"
 
 
-def _failure(row: Mapping[str, str]) -> Sequence[str | HelpLink]:
+def _failure(row: Mapping[str, str]) -> Sequence[str | notices.HelpLink]:
     document = document_of(row)
-    return document, why_in_words(row.get("reason") or ""), help_cell(row.get("code") or "", about=document)
+    return document, why_in_words(row.get("reason") or ""), notices.help_cell(row.get("code") or "", about=document)
 
 
 def document_of(row: Mapping[str, str]) -> str:
@@ -310,9 +297,9 @@ def show_runs() -> None:
         Source(partial(_fetch, wanted), about=wanted),
         row=_row,
         empty=lambda: (
-            show_empty("No run is like that.", "Take something out of the fields above.")
+            notices.show_empty("No run is like that.", "Take something out of the fields above.")
             if any(wanted)
-            else show_empty(
+            else notices.show_empty(
                 "Nothing has run yet.",
                 "Uploads, additions to collections, syncs and the like are here once they begin.",
             )
@@ -322,7 +309,7 @@ def show_runs() -> None:
             "Documents": st.column_config.TextColumn(help="Created, updated or re-indexed", alignment="right"),
             "Per second": st.column_config.TextColumn(help="Documents a second", alignment="right"),
         },
-        go=lambda chosen: look_at("run", chosen.flow_run_id),
+        go=lambda chosen: notices.look_at("run", chosen.flow_run_id),
         hint="Choose a row to see its progress or result.",
     )
 
@@ -380,7 +367,7 @@ _PROBLEM = "run.problem"
 
 
 def show_run_page(name: str) -> None:
-    offer_way_back("All runs", "run", also=_look_at_all)
+    notices.offer_way_back("All runs", "run", also=_look_at_all)
     hint = "It was removed from Prefect, or the address is wrong. See all runs."
     run = require_found(lambda: _find(name), "There is no such run.", hint)
     if run.finished:
@@ -420,7 +407,7 @@ def watch(run: UUID) -> None:
         st.rerun()
     except RunsError as error:
         problem = problem_of(error)
-        show_warning(
+        notices.show_warning(
             "The state of this run can't be read now. This page keeps trying.", problem.message, *problem.notes
         )
         return
@@ -445,7 +432,7 @@ def _show_ended(run: RunStatus) -> None:
             _offer("Plan again", run, again)
             _offer_schedule(run)
     elif is_gone(run):
-        show_link("Load files again", "ingestion")
+        notices.show_link("Load files again", "ingestion")
     elif run.flow in FLOWS:  # not of an earlier version
         with st.container(horizontal=True):
             plans = run.only_plans or run.options.get("delete_missing")
@@ -459,21 +446,21 @@ def _show_ended(run: RunStatus) -> None:
         return
     with st.container(horizontal=True):
         if run.counts.sent:
-            show_link("Open the documents", "documents", run=str(run.flow_run_id))
+            notices.show_link("Open the documents", "documents", run=str(run.flow_run_id))
         collection = str(run.options.get("collection") or "")
         if is_id(collection):
-            show_link("Open the collection", "collections", collection=collection)
+            notices.show_link("Open the collection", "collections", collection=collection)
 
 
 def _offer(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, is_first: bool = False) -> None:
     kind = "primary" if is_first else "secondary"
-    offer_action(label, _start_from, run, start, key=f"{label}.{run.flow_run_id}", kind=kind)
+    notices.offer_action(label, _start_from, run, start, key=f"{label}.{run.flow_run_id}", kind=kind)
 
 
 def _offer_schedule(run: RunStatus) -> None:
     if not is_of_dropped_files(run.source):
         run_id = str(run.flow_run_id)
-        offer_action("Run this every …", new_schedule, run_id, key=f"schedule.{run_id}", icon="event_repeat")
+        notices.offer_action("Run this every …", new_schedule, run_id, key=f"schedule.{run_id}", icon="event_repeat")
 
 
 def _start_from(run: RunStatus, start: Callable[[RunStatus], UUID]) -> None:

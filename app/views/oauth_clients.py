@@ -7,22 +7,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app import api
-from app.credentials.applications import (
-    AUDIENCES,
-    CLIENTS,
-    EDIT,
-    application,
-    clear_caches,
-    count_waiting,
-    meaning_of,
-    open_edit,
-    open_new,
-    secret_of,
-    show_consents,
-    show_edit,
-    show_hosts,
-    show_new,
-)
+from app.credentials import applications
 from app.formatting import moment, one_line
 from app.labels import scope_named, scopes_named
 from app.settings import settings
@@ -40,7 +25,7 @@ STATUSES = {OAuthClientStatus.PENDING: "Waits for an admin", OAuthClientStatus.A
 
 
 def _offer_new() -> None:
-    notices.offer_action("New application", open_new, key="new.open", icon="add", kind="primary")
+    notices.offer_action("New application", applications.open_new, key="new.open", icon="add", kind="primary")
 
 
 def _show_clients(count_at: DeltaGenerator) -> None:
@@ -49,7 +34,7 @@ def _show_clients(count_at: DeltaGenerator) -> None:
         status = choice_filter("Status", "status", options)
 
     show_pages(
-        CLIENTS,
+        applications.CLIENTS,
         pages_of(
             lambda at: api.client().admin.oauth_clients.list(
                 status=OAuthClientStatus(status) if status else None, **at
@@ -84,7 +69,7 @@ def _show_none(status: str) -> None:
 
 def _show_client(client_id: str) -> None:
     notices.offer_way_back("All applications", "client")
-    client = require_found(partial(application, client_id), "There is no such application (any more).")
+    client = require_found(partial(applications.application, client_id), "There is no such application (any more).")
     notices.show_heading(client.name, STATUSES[client.status])
     if client.status is OAuthClientStatus.PENDING:
         notices.show_warning(f"{client.requested_by} asks for it. It can do nothing until you approve it.")
@@ -94,7 +79,7 @@ def _show_client(client_id: str) -> None:
             ("Client id", str(client.client_id)),
             ("Asked for by", client.requested_by or f"described by {client.document_url}"),
             ("Created", moment(client.created_at)),
-            ("Calls", AUDIENCES[client.audience]),
+            ("Calls", applications.AUDIENCES[client.audience]),
             ("Secret ends in", "none: it keeps no secret" if client.is_public else f"…{client.hint}"),
             *[("Sends people back to", address) for address in client.redirect_uris],
         ],
@@ -103,14 +88,14 @@ def _show_client(client_id: str) -> None:
     rows = [
         (scope_named(scope, agents=names), meaning.lets, meaning.risk)
         for scope in client.scopes
-        if (meaning := meaning_of(scope, client.audience))
+        if (meaning := applications.meaning_of(scope, client.audience))
     ]
     notices.show_table(rows, heads=("It may ask people for", "Which lets it", "Mind that"), named=True)
     show_configuration(client)
     _show_actions(client)
-    show_consents(client)
-    if is_open(EDIT, client_id):
-        show_edit(client)
+    applications.show_consents(client)
+    if is_open(applications.EDIT, client_id):
+        applications.show_edit(client)
 
 
 def show_configuration(client: OAuthClient) -> None:
@@ -154,7 +139,7 @@ def _show_actions(client: OAuthClient) -> None:
     with st.container(horizontal=True):
         if client.status is OAuthClientStatus.PENDING and st.button("Approve", key="approve", type="primary"):
             _ask_approving(client)
-        notices.offer_action("Edit", open_edit, client, key="edit.open", icon="edit")
+        notices.offer_action("Edit", applications.open_edit, client, key="edit.open", icon="edit")
         if not client.is_public and st.button("New secret", key="rotate", icon=":material/key:"):
             confirm(
                 "Give it a new secret?",
@@ -170,7 +155,7 @@ def _show_actions(client: OAuthClient) -> None:
                 "what they allowed it is forgotten.",
                 doing="Delete it",
                 action=lambda: api.client().admin.oauth_clients.delete(client.client_id),
-                then=clear_caches,
+                then=applications.clear_caches,
                 leaving=("client",),
             )
 
@@ -188,14 +173,14 @@ def _ask_approving(client: OAuthClient) -> None:
 
 
 def _approve(client: OAuthClient) -> None:
-    clear_caches()  # a refusal leads to the application as it is now
+    applications.clear_caches()  # a refusal leads to the application as it is now
     api.client().admin.oauth_clients.approve(client.client_id, version=client.version)
 
 
 def _rotate(client: OAuthClient) -> None:
     given = api.client().admin.oauth_clients.rotate_secret(client.client_id)
-    hold_secret(secret_of(client.client_id, given.client_secret))
-    clear_caches()
+    hold_secret(applications.secret_of(client.client_id, given.client_secret))
+    applications.clear_caches()
 
 
 def page() -> None:
@@ -207,12 +192,12 @@ def page() -> None:
     if one:
         _show_client(str(st.query_params["client"]))
         return
-    if number := show_errors(count_waiting):
+    if number := show_errors(applications.count_waiting):
         notices.show_warning(f"{count_text(number, 'application')} {'waits' if number == 1 else 'wait'} for an admin.")
-    show_new()
+    applications.show_new()
     _show_clients(count)
-    show_consents()
-    show_hosts()
+    applications.show_consents()
+    applications.show_hosts()
 
 
 page()
