@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import api
 from app.formatting import one_line
-from app.labels import GROUP, PERSON, PRINCIPALS
+from app.labels import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT
 from app.lookup import Principal
 from app.people import directory
 from app.ui import notices
@@ -21,15 +21,10 @@ from flows.operations.formatting import count_text
 TITLE, PURPOSE = "Groups", "Who is in which group, and what that opens to them."
 NEW, RENAME = "new_group", "rename_group"
 FROM_DIRECTORY, MADE_HERE = "Another directory", "Made here"
-
-
-def _show_none(query: str) -> None:
-    if query:
-        notices.show_empty("No group has this in its name.", "Try fewer letters.")
-    else:
-        notices.show_empty(
-            "There is no group yet.", "Grant documents to a group, and people read them while they are in it."
-        )
+PAGES = {PERSON: ("people", "person"), GROUP: ("groups", "group"), SERVICE_ACCOUNT: ("service_accounts", "account")}
+"""The page that shows a member of each kind, and its parameter for the member."""
+NONE_CALLED = ("No group has this in its name.", "Try fewer letters.")
+NONE_YET = ("There is no group yet.", "Grant documents to a group, and people read them while they are in it.")
 
 
 @dialog("Add group", NEW)
@@ -126,12 +121,8 @@ def _show_members(group: Group) -> None:
     if chosen is None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        if chosen.type == PERSON:
-            notices.show_link(f"Open {one_line(chosen.name)}", "people", person=str(chosen.id))
-        elif chosen.type == GROUP:
-            notices.show_link(f"Open {one_line(chosen.name)}", "groups", group=str(chosen.id))
-        else:
-            notices.show_link(f"Open {one_line(chosen.name)}", "service_accounts", account=str(chosen.id))
+        page, parameter = PAGES[chosen.type]
+        notices.show_link(f"Open {one_line(chosen.name)}", page, **{parameter: str(chosen.id)})
         if st.button("Remove from the group", key="remove", icon=":material/group_remove:"):
             directory.ask_removing(str(group.id), group.name, Principal.of(chosen))
 
@@ -164,7 +155,7 @@ def page() -> None:
             "Direct members": group.member_count,
             "Origin": FROM_DIRECTORY if group.external_id else MADE_HERE,
         },
-        empty=partial(_show_none, query),
+        empty=lambda: notices.show_empty(*(NONE_CALLED if query else NONE_YET)),
         go=lambda chosen: notices.look_at("group", chosen.id),
         columns={"Origin": {"help": "Groups from another directory are set again by its next import."}},
         count_at=count,

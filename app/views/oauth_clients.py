@@ -22,6 +22,8 @@ from flows.operations.formatting import count_text
 TITLE, PURPOSE = "OAuth clients", "Applications that sign your people in, and act for those who allow it."
 MCP_PATH = "/mcp"
 STATUSES = {OAuthClientStatus.PENDING: "Waits for an admin", OAuthClientStatus.APPROVED: "Approved"}
+NONE_LIKE_THIS = ("No application has this status.",)
+NONE_YET = ("There is no application yet.", "Create one for what signs people in, or approve what they ask for.")
 
 
 def _offer_new() -> None:
@@ -42,7 +44,7 @@ def _show_clients(count_at: DeltaGenerator) -> None:
             about=status,
         ),
         row=lambda client: _client_row(client, show_errors(api.agent_names)),
-        empty=partial(_show_none, status),
+        empty=lambda: notices.show_empty(*(NONE_LIKE_THIS if status else NONE_YET)),
         go=lambda chosen: notices.look_at("client", chosen.client_id),
         count_at=count_at,
     )
@@ -56,15 +58,6 @@ def _client_row(client: OAuthClient, names: dict[str, str]) -> dict[str, object]
         "Asked for by": client.requested_by or "described by a document",
         "Created": time_cell(client.created_at),
     }
-
-
-def _show_none(status: str) -> None:
-    if status:
-        notices.show_empty("No application has this status.")
-    else:
-        notices.show_empty(
-            "There is no application yet.", "Create one for what signs people in, or approve what they ask for."
-        )
 
 
 def _show_client(client_id: str) -> None:

@@ -33,6 +33,14 @@ from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
 from flows.operations.formatting import count_text
 
 NEW = "new_account"
+NONE_CALLED = ("No service account has this in its name or address.", "Try fewer letters.")
+NONE_YET = (
+    "There is no service account yet.",
+    (
+        "A program is best given one: an identity that is nobody's, stays when people leave, and reads only what "
+        "it was granted."
+    ),
+)
 
 
 def _show_switch(settings: Organization) -> None:
@@ -71,17 +79,6 @@ def _account_row(tokens: Sequence[ServiceAccountToken], account: ServiceAccount)
         "Last used": ago(max(used)) if used else "never",
         "Created": ago(account.created_at),
     }
-
-
-def _show_none(query: str) -> None:
-    if query:
-        notices.show_empty("No service account has this in its name or address.", "Try fewer letters.")
-    else:
-        notices.show_empty(
-            "There is no service account yet.",
-            "A program is best given one: an identity that is nobody's, stays when people leave, and reads only what "
-            "it was granted.",
-        )
 
 
 @dialog("New service account", NEW)
@@ -162,7 +159,7 @@ def page() -> None:
         ACCOUNTS,
         pages_of(lambda at: api.client().admin.service_accounts.list(query=query or None, **at), about=query),
         row=partial(_account_row, tokens),
-        empty=partial(_show_none, query),
+        empty=lambda: notices.show_empty(*(NONE_CALLED if query else NONE_YET)),
         go=lambda chosen: notices.look_at("account", chosen.service_account_id),
     )
     if settings.service_accounts_enabled:
