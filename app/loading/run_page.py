@@ -132,14 +132,7 @@ def _show_names(run: RunStatus) -> None:
                 (row[: 3 if what == FAILED else 2] for row in rows),
                 heads=("Name", "Path", "Reason")[: 3 if what == FAILED else 2],
             )
-    st.download_button(
-        "Download all names (CSV)",
-        names_of(run),
-        file_name=f"names-{run.flow_run_id}.csv",
-        mime="text/csv",
-        icon=":material/download:",
-        on_click="ignore",
-    )
+    notices.offer_download("Download all names (CSV)", names_of(run), f"names-{run.flow_run_id}.csv")
 
 
 def _offer_deletion(run: RunStatus, label: str) -> None:

@@ -127,6 +127,11 @@ def offer_action(
     st.button(label, key=key, icon=shown, type=kind, disabled=disabled, help=hint, on_click=do, args=args)
 
 
+def offer_download(label: str, data: bytes | Callable[[], bytes], file_name: str, *, mime: str = "text/csv") -> None:
+    """Show a button that downloads a file, at which the page isn't drawn again."""
+    st.download_button(label, data, file_name=file_name, mime=mime, icon=":material/download:", on_click="ignore")
+
+
 Cell = str | HelpLink | LinkedText
 
 
