@@ -9,12 +9,13 @@ from typing import TypeAlias, TypeVar
 from uuid import UUID
 
 from app.formatting import one_line
-from app.labels import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT, kind_of, members_in_words, types_of
+from app.labels import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT, kind_of, types_of
 from carrel import Carrel
 from carrel.wire import common
 from carrel.wire.access import ClassedResource
 from carrel.wire.admin import Group, NamedPrincipal, User
 from carrel.wire.service_accounts import ServiceAccount
+from flows.operations.formatting import count_text
 
 MOST = 20
 """So many matches are shown: of more, people type more of the name."""
@@ -153,7 +154,7 @@ def resource_at(client: Carrel, key: str) -> Resource | None:
 def principal_from(one: User | Group | ServiceAccount) -> Principal:
     match one:
         case Group():
-            return Principal(GROUP, str(one.id), one.name, members_in_words(one.member_count))
+            return Principal(GROUP, str(one.id), one.name, count_text(one.member_count, "member"))
         case ServiceAccount():
             return Principal(SERVICE_ACCOUNT, str(one.service_account_id), one.display_name, one.email)
         case User():

@@ -527,7 +527,9 @@ def _offer_actions(schedule: Schedule, seen: Seen) -> None:
             "It runs no more, and can't be brought back. Its runs stay listed, one in progress continues, and the "
             "documents that it has loaded stay.",
             doing="Delete it",
-            action=lambda: _delete(schedule),
+            action=lambda: delete_schedule(runs_to_change(), schedule),
+            then=_forget,
+            leaving=(ADDRESS,),
         )
     if seen.last is not None and st.button("See the last run", key="schedule.last"):
         st.query_params.from_dict({"run": str(seen.last.flow_run_id)})
@@ -539,12 +541,6 @@ def _change(work: Callable[..., None], schedule: Schedule) -> None:
         work(runs_to_change(), schedule, person=api.me().email)
         _forget()
         starting.begin_anew()
-
-
-def _delete(schedule: Schedule) -> None:
-    delete_schedule(runs_to_change(), schedule)
-    _forget()
-    notices.leave(ADDRESS)
 
 
 def _run_now(start: Callable[..., object], schedule: Schedule) -> None:

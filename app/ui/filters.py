@@ -27,11 +27,7 @@ def filter_line(*parameters: str) -> Generator[None]:
             _IN_LINE.reset(before)
         chosen = sum(parameter in st.query_params for parameter in parameters)
         label = f"Filters ({chosen})" if chosen else "Filters"
-        offer_action(label, _toggle, not is_open, key="filters-toggle", icon="tune")
-
-
-def _toggle(is_open: bool) -> None:
-    st.session_state[_OPEN] = is_open
+        offer_action(label, st.session_state.update, {_OPEN: not is_open}, key="filters-toggle", icon="tune")
 
 
 def text_filter(label: str, parameter: str, *, placeholder: str = "") -> str:

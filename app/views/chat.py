@@ -37,10 +37,6 @@ def _go(place: conversations.ChatLocation) -> None:
     st.query_params.from_dict(place.address())
 
 
-def _toggle_list(is_open: bool) -> None:
-    st.session_state[LISTED] = not is_open
-
-
 def _go_to(conversation: Conversation) -> None:
     st.session_state[LISTED] = False
     _go(conversations.ChatLocation(str(conversation.agent_id), str(conversation.conversation_id)))
@@ -227,7 +223,8 @@ def page() -> None:
             st.button("New conversation", icon=":material/add:", width="stretch", on_click=_go, args=(new,))
             # For a phone, which has no room beside the messages; elsewhere the style hides it.
             is_open = bool(st.session_state.get(LISTED))
-            offer_action("Conversations", _toggle_list, is_open, key="chat-list", icon="list")
+            toggle = partial(st.session_state.update, {LISTED: not is_open})
+            offer_action("Conversations", toggle, key="chat-list", icon="list")
         with st.container(key=f"chat-listed-{'open' if is_open else 'folded'}"):
             conversations.show_conversations(place.conversation, choose=_go_to)
     with main:
