@@ -247,12 +247,12 @@ def show_credential(
         else:
             notices.show_warning(f"{made}, and is in use.", "Nothing has used this one since: revoke it.")
     if one.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke", icon=":material/block:"):
-        confirm(
-            f"Revoke this {kind}?",
-            f"“{one.name}” (…{one.hint}) stops at once: the next request with it is refused. This can't be undone.",
-            doing="Revoke it",
-            action=revoke,
-        )
+        ask_revoking(one, kind, revoke)
+
+
+def ask_revoking(one: Credential, kind: str, revoke: Callable[[], object]) -> None:
+    said = f"“{one.name}” (…{one.hint}) stops at once: the next request with it is refused. This can't be undone."
+    confirm(f"Revoke this {kind}?", said, doing="Revoke it", action=revoke)
 
 
 MINT = "mint"

@@ -6,7 +6,7 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.credentials.tokens import STATUSES, end_noted
+from app.credentials.tokens import STATUSES, ask_revoking, end_noted
 from app.formatting import ago, moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal
@@ -306,14 +306,12 @@ def _show_keys(person: ListedUser) -> None:
         hint="Choose a key to revoke it.",
     )
     if chosen is not None and chosen.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke"):
-        dialogs.confirm(
-            "Revoke this key?",
-            f"“{chosen.name}” (…{chosen.hint}) stops at once: the next request with it is refused. This can't be "
-            "undone.",
-            doing="Revoke it",
-            action=lambda: api.client().admin.api_keys.revoke(chosen.api_key_id),
-            then=directory.clear_caches,
-        )
+        ask_revoking(chosen, "key", partial(_revoke, chosen))
+
+
+def _revoke(key: ApiKey) -> None:
+    api.client().admin.api_keys.revoke(key.api_key_id)
+    directory.clear_caches()
 
 
 def _row_of_key(key: ApiKey) -> dict[str, str]:

@@ -329,12 +329,8 @@ def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
 
 def _ask_joining(group: Principal, who: Principal) -> None:
     more = show_errors(partial(gains_in_words, group, who))
-    confirm(
-        "Add to the group?",
-        f"{one_line(who.name)} joins {one_line(group.name)}, and can read {more} more from the next request on.",
-        doing="Add",
-        action=partial(join, group, who),
-    )
+    said = f"{one_line(who.name)} joins {one_line(group.name)}, and can read {more} more from the next request on."
+    confirm("Add to the group?", said, doing="Add", action=partial(join, group, who))
 
 
 def join(group: Principal, who: Principal) -> None:
