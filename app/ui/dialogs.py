@@ -195,9 +195,9 @@ def dialog(
     return wrap
 
 
-def offer_dialog(label: str, name: str, *, key: str = "new.open", icon: str = ":material/add:") -> None:
+def offer_dialog(label: str, name: str, *, key: str = "new.open", icon: str = "add") -> None:
     """Show the button in a page's title that opens a dialog."""
-    st.button(label, key=key, type="primary", icon=icon, on_click=open_dialog, args=(name,))
+    offer_action(label, open_dialog, name, key=key, icon=icon, kind="primary")
 
 
 def open_dialog(name: str, about: str = "") -> None:

@@ -108,7 +108,10 @@ def require_found(find: Callable[[], T | None], said: str, hint: str = "") -> T:
     """Return what the page's address names; where that is gone, say so, and end the page's run."""
     found = show_errors(find)
     if found is None:
-        show_empty(said, hint) if hint else show_warning(said)
+        if hint:
+            show_empty(said, hint)
+        else:
+            show_warning(said)
         st.stop()
     return found
 

@@ -39,7 +39,7 @@ FILTERS: dict[str, UserFilters] = {
 
 
 def _show_people() -> None:
-    place = show_title(TITLE, PURPOSE, action=partial(offer_dialog, "Add person", NEW, icon=":material/person_add:"))
+    place = show_title(TITLE, PURPOSE, action=partial(offer_dialog, "Add person", NEW, icon="person_add"))
     _show_new()
     with filter_line("show"):
         query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
