@@ -12,20 +12,9 @@ from app import api
 from app.formatting import ago, moment, one_line
 from app.labels import DELIVERIES, MESSAGES, PERSON
 from app.loading.runs import KINDS as KINDS_OF_RUNS
-from app.ui.dialogs import (
-    NotYetError,
-    Secret,
-    confirm,
-    dialog,
-    hold_secret,
-    is_open,
-    offer_submit,
-    open_dialog,
-    show_held_secret,
-    text_in,
-)
+from app.ui import dialogs
 from app.ui.errors import show_errors
-from app.ui.notices import LinkedText, address, show_empty, show_heading, show_note, show_table, show_text
+from app.ui.notices import LinkedText, address, offer_action, show_empty, show_heading, show_note, show_table, show_text
 from app.ui.pickers import Principal, drop_choice, get_principals, pick_principals
 from app.ui.saving import keep_opened, send_changes
 from carrel.wire.alerts import ALERT_TITLES as KINDS
@@ -83,16 +72,16 @@ def _open_rule(rule: AlertRule | None) -> None:
     st.session_state[_TARGET] = _WEBHOOK
     st.session_state[_URL] = "" if rule is None else rule.webhook_url or ""
     drop_choice(_PEOPLE)
-    open_dialog(NEW, "" if rule is None else str(rule.alert_rule_id))
+    dialogs.open_dialog(NEW, "" if rule is None else str(rule.alert_rule_id))
 
 
 def _is_mail(rule: AlertRule | None) -> bool:
     return st.session_state[_TARGET] == _MAIL if rule is None else rule.webhook_url is None
 
 
-@dialog("Alert rule", NEW, width="medium")
+@dialogs.dialog("Alert rule", NEW, width="medium")
 def _show_rule_fields(rules: list[AlertRule], names: list[str], *, mail_enabled: bool) -> None:
-    rule = keep_opened(NEW, next((one for one in rules if is_open(NEW, str(one.alert_rule_id))), None))
+    rule = keep_opened(NEW, next((one for one in rules if dialogs.is_open(NEW, str(one.alert_rule_id))), None))
     st.multiselect("Alerts", list(KINDS), key=_KINDS, format_func=KINDS.__getitem__)
     options = list(dict.fromkeys([*st.session_state[_NAMES], *names]))
     st.multiselect(
@@ -111,21 +100,21 @@ def _show_rule_fields(rules: list[AlertRule], names: list[str], *, mail_enabled:
         show_note("The service can't send mail yet: an operator sets CARREL_SMTP_URL and CARREL_MAIL_FROM.")
     show_note("The alerts that are open now are sent at once.")
     action = partial(save_rule, rule)
-    offer_submit(NEW, "Save" if rule else "Create", action=action, disabled=is_mail and not mail_enabled)
+    dialogs.offer_submit(NEW, "Save" if rule else "Create", action=action, disabled=is_mail and not mail_enabled)
 
 
 def save_rule(rule: AlertRule | None) -> None:
     """Create or change the rule that the dialog's fields describe, and have a new webhook's secret shown."""
     kinds, names = cast("list[AlertKind]", st.session_state[_KINDS]), cast("list[str]", st.session_state[_NAMES])
     if not kinds:
-        raise NotYetError("Choose at least one alert.")
+        raise dialogs.NotYetError("Choose at least one alert.")
     url = emails = None
     if _is_mail(rule):
         emails = [one.id for one in get_principals(_PEOPLE)]
         if not emails:
-            raise NotYetError("Choose whom to send mail.")
+            raise dialogs.NotYetError("Choose whom to send mail.")
     else:
-        url = text_in(_URL, missing="Give the address that messages are posted to.")
+        url = dialogs.text_in(_URL, missing="Give the address that messages are posted to.")
     rules = api.client().admin.alert_rules
     if rule is not None:
         people = [one for one in rule.recipients if one.email in (emails or ())]
@@ -136,7 +125,7 @@ def save_rule(rule: AlertRule | None) -> None:
         send_changes(NEW, rule, written, partial(_update, rule.alert_rule_id))
     elif secret := rules.create(kinds, names=names, webhook_url=url, emails=emails).webhook_secret:
         hint = "The receiver verifies with it that messages come from here (Standard Webhooks)."
-        hold_secret(Secret("The webhook's secret", secret, hint=hint))
+        dialogs.hold_secret(dialogs.Secret("The webhook's secret", secret, hint=hint))
 
 
 def _update(rule_id: UUID, *, recipients: Sequence[UserPrincipal] | None = None, **changed: Any) -> None:
@@ -150,11 +139,11 @@ _MOST_RULES = 100
 
 def show_alerts() -> None:
     """Show what is wrong, who is told, and what was sent to whom."""
-    show_held_secret()
+    dialogs.show_held_secret()
     listed = show_errors(lambda: next(api.client().admin.alert_rules.list(page_size=_MOST_RULES).pages()))
     with st.container(horizontal=True, vertical_alignment="center"):
         show_heading("Alerts", "Somebody is told when loading fails, and when it works again.")
-        st.button("New alert rule", key="alerts.new", icon=":material/add:", on_click=_open_rule, args=(None,))
+        offer_action("New alert rule", _open_rule, None, key="alerts.new", icon="add")
     found = show_errors(lambda: next(api.client().admin.alerts.list(only_open=True, page_size=_SHOWN).pages())).alerts
     _show_open(found)
     if not listed.alert_rules:
@@ -187,7 +176,7 @@ def _show_open(found: list[Alert]) -> None:
             **{label: {"snoozed_until": datetime.now(UTC) + timedelta(days=one)} for label, one in days.items()},
             "End": None,
         }.items():
-            st.button(label, key=f"alert.{label}", disabled=chosen is None, on_click=_change, args=(chosen, change))
+            offer_action(label, _change, chosen, change, key=f"alert.{label}", disabled=chosen is None)
     show_note("End an alert if nobody runs its source any more. An acknowledged alert is sent again if it changes.")
 
 
@@ -205,14 +194,14 @@ def _show_rule(rule: AlertRule) -> None:
         kinds = "Every alert" if every else "; ".join(KINDS[kind] for kind in rule.kinds)
         only = f" of {one_line(', '.join(rule.names))}" if rule.names else ""
         show_text(f"{kinds}{only} → {_target_of(rule)}{paused}")
-        st.button("Change", key=f"{key}.change", icon=":material/edit:", on_click=_open_rule, args=(rule,))
+        offer_action("Change", _open_rule, rule, key=f"{key}.change", icon="edit")
         if st.button("Send a test", key=f"{key}.test"):
             show_errors(partial(api.client().admin.alert_rules.test, rule.alert_rule_id))
             st.toast("A test is on its way. The list below shows its outcome.")
         label = "Pause" if rule.enabled else "Resume"
-        st.button(label, key=f"{key}.pause", on_click=_set_enabled, args=(rule,))
+        offer_action(label, _set_enabled, rule, key=f"{key}.pause")
         if st.button("Delete", key=f"{key}.delete", icon=":material/delete:"):
-            confirm(
+            dialogs.confirm(
                 "Delete this alert rule?",
                 f"{_target_of(rule)} is told nothing any more. Its secret and the list of its deliveries are deleted.",
                 doing="Delete it",

@@ -9,7 +9,6 @@ from typing import cast
 from carrel.wire.alerts import ALERT_TITLES, DeliveryStatus
 from carrel.wire.common import GrantRole, ResourceType, Role
 from carrel.wire.scopes import ApiScope, Scope
-from flows.operations.formatting import count_text
 
 PERSON, GROUP, SERVICE_ACCOUNT = "user", "group", "serviceAccount"
 PRINCIPALS: Mapping[str, str] = {PERSON: "person", GROUP: "group", SERVICE_ACCOUNT: "service account"}
@@ -104,7 +103,3 @@ def scope_named(scope: str, *, agents: Mapping[str, str] | None = None) -> str:
 
 def scopes_named(scopes: Iterable[str], *, agents: Mapping[str, str] | None = None) -> str:
     return ", ".join(scope_named(scope, agents=agents) for scope in scopes) or "Nothing"
-
-
-def members_in_words(count: int) -> str:
-    return count_text(count, "member")

@@ -9,19 +9,13 @@ from typing import TypeAlias, TypeVar
 from uuid import UUID
 
 from app.formatting import one_line
-from app.labels import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT, kind_of, members_in_words, types_of
+from app.labels import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT, kind_of, types_of
 from carrel import Carrel
+from carrel.wire import common
 from carrel.wire.access import ClassedResource
 from carrel.wire.admin import Group, NamedPrincipal, User
-from carrel.wire.common import (
-    GroupReference,
-    PrincipalReference,
-    ResourceReference,
-    ResourceType,
-    ServiceAccountReference,
-    UserReference,
-)
 from carrel.wire.service_accounts import ServiceAccount
+from flows.operations.formatting import count_text
 
 MOST = 20
 """So many matches are shown: of more, people type more of the name."""
@@ -53,10 +47,14 @@ class Principal:
         return f"{one_line(self.name)} · {self.facts}"
 
     @property
-    def reference(self) -> PrincipalReference:
+    def reference(self) -> common.PrincipalReference:
         if self.kind == PERSON:
-            return UserReference(email=self.id)
-        return GroupReference(id=UUID(self.id)) if self.kind == GROUP else ServiceAccountReference(id=UUID(self.id))
+            return common.UserReference(email=self.id)
+        return (
+            common.GroupReference(id=UUID(self.id))
+            if self.kind == GROUP
+            else common.ServiceAccountReference(id=UUID(self.id))
+        )
 
     @classmethod
     def of(cls, named: NamedPrincipal) -> "Principal":
@@ -70,7 +68,7 @@ class Principal:
 class Resource:
     """A document, collection or agent; `id` is its identity in its source system, `object_id` its own."""
 
-    type: ResourceType
+    type: common.ResourceType
     id: str
     name: str
     object_id: UUID | None = None
@@ -94,8 +92,8 @@ class Resource:
         return f"{one_line(self.name)} · {self.facts}"
 
     @property
-    def reference(self) -> ResourceReference:
-        return ResourceReference(resource_id=self.id, resource_type=self.type)
+    def reference(self) -> common.ResourceReference:
+        return common.ResourceReference(resource_id=self.id, resource_type=self.type)
 
     @classmethod
     def of(cls, listed: ClassedResource) -> "Resource":
@@ -145,16 +143,18 @@ def principal_at(client: Carrel, key: str) -> Principal | None:
 def resource_at(client: Carrel, key: str) -> Resource | None:
     """Return the resource that a key in an address names, or None."""
     name, _, wanted = key.partition(":")
-    if name not in set(ResourceType) or not wanted or "\0" in wanted or len(wanted) > 1024:
+    if name not in set(common.ResourceType) or not wanted or "\0" in wanted or len(wanted) > 1024:
         return None
-    listed = client.admin.access.list_resources(resource_ids=[wanted], resource_types=[ResourceType(name)], page_size=1)
+    listed = client.admin.access.list_resources(
+        resource_ids=[wanted], resource_types=[common.ResourceType(name)], page_size=1
+    )
     return next((Resource.of(one) for one in listed), None)
 
 
 def principal_from(one: User | Group | ServiceAccount) -> Principal:
     match one:
         case Group():
-            return Principal(GROUP, str(one.id), one.name, members_in_words(one.member_count))
+            return Principal(GROUP, str(one.id), one.name, count_text(one.member_count, "member"))
         case ServiceAccount():
             return Principal(SERVICE_ACCOUNT, str(one.service_account_id), one.display_name, one.email)
         case User():

@@ -11,7 +11,7 @@ from app import api
 from app.auth.current import require_person
 from app.auth.sessions import digest_of
 from app.settings import settings
-from app.ui.notices import show_empty, show_help, show_link, show_text
+from app.ui.notices import offer_action, show_empty, show_help, show_link, show_text
 
 _OVER, _GREETS = "welcome.over", "welcome.greets"
 
@@ -69,7 +69,7 @@ def _show_steps() -> bool:
         with st.container(horizontal=True, vertical_alignment="center"):
             if not steps[0].done:
                 show_link("Or look around with a sample organization first", "ingestion", job="sample")
-            st.button("Don't show this again", key="welcome.dismiss", type="tertiary", on_click=_dismiss)
+            offer_action("Don't show this again", _dismiss, key="welcome.dismiss", kind="tertiary")
         show_help("The first hour, step by step", "first-hour")
     return True
 

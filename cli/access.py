@@ -66,18 +66,13 @@ def resource_of(text: str) -> common.ResourceReference:
 def principal_of(text: str, client: "Carrel") -> common.PrincipalReference:
     """Return the principal a person means; raises InvalidArgumentError for a group or address that isn't one's."""
     if text.startswith(GROUP):
-        return common.GroupReference(id=group_id_of(text.removeprefix(GROUP), client))
+        return common.GroupReference(id=group_of(text.removeprefix(GROUP), client).id)
     if "@" not in text:
         raise InvalidArgumentError(f"{text} is nobody: say an address, or group: and a group's name, external id or id")
     for account in client.admin.service_accounts.list(query=text, page_size=1000):
         if account.email == text.strip().lower():
             return common.ServiceAccountReference(id=account.service_account_id)
     return common.UserReference(email=text.strip().lower())
-
-
-def group_id_of(name: str, client: "Carrel") -> UUID:
-    """Return the id of the group of this name, external id or id; raises InvalidArgumentError for none or several."""
-    return group_of(name, client).id
 
 
 def group_of(name: str, client: "Carrel") -> Group:

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from carrel import Carrel
@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 MOST, SECONDS = 50, 2.0
 
 
-def _completer(ask: Callable[["Carrel", str | None], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Return a function that asks for the first names with a part, and returns those that begin with it, as the shell
-    takes them. An error completes nothing: a message would stand in the middle of the typed line."""
+def _completer(
+    named_by: str, lists: Callable[["Carrel"], Callable[..., Iterable[Any]]], *, query: str = "query"
+) -> Callable[[str], list[str]]:
+    """Return a function that asks a list for the first names with a part, and returns those that begin with it, as the
+    shell takes them. An error completes nothing: a message would stand in the middle of the typed line."""
 
     def complete(incomplete: str) -> list[str]:
         if not any(os.environ.get(name) for name in ("CARREL_API_KEY", "CARREL_ACCESS_TOKEN")):
@@ -24,7 +26,8 @@ def _completer(ask: Callable[["Carrel", str | None], Iterable[str]]) -> Callable
         try:
             with Carrel(timeout=SECONDS, max_retries=0) as client:
                 # No more than a page: islice ends before the list asks for the next one.
-                found = list(islice(ask(client, incomplete.strip() or None), MOST))
+                listed = islice(lists(client)(**{query: incomplete.strip() or None}, page_size=MOST), MOST)
+                found = [str(getattr(one, named_by)) for one in listed]
         except Exception:  # noqa: BLE001 - whatever it is
             return []
         return [incomplete + _escape(name.removeprefix(incomplete)) for name in found if name.startswith(incomplete)]
@@ -39,19 +42,10 @@ def _escape(rest: str) -> str:
     return re.sub(r"([^\w@%+=:,./-])", r"\\\1", rest)
 
 
-names_of_groups = _completer(
-    lambda client, part: (one.name for one in client.admin.groups.list(query=part, page_size=MOST))
-)
-names_of_accounts = _completer(
-    lambda client, part: (one.email for one in client.admin.service_accounts.list(query=part, page_size=MOST))
-)
+names_of_groups = _completer("name", lambda client: client.admin.groups.list)
+names_of_accounts = _completer("email", lambda client: client.admin.service_accounts.list)
 # An admin's key is told all.
-names_of_agents = _completer(
-    lambda client, part: (one.name for one in client.admin.agents.list(query=part, page_size=MOST))
-)
+names_of_agents = _completer("name", lambda client: client.admin.agents.list)
 names_of_collections = _completer(
-    lambda client, part: (
-        one.collection_name
-        for one in client.document_collections.list_document_collections(collection_name=part, page_size=MOST)
-    )
+    "collection_name", lambda client: client.document_collections.list_document_collections, query="collection_name"
 )

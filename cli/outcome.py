@@ -8,20 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 from pydantic import ValidationError
 
-from carrel import (
-    APIConnectionError,
-    APIError,
-    AuthenticationError,
-    CarrelError,
-    ConfigurationError,
-    InvalidArgumentError,
-    PermissionDeniedError,
-    PlanRefusedError,
-    RateLimitError,
-    ReplyFailedError,
-    ReplyWithheldError,
-    ServerError,
-)
+import carrel
 from cli.exit_codes import ExitCode
 from cli.screen import Screen
 from flows.errors import FlowError, LedgerError, RefusedError, ServiceDownError, SourceBusyError, StorageFullError
@@ -65,7 +52,7 @@ def show_errors(screen: Screen) -> Generator[None]:
     except FlowError as exc:
         code = next(code for kind, code in _FLOW_CODES if isinstance(exc, kind))
         raise fail(screen, exc.code, str(exc), code=code) from exc
-    except CarrelError as exc:
+    except carrel.CarrelError as exc:
         kind, code = _kind(exc)
         raise fail(screen, kind, _words(exc), code=code) from exc
 
@@ -104,32 +91,32 @@ def usage(screen: Screen, message: str) -> typer.Exit:
     return fail(screen, "usage", message, code=ExitCode.USAGE)
 
 
-def _kind(error: CarrelError) -> tuple[str, ExitCode]:
+def _kind(error: carrel.CarrelError) -> tuple[str, ExitCode]:
     """Tell what to change: the key (refused), nothing but the time (away), or what is asked for, whoever says so."""
-    if isinstance(error, PlanRefusedError):
+    if isinstance(error, carrel.PlanRefusedError):
         return "problems", ExitCode.PROBLEMS
-    if isinstance(error, APIConnectionError):
+    if isinstance(error, carrel.APIConnectionError):
         return "unreachable", ExitCode.AWAY
-    if isinstance(error, APIError) and error.code == StorageFullError.code:
+    if isinstance(error, carrel.APIError) and error.code == StorageFullError.code:
         return StorageFullError.code, ExitCode.FULL
-    if isinstance(error, ServerError | RateLimitError | ReplyFailedError):
+    if isinstance(error, carrel.ServerError | carrel.RateLimitError | carrel.ReplyFailedError):
         return "unavailable", ExitCode.AWAY
-    if isinstance(error, AuthenticationError | PermissionDeniedError | ReplyWithheldError):
+    if isinstance(error, carrel.AuthenticationError | carrel.PermissionDeniedError | carrel.ReplyWithheldError):
         return "refused", ExitCode.REFUSED
     return "usage", ExitCode.USAGE
 
 
-def _words(error: CarrelError) -> str:
-    if isinstance(error, ConfigurationError):
+def _words(error: carrel.CarrelError) -> str:
+    if isinstance(error, carrel.ConfigurationError):
         words = str(error).replace("give api_key=… or access_token=…, or set ", "set ")
         return f"{words.replace('base_url', 'CARREL_BASE_URL')}. The service's address goes into CARREL_BASE_URL."
-    if isinstance(error, InvalidArgumentError):
+    if isinstance(error, carrel.InvalidArgumentError):
         return _ARGUMENT.sub(lambda found: found[0].replace("_", " "), str(error))
-    if isinstance(error, APIConnectionError):
+    if isinstance(error, carrel.APIConnectionError):
         return f"{error}. Is the service running, and is CARREL_BASE_URL its address?"
-    if isinstance(error, AuthenticationError):
+    if isinstance(error, carrel.AuthenticationError):
         return f"{error}. Is CARREL_API_KEY a working key of this service?"
-    if isinstance(error, PermissionDeniedError):
+    if isinstance(error, carrel.PermissionDeniedError):
         return f"{error}. CARREL_API_KEY must be the key of somebody who may do this."
     return str(error)
 

@@ -13,7 +13,7 @@ from carrel.wire.common import ResourceType, SecondFactorPolicy, UserReference
 from carrel.wire.owners import AdminUsersOffboardResponse, AdminUsersPlanOffboardingResponse
 from carrel.wire.people import GroupMembership
 from carrel.wire.sessions import PersonSession
-from cli.access import group_id_of
+from cli.access import group_of
 from cli.choosing import AsJson, PlanOnly, Yes, check_plan, confirm, require_one
 from cli.completing import names_of_groups
 from cli.exit_codes import ExitCode
@@ -298,7 +298,7 @@ def leave(email: Email, group: Grouped, *, as_json: AsJson = False) -> None:
 
 def _change_membership(email: str, group: str, *, joins: bool, as_json: bool) -> None:
     with connect(as_json=as_json) as (screen, client):
-        person, group_id = person_of(email, client), group_id_of(group, client)
+        person, group_id = person_of(email, client), group_of(group, client).id
         groups = client.admin.groups
         change_members = groups.add_members if joins else groups.remove_members
         count = change_members(group_id, [UserReference(email=person.email)]).member_count

@@ -18,19 +18,10 @@ from app.lookup import by_id, is_id
 from app.quality.searches import SPANS
 from app.quality.sets import LONGEST_QUESTION, forget_sets
 from app.search.queries import LONGEST
+from app.ui import notices
 from app.ui.dialogs import NotYetError, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import require_found, show_errors
 from app.ui.filters import choice_filter, filter_line, part_of, text_filter
-from app.ui.notices import (
-    look_at,
-    offer_way_back,
-    show_empty,
-    show_heading,
-    show_link,
-    show_note,
-    show_text,
-    show_warning,
-)
 from app.ui.pickers import pick_principal
 from app.ui.progress import find_rows, offer_export
 from app.ui.tables import ALL_ROWS, PAGE_ROWS, PageAsked, Source, rows_of, show_pages, source_of, time_cell
@@ -246,20 +237,20 @@ def show_logged_reply(question: question_log.LoggedQuestion) -> None:
     """Show the reply with its sources, or why there is none to show."""
     if question.message is None:
         kept = retention_in_words(show_errors(_retention_days))
-        show_warning("The words of this question and its reply were erased.", kept)
+        notices.show_warning("The words of this question and its reply were erased.", kept)
     elif question.withheld:
-        show_warning(
+        notices.show_warning(
             "This reply isn't shown to you: it rests on a document that you may not read, or that is gone.",
             "The person who asked sees it as long as they may read all of its documents.",
         )
     elif question.agent_response_text is not None:
         st.html(reply_html(question.agent_response_text, question.referenced_sources, message_id=question.message_id))
         if question.warnings:
-            show_warning(*question.warnings)
+            notices.show_warning(*question.warnings)
     elif question.outcome is question_log.Outcome.RUNNING:
-        show_text("The agent is thinking. Open this question again in a moment.")
+        notices.show_text("The agent is thinking. Open this question again in a moment.")
     else:
-        show_warning("There is no reply.", question.error_message or "")
+        notices.show_warning("There is no reply.", question.error_message or "")
 
 
 _ADD, _CHOSEN, _NAME, _ADDED = "answers.add", "answers.set", "answers.name", "answers.added"
@@ -269,25 +260,21 @@ _MOST_SETS = 1000
 
 def offer_adding(agent: AgentDefinition, question: str) -> None:
     """Show a button and a dialog that keep a question in a set, to ask it again after a change."""
-    st.button(
-        "Add to an evaluation set",
-        key="answers.add.open",
-        icon=":material/playlist_add:",
-        on_click=open_dialog,
-        args=(_ADD, question),
+    notices.offer_action(
+        "Add to an evaluation set", open_dialog, _ADD, question, key="answers.add.open", icon="playlist_add"
     )
     if is_open(_ADD, question):
         _ask_for_set(agent, question)
     added: tuple[str, str, str] | None = st.session_state.get(_ADDED)
     if added is not None and added[0] == question:
-        show_text(f"It is in the evaluation set {added[2]}. Say there which documents the reply should cite.")
+        notices.show_text(f"It is in the evaluation set {added[2]}. Say there which documents the reply should cite.")
         where = {"agent": str(agent.agent_id), "part": "answers", "set": added[1], "q": question.strip()}
-        show_link("Open it in the set", "agents", **where)
+        notices.show_link("Open it in the set", "agents", **where)
 
 
 @dialog("Add to an evaluation set", _ADD)
 def _ask_for_set(agent: AgentDefinition, question: str) -> None:
-    show_text("The questions of a set are asked again whenever you like, and their replies are compared.")
+    notices.show_text("The questions of a set are asked again whenever you like, and their replies are compared.")
     listed = api.client().admin.evaluation_sets.list(agent_id=agent.agent_id, page_size=_MOST_SETS)
     newest = reversed(show_errors(lambda: next(listed.pages()).evaluation_sets))
     sets = {str(one.evaluation_set_id): one_line(one.name) for one in newest}
@@ -332,13 +319,13 @@ def show_questions() -> None:
     if (address := st.query_params.get("question")) is not None:
         _show_one(address)
     elif (conversation := st.query_params.get("conversation")) is not None:
-        offer_way_back("All questions", "conversation")
+        notices.offer_way_back("All questions", "conversation")
         show_pages(
             "questions.conversation",
             _source_of_log(Wanted(conversation=conversation)),
             row=_row_of,
-            empty=lambda: show_empty("This conversation isn't here.", "Its address is wrong."),
-            go=lambda chosen: look_at("question", chosen.message_id),
+            empty=lambda: notices.show_empty("This conversation isn't here.", "Its address is wrong."),
+            go=lambda chosen: notices.look_at("question", chosen.message_id),
         )
     else:
         _show_log()
@@ -357,13 +344,13 @@ def _show_log() -> None:
         _list_unanswered(wanted)
     else:
         _list_ranked(wanted, chosen)
-    show_note(f"{_READABLE} {retention_in_words(show_errors(_retention_days))}")
+    notices.show_note(f"{_READABLE} {retention_in_words(show_errors(_retention_days))}")
 
 
 def _show_counts(buckets: Sequence[question_log.QuestionsInBucket], askers: int) -> None:
     sums = {name: sum(getattr(one, name) for one in buckets) for name in ("questions", "unanswered", "failed")}
     up, down = sum(one.thumbs_up for one in buckets), sum(one.thumbs_down for one in buckets)
-    show_text(
+    notices.show_text(
         f"{count_text(sums['questions'], 'question')} of {count_text(askers, 'person', 'people')}: "
         f"{sums['unanswered']:,} not answered, {sums['failed']:,} failed, {up:,} thumbs up, {down:,} thumbs down."
     )
@@ -394,7 +381,7 @@ def _list_newest(wanted: Wanted, *, any_asked: bool) -> None:
         _source_of_log(wanted),
         row=_row_of,
         empty=partial(_show_none, any_asked=any_asked),
-        go=lambda chosen: look_at("question", chosen.message_id),
+        go=lambda chosen: notices.look_at("question", chosen.message_id),
         hint="Open a question to see the reply, and to do something about it.",
     )
     if any_asked:
@@ -404,20 +391,20 @@ def _list_newest(wanted: Wanted, *, any_asked: bool) -> None:
 
 def _show_none(*, any_asked: bool) -> None:
     if any_asked:
-        show_empty("No question is like that.", "Take filters away, or look at a longer time.")
+        notices.show_empty("No question is like that.", "Take filters away, or look at a longer time.")
     else:
-        show_empty(
+        notices.show_empty(
             "Nobody has asked an agent in this time.",
             "Questions appear here as soon as somebody asks an agent in Chat or by a program, each with its reply, "
             "its thumbs, and whether anything answered.",
         )
-        show_link("Ask one yourself", "chat")
+        notices.show_link("Ask one yourself", "chat")
 
 
 def _list_unanswered(wanted: Wanted) -> None:
     found, more = show_errors(partial(read_unanswered, wanted))
     if more:
-        show_note("Of the newest 1,000 questions that nothing answered.")
+        notices.show_note("Of the newest 1,000 questions that nothing answered.")
     show_pages(
         "questions.unanswered",
         source_of(found, about=(wanted, len(found), found[0].question.message_id if found else None)),
@@ -428,11 +415,11 @@ def _list_unanswered(wanted: Wanted) -> None:
             "Agent": one_line(one.question.agent_name),
             "Last time": time_cell(one.question.at),
         },
-        empty=lambda: show_empty(
+        empty=lambda: notices.show_empty(
             "Every question of this time was answered.",
             "Questions whose reply cites no document are counted here by their words, the most asked first.",
         ),
-        go=lambda chosen: look_at("question", chosen.question.message_id),
+        go=lambda chosen: notices.look_at("question", chosen.question.message_id),
         hint="Open a question to look for the document that is missing.",
     )
 
@@ -445,7 +432,7 @@ def _list_ranked(wanted: Wanted, chosen: str) -> None:
 
     def narrow(one: question_log.RankedQuestions) -> None:
         st.query_params.pop("list", None)
-        look_at(parameter, one.id if by is question_log.RankedBy.AGENT else f"group:{one.id}")
+        notices.look_at(parameter, one.id if by is question_log.RankedBy.AGENT else f"group:{one.id}")
 
     show_pages(
         f"questions.{chosen}",
@@ -459,7 +446,7 @@ def _list_ranked(wanted: Wanted, chosen: str) -> None:
             "Thumbs down": one.thumbs_down,
             "People": one.askers,
         },
-        empty=lambda: show_empty(
+        empty=lambda: notices.show_empty(
             "Nobody has asked an agent in this time."
             if by is question_log.RankedBy.AGENT
             else "Nobody who asked is in a group.",
@@ -471,11 +458,11 @@ def _list_ranked(wanted: Wanted, chosen: str) -> None:
 
 
 def _show_one(address: str) -> None:
-    offer_way_back("All questions", *ONE)
+    notices.offer_way_back("All questions", *ONE)
     find = partial(by_id, api.client().admin.question_log.query, address)
     question = require_found(find, "This question isn't in the log.", "Its address is wrong.")
     words = question.message if question.message is not None else ERASED
-    show_heading(
+    notices.show_heading(
         shorten(one_line(words), LONGEST_SHOWN),
         f"{question.actor.name} to {question.agent_name}",
         f"{ago(question.at)} ({moment(question.at)})",
@@ -486,7 +473,7 @@ def _show_one(address: str) -> None:
     show_logged_reply(question)
     if question.feedback is not None:
         comment = f": {question.feedback_text}" if question.feedback_text else ", without a comment."
-        show_text(f"{THUMBS[question.feedback]}{comment}")
+        notices.show_text(f"{THUMBS[question.feedback]}{comment}")
     if question.message is not None:
         _offer_actions(question, question.message)
 
@@ -500,23 +487,31 @@ def _offer_actions(question: question_log.LoggedQuestion, words: str) -> None:
     st.subheader("Find the missing document" if unanswered else "What to do", anchor=False)
     with st.container(horizontal=True, gap="medium"):
         if len(words) <= LONGEST:
-            show_link("Search for it", "search", q=words, **({"in": readable[0]} if len(ids) == 1 and readable else {}))
+            notices.show_link(
+                "Search for it", "search", q=words, **({"in": readable[0]} if len(ids) == 1 and readable else {})
+            )
         for one in readable[:_MOST_LINKS]:
-            show_link(f"Upload a document to {one_line(names[one])}", "ingestion", collection=one)
+            notices.show_link(f"Upload a document to {one_line(names[one])}", "ingestion", collection=one)
         if not readable:
-            show_link("Upload a document", "documents")
+            notices.show_link("Upload a document", "documents")
         if email := _email_of(question):
-            show_link(f"What can {one_line(question.actor.name)} read?", "what_can_they_read", who=f"user:{email}")
+            notices.show_link(
+                f"What can {one_line(question.actor.name)} read?", "what_can_they_read", who=f"user:{email}"
+            )
         conversation = str(question.conversation_id)
         if _email_of(question) == api.me().email:
-            show_link("Open the conversation", "chat", agent=str(question.agent_id), conversation=conversation)
+            notices.show_link("Open the conversation", "chat", agent=str(question.agent_id), conversation=conversation)
         else:
-            show_link("All questions of this conversation", "agents", show="questions", conversation=conversation)
+            notices.show_link(
+                "All questions of this conversation", "agents", show="questions", conversation=conversation
+            )
         if agent is not None:
-            show_link(f"Settings of {one_line(agent.name)}", "agents", agent=str(agent.agent_id))
+            notices.show_link(f"Settings of {one_line(agent.name)}", "agents", agent=str(agent.agent_id))
     if agent is None:
-        show_note("This agent was deleted.")
+        notices.show_note("This agent was deleted.")
         return
     if unanswered and not ids:
-        show_warning("This agent answers from no collection, so it finds nothing.", "Choose one in its settings.")
+        notices.show_warning(
+            "This agent answers from no collection, so it finds nothing.", "Choose one in its settings."
+        )
     offer_adding(agent, words)

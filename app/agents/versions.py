@@ -34,12 +34,8 @@ def show_versions(agent: AgentDefinition) -> None:
     if gone:
         show_warning(f"Collections that are deleted stay left out: {len(gone)}.")
     if st.button("Restore …", key="restore", icon=":material/restore:"):
-        confirm(
-            "Restore these settings?",
-            f"{agent.name} has the settings of {_when(chosen)} from the next message on. Those of now stay here.",
-            doing="Restore",
-            action=partial(_restore, agent, chosen, gone),
-        )
+        said = f"{agent.name} has the settings of {_when(chosen)} from the next message on. Those of now stay here."
+        confirm("Restore these settings?", said, doing="Restore", action=partial(_restore, agent, chosen, gone))
 
 
 def _restore(agent: AgentDefinition, chosen: AgentVersion, gone: list[str]) -> None:

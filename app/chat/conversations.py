@@ -24,7 +24,7 @@ from app.auth.current import person_client
 from app.formatting import escape, isolate, one_line, shorten
 from app.ui.errors import problem_of
 from app.ui.feedback import about_reply, offer_feedback, show_failure
-from app.ui.notices import show_problem, show_text, show_warning
+from app.ui.notices import offer_action, show_problem, show_text, show_warning
 from app.ui.passages import PassageLocation, label, link_html, mark_of_quote, paragraph, place_html
 from app.ui.tables import forget, pages_of, show_each
 from carrel import CarrelError, Reply, ReplyError, Restarted, TextDelta
@@ -293,11 +293,11 @@ def show_growing(message: ConversationMessage, following: ReplyReader, *, ended:
     with _reply():
         if following.left:
             show_warning("You have stopped watching. The agent continues, and the conversation will have the reply.")
-            st.button("Watch again", key="chat.again", on_click=ended)
+            offer_action("Watch again", ended, key="chat.again")
         elif following.ended and following.problem is not None:
             problem_of(following.problem).show()
             show_warning("The agent continues, and the conversation will have the reply.")
-            st.button("Refresh", key="chat.again", on_click=ended)
+            offer_action("Refresh", ended, key="chat.again")
         else:
             _watch(following, ended)
 
@@ -323,7 +323,7 @@ def _reply() -> DeltaGenerator:
 def _offer_again(message: ConversationMessage, ask_again: Callable[[str], None] | None) -> None:
     if ask_again is not None:
         key = f"chat.ask-again-{message.message_id}"
-        st.button("Ask again", key=key, on_click=ask_again, args=(message.message,))
+        offer_action("Ask again", ask_again, message.message, key=key)
 
 
 _KEY = "chat.conversations"

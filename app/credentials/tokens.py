@@ -247,12 +247,12 @@ def show_credential(
         else:
             notices.show_warning(f"{made}, and is in use.", "Nothing has used this one since: revoke it.")
     if one.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke", icon=":material/block:"):
-        confirm(
-            f"Revoke this {kind}?",
-            f"“{one.name}” (…{one.hint}) stops at once: the next request with it is refused. This can't be undone.",
-            doing="Revoke it",
-            action=revoke,
-        )
+        ask_revoking(one, kind, revoke)
+
+
+def ask_revoking(one: Credential, kind: str, revoke: Callable[[], object]) -> None:
+    said = f"“{one.name}” (…{one.hint}) stops at once: the next request with it is refused. This can't be undone."
+    confirm(f"Revoke this {kind}?", said, doing="Revoke it", action=revoke)
 
 
 MINT = "mint"
@@ -430,14 +430,9 @@ def show_token(account: ServiceAccount, token_id: str) -> None:
     about = [("Description", token.description)] if token.description else []
     facts = [("May", scopes_named(token.scopes)), *about]
     if token.status is not CredentialStatus.REVOKED:
-        st.button(
-            "New token with the same scopes",
-            key="mint.successor",
-            icon=":material/autorenew:",
-            disabled=not show_errors(organization).service_accounts_enabled,
-            on_click=open_mint,
-            args=(str(token.service_account_id), token),
-        )
+        label, is_off = "New token with the same scopes", not show_errors(organization).service_accounts_enabled
+        again = partial(open_mint, str(token.service_account_id), token)
+        notices.offer_action(label, again, key="mint.successor", icon="autorenew", disabled=is_off)
     every = show_errors(partial(tokens_of, account.service_account_id))
     show_credential(token, every=every, kind="token", facts=facts, revoke=partial(revoke, token.token_id))
     reach = show_errors(partial(_reach_of, token.token_id))

@@ -9,23 +9,11 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.document_collections.contents import (
-    INSIDE,
-    MOST_AT_ONCE,
-    MOST_LOOKED_THROUGH,
-    Stale,
-    ask_for_values,
-    embedding_models,
-    find_stale,
-    index_again,
-    show_outcomes,
-    shown_value,
-    work_through,
-)
+from app.document_collections import contents
 from app.formatting import ago, moment
+from app.ui import notices
 from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import problem_of, show_errors
-from app.ui.notices import show_empty, show_heading, show_link, show_problem, show_table, show_text, show_warning
 from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection, DocumentInCollection
@@ -42,7 +30,7 @@ CHANGE = "change_values"
 def show_index(collection: DocumentCollection) -> None:
     """Show the model of a collection's index, and its running rebuild or how the last one ended."""
     where = collection.document_collection_id
-    show_text(f"It is indexed with {collection.embeddings_model}.")
+    notices.show_text(f"It is indexed with {collection.embeddings_model}.")
     rebuild = show_errors(lambda: _rebuild_of(where))
     if rebuild is not None and _is_running(rebuild):
         _watch(where)
@@ -50,14 +38,18 @@ def show_index(collection: DocumentCollection) -> None:
         return
     if rebuild is not None:
         ended = rebuild.finished_at or rebuild.started_at
-        show_text(f"{_rebuild_in_words(rebuild)} {ago(ended).capitalize()} ({moment(ended)}).")
+        notices.show_text(f"{_rebuild_in_words(rebuild)} {ago(ended).capitalize()} ({moment(ended)}).")
         if rebuild.left_count:
-            show_warning(
+            notices.show_warning(
                 f"{count_text(rebuild.left_count, 'document')} could not be taken along. They are tried further."
             )
     if api.me().is_admin:
-        show_text("A document is re-indexed by itself when it changes. All of them can be in a run, under Ingestion.")
-        show_link("Re-index all of it in a run", "ingestion", job="indexing", collection=str(where), what="everything")
+        notices.show_text(
+            "A document is re-indexed by itself when it changes. All of them can be in a run, under Ingestion."
+        )
+        notices.show_link(
+            "Re-index all of it in a run", "ingestion", job="indexing", collection=str(where), what="everything"
+        )
     _offer_rebuild(collection)
 
 
@@ -95,23 +87,23 @@ def _watch(where: UUID) -> None:
         rebuild = _rebuild_of(where)
         failures = _failures(where) if rebuild is not None and rebuild.failed_count else ()
     except carrel.CarrelError as error:
-        show_warning("Its progress can't be read now. This page keeps trying.", problem_of(error).message)
+        notices.show_warning("Its progress can't be read now. This page keeps trying.", problem_of(error).message)
         return
     if rebuild is None or not _is_running(rebuild):
         api.collections.clear()
         st.rerun()
     done, whole = rebuild.indexed_count or 0, rebuild.document_count or 0
     st.progress(min(done / whole, 1.0) if whole else 0.0, text=f"{done:,} of {count_text(whole, 'document')}")
-    show_text(_rebuild_in_words(rebuild))
+    notices.show_text(_rebuild_in_words(rebuild))
     if failures:
-        show_problem(
+        notices.show_problem(
             f"{count_text(rebuild.failed_count or 0, 'document')} failed.",
             "They are tried again by themselves. Mend or remove them, or let the new index go without them.",
         )
         rows = [(one.document_name, one.error, f"{one.attempts:,}") for one in failures]
-        show_table(rows, heads=("Document", "Why", "Tries in a row"))
+        notices.show_table(rows, heads=("Document", "Why", "Tries in a row"))
         if (more := (rebuild.failed_count or 0) - len(rows)) > 0:
-            show_text(f"… and {count_text(more, 'document')} more.")
+            notices.show_text(f"… and {count_text(more, 'document')} more.")
 
 
 def _failures(where: UUID) -> Sequence[IndexRebuildFailure]:
@@ -144,12 +136,12 @@ def _offer_an_end(where: UUID, rebuild: IndexRebuild) -> None:
 
 def _offer_rebuild(collection: DocumentCollection) -> None:
     st.subheader("Another embedding model", anchor=False)
-    show_text(
+    notices.show_text(
         "The new index is built beside the old one, which is searched until the new one is complete. Everything is "
         "embedded again: that takes its time, and costs where the model does."
     )
-    others = [model for model in show_errors(embedding_models) if model != collection.embeddings_model]
-    show_text(
+    others = [model for model in show_errors(contents.embedding_models) if model != collection.embeddings_model]
+    notices.show_text(
         "Choose one that another collection has, or write the name of one that the person who runs the service has set."
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -181,21 +173,21 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
 
     hint = "Add some under Add documents." if edits else "An editor of it may not have added any yet."
     chosen = show_pages(
-        INSIDE,
+        contents.INSIDE,
         pages_of(lambda at: api.client().document_collections.list_documents_in_collection(where, **at), about=where),
         row=partial(_row, collection),
-        empty=partial(show_empty, "There is no document in it that you may read.", hint),
+        empty=partial(notices.show_empty, "There is no document in it that you may read.", hint),
     )
     if chosen is not None:
         _show_chosen(collection, chosen, edits=edits)
     if edits:
         _show_stale(collection)
-    show_outcomes()
+    contents.show_outcomes()
 
 
 def _row(collection: DocumentCollection, document: DocumentInCollection) -> dict[str, Any]:
     fields, values = collection.custom_metadata_schema.fields, document.custom_metadata
-    shown = {field.name: shown_value(field.type, values.get(field.name, "")) for field in fields}
+    shown = {field.name: contents.shown_value(field.type, values.get(field.name, "")) for field in fields}
     more = [": ".join(pair) for pair in list(shown.items())[_MOST_COLUMNS:] if pair[1]]
     row = {
         "Name": document.document_name,
@@ -220,7 +212,7 @@ def _state(document: DocumentInCollection) -> str:
 def _ask_for_change(collection: DocumentCollection, document: DocumentInCollection) -> None:
     document = keep_opened(CHANGE, document)
     key = f"{CHANGE}.{document.document_id}"
-    ask_for_values(collection, key, document.custom_metadata)
+    contents.ask_for_values(collection, key, document.custom_metadata)
     offer_submit(CHANGE, "Save", action=partial(_change, collection, document, key))
 
 
@@ -231,7 +223,9 @@ def _change(collection: DocumentCollection, document: DocumentInCollection, key:
     for field in fields:
         if written[field.name] and read_value(field.type, written[field.name]) is None:
             raise NotYetError(expectation(field.type, written[field.name]))
-    before = {field.name: shown_value(field.type, document.custom_metadata.get(field.name, "")) for field in fields}
+    before = {
+        field.name: contents.shown_value(field.type, document.custom_metadata.get(field.name, "")) for field in fields
+    }
     client = api.client().document_collections
     now = next(iter(client.list_documents_in_collection(where, ids=[document.document_id])), None)
     if now is None:
@@ -241,23 +235,23 @@ def _change(collection: DocumentCollection, document: DocumentInCollection, key:
     values = {name: value for name, value in {**now.custom_metadata, **changed}.items() if value}
     send = partial(client.add_document_to_collection, document_id=document.document_id, document_collection_id=where)
     send_changes(CHANGE, now if is_apart else document, {"custom_metadata": values}, send)
-    forget(INSIDE, unchoose=True)
+    forget(contents.INSIDE, unchoose=True)
 
 
 def _show_chosen(collection: DocumentCollection, document: DocumentInCollection, *, edits: bool) -> None:
     where, about = collection.document_collection_id, str(document.document_id)
     with st.container(border=True):
-        show_heading(document.document_name, document.document_external_id)
+        notices.show_heading(document.document_name, document.document_external_id)
         if document.error:
-            show_problem(document.error)
-        show_link("All about this document", "documents", document=str(document.document_id))
+            notices.show_problem(document.error)
+        notices.show_link("All about this document", "documents", document=str(document.document_id))
         if not edits:
             return
         one = (document.document_id, document.document_name)
         with st.container(horizontal=True):
             again = st.button("Re-index", key="inside.again")
             if collection.custom_metadata_schema.fields:
-                st.button("Change values", key="inside.change", on_click=open_dialog, args=(CHANGE, about))
+                notices.offer_action("Change values", open_dialog, CHANGE, about, key="inside.change")
             if st.button("Remove …", key="inside.remove"):
                 confirm(
                     "Remove this document from the collection?",
@@ -266,7 +260,7 @@ def _show_chosen(collection: DocumentCollection, document: DocumentInCollection,
                     action=lambda: api.client().document_collections.remove_document_from_collection(
                         document_id=document.document_id, document_collection_id=where
                     ),
-                    then=partial(forget, INSIDE, unchoose=True),
+                    then=partial(forget, contents.INSIDE, unchoose=True),
                 )
         if is_open(CHANGE, about):
             _ask_for_change(collection, document)
@@ -275,7 +269,11 @@ def _show_chosen(collection: DocumentCollection, document: DocumentInCollection,
 
 
 def _index_again(where: UUID, documents: list[tuple[UUID, str]]) -> None:
-    show_errors(lambda: work_through(index_again(where, documents), [], of=len(documents), doing="Re-indexing"))
+    show_errors(
+        lambda: contents.work_through(
+            contents.index_again(where, documents), [], of=len(documents), doing="Re-indexing"
+        )
+    )
     st.session_state.pop(_STALE, None)
     st.rerun()
 
@@ -283,28 +281,28 @@ def _index_again(where: UUID, documents: list[tuple[UUID, str]]) -> None:
 def _show_stale(collection: DocumentCollection) -> None:
     where = collection.document_collection_id
     st.subheader("Stale documents", anchor=False)
-    found: Stale | None = st.session_state.get(_STALE)
+    found: contents.Stale | None = st.session_state.get(_STALE)
     if found is None or found.collection_id != where:
-        show_text("A document is stale when its contents have changed since it was indexed here.")
+        notices.show_text("A document is stale when its contents have changed since it was indexed here.")
         if st.button("Find stale documents", key="stale.look"):
             with st.spinner("Looking …"):
-                st.session_state[_STALE] = show_errors(lambda: find_stale(where))
+                st.session_state[_STALE] = show_errors(lambda: contents.find_stale(where))
             st.rerun()
         return
-    beyond = "" if found.all_of_it else f" among the first {MOST_LOOKED_THROUGH:,}"
+    beyond = "" if found.all_of_it else f" among the first {contents.MOST_LOOKED_THROUGH:,}"
     if not found.documents:
-        show_text(f"None is stale{beyond}.")
+        notices.show_text(f"None is stale{beyond}.")
         return
-    show_text(f"{count_text(len(found.documents), 'document')} of those that you may read{beyond}.")
-    show_table([(one.document_name, one.error or "") for one in found.documents[:MOST_AT_ONCE]])
-    more = len(found.documents) - MOST_AT_ONCE
+    notices.show_text(f"{count_text(len(found.documents), 'document')} of those that you may read{beyond}.")
+    notices.show_table([(one.document_name, one.error or "") for one in found.documents[: contents.MOST_AT_ONCE]])
+    more = len(found.documents) - contents.MOST_AT_ONCE
     if more <= 0:
         if st.button("Re-index them", key="stale.go", type="primary"):
             _index_again(where, [(one.document_id, one.document_name) for one in found.documents])
         return
-    show_text(f"… and {count_text(more, 'document')} more.")
+    notices.show_text(f"… and {count_text(more, 'document')} more.")
     if api.me().is_admin:
         text = "These are many: re-index them in a run, under Ingestion"
-        show_link(text, "ingestion", job="indexing", collection=str(where))
+        notices.show_link(text, "ingestion", job="indexing", collection=str(where))
     else:
-        show_text("These are many: have an admin re-index them in a run.")
+        notices.show_text("These are many: have an admin re-index them in a run.")

@@ -12,7 +12,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.ui.errors import error_boundary
-from app.ui.notices import show_empty, show_link, show_note
+from app.ui.notices import offer_action, show_empty, show_link, show_note
 from app.ui.passages import PassageLocation, find_quote, highlight, number_in, words_like
 from carrel.wire.catalog import GetDocumentResponse
 from carrel.wire.collections import DocumentChunk
@@ -144,31 +144,17 @@ def _fetch(document_id: UUID, number: int, *, version: int | None) -> _Page | No
 
 
 def _offer_pages(page: _Page, *, passage_at: int | None) -> None:
-    key = f"original.page.{page.number}"
+    at, count, key = page.number, page.count, f"original.page.{page.number}"
 
     def go(number: int | None = None) -> None:
         st.query_params["page"] = str(number or st.session_state[key])
 
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.button(
-            "Previous page",
-            icon=":material/chevron_left:",
-            disabled=page.number <= 1,
-            on_click=go,
-            args=(page.number - 1,),
-            key="original.previous",
-        )
-        st.number_input(f"Page (of {page.count:,})", 1, page.count, page.number, key=key, on_change=go, width=160)
-        st.button(
-            "Next page",
-            icon=":material/chevron_right:",
-            disabled=page.number >= page.count,
-            on_click=go,
-            args=(page.number + 1,),
-            key="original.next",
-        )
-        if passage_at not in {None, page.number}:
-            st.button("Back to the passage", on_click=go, args=(passage_at,), key="original.passage", type="tertiary")
+        offer_action("Previous page", go, at - 1, key="original.previous", icon="chevron_left", disabled=at <= 1)
+        st.number_input(f"Page (of {count:,})", 1, count, at, key=key, on_change=go, width=160)
+        offer_action("Next page", go, at + 1, key="original.next", icon="chevron_right", disabled=at >= count)
+        if passage_at not in {None, at}:
+            offer_action("Back to the passage", go, passage_at, key="original.passage", kind="tertiary")
 
 
 def _draw(page: _Page, name: str, *, boxes: Sequence[Box]) -> None:

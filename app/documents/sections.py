@@ -1,7 +1,6 @@
 """The sections of a document's page: its indexes, versions, passages and readers; and its details in a dialog."""
 
 import html
-from collections.abc import Callable
 from functools import partial
 from uuid import UUID
 
@@ -34,25 +33,18 @@ def show_details(document_id: UUID) -> None:
         document = api.client().catalog.get_document(document_id)
         readers = readers_of(document)
     notices.show_table([*_facts(document), ("Direct access", readers)], named=True)
-    st.download_button(
-        "Download",
-        reader_of(document_id, document.document_version),
-        file_name=safe_name(document.file_name),
-        mime="application/octet-stream",
-        icon=":material/download:",
-        on_click="ignore",
-    )
+    _offer_file(document, document.document_version, document.file_name)
 
 
-def reader_of(document_id: UUID, version: int) -> Callable[[], bytes]:
-    """Return a function that fetches a document's file as the person; it is called outside of the page's run."""
+def _offer_file(document: GetDocumentResponse, version: int, file_name: str) -> None:
+    """Show a button that downloads a document's file as the person; it is fetched outside of the page's run."""
     given = api.client_for_later()
 
     def read() -> bytes:
-        with given().catalog.download_document(document_id, document_version=version) as download:
+        with given().catalog.download_document(document.document_id, document_version=version) as download:
             return download.read()
 
-    return read
+    notices.offer_download("Download", read, safe_name(file_name), mime="application/octet-stream")
 
 
 def readers_of(document: GetDocumentResponse) -> str:
@@ -225,8 +217,8 @@ def _draw_places(document: GetDocumentResponse) -> None:
                 if offered:
                     notices.show_text("The newest version isn't what can be found here.")
             if offered:
-                there = (document.document_id, place.document_collection_id)
-                st.button("Re-index", key=f"reindex.{number}", on_click=_reindex, args=there)
+                again = partial(_reindex, document.document_id, place.document_collection_id)
+                notices.offer_action("Re-index", again, key=f"reindex.{number}")
     if (more := len(document.indexed_in) - MOST_PLACES) > 0:
         notices.show_text(f"… and in {count_text(more, 'collection')} more.")
 
@@ -275,14 +267,7 @@ def show_versions(document: GetDocumentResponse) -> None:
     files = {version.document_version: version for version in document.versions}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox("Version to download", list(files), key="version", width=220)
-        st.download_button(
-            "Download",
-            reader_of(document.document_id, chosen),
-            file_name=safe_name(files[chosen].file_name),
-            mime="application/octet-stream",
-            icon=":material/download:",
-            on_click="ignore",
-        )
+        _offer_file(document, chosen, files[chosen].file_name)
 
 
 def show_chunks(document: GetDocumentResponse) -> None:
@@ -296,14 +281,8 @@ def show_chunks(document: GetDocumentResponse) -> None:
     wanted = passage_in_address(document)
     marked = wanted.chunk_index if str(wanted.collection_id or "") == where else None
     if marked:
-        st.button(
-            "From the beginning",
-            key="chunks.all",
-            icon=":material/vertical_align_top:",
-            on_click=notices.leave,
-            args=("chunk", "chunk_in", "quoted"),
-            type="tertiary",
-        )
+        begin = partial(notices.leave, "chunk", "chunk_in", "quoted")
+        notices.offer_action("From the beginning", begin, key="chunks.all", icon="vertical_align_top", kind="tertiary")
     versions = {str(each.document_collection_id or ""): each.indexed_version for each in document.indexed_in}
     shown = versions.get(where)
     is_same = wanted.version in {None, shown}

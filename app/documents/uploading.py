@@ -1,6 +1,6 @@
 """Uploading a few files of a person's own, under a button over the list of documents."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any, Protocol, cast
@@ -15,7 +15,7 @@ from app.documents.facts import pages_being_read
 from app.formatting import count_of, one_line
 from app.loading import staging
 from app.ui.errors import line_of, show_errors
-from app.ui.notices import show_note, show_problem, show_table, show_text
+from app.ui.notices import offer_action, show_note, show_problem, show_table, show_text
 from app.ui.progress import show_progress
 from app.ui.tables import forget
 from carrel.wire.catalog import IndexingStatus
@@ -117,11 +117,6 @@ def _add_to_collection(document_id: UUID, collection_id: UUID, values: Mapping[s
     return ""
 
 
-def select_unloaded(files: Sequence[ChosenFile], outcomes: Mapping[str, Outcome]) -> list[ChosenFile]:
-    """Return the files that are not loaded yet, or not where they were to go."""
-    return [file for file in files if (done := outcomes.get(file.file_id)) is None or done.problem]
-
-
 ONLY_ME, GROUPS, EVERYBODY = "Only me", "My groups", "Everybody in the organization"
 _BATCH, _OUTCOMES = "load.batch", "load.outcomes"
 
@@ -136,11 +131,12 @@ def offer_upload(list_key: str) -> None:
         pictures = st.toggle("Read text in pictures within them", key="load.pictures") or None
         collection = _choose_collection()
         values = None if collection is None else ask_for_values(collection, "load.value")
-        left = select_unloaded(files, _outcomes())
+        # Those that are not loaded yet, or not where they were to go.
+        left = [file for file in files if (done := _outcomes().get(file.file_id)) is None or done.problem]
         with st.container(horizontal=True):
             pressed = st.button("Add", type="primary", key="load.go", disabled=not left)
             if _outcomes():
-                st.button("Done", key="load.done", on_click=_begin_anew)
+                offer_action("Done", _begin_anew, key="load.done")
         if pressed and (collection is None or values is not None):
             collection_id = None if collection is None else collection.document_collection_id
             loading = load(left, access=access, collection_id=collection_id, values=values, read_pictures=pictures)

@@ -12,10 +12,10 @@ import streamlit as st
 from app import api
 from app.formatting import ago, moment, one_line
 from app.loading.runs import UPLOAD, is_of_dropped_files, runs, runs_to_change, source_in_words, why_in_words
+from app.ui import notices
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, keep_problem, show_errors
 from app.ui.filters import choice_filter, text_filter
-from app.ui.notices import help_cell, show_empty, show_heading, show_link, show_table, show_text, show_warning
 from app.ui.tables import choose_rows, forget, pages_of, time_cell
 from carrel.wire.sources import Source, SourceItem
 from flows.operations.formatting import count_text
@@ -41,10 +41,10 @@ def choose_source(found: Sequence[Source]) -> Source | None:
     known = {str(one.source_id): one for one in found}
     asked = _find_asked(known)
     if asked and asked not in known:
-        show_warning("The address names a source that isn't there.", "Choose here instead.")
+        notices.show_warning("The address names a source that isn't there.", "Choose here instead.")
     labels = _narrow(label_sources(found))
     if not labels:
-        show_empty("No source has this in its name.", "Try fewer letters.")
+        notices.show_empty("No source has this in its name.", "Try fewer letters.")
         return None
     options = dict(islice(labels.items(), MOST))
     if asked in labels:
@@ -52,7 +52,7 @@ def choose_source(found: Sequence[Source]) -> Source | None:
     # What is chosen stays so when the order changes, or a label.
     chosen = choice_filter("Source", ADDRESS, options, default=asked if asked in options else next(iter(options)))
     if len(labels) > len(options):
-        show_text(f"{len(labels):,} sources fit: type more of the name to narrow them down.")
+        notices.show_text(f"{len(labels):,} sources fit: type more of the name to narrow them down.")
     if st.query_params.get(ADDRESS) != chosen:
         st.query_params[ADDRESS] = chosen
     return known[chosen]
@@ -126,9 +126,9 @@ class _Outcome:
         if self.count:
             documents = count_text(self.count, "document counts", "documents count")
             until = "it changes" if self.count == 1 else "they change"
-            show_text(f"{documents} again." if self.undo else f"{documents} no more until {until}.")
+            notices.show_text(f"{documents} again." if self.undo else f"{documents} no more until {until}.")
         if self.unknown:
-            show_warning(
+            notices.show_warning(
                 f"Not among what failed any more: {_names(self.unknown)}",
                 "They have been loaded since, or the source no longer has them.",
             )
@@ -138,14 +138,14 @@ def show_quarantine() -> None:
     """Show the sources that runs have reported, and what of the chosen one could not be loaded."""
     found = show_errors(read_sources)
     if not found:
-        show_empty(
+        notices.show_empty(
             "Nothing has failed.", "What a run can't load is listed here at its end, each document with its reason."
         )
-        show_link("Load documents", "ingestion")
+        notices.show_link("Load documents", "ingestion")
         return
     everything = not any(one.item_count or one.ignored_count for one in found)
     if everything:
-        show_empty("Everything was loaded.", "A document that can't be is listed here with its reason.")
+        notices.show_empty("Everything was loaded.", "A document that can't be is listed here with its reason.")
     left, right = st.columns((3, 1), vertical_alignment="bottom")
     with left:
         source = choose_source(found)
@@ -160,7 +160,7 @@ def show_quarantine() -> None:
 
 
 def _show_source(source: Source) -> None:
-    show_heading(
+    notices.show_heading(
         one_line(source_in_words(source.source)),
         purpose_in_words(source, show_errors(api.collection_names)),
         f"{count_text(source.item_count, 'document')} failed",
@@ -170,8 +170,8 @@ def _show_source(source: Source) -> None:
     _show_gone(source)
     dropped = is_of_dropped_files(source.source)
     if dropped and source.item_count:
-        show_text("These files were dropped here, and are gone. Mend them and load them again, or ignore them.")
-        show_link("Load the mended files", "ingestion")
+        notices.show_text("These files were dropped here, and are gone. Mend them and load them again, or ignore them.")
+        notices.show_link("Load the mended files", "ingestion")
     with st.container(horizontal=True):
         if not dropped and st.button(
             "Retry all …", key="quarantine.retry", icon=":material/replay:", disabled=not source.item_count
@@ -192,8 +192,10 @@ def _show_gone(source: Source) -> None:
         return
     if last is not None and (gone := last.counts.gone + last.counts.to_delete - last.counts.deleted):
         documents = count_text(gone, "document was", "documents were")
-        show_text(f"{documents} gone from this source, and not deleted, when it was loaded {ago(last.started_at)}.")
-        show_link("See and delete them", "ingestion", run=str(last.flow_run_id))
+        notices.show_text(
+            f"{documents} gone from this source, and not deleted, when it was loaded {ago(last.started_at)}."
+        )
+        notices.show_link("See and delete them", "ingestion", run=str(last.flow_run_id))
 
 
 def _ask_for_retry(source: Source) -> None:
@@ -242,15 +244,15 @@ def _show_items(source: Source, shown: str) -> None:
             about=(source.source_id, shown),
         ),
         row=_row,
-        empty=lambda: show_empty(*_NOTHING[shown]),
+        empty=lambda: notices.show_empty(*_NOTHING[shown]),
         columns={"Reason": st.column_config.TextColumn(width="large")},
     )
     _offer_changes(source, chosen)
     _show_outcome()
     if chosen:
-        show_table(
+        notices.show_table(
             [
-                (_document(item), why_in_words(item.message), help_cell(item.code, about=_document(item)))
+                (_document(item), why_in_words(item.message), notices.help_cell(item.code, about=_document(item)))
                 for item in chosen
             ],
             heads=("Document", "Reason", "Help"),
@@ -284,24 +286,11 @@ def _offer_changes(source: Source, chosen: Sequence[SourceItem]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if not is_of_dropped_files(source.source):
             names = list(dict.fromkeys(item.name for item in counted))
-            st.button(
-                "Retry",
-                key="quarantine.retry_chosen",
-                type="primary",
-                icon=":material/replay:",
-                disabled=not names,
-                on_click=_retry_chosen,
-                args=(source, names, uuid4().hex),
-            )
+            retry, key = partial(_retry_chosen, source, names, uuid4().hex), "quarantine.retry_chosen"
+            notices.offer_action("Retry", retry, key=key, icon="replay", kind="primary", disabled=not names)
         for label, items, undo in (("Ignore", counted, False), ("Restore", ignored, True)):
-            st.button(
-                label,
-                key=f"quarantine.{label.lower()}",
-                disabled=not items,
-                on_click=_change,
-                args=(source, items),
-                kwargs={"undo": undo},
-            )
+            change = partial(_change, source, items, undo=undo)
+            notices.offer_action(label, change, key=f"quarantine.{label.lower()}", disabled=not items)
         if not chosen:
             st.caption(
                 "Choose rows to see what to do about them, and to retry, ignore or restore them. What is ignored "

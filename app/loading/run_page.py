@@ -10,54 +10,16 @@ from uuid import UUID, uuid4
 import streamlit as st
 
 from app.formatting import ago, moment, one_line
-from app.loading import staging
+from app.loading import runs, staging
 from app.loading.quarantine import read_sources
-from app.loading.runs import (
-    NOBODY_WORKS,
-    PHASES,
-    START_WORK,
-    StartError,
-    count_not_loaded,
-    duration_in_words,
-    is_done,
-    is_gone,
-    is_of_dropped_files,
-    kind_in_words,
-    names_of,
-    rate_of,
-    reason,
-    runs,
-    runs_to_change,
-    schedule_in_words,
-    seconds_of,
-    source_in_words,
-    start_again,
-    start_planned,
-    starter_in_words,
-    state_in_words,
-    title_of,
-    why_in_words,
-)
 from app.loading.schedules import new_schedule
 from app.loading.starting import UPLOAD
 from app.lookup import is_id
 from app.settings import settings
+from app.ui import notices
 from app.ui.dialogs import confirm
 from app.ui.errors import keep_problem, problem_of, require_found, show_errors, show_kept_problem
 from app.ui.filters import choice_filter, filter_line, text_filter
-from app.ui.notices import (
-    HelpLink,
-    help_cell,
-    look_at,
-    offer_way_back,
-    show_empty,
-    show_heading,
-    show_link,
-    show_problem,
-    show_table,
-    show_text,
-    show_warning,
-)
 from app.ui.tables import ItemsPage, Source, forget, show_pages, show_text_pages, source_of, time_cell
 from flows.operations.formatting import capitalize, count_text, rate_text
 from flows.operations.summary import FAILED, GONE, SHOWN, TO_DELETE
@@ -103,9 +65,9 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
         if run.finished and not run.only_plans and run.source:
             known = next((one for one in show_errors(read_sources) if one.source == run.source), None)
             if known is not None:
-                label = "Ignore what failed" if is_of_dropped_files(run.source) else "Retry or ignore what failed"
-                show_link(label, "ingestion", part="quarantine", source=str(known.source_id))
-        if (more := count_not_loaded(run) - len(run.failures)) > 0:
+                label = "Ignore what failed" if runs.is_of_dropped_files(run.source) else "Retry or ignore what failed"
+                notices.show_link(label, "ingestion", part="quarantine", source=str(known.source_id))
+        if (more := runs.count_not_loaded(run) - len(run.failures)) > 0:
             st.caption(f"… and {more:,} more{_REST.get(run.flow, ', listed under Failed')}.")
     if run.changes:
         st.subheader("Who may read what has changed")
@@ -118,17 +80,17 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
     _show_names(run)
     if run.plan:
         with st.expander("The plan in numbers"):
-            show_table((row for line in run.plan.splitlines() if (row := _table_row(line))), named=True)
+            notices.show_table((row for line in run.plan.splitlines() if (row := _table_row(line))), named=True)
 
 
 def _show_sentences(run: RunStatus) -> None:
     held_back = run.counts.held_back
     if held_back:
-        reason, if_meant, _ = held_back.partition(" If that is meant,")  # what follows is for the command line
-        show_warning(reason, "To delete the documents named below, use the button above." if if_meant else "")
+        why, if_meant, _ = held_back.partition(" If that is meant,")  # what follows is for the command line
+        notices.show_warning(why, "To delete the documents named below, use the button above." if if_meant else "")
     for line in run.plan.splitlines():
         if (said := line.strip("*")) not in {"", held_back} and not line.startswith("|"):
-            show_text(said)
+            notices.show_text(said)
 
 
 def _show_names(run: RunStatus) -> None:
@@ -140,18 +102,11 @@ def _show_names(run: RunStatus) -> None:
         number = f"the first {SHOWN}" if len(rows) == SHOWN else f"{len(rows)}"
         label = "Not deleted: deletion blocked" if what == TO_DELETE and run.counts.held_back else what
         with st.expander(f"{label} ({number})"):
-            show_table(
+            notices.show_table(
                 (row[: 3 if what == FAILED else 2] for row in rows),
                 heads=("Name", "Path", "Reason")[: 3 if what == FAILED else 2],
             )
-    st.download_button(
-        "Download all names (CSV)",
-        names_of(run),
-        file_name=f"names-{run.flow_run_id}.csv",
-        mime="text/csv",
-        icon=":material/download:",
-        on_click="ignore",
-    )
+    notices.offer_download("Download all names (CSV)", runs.names_of(run), f"names-{run.flow_run_id}.csv")
 
 
 def _offer_deletion(run: RunStatus, label: str) -> None:
@@ -165,44 +120,44 @@ def _offer_deletion(run: RunStatus, label: str) -> None:
         f"Nobody finds these documents any more, and this can't be undone.{more} The run also sends what is new or "
         "changed. It deletes nothing when other documents are gone by then.",
         doing="Delete them",
-        action=lambda: st.query_params.from_dict({"run": str(start_planned(run, deleting=True))}),
+        action=lambda: st.query_params.from_dict({"run": str(runs.start_planned(run, deleting=True))}),
         names=names,
     )
 
 
 def _show_log(run: RunStatus) -> None:
     if st.toggle("Show the log", key=f"log.{run.flow_run_id}"):
-        lines = show_errors(lambda: runs().log(run.flow_run_id))
-        show_table(((moment(at), line) for at, line in lines), heads=("Time", "Message"))
+        lines = show_errors(lambda: runs.runs().log(run.flow_run_id))
+        notices.show_table(((moment(at), line) for at, line in lines), heads=("Time", "Message"))
 
 
 def _show_state(run: RunStatus, *, left_waiting: bool) -> None:
     again = "What was sent stays. Start it again to load the rest." if run.counts.sent else ""
     if run.state in ENDS:
-        show_problem(ENDS[run.state], reason(run.message), again)
+        notices.show_problem(ENDS[run.state], runs.reason(run.message), again)
     elif run.skipped:
-        show_warning("It was skipped.", run.message.removeprefix("Skipped: "))
+        notices.show_warning("It was skipped.", run.message.removeprefix("Skipped: "))
     elif run.state == "CANCELLED":
-        show_warning("It was stopped.", again)
+        notices.show_warning("It was stopped.", again)
     elif left_waiting:
-        show_warning(NOBODY_WORKS, START_WORK)
+        notices.show_warning(runs.NOBODY_WORKS, runs.START_WORK)
     elif run.only_plans and run.finished:
-        show_text("This is the plan. Nothing was sent or deleted.")
+        notices.show_text("This is the plan. Nothing was sent or deleted.")
     else:
         done = 100.0 if run.finished else min(max(run.progress, 0.0), 100.0)
         st.progress(done / 100, text=_phase_in_words(run))
         if run.waiting_for and not run.finished:
-            show_text(f"{capitalize(run.waiting_for)}.")
+            notices.show_text(f"{capitalize(run.waiting_for)}.")
     if run.state == "COMPLETED" and run.flow in {"agent-evaluation", "permission-snapshot"}:
-        show_text(run.message)
+        notices.show_text(run.message)
 
 
 def _show_head(run: RunStatus) -> None:
     begun = "not begun yet" if run.started_at is None else f"begun {ago(run.started_at)} ({moment(run.started_at)})"
-    took, owner = duration_in_words(seconds_of(run)), run.options.get("upload_as_user_email")
-    show_heading(
-        one_line(title_of(run)),
-        f"started by {starter_in_words(run)}",
+    took, owner = runs.duration_in_words(runs.seconds_of(run)), run.options.get("upload_as_user_email")
+    notices.show_heading(
+        one_line(runs.title_of(run)),
+        f"started by {runs.starter_in_words(run)}",
         begun,
         f"runs once for {run.missed + 1:,} times of the schedule, {run.missed:,} of them missed" if run.missed else "",
         f"took {took}" if run.finished and took and not (run.state == "COMPLETED" and not run.only_plans) else "",
@@ -212,12 +167,12 @@ def _show_head(run: RunStatus) -> None:
 
 def _show_numbers(run: RunStatus) -> None:
     figures = run.figures
-    if not figures.get("documents") and not count_not_loaded(run):
+    if not figures.get("documents") and not runs.count_not_loaded(run):
         return
     shown = [(label, int(figures.get(name, 0))) for label, name in _NUMBERS.get(run.flow, _UPLOADED)]
     more = (("Deleted", "deleted"), ("Gone, kept", "gone"))
     shown += [(label, number) for label, name in more if (number := int(figures.get(name, 0)))]
-    shown.append(("Failed", count_not_loaded(run)))
+    shown.append(("Failed", runs.count_not_loaded(run)))
     for column, (label, number) in zip(st.columns(len(shown)), shown, strict=True):
         column.metric(label, f"{number:,}")
 
@@ -230,9 +185,9 @@ def _show_planned(run: RunStatus) -> None:
         column.metric(label, f"{sum(run.planned.get(name, 0) for name in names):,}")
     if left := run.planned.get("left", 0):
         left_alone = count_text(left, "document of this source stays", "documents of this source stay")
-        show_text(f"{left_alone}, though no longer there: changed by others, or in another source too.")
+        notices.show_text(f"{left_alone}, though no longer there: changed by others, or in another source too.")
     if ignored := run.planned.get("ignored", 0):
-        show_text(f"{count_text(ignored, 'item stays', 'items stay')} out, ignored by somebody.")
+        notices.show_text(f"{count_text(ignored, 'item stays', 'items stay')} out, ignored by somebody.")
 
 
 def _phase_in_words(run: RunStatus) -> str:
@@ -242,17 +197,17 @@ def _phase_in_words(run: RunStatus) -> str:
         return "Stopping …"
     if run.finished:
         return _end_in_words(run)
-    doing = PHASES.get(run.phase, "Working") if run.figures else "Working"
+    doing = runs.PHASES.get(run.phase, "Working") if run.figures else "Working"
     # Nothing is sent any more while the index is waited for.
-    rate = "" if run.phase == "indexing" else rate_text(rate_of(run), "document")
+    rate = "" if run.phase == "indexing" else rate_text(runs.rate_of(run), "document")
     return f"{doing} … {rate}".rstrip()
 
 
 def _end_in_words(run: RunStatus) -> str:
-    found = run.figures.get("documents") or count_not_loaded(run)
+    found = run.figures.get("documents") or runs.count_not_loaded(run)
     if run.flow not in {"agent-evaluation", "permission-snapshot", "reindex", "docstore-sync"} and not found:
         return "Done: there was nothing to load."
-    rate, counts = rate_text(rate_of(run), "document"), run.counts
+    rate, counts = rate_text(runs.rate_of(run), "document"), run.counts
     later = f" {count_text(counts.indexing, 'document')} can be searched a little later." if counts.indexing else ""
     quick = f", {rate}" if rate else ""
     partly = count_text(counts.partly_read, "document was", "documents were")
@@ -260,12 +215,16 @@ def _end_in_words(run: RunStatus) -> str:
     pages = count_text(counts.pages_waiting, "scanned page or picture is", "scanned pages or pictures are")
     pages = f" {pages} still being read: found a little later." if counts.pages_waiting else ""
     files = f" {counts.contained_text()}." if counts.containers else ""
-    return f"Done in {duration_in_words(run.seconds or seconds_of(run))}{quick}.{later}{files}{partly}{pages}"
+    return f"Done in {runs.duration_in_words(run.seconds or runs.seconds_of(run))}{quick}.{later}{files}{partly}{pages}"
 
 
-def _failure(row: Mapping[str, str]) -> Sequence[str | HelpLink]:
+def _failure(row: Mapping[str, str]) -> Sequence[str | notices.HelpLink]:
     document = document_of(row)
-    return document, why_in_words(row.get("reason") or ""), help_cell(row.get("code") or "", about=document)
+    return (
+        document,
+        runs.why_in_words(row.get("reason") or ""),
+        notices.help_cell(row.get("code") or "", about=document),
+    )
 
 
 def document_of(row: Mapping[str, str]) -> str:
@@ -309,9 +268,9 @@ def show_runs() -> None:
         Source(partial(_fetch, wanted), about=wanted),
         row=_row,
         empty=lambda: (
-            show_empty("No run is like that.", "Take something out of the fields above.")
+            notices.show_empty("No run is like that.", "Take something out of the fields above.")
             if any(wanted)
-            else show_empty(
+            else notices.show_empty(
                 "Nothing has run yet.",
                 "Uploads, additions to collections, syncs and the like are here once they begin.",
             )
@@ -321,7 +280,7 @@ def show_runs() -> None:
             "Documents": st.column_config.TextColumn(help="Created, updated or re-indexed", alignment="right"),
             "Per second": st.column_config.TextColumn(help="Documents a second", alignment="right"),
         },
-        go=lambda chosen: look_at("run", chosen.flow_run_id),
+        go=lambda chosen: notices.look_at("run", chosen.flow_run_id),
         hint="Choose a row to see its progress or result.",
     )
 
@@ -331,11 +290,12 @@ def _fetch(wanted: tuple[str, str, str, str], token: str | None) -> ItemsPage[Ru
     after = datetime.now(UTC) - timedelta(days=int(days)) if days else None
     number, fitting, rows = int(token or 0), list[RunStatus](), ROWS if not place + by else 200
     while True:
-        found = runs().page(number=number, size=rows, states=_STATES[state][1], after=after)
+        found = runs.runs().page(number=number, size=rows, states=_STATES[state][1], after=after)
         fitting += [
             run
             for run in found.runs
-            if place in source_in_words(run.source).lower() and by in (schedule_in_words(run) if by else "").lower()
+            if place in runs.source_in_words(run.source).lower()
+            and by in (runs.schedule_in_words(run) if by else "").lower()
         ]
         number += 1
         following = (
@@ -350,14 +310,14 @@ def _fetch(wanted: tuple[str, str, str, str], token: str | None) -> ItemsPage[Ru
 def _row(run: RunStatus) -> dict[str, Any]:
     begun = run.started_at or run.due_at
     return {
-        "Type": kind_in_words(run),
-        "Source": _with_end(one_line(source_in_words(run.source))),
-        "State": state_in_words(run),
+        "Type": runs.kind_in_words(run),
+        "Source": _with_end(one_line(runs.source_in_words(run.source))),
+        "State": runs.state_in_words(run),
         "Documents": count_taken(run),
         "Started": time_cell(begun),
-        "Duration": duration_in_words(seconds_of(run)),
-        "Started by": one_line(starter_in_words(run)),
-        "Per second": f"{rate:,.1f}" if (rate := rate_of(run)) >= _LEAST_RATE else "",
+        "Duration": runs.duration_in_words(runs.seconds_of(run)),
+        "Started by": one_line(runs.starter_in_words(run)),
+        "Per second": f"{rate:,.1f}" if (rate := runs.rate_of(run)) >= _LEAST_RATE else "",
     }
 
 
@@ -379,7 +339,7 @@ _PROBLEM = "run.problem"
 
 
 def show_run_page(name: str) -> None:
-    offer_way_back("All runs", "run", also=_look_at_all)
+    notices.offer_way_back("All runs", "run", also=_look_at_all)
     hint = "It was removed from Prefect, or the address is wrong. See all runs."
     run = require_found(lambda: _find(name), "There is no such run.", hint)
     if run.finished:
@@ -392,7 +352,7 @@ def show_run_page(name: str) -> None:
                 "Stop this run?",
                 "What it has sent stays. Started again, it continues from there.",
                 doing="Stop it",
-                action=lambda: runs_to_change().cancel(run.flow_run_id),
+                action=lambda: runs.runs_to_change().cancel(run.flow_run_id),
             )
         watch(run.flow_run_id)
 
@@ -404,7 +364,7 @@ def _look_at_all() -> None:
 
 def _find(name: str) -> RunStatus | None:
     try:
-        return runs().run_status(UUID(name))
+        return runs.runs().run_status(UUID(name))
     except (ValueError, UnknownError):
         return None
 
@@ -413,13 +373,13 @@ def _find(name: str) -> RunStatus | None:
 def watch(run: UUID) -> None:
     """Show a running run, refreshed; when it has ended, draw the page again without refreshing."""
     try:
-        status = runs().run_status(run)
-        left_waiting = runs().is_left_waiting(status)
+        status = runs.runs().run_status(run)
+        left_waiting = runs.runs().is_left_waiting(status)
     except UnknownError:  # removed meanwhile, which the page says
         st.rerun()
     except RunsError as error:
         problem = problem_of(error)
-        show_warning(
+        notices.show_warning(
             "The state of this run can't be read now. This page keeps trying.", problem.message, *problem.notes
         )
         return
@@ -430,21 +390,23 @@ def watch(run: UUID) -> None:
 
 
 def _show_ended(run: RunStatus) -> None:
-    staging.sweep(settings().uploads_dir, lambda one: one == run.flow_run_id and is_done(one))
+    staging.sweep(settings().uploads_dir, lambda one: one == run.flow_run_id and runs.is_done(one))
     _show_head(run)
     show_kept_problem(_PROBLEM, "It did not start.")
-    again = partial(start_again, key=uuid4().hex)  # a second click, before this is drawn anew, starts no second run
+    again = partial(
+        runs.start_again, key=uuid4().hex
+    )  # a second click, before this is drawn anew, starts no second run
     if run.only_plans and run.state == "COMPLETED" and not run.skipped:
         with st.container(horizontal=True):
             if run.planned.get("delete") and run.names:  # else an earlier version's plan, which names nothing
                 _offer_deletion(run, "Start the upload …")
             else:
-                _offer("Start the upload", run, start_planned, kind="primary")
+                _offer("Start the upload", run, runs.start_planned, is_first=True)
                 _offer_deletion(run, "Start, and delete them …")
             _offer("Plan again", run, again)
             _offer_schedule(run)
-    elif is_gone(run):
-        show_link("Load files again", "ingestion")
+    elif runs.is_gone(run):
+        notices.show_link("Load files again", "ingestion")
     elif run.flow in FLOWS:  # not of an earlier version
         with st.container(horizontal=True):
             plans = run.only_plans or run.options.get("delete_missing")
@@ -458,33 +420,23 @@ def _show_ended(run: RunStatus) -> None:
         return
     with st.container(horizontal=True):
         if run.counts.sent:
-            show_link("Open the documents", "documents", run=str(run.flow_run_id))
+            notices.show_link("Open the documents", "documents", run=str(run.flow_run_id))
         collection = str(run.options.get("collection") or "")
         if is_id(collection):
-            show_link("Open the collection", "collections", collection=collection)
+            notices.show_link("Open the collection", "collections", collection=collection)
 
 
-def _offer(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, kind: str = "secondary") -> None:
-    st.button(
-        label,
-        key=f"{label}.{run.flow_run_id}",
-        type="primary" if kind == "primary" else "secondary",
-        on_click=_start_from,
-        args=(run, start),
-    )
+def _offer(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, is_first: bool = False) -> None:
+    kind = "primary" if is_first else "secondary"
+    notices.offer_action(label, _start_from, run, start, key=f"{label}.{run.flow_run_id}", kind=kind)
 
 
 def _offer_schedule(run: RunStatus) -> None:
-    if not is_of_dropped_files(run.source):
-        st.button(
-            "Run this every …",
-            key=f"schedule.{run.flow_run_id}",
-            icon=":material/event_repeat:",
-            on_click=new_schedule,
-            args=(str(run.flow_run_id),),
-        )
+    if not runs.is_of_dropped_files(run.source):
+        run_id = str(run.flow_run_id)
+        notices.offer_action("Run this every …", new_schedule, run_id, key=f"schedule.{run_id}", icon="event_repeat")
 
 
 def _start_from(run: RunStatus, start: Callable[[RunStatus], UUID]) -> None:
-    with keep_problem(_PROBLEM, StartError):
+    with keep_problem(_PROBLEM, runs.StartError):
         st.query_params["run"] = str(start(run))

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from app import api
 from app.formatting import ago, moment, one_line, shorten
+from app.loading import starting
 from app.loading.quarantine import MOST, label_sources, read_sources
 from app.loading.runs import (
     KINDS,
@@ -24,42 +25,12 @@ from app.loading.runs import (
     state_in_words,
     times_in_words,
 )
-from app.loading.starting import (
-    UPLOAD,
-    Job,
-    Missing,
-    addition_job,
-    batch,
-    begin_anew,
-    begin_job,
-    check_place,
-    choose_options,
-    choose_place,
-    field,
-    fill_addition,
-    fill_indexing,
-    fill_upload,
-    indexing_job,
-    show_refusal,
-    upload_job,
-    was_pressed,
-)
+from app.loading.starting import Job, Missing
 from app.quality.sets import all_sets
 from app.syncs.labels import sync_names
+from app.ui import notices
 from app.ui.dialogs import confirm
 from app.ui.errors import keep_problem, problem_of, require_found, show_errors, show_kept_problem
-from app.ui.notices import (
-    leave,
-    offer_way_back,
-    show_empty,
-    show_heading,
-    show_link,
-    show_note,
-    show_problem,
-    show_table,
-    show_text,
-    show_warning,
-)
 from app.ui.tables import forget, show_pages, source_of
 from carrel.evaluation import SCORES_OF_REPLIES
 from flows.operations.evaluating import EvaluationOptions
@@ -107,25 +78,27 @@ _DEFAULT_AT = time(2, 0)
 def choose_times() -> Times | None:
     """Show the fields, and the next times in words; return None while they say no times."""
     every, second, zone_column = st.columns(3)
-    kind = every.selectbox("When", list(EVERY), key=field("every", "day"), format_func=lambda one: EVERY[one])
+    kind = every.selectbox("When", list(EVERY), key=starting.field("every", "day"), format_func=lambda one: EVERY[one])
     with second:
         cron = _TIME_FIELDS[kind]()
-    timezone = zone_column.selectbox("Time zone", _zones(), key=field("zone", _zone_of_browser()))
+    timezone = zone_column.selectbox("Time zone", _zones(), key=starting.field("zone", _zone_of_browser()))
     times = Times(cron, timezone)
     try:
         check_times(times)
     except InvalidTimesError as error:
-        show_problem(str(error))
+        notices.show_problem(str(error))
         return None
-    show_text(f"{times_in_words(times)}. The next {SHOWN} times:")
-    show_table([(f"{number}.", f"{at:%A, %d %B %Y, %H:%M}") for number, at in enumerate(next_times([times], SHOWN), 1)])
+    notices.show_text(f"{times_in_words(times)}. The next {SHOWN} times:")
+    notices.show_table(
+        [(f"{number}.", f"{at:%A, %d %B %Y, %H:%M}") for number, at in enumerate(next_times([times], SHOWN), 1)]
+    )
     return times
 
 
 def _fill_times(times: Times) -> None:
     for name, value in fields_of(times.cron).items():
-        field(name, value)
-    field("zone", times.timezone)
+        starting.field(name, value)
+    starting.field("zone", times.timezone)
 
 
 def fields_of(cron: str) -> dict[str, object]:
@@ -143,30 +116,30 @@ def fields_of(cron: str) -> dict[str, object]:
 
 
 def _hourly() -> str:
-    minute = st.number_input("At minute", 0, 59, key=field("minute", 0))
+    minute = st.number_input("At minute", 0, 59, key=starting.field("minute", 0))
     return f"{minute} * * * *"
 
 
 def _weekly() -> str:
-    day = st.selectbox("On", list(range(len(DAYS))), key=field("weekday", 1), format_func=DAYS.__getitem__)
+    day = st.selectbox("On", list(range(len(DAYS))), key=starting.field("weekday", 1), format_func=DAYS.__getitem__)
     return f"{_at()} * * {day}"
 
 
 def _monthly() -> str:
-    day = st.number_input("On day", 1, 31, key=field("day", 1), help="Months without this day are skipped.")
+    day = st.number_input("On day", 1, 31, key=starting.field("day", 1), help="Months without this day are skipped.")
     return f"{_at()} {day} * *"
 
 
 def _by_cron() -> str:
     return st.text_input(
         "Minute, hour, day of month, month, day of week",
-        key=field("cron", "0 2 * * *"),
+        key=starting.field("cron", "0 2 * * *"),
         help="Such as */15 * * * * (every 15 minutes) or 0 6 1,15 * * (the 1st and 15th at 06:00).",
     ).strip()
 
 
 def _at() -> str:
-    at = st.time_input("At", key=field("at", _DEFAULT_AT), step=300) or _DEFAULT_AT
+    at = st.time_input("At", key=starting.field("at", _DEFAULT_AT), step=300) or _DEFAULT_AT
     return f"{at.minute} {at.hour}"
 
 
@@ -196,8 +169,8 @@ Options = TypeVar("Options", bound=BaseModel)
 
 def offer_new(*, saved: Callable[[], None]) -> None:
     """Show the form of a new schedule, filled as the run in the address was started, if there is a run."""
-    show_heading("New schedule", "It runs by itself at the times you choose.")
-    key = f"{_JOB}.{batch()}"
+    notices.show_heading("New schedule", "It runs by itself at the times you choose.")
+    key = f"{_JOB}.{starting.batch()}"
     if key not in st.session_state:
         st.session_state[key] = show_errors(lambda: _job_of_run(st.query_params.get("from", "")))
     job: Job | None = st.session_state[key]
@@ -205,20 +178,20 @@ def offer_new(*, saved: Callable[[], None]) -> None:
         _fill(job)
     if (chosen := st.session_state.pop(_WHEN, None)) is not None:  # before the plan was looked at
         name, times = chosen
-        field("name", name)
+        starting.field("name", name)
         if times is not None:
             _fill_times(times)
-    flow = st.selectbox("What to do", list(_FIELDS), key=field("flow"), format_func=lambda flow: _LABELS[flow])
+    flow = st.selectbox("What to do", list(_FIELDS), key=starting.field("flow"), format_func=lambda flow: _LABELS[flow])
     if kept := _offer(flow, job if job and job.flow == flow else None, read=None):
         _open(kept, saved)
 
 
 def offer_change(schedule: Schedule, *, saved: Callable[[], None]) -> None:
     """Show the form of a schedule that is kept already, as it was when its page was opened."""
-    read: Schedule = st.session_state.setdefault(f"{_READ}.{batch()}", schedule)
+    read: Schedule = st.session_state.setdefault(f"{_READ}.{starting.batch()}", schedule)
     st.subheader("Change", anchor=False)
     job = Job(read.flow, read.parameters)
-    field("name", read.name)
+    starting.field("name", read.name)
     _fill_times(read.times[0])
     _fill(job)
     if kept := _offer(read.flow, job, read=read):
@@ -231,34 +204,37 @@ def _offer(flow: str, base: Job | None, *, read: Schedule | None) -> str:
         return ""
     times = choose_times()
     suggested = "" if isinstance(job, Missing) else _name_of(job)
-    name = st.text_input("Name", key=field("name"), max_chars=LONGEST_NAME, placeholder=suggested).strip() or suggested
+    name = (
+        st.text_input("Name", key=starting.field("name"), max_chars=LONGEST_NAME, placeholder=suggested).strip()
+        or suggested
+    )
     with st.container(horizontal=True):
         save = st.button("Save schedule", type="primary", key="schedule.save")
-        plans = flow == UPLOAD and read is None
+        plans = flow == starting.UPLOAD and read is None
         plan = plans and st.button("Show the plan first", key="schedule.plan", help="In a run that sends nothing")
-        st.button("Cancel", key="schedule.cancel", on_click=_leave, args=(read,))
-    if plan and was_pressed(plan):
+        notices.offer_action("Cancel", _leave, read, key="schedule.cancel")
+    if plan and starting.was_pressed(plan):
         st.session_state[_WHEN] = name, times
-        begin_job(job.as_plan() if isinstance(job, Job) else job, key="schedule-plan")
-    show_refusal()
+        starting.begin_job(job.as_plan() if isinstance(job, Job) else job, key="schedule-plan")
+    starting.show_refusal()
     return _save(read, job, name, times) if save else ""
 
 
 def _save(read: Schedule | None, job: Job | Missing, name: str, times: Times | None) -> str:
     if read is None or (isinstance(job, Job) and job.parameters.get("source") != read.parameters.get("source")):
-        job = check_place(job)
+        job = starting.check_place(job)
     if isinstance(job, Missing) or times is None:
         missing = job if isinstance(job, Missing) else Missing("The times are wrong.", "Correct them first.")
-        show_problem("Nothing was saved.", missing.message, missing.hint)
+        notices.show_problem("Nothing was saved.", missing.message, missing.hint)
         return ""
     draft = Draft(name, job.flow, job.parameters, times)
     try:
         if read is None:
-            return str(add_schedule(runs_to_change(), draft, person=api.me().email, key=batch()))
+            return str(add_schedule(runs_to_change(), draft, person=api.me().email, key=starting.batch()))
         change_schedule(runs_to_change(), read, draft, person=api.me().email)
     except RunsError as error:
         problem = problem_of(error)
-        show_problem("Nothing was saved.", problem.message, *problem.notes)
+        notices.show_problem("Nothing was saved.", problem.message, *problem.notes)
         return ""
     return read.key
 
@@ -266,15 +242,15 @@ def _save(read: Schedule | None, job: Job | Missing, name: str, times: Times | N
 def _open(kept: str, saved: Callable[[], None]) -> None:
     saved()
     st.session_state[_SAVED] = True
-    begin_anew()
-    leave("from")
+    starting.begin_anew()
+    notices.leave("from")
     st.query_params["schedule"] = kept
     st.rerun()
 
 
 def _leave(read: Schedule | None) -> None:
-    begin_anew()
-    leave("from", *([] if read else ["schedule"]))
+    starting.begin_anew()
+    notices.leave("from", *([] if read else ["schedule"]))
 
 
 def _name_of(job: Job) -> str:
@@ -290,35 +266,35 @@ def _job_of_run(name: str) -> Job | None:
     try:
         run = runs().run_status(UUID(name))
     except (ValueError, UnknownError):
-        show_warning("The run in the address is gone.", "Choose here what the schedule does.")
+        notices.show_warning("The run in the address is gone.", "Choose here what the schedule does.")
         return None
     if is_of_dropped_files(run.source) or run.flow not in _FIELDS:
-        show_warning("This run can't be repeated by a schedule.", "Its files were dropped here, and are gone.")
+        notices.show_warning("This run can't be repeated by a schedule.", "Its files were dropped here, and are gone.")
         return None
     apart = {"dry_run", "names", "confirmed"}
     return Job(run.flow, {name: value for name, value in run.parameters.items() if name not in apart})
 
 
 def _fill(job: Job) -> None:
-    field("flow", job.flow)
+    starting.field("flow", job.flow)
     source = str(job.parameters.get("source") or "")
     try:
-        if job.flow == UPLOAD:
-            fill_upload(UploadOptions.model_validate(job.options), source)
+        if job.flow == starting.UPLOAD:
+            starting.fill_upload(UploadOptions.model_validate(job.options), source)
         elif job.flow == "collection-add":
-            fill_addition(CollectionOptions.model_validate(job.options), source)
+            starting.fill_addition(CollectionOptions.model_validate(job.options), source)
         elif job.flow == "reindex":
-            fill_indexing(ReindexOptions.model_validate(job.options), source)
+            starting.fill_indexing(ReindexOptions.model_validate(job.options), source)
         else:
-            field("source", source)
+            starting.field("source", source)
     except ValidationError:
-        show_warning("Its options aren't known to this version.", "Choose them again.")
+        notices.show_warning("Its options aren't known to this version.", "Choose them again.")
 
 
 def _sync_fields(base: Job | None) -> Job | Missing | None:
     names = show_errors(sync_names)
     if not names:
-        show_empty("There is no sync yet.", "Make one on the page Syncs.")
+        notices.show_empty("There is no sync yet.", "Make one on the page Syncs.")
         return None
     chosen = _choose("Sync", names)
     return Job("docstore-sync", {**(base.parameters if base else {}), "source": chosen})
@@ -328,7 +304,7 @@ def _retry_fields(base: Job | None) -> Job | Missing | None:
     del base
     sources = {one.ledger: one for one in show_errors(read_sources) if not is_of_dropped_files(one.source)}
     if not sources:
-        show_empty("Nothing was loaded from a folder or URL yet.", "A schedule retries what failed of one.")
+        notices.show_empty("Nothing was loaded from a folder or URL yet.", "A schedule retries what failed of one.")
         return None
     labels = label_sources(list(islice(sources.values(), MOST)))
     chosen = sources[
@@ -339,7 +315,7 @@ def _retry_fields(base: Job | None) -> Job | Missing | None:
 
 def _snapshot_fields(base: Job | None) -> Job | Missing:
     del base
-    show_text("Writes down who may read what, and compares that with the last snapshot.")
+    notices.show_text("Writes down who may read what, and compares that with the last snapshot.")
     return Job("permission-snapshot", {})
 
 
@@ -347,14 +323,18 @@ def _evaluation_fields(base: Job | None) -> Job | Missing | None:
     # By its name, which alerts then say; each is unique.
     names = {one.name: one_line(one.name) for one in show_errors(all_sets) if one.agent_id}
     if not names:
-        show_empty("No agent has an evaluation set yet.", "Make one on the page Agents, in the part Evaluation sets.")
+        notices.show_empty(
+            "No agent has an evaluation set yet.", "Make one on the page Agents, in the part Evaluation sets."
+        )
         return None
     chosen = _choose("Evaluation set", names)
-    show_text("What each score must reach, otherwise the run fails, and alerts tell people. 0 asks nothing of it.")
+    notices.show_text(
+        "What each score must reach, otherwise the run fails, and alerts tell people. 0 asks nothing of it."
+    )
     kept = _known(EvaluationOptions, base) or EvaluationOptions()
     floors: dict[str, float] = {}
     for column, name in zip(cycle(st.columns(3)), SCORES_OF_REPLIES, strict=False):
-        key = field(f"floor.{name}", kept.at_least.get(name, 0.0))
+        key = starting.field(f"floor.{name}", kept.at_least.get(name, 0.0))
         label = name.replace("_", " ").capitalize()
         floors[name] = column.number_input(label, min_value=0.0, max_value=1.0, step=0.05, key=key)
     options = {"at_least": {name: floor for name, floor in floors.items() if floor}}
@@ -362,7 +342,7 @@ def _evaluation_fields(base: Job | None) -> Job | Missing | None:
 
 
 def _choose(label: str, names: Mapping[str, str]) -> str:
-    key = field("source")
+    key = starting.field("source")
     if st.session_state.get(key) not in names:
         st.session_state.pop(key, None)
     return st.selectbox(label, list(names), key=key, format_func=lambda one: names[one])
@@ -376,7 +356,7 @@ def _known(model: type[Options], base: Job | None) -> Options | None:
 
 
 _LABELS: Mapping[str, str] = {
-    UPLOAD: "Load documents",
+    starting.UPLOAD: "Load documents",
     "collection-add": "Add to a collection",
     "docstore-sync": "Run a sync",
     "reindex": "Re-index",
@@ -385,14 +365,14 @@ _LABELS: Mapping[str, str] = {
     "agent-evaluation": "Ask an agent its evaluation set",
 }
 _FIELDS: Mapping[str, Callable[[Job | None], Job | Missing | None]] = {
-    UPLOAD: lambda base: upload_job(
-        choose_place(),
-        choose_options(dropped=False, base=_known(UploadOptions, base)),
+    starting.UPLOAD: lambda base: starting.upload_job(
+        starting.choose_place(),
+        starting.choose_options(dropped=False, base=_known(UploadOptions, base)),
         ask="Name a folder, glob pattern, manifest or object store, and save again.",
     ),
-    "collection-add": lambda base: addition_job(_known(CollectionOptions, base)),
+    "collection-add": lambda base: starting.addition_job(_known(CollectionOptions, base)),
     "docstore-sync": _sync_fields,
-    "reindex": lambda base: indexing_job(_known(ReindexOptions, base)),
+    "reindex": lambda base: starting.indexing_job(_known(ReindexOptions, base)),
     "quarantine-retry": _retry_fields,
     "permission-snapshot": _snapshot_fields,
     "agent-evaluation": _evaluation_fields,
@@ -412,7 +392,7 @@ def show_schedules() -> None:
     if not asked:
         _show_list()
         return
-    offer_way_back("All schedules", ADDRESS, "from", also=begin_anew)
+    notices.offer_way_back("All schedules", ADDRESS, "from", also=starting.begin_anew)
     if asked == NEW:
         offer_new(saved=_forget)
         return
@@ -424,12 +404,12 @@ def show_schedules() -> None:
 def new_schedule(of_run: str = "") -> None:
     """Open the form of a new schedule, filled as a run was started; for the callback of a button."""
     st.query_params.from_dict({"part": "schedules", ADDRESS: NEW} | ({"from": of_run} if of_run else {}))
-    begin_anew()
+    starting.begin_anew()
 
 
 def _show_list() -> None:
     with st.container(horizontal=True):
-        st.button("New schedule", type="primary", key="schedules.new", icon=":material/add:", on_click=new_schedule)
+        notices.offer_action("New schedule", new_schedule, key="schedules.new", icon="add", kind="primary")
         if st.button("Refresh", icon=":material/refresh:", key="schedules.again"):
             _forget()
     found = show_errors(_read)
@@ -437,7 +417,7 @@ def _show_list() -> None:
         LIST,
         source_of(found, about=tuple((one.key, one.paused, one.revision) for one, _ in found)),
         row=_row,
-        empty=lambda: show_empty(
+        empty=lambda: notices.show_empty(
             "No schedules yet.",
             "A schedule loads a folder, runs a sync or takes a snapshot of permissions by itself, at the times you "
             "choose. Make one with New schedule.",
@@ -450,7 +430,7 @@ def _show_list() -> None:
 
 def _open_chosen(chosen: _WITH_SEEN) -> None:
     st.query_params[ADDRESS] = chosen[0].key
-    begin_anew()  # the form of when it was last looked at
+    starting.begin_anew()  # the form of when it was last looked at
     st.rerun()
 
 
@@ -499,7 +479,7 @@ def _last_at(run: RunStatus | None) -> datetime | None:
 
 def _show_one(schedule: Schedule, seen: Seen) -> None:
     label = schedule.label
-    show_heading(
+    notices.show_heading(
         one_line(schedule.name),
         KINDS.get(schedule.flow, schedule.flow),
         "paused" if schedule.paused else "",
@@ -508,7 +488,7 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
     )
     show_kept_problem(_PROBLEM)
     last = f"{state_in_words(seen.last)}, {ago(_last_at(seen.last))}" if seen.last else "It has not run yet"
-    show_table(
+    notices.show_table(
         [
             ("Source", _source(schedule) or "It takes no source"),
             ("When", _when(schedule)),
@@ -517,13 +497,13 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
         ],
         named=True,
     )
-    show_link("See its runs", "ingestion", part="runs", by=schedule.name)
+    notices.show_link("See its runs", "ingestion", part="runs", by=schedule.name)
     with st.container(horizontal=True):
         _offer_actions(schedule, seen)
     if schedule.schedule_id:
         offer_change(schedule, saved=_forget)
     else:
-        show_note(
+        notices.show_note(
             "It stands in the file of schedules on the server (prefect.yaml, or the one that CARREL_FLOWS_DEPLOYMENTS "
             "names): what runs, from where and when is changed there, and followed within seconds."
         )
@@ -531,26 +511,25 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
 
 def _offer_actions(schedule: Schedule, seen: Seen) -> None:
     start = partial(run_schedule, key=uuid4().hex)  # a second click, before this is drawn anew, starts no second run
-    st.button("Run now", key="schedule.start", type="primary", on_click=_run_now, args=(start, schedule))
+    notices.offer_action("Run now", _run_now, start, schedule, key="schedule.start", kind="primary")
     if schedule.paused:
-        st.button("Resume", key="schedule.resume", on_click=_change, args=(resume_schedule, schedule))
+        notices.offer_action("Resume", _change, resume_schedule, schedule, key="schedule.resume")
     else:
-        st.button(
-            "Pause",
-            key="schedule.pause",
-            disabled=not schedule.times,
-            help="It starts nothing until it is resumed here, also when what carries out the runs is restarted. A run "
-            "in progress isn't stopped.",
-            on_click=_change,
-            args=(pause_schedule, schedule),
+        hint = (
+            "It starts nothing until it is resumed here, also when what carries out the runs is restarted. A run in "
+            "progress isn't stopped."
         )
+        pause, never = partial(_change, pause_schedule, schedule), not schedule.times
+        notices.offer_action("Pause", pause, key="schedule.pause", disabled=never, hint=hint)
     if schedule.schedule_id and st.button("Delete …", key="schedule.delete"):
         confirm(
             "Delete this schedule?",
             "It runs no more, and can't be brought back. Its runs stay listed, one in progress continues, and the "
             "documents that it has loaded stay.",
             doing="Delete it",
-            action=lambda: _delete(schedule),
+            action=lambda: delete_schedule(runs_to_change(), schedule),
+            then=_forget,
+            leaving=(ADDRESS,),
         )
     if seen.last is not None and st.button("See the last run", key="schedule.last"):
         st.query_params.from_dict({"run": str(seen.last.flow_run_id)})
@@ -561,13 +540,7 @@ def _change(work: Callable[..., None], schedule: Schedule) -> None:
     with keep_problem(_PROBLEM):
         work(runs_to_change(), schedule, person=api.me().email)
         _forget()
-        begin_anew()
-
-
-def _delete(schedule: Schedule) -> None:
-    delete_schedule(runs_to_change(), schedule)
-    _forget()
-    leave(ADDRESS)
+        starting.begin_anew()
 
 
 def _run_now(start: Callable[..., object], schedule: Schedule) -> None:

@@ -6,14 +6,13 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.credentials.tokens import STATUSES, end_noted
+from app.credentials.tokens import STATUSES, ask_revoking, end_noted
 from app.formatting import ago, moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal
 from app.people import directory
-from app.ui import dialogs
+from app.ui import dialogs, notices
 from app.ui.errors import require_found, show_errors
-from app.ui.notices import offer_way_back, show_empty, show_heading, show_link, show_table, show_text, show_warning
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, get_principals, pick_principals
 from app.ui.saving import keep_opened, send_changes
@@ -54,13 +53,13 @@ def _open_offboarding(person: ListedUser) -> None:
 @dialogs.dialog("Offboard", OFFBOARD, width="large")
 def _show_offboarding(person: ListedUser) -> None:
     plan = show_errors(partial(directory.offboarding_of, person.email))
-    show_table(_ends(plan), heads=("What ends at once", "Now"), named=True)
-    show_text(f"They own {directory.counts_in_words(plan.owned) or 'nothing'}.")
+    notices.show_table(_ends(plan), heads=("What ends at once", "Now"), named=True)
+    notices.show_text(f"They own {directory.counts_in_words(plan.owned) or 'nothing'}.")
     if plan.only_reader:
-        show_warning(f"Nobody else can read {directory.counts_in_words(plan.only_reader)} today.")
+        notices.show_warning(f"Nobody else can read {directory.counts_in_words(plan.only_reader)} today.")
     if plan.made_tokens:
         named = ", ".join(f"{one_line(one.name)} (…{one.hint})" for one in plan.made_tokens[:_MOST_TOKENS])
-        show_warning(
+        notices.show_warning(
             f"{count_text(len(plan.made_tokens), 'token')} of service accounts that they made keep working: {named}"
             f"{', …' if len(plan.made_tokens) > _MOST_TOKENS else '.'}",
             "They may have written them down: replace those on the page Service accounts.",
@@ -84,12 +83,12 @@ def _warn_about(receiver: Principal) -> None:
         return
     name = one_line(found.name)
     if not found.active:
-        show_warning(
+        notices.show_warning(
             f"{name} is not active, and can't sign in.",
             "Offboarding gives nothing to them: choose somebody else, or activate them first.",
         )
     elif found.last_signed_in_at is None:
-        show_warning(f"{name} has never signed in.", "Make sure that this is who shall look after it.")
+        notices.show_warning(f"{name} has never signed in.", "Make sure that this is who shall look after it.")
 
 
 def _ends(plan: AdminUsersPlanOffboardingResponse) -> list[tuple[str, str]]:
@@ -126,24 +125,27 @@ def _total(counts: Sequence[ResourceCount]) -> int:
 
 
 CHANGE = "change_person"
+_INVITING = {False: "Invite", True: "Reset password"}
 
 
 def show_person(person_id: str) -> None:
     """Show a person, with what can be changed."""
-    offer_way_back("All people", "person")
+    notices.offer_way_back("All people", "person")
     person = require_found(partial(directory.person_of, person_id), "There is no such person in your organization.")
     who = Principal(PERSON, person.email, person.name, person.email)
-    show_heading(person.name, person.email, "admin" if person.is_admin else "", "" if person.active else "not active")
+    notices.show_heading(
+        person.name, person.email, "admin" if person.is_admin else "", "" if person.active else "not active"
+    )
     _offer_changes(person)
     _show_account(person)
     _show_groups(who)
     st.subheader("What they can read", anchor=False)
     counts = show_errors(partial(directory.readable_by, who))
-    show_text(f"{directory.counts_in_words(counts) or 'Nothing'}, by groups, grants and what they own.")
-    show_link("What can they read?", "what_can_they_read", who=who.key)
+    notices.show_text(f"{directory.counts_in_words(counts) or 'Nothing'}, by groups, grants and what they own.")
+    notices.show_link("What can they read?", "what_can_they_read", who=who.key)
     owned = show_errors(partial(directory.owned_by, who))
     st.subheader("What they own", anchor=False)
-    show_text(
+    notices.show_text(
         f"{directory.counts_in_words(owned) or 'Nothing'}." + (" Offboarding gives it another owner." if owned else "")
     )
     _show_keys(person)
@@ -159,7 +161,7 @@ def show_person(person_id: str) -> None:
             "Last used": ago(session.last_used_at) if session.last_used_at else "",
             "Expires": moment(session.expires_at),
         },
-        empty=lambda: show_empty("They are signed in nowhere."),
+        empty=lambda: notices.show_empty("They are signed in nowhere."),
         hint="Choose a session to end it.",
     )
     if chosen is not None and st.button("End this session", key="session.end"):
@@ -176,18 +178,9 @@ def _has_left_something(person: ListedUser) -> bool:
 
 def _offer_changes(person: ListedUser) -> None:
     with st.container(horizontal=True):
-        st.button(
-            "Invite" if not person.has_password else "Reset password",
-            key="invite",
-            type="primary",
-            icon=":material/mail:",
-            disabled=not person.active,
-            on_click=dialogs.open_dialog,
-            args=("invite", str(person.id)),
-        )
-        st.button(
-            "Change", key="change", icon=":material/edit:", on_click=dialogs.open_dialog, args=(CHANGE, str(person.id))
-        )
+        invite, words = partial(dialogs.open_dialog, "invite", str(person.id)), _INVITING[person.has_password]
+        notices.offer_action(words, invite, key="invite", icon="mail", kind="primary", disabled=not person.active)
+        notices.offer_action("Change", dialogs.open_dialog, CHANGE, str(person.id), key="change", icon="edit")
         if person.active and st.button("Deactivate", key="deactivate", icon=":material/block:"):
             dialogs.confirm(
                 "Deactivate this person?",
@@ -200,16 +193,10 @@ def _offer_changes(person: ListedUser) -> None:
             show_errors(partial(_set, person, active=True))
             st.rerun()
         if person.email != api.me().email and (person.active or _has_left_something(person)):
-            st.button(
-                "Offboard …",
-                key="offboard",
-                icon=":material/person_remove:",
-                on_click=_open_offboarding,
-                args=(person,),
-            )
+            notices.offer_action("Offboard …", _open_offboarding, person, key="offboard", icon="person_remove")
     done: tuple[str, str] | None = st.session_state.pop(_DONE, None)
     if done is not None and done[0] == str(person.id):
-        show_text(done[1])
+        notices.show_text(done[1])
     if dialogs.is_open(OFFBOARD, str(person.id)):
         _show_offboarding(person)
     if dialogs.is_open("invite", str(person.id)):
@@ -220,14 +207,14 @@ def _offer_changes(person: ListedUser) -> None:
 
 @dialogs.dialog("Link to set a password", "invite")
 def _show_invitation(person: ListedUser) -> None:
-    show_text(
+    notices.show_text(
         f"This makes a link at which {person.name} sets a password: once, within 7 days. Send it as you would send a "
         "password: anyone who has it can use it."
     )
     if person.invited_until is not None:
-        show_warning(f"The link of before, good until {moment(person.invited_until)}, stops working.")
+        notices.show_warning(f"The link of before, good until {moment(person.invited_until)}, stops working.")
     if person.has_password:
-        show_text("Their password of now works until they set another one.")
+        notices.show_text("Their password of now works until they set another one.")
     dialogs.offer_submit("invite", "Create the link", action=partial(_invite, person))
 
 
@@ -248,7 +235,7 @@ def _show_change(person: ListedUser) -> None:
     person = keep_opened(CHANGE, person)
     st.text_input("Name", value=person.name, key="person.name", max_chars=200)
     if st.checkbox("Admin", value=person.is_admin, key="person.admin") and not person.is_admin:
-        show_warning("An admin manages people, access and credentials of the whole organization.")
+        notices.show_warning("An admin manages people, access and credentials of the whole organization.")
     dialogs.offer_submit(CHANGE, "Save", action=partial(_change, person))
 
 
@@ -271,7 +258,7 @@ def _show_account(person: ListedUser) -> None:
         ("Second factor", _second_factors(person)),
         ("Open invitation", invited),
     ]
-    show_table(rows, named=True)
+    notices.show_table(rows, named=True)
     if person.has_second_factor and st.button("Reset second factor", key="reset", icon=":material/phonelink_erase:"):
         dialogs.confirm(
             "Reset their second factor?",
@@ -291,22 +278,22 @@ def _second_factors(person: ListedUser) -> str:
 def _show_groups(who: Principal) -> None:
     groups = show_errors(partial(directory.memberships_of, who))
     st.subheader("Groups", anchor=False)
-    st.button("Add to groups", key="join", icon=":material/group_add:", on_click=directory.open_joining, args=(who,))
+    notices.offer_action("Add to groups", directory.open_joining, who, key="join", icon="group_add")
     if dialogs.is_open(directory.JOIN, who.key):
         directory.show_joining(who)
     if not groups:
-        show_empty("They are in no group.", "Add them to one, so that they read what it does.")
+        notices.show_empty("They are in no group.", "Add them to one, so that they read what it does.")
         return
     for group in groups:
         with st.container(horizontal=True, vertical_alignment="center", key=f"membership-{group.id}"):
-            show_link(one_line(group.name), "groups", group=str(group.id))
+            notices.show_link(one_line(group.name), "groups", group=str(group.id))
             through = ", ".join(one_line(one.name) for one in group.through)
             if group.direct:
-                show_text("a member" + (f", and through {through}" if through else ""))
+                notices.show_text("a member" + (f", and through {through}" if through else ""))
                 if st.button("Remove", key=f"leave.{group.id}", type="tertiary"):
                     directory.ask_removing(str(group.id), group.name, who)
             else:
-                show_text(f"through {through}")
+                notices.show_text(f"through {through}")
 
 
 def _show_keys(person: ListedUser) -> None:
@@ -315,18 +302,16 @@ def _show_keys(person: ListedUser) -> None:
         directory.KEYS,
         pages_of(lambda at: api.client().admin.api_keys.list(owner_email=person.email, **at), about=person.email),
         row=_row_of_key,
-        empty=lambda: show_empty("They have no API key."),
+        empty=lambda: notices.show_empty("They have no API key."),
         hint="Choose a key to revoke it.",
     )
     if chosen is not None and chosen.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke"):
-        dialogs.confirm(
-            "Revoke this key?",
-            f"“{chosen.name}” (…{chosen.hint}) stops at once: the next request with it is refused. This can't be "
-            "undone.",
-            doing="Revoke it",
-            action=lambda: api.client().admin.api_keys.revoke(chosen.api_key_id),
-            then=directory.clear_caches,
-        )
+        ask_revoking(chosen, "key", partial(_revoke, chosen))
+
+
+def _revoke(key: ApiKey) -> None:
+    api.client().admin.api_keys.revoke(key.api_key_id)
+    directory.clear_caches()
 
 
 def _row_of_key(key: ApiKey) -> dict[str, str]:

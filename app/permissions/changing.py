@@ -15,7 +15,7 @@ from app.lookup import Principal, Resource, disambiguate
 from app.people.directory import clear_caches, gains_in_words, person_at
 from app.ui.dialogs import confirm, dialog, is_open, naming, offer_submit, open_dialog
 from app.ui.errors import show_errors
-from app.ui.notices import show_link, show_note, show_table, show_text, show_warning
+from app.ui.notices import offer_action, show_link, show_note, show_table, show_text, show_warning
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.tables import forget
@@ -216,7 +216,7 @@ OFFERED_GROUPS, SHOWN_HOLDERS = 5, 20
 
 def offer_change(resource: Resource, grants: Grants | None = None) -> None:
     """Offer the dialog that changes who has access to a resource, whose grants may have been read already."""
-    st.button("Manage access", key="grants.change", icon=":material/edit:", on_click=_open_change, args=(resource,))
+    offer_action("Manage access", _open_change, resource, key="grants.change", icon="edit")
     if is_open(CHANGE, resource.key):
         change(resource, grants or show_errors(partial(grants_on, api.client(), resource)))
 
@@ -262,9 +262,7 @@ def choose_removed(before: Grants) -> list[str]:
         is_removed = key in removed
         with st.container(horizontal=True, vertical_alignment="center", key=f"holder.{key}"):
             show_text(f"{name} · {'access is taken away' if is_removed else GRANTED[before.roles[key]]}")
-            st.button(
-                "Keep" if is_removed else "Remove", key=f"remove.{key}", type="tertiary", on_click=_toggle, args=(key,)
-            )
+            offer_action("Keep" if is_removed else "Remove", _toggle, key, key=f"remove.{key}", kind="tertiary")
     if len(holders) > SHOWN_HOLDERS:
         show_note(f"And {count_text(len(holders) - SHOWN_HOLDERS, 'other')}: type a part of the name to find one.")
     if not before.who:
@@ -309,7 +307,7 @@ def offer_access(resource: Resource, who: Principal) -> None:
     )
     show_text(groups_in_words(groups, who))
     with st.container(horizontal=True):
-        st.button("Give access", key="give", type="primary", on_click=_open_change, args=(resource,))
+        offer_action("Give access", _open_change, resource, key="give", kind="primary")
         for group in groups[:OFFERED_GROUPS]:
             if st.button(f"Add to {label(one_line(group.name))}", key=f"join.{group.id}"):
                 _ask_joining(group, who)
@@ -331,12 +329,8 @@ def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
 
 def _ask_joining(group: Principal, who: Principal) -> None:
     more = show_errors(partial(gains_in_words, group, who))
-    confirm(
-        "Add to the group?",
-        f"{one_line(who.name)} joins {one_line(group.name)}, and can read {more} more from the next request on.",
-        doing="Add",
-        action=partial(join, group, who),
-    )
+    said = f"{one_line(who.name)} joins {one_line(group.name)}, and can read {more} more from the next request on."
+    confirm("Add to the group?", said, doing="Add", action=partial(join, group, who))
 
 
 def join(group: Principal, who: Principal) -> None:

@@ -19,7 +19,7 @@ from app.search.queries import MODES
 from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.filters import choice_filter
-from app.ui.notices import show_empty, show_help, show_note, show_text, show_warning
+from app.ui.notices import offer_action, show_empty, show_help, show_note, show_text, show_warning
 from app.ui.progress import offer_export
 from app.ui.tables import show_pages, source_of
 from carrel.drafts import lend_draft, may_ask
@@ -372,7 +372,7 @@ def _continue(run: Running) -> None:
         _offer_going_on("Continue")
         return
     bar = st.progress(run.done / whole, text=run.progress_in_words)
-    st.button("Stop", key="sets.stop", on_click=_set_stopped, args=(run, True))
+    offer_action("Stop", _set_stopped, run, True, key="sets.stop")
     try:
         with _lend(run):
             while run.done < whole:
@@ -401,8 +401,8 @@ def _lend(run: Running) -> AbstractContextManager[None]:
 def _offer_going_on(again: str) -> None:
     run: Running = st.session_state[_RUN]
     with st.container(horizontal=True, gap="small"):
-        st.button(again, key="sets.on", on_click=_set_stopped, args=(run, False))
-        st.button("End it here", key="sets.off", on_click=_drop)
+        offer_action(again, _set_stopped, run, False, key="sets.on")
+        offer_action("End it here", _drop, key="sets.off")
 
 
 def _set_stopped(run: Running, stopped: bool) -> None:

@@ -14,7 +14,7 @@ from app.search.queries import CATALOG, MODES
 from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import Problem, keep_problem, problem_of, show_errors, show_kept_problem
 from app.ui.filters import choice_filter
-from app.ui.notices import look_at, show_empty, show_link, show_note, show_text, show_warning
+from app.ui.notices import look_at, offer_action, show_empty, show_link, show_note, show_text, show_warning
 from app.ui.progress import offer_export
 from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages, time_cell
@@ -88,7 +88,7 @@ def list_sets(agent_id: UUID | None = None) -> None:
 
 def offer_new_set(where: str = CATALOG) -> None:
     """Show the button and the dialog that make a set, at first of the place that is named."""
-    st.button("New set", key="sets.new.open", icon=":material/add:", on_click=open_dialog, args=(_NEW,))
+    offer_action("New set", open_dialog, _NEW, key="sets.new.open", icon="add")
     _show_new(where)
 
 
@@ -124,14 +124,8 @@ def _create() -> None:
 def offer_changes(one: EvaluationSet) -> None:
     """Show what can be done with a set: add a question, rename, delete and import."""
     with st.container(horizontal=True, gap="small"):
-        st.button(
-            "Add a question",
-            key="sets.add.open",
-            icon=":material/add:",
-            on_click=open_dialog,
-            args=(_ADD, str(one.evaluation_set_id)),
-        )
-        st.button("Rename", key="sets.rename", icon=":material/edit:", on_click=_open_rename, args=(one,))
+        offer_action("Add a question", open_dialog, _ADD, str(one.evaluation_set_id), key="sets.add.open", icon="add")
+        offer_action("Rename", _open_rename, one, key="sets.rename", icon="edit")
         if st.button("Delete", key="sets.delete", icon=":material/delete:"):
             confirm(
                 "Delete this set?",
@@ -285,14 +279,8 @@ def _show_no_cases(one: EvaluationSet) -> None:
         "Write the first one: what people ask this agent, and what a right reply cites and says. Or import a file with "
         "many, above.",
     )
-    st.button(
-        "Write the first question",
-        key="sets.add.first",
-        type="primary",
-        icon=":material/add:",
-        on_click=open_dialog,
-        args=(_ADD, str(one.evaluation_set_id)),
-    )
+    write = partial(open_dialog, _ADD, str(one.evaluation_set_id))
+    offer_action("Write the first question", write, key="sets.add.first", icon="add", kind="primary")
     show_link("Or take one that people asked", "agents", show="questions", of=str(one.agent_id))
 
 
@@ -426,14 +414,11 @@ def offer_grades(one: EvaluationSet, question: str, external_id: str, grade: int
     """Show a button for each grade; the one that is kept is marked, and clicking it again takes it back."""
     with st.container(horizontal=True, gap="small"):
         for value, label in GRADES.items():
-            st.button(
-                label,
-                key=f"judge.{one.evaluation_set_id}.{question}.{external_id}.{value}",
-                type="primary" if grade == value else "secondary",
-                icon=":material/check:" if grade == value else None,
-                on_click=_judge,
-                args=(one, question, external_id, value, grade == value),
-            )
+            is_kept = grade == value
+            judge = partial(_judge, one, question, external_id, value, is_kept)
+            key = f"judge.{one.evaluation_set_id}.{question}.{external_id}.{value}"
+            kind = "primary" if is_kept else "secondary"
+            offer_action(label, judge, key=key, icon="check" if is_kept else "", kind=kind)
         if grade is not None and grade not in GRADES:
             show_text(f"Grade {grade}")
 

@@ -11,7 +11,7 @@ from app.auth.current import person_client
 from app.formatting import ago, one_line, shorten
 from app.search.queries import CATALOG, LONGEST, MODES, SearchQuery, condition_of
 from app.ui.errors import keep_problem, show_errors, show_kept_problem
-from app.ui.notices import show_note
+from app.ui.notices import offer_action, show_note
 from app.ui.passages import label
 from carrel import NotFoundError
 from carrel.wire.own_searches import RecentSearch, SavedSearch
@@ -72,7 +72,7 @@ def _show_saved(saved: Sequence[SearchQuery], places: Mapping[str, str], go: Go)
 
 def _offer(query: SearchQuery, places: Mapping[str, str], go: Go, *, key: str, when: str = "") -> None:
     words = label(shorten(one_line(query.text), _LONGEST_SHOWN))
-    st.button(words, key=key, type="tertiary", icon=":material/search:", on_click=go, args=(query,))
+    offer_action(words, go, query, key=key, icon="search", kind="tertiary")
     facts = [] if query.where == CATALOG else [one_line(places[query.where])]
     facts += [] if query.mode is SearchMode.HYBRID else [MODES[query.mode]]
     facts += [condition.in_words({}) for condition in query.only]
@@ -86,15 +86,9 @@ def offer_saving(query: SearchQuery) -> None:
     reads = query.draws_filters or query.extracts_questions
     query = SearchQuery(query.text, query.where, query.mode, query.only)
     is_saved = query in show_errors(_read_saved)
-    st.button(
-        "Saved" if is_saved else "Save this search",
-        key="own.save",
-        type="tertiary",
-        icon=":material/bookmark_added:" if is_saved else ":material/bookmark_add:",
-        help="Take it out of your saved searches" if is_saved else _WITHOUT_READING if reads else None,
-        on_click=_delete if is_saved else _save,
-        args=(query,),
-    )
+    words, icon, do = ("Saved", "bookmark_added", _delete) if is_saved else ("Save this search", "bookmark_add", _save)
+    hint = "Take it out of your saved searches" if is_saved else _WITHOUT_READING if reads else None
+    offer_action(words, do, query, key="own.save", icon=icon, kind="tertiary", hint=hint)
     show_kept_problem(_PROBLEM)
 
 

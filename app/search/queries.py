@@ -15,7 +15,7 @@ import streamlit as st
 
 from app import api
 from app.ui.errors import show_errors
-from app.ui.notices import show_note, show_text, show_warning
+from app.ui.notices import offer_action, show_note, show_text, show_warning
 from carrel.wire.collections import DocumentCollection, FieldType
 from carrel.wire.field_values import expectation, read_value
 from carrel.wire.search import (
@@ -300,14 +300,7 @@ def _offer(question: SearchQuery, kinds: Kinds, go: Go, collection_id: UUID | No
     if not is_all:
         show_note("The values are those of the first 1,000 documents. Others can be typed.")
     condition = Condition(field, operator, value) if field and value else None
-    st.button(
-        "Filter",
-        type="primary",
-        key="only.add",
-        disabled=condition is None,
-        on_click=_add,
-        args=(question, condition, go),
-    )
+    offer_action("Filter", _add, question, condition, go, key="only.add", kind="primary", disabled=condition is None)
 
 
 def _field(kinds: Kinds, *, has_schema: bool) -> str:

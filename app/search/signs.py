@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.search.queries import CATALOG, Answer, Go, SearchQuery, show_chips
 from app.search.results import Documents
-from app.ui.notices import show_note
+from app.ui.notices import offer_action, show_note
 from app.ui.passages import label
 from carrel.wire.search import Facet, ResultOrder, SignKind
 
@@ -24,7 +24,7 @@ def show_reading(found: Answer, question: SearchQuery, documents: Documents, go:
     if question.like and (document := documents.get(question.like)):
         undone[f"Documents like {label(document.document_name)}"] = replace(question, like=None)
     for words, without in undone.items():
-        st.button(words, type="tertiary", icon=":material/close:", on_click=go, args=(without,))
+        offer_action(words, go, without, icon="close", kind="tertiary")
     if (syntax := found.applied.syntax) is not None:
         if syntax.signs:
             chips = {
@@ -43,7 +43,7 @@ def show_reading(found: Answer, question: SearchQuery, documents: Documents, go:
         show_note(" ".join(notes))
     if corrections:
         text = f"Search for {label(' '.join(each.word for each in corrections))} as typed"
-        st.button(text, key="typed", type="tertiary", on_click=go, args=(replace(question, is_literal=True),))
+        offer_action(text, go, replace(question, is_literal=True), key="typed", kind="tertiary")
 
 
 def _keep_signs(question: SearchQuery, go: Go, signs: set[str], kept: Sequence[str]) -> None:

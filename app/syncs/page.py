@@ -13,16 +13,8 @@ from app.formatting import ago, moment, one_line
 from app.labels import GROUP, PERSON
 from app.lookup import Principal
 from app.syncs import form as sync_form
+from app.syncs import labels
 from app.syncs.form import Draft, draft_of
-from app.syncs.labels import (
-    STATES,
-    collection_name,
-    find_sync,
-    hint_for,
-    in_words_of_the_form,
-    is_running,
-    notice_in_words_of_the_form,
-)
 from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, require_found, show_errors
 from app.ui.notices import offer_way_back, show_heading, show_link, show_problem, show_table, show_text, show_warning
@@ -48,12 +40,12 @@ _COUNTS = (
 def watch(name: str) -> None:
     """Show a running run, refreshed; when it has ended, draw the page again without refreshing."""
     try:
-        sync = find_sync(name)
+        sync = labels.find_sync(name)
     except carrel.CarrelError as error:
         problem = problem_of(error)
         show_warning("Its progress can't be read now. This page keeps trying.", problem.message, *problem.notes)
         return
-    if sync is None or not is_running(sync):
+    if sync is None or not labels.is_running(sync):
         st.rerun()
     _show_state(sync)
 
@@ -61,11 +53,11 @@ def watch(name: str) -> None:
 def _show_state(sync: DocstoreSync) -> None:
     if sync.last_error is not None and sync.status is DocstoreSyncStatus.FAILED:
         again = "What it has brought stays; the next run continues from there."
-        message = notice_in_words_of_the_form(sync.last_error.message)
-        show_problem("The last run failed.", message, hint_for(sync.last_error.code), again)
+        message = labels.notice_in_words_of_the_form(sync.last_error.message)
+        show_problem("The last run failed.", message, labels.hint_for(sync.last_error.code), again)
     elif waits := waiting_text(sync):
         show_warning(f"A run is to begin, wanted {ago(sync.wanted_at)}.", waits)
-    elif is_running(sync):
+    elif labels.is_running(sync):
         is_begun = sync.status is DocstoreSyncStatus.RUNNING
         doing = f"is running, begun {ago(sync.started_at)}" if is_begun else "is to begin"
         show_text(f"A run {doing}. It is the service's: leave the page if you like.")
@@ -75,8 +67,8 @@ def _show_state(sync: DocstoreSync) -> None:
     for column, (label, member) in zip(st.columns(len(_COUNTS)), _COUNTS, strict=True):
         column.metric(label, f"{numbers[member]:,}")
     if sync.warning is not None:
-        show_warning(notice_in_words_of_the_form(sync.warning.message), hint_for(sync.warning.code))
-        if sync.warning.code in {"deletion_limit", "listing_empty"} and not is_running(sync):
+        show_warning(labels.notice_in_words_of_the_form(sync.warning.message), labels.hint_for(sync.warning.code))
+        if sync.warning.code in {"deletion_limit", "listing_empty"} and not labels.is_running(sync):
             _offer_removal(sync)
 
 
@@ -123,7 +115,7 @@ def _show_runs(sync: DocstoreSync) -> None:
 
 def _run(run: DocstoreRun) -> tuple[str, ...]:
     told = run.last_error or run.warning
-    result = STATES[run.status] + (f": {notice_in_words_of_the_form(told.message)}" if told else "")
+    result = labels.STATES[run.status] + (f": {labels.notice_in_words_of_the_form(told.message)}" if told else "")
     numbers = run.counts.model_dump()
     return moment(run.finished_at), one_line(result), *(f"{numbers[member]:,}" for _, member in _COUNTS)
 
@@ -151,7 +143,7 @@ def _failure(one: DocstoreFailure) -> tuple[str, str, str]:
     shown = one.source_id if isinstance(one.source_id, str) else json.dumps(one.source_id, ensure_ascii=False)
     return (
         one_line(shown),
-        one_line(in_words_of_the_form(one.message)),
+        one_line(labels.in_words_of_the_form(one.message)),
         f"{ago(one.failed_at)} ({moment(one.failed_at)})",
     )
 
@@ -162,10 +154,10 @@ LIST = "syncs"
 def show_sync_page(name: str) -> None:
     offer_way_back("All syncs", "sync", "change")
     hint = "It was deleted, or its address is wrong. See all syncs."
-    sync = require_found(lambda: find_sync(name), "This sync isn't here.", hint)
+    sync = require_found(lambda: labels.find_sync(name), "This sync isn't here.", hint)
     show_heading(
         sync.config.sync_name,
-        f"into {collection_name(str(sync.document_collection_id))}",
+        f"into {labels.collection_name(str(sync.document_collection_id))}",
         count_text(sync.document_count, "document"),
         f"created {ago(sync.created_at)}",
     )
@@ -181,7 +173,7 @@ def show_sync_page(name: str) -> None:
         sync_form.ask(draft_of(sync.config), doing=doing, known=readers_of(sync), save=save, into=into, saved=saved)
         return
     _offer_actions(sync)
-    if is_running(sync):
+    if labels.is_running(sync):
         watch(name)
     else:
         _show_state(sync)
@@ -192,7 +184,7 @@ def show_sync_page(name: str) -> None:
 
 def _offer_actions(sync: DocstoreSync) -> None:
     with st.container(horizontal=True):
-        if st.button("Start a run", key="sync.launch", icon=":material/play_arrow:", disabled=is_running(sync)):
+        if st.button("Start a run", key="sync.launch", icon=":material/play_arrow:", disabled=labels.is_running(sync)):
             show_errors(
                 lambda: api.client().document_collections.docstore.launch_docstore_sync(sync.docstore_credential_id)
             )

@@ -15,7 +15,7 @@ from app.formatting import one_line
 from app.labels import PRINCIPALS
 from app.lookup import Principal
 from app.ui.errors import FAILURES, Problem, problem_of
-from app.ui.notices import leave, show_table, show_text, show_warning
+from app.ui.notices import leave, offer_action, show_table, show_text, show_warning
 from app.ui.saving import ConflictError, forget_form, show_conflict
 from carrel import APIError, CarrelError
 
@@ -195,9 +195,9 @@ def dialog(
     return wrap
 
 
-def offer_dialog(label: str, name: str, *, key: str = "new.open", icon: str = ":material/add:") -> None:
+def offer_dialog(label: str, name: str, *, key: str = "new.open", icon: str = "add") -> None:
     """Show the button in a page's title that opens a dialog."""
-    st.button(label, key=key, type="primary", icon=icon, on_click=open_dialog, args=(name,))
+    offer_action(label, open_dialog, name, key=key, icon=icon, kind="primary")
 
 
 def open_dialog(name: str, about: str = "") -> None:
@@ -289,7 +289,7 @@ def show_held_secret() -> None:
         show_text(secret.hint)
         if secret.command:
             st.code(secret.command, language="bash", wrap_lines=True)
-        st.button("I have copied it", key="secret.done", type="primary", on_click=drop_secret)
+        offer_action("I have copied it", drop_secret, key="secret.done", kind="primary")
 
     tell()
 

@@ -11,6 +11,7 @@ import carrel
 from app import api
 from app.auth.current import person_client
 from app.ui.errors import Problem, problem_of
+from app.ui.notices import offer_action
 from carrel.wire.messages import Verdict
 from carrel.wire.search import SearchFeedback
 
@@ -43,14 +44,8 @@ def offer_feedback(about: About, *, given: bool | None = None) -> None:
     are buttons: the second click of a double click takes Streamlit's own thumbs back before the first is sent."""
     chosen = st.session_state.setdefault(about.key("thumb"), given)
     for good, word, icon in THUMBS:
-        st.button(
-            word,
-            key=about.key(word),
-            icon=f":material/{icon}:",
-            type="secondary" if chosen is good else "tertiary",
-            on_click=_send_thumb,
-            args=(about, good),
-        )
+        kind = "secondary" if chosen is good else "tertiary"
+        offer_action(word, _send_thumb, about, good, key=about.key(word), icon=icon, kind=kind)
     if chosen is None:
         return
     label = "Say more?" if about.key("said") in st.session_state else "Thank you. Say why?"

@@ -6,6 +6,8 @@ from contextvars import ContextVar
 
 import streamlit as st
 
+from app.ui.notices import offer_action
+
 LONGEST = 200
 _OPEN = "filters.open"
 _IN_LINE = ContextVar("in_line", default=False)
@@ -25,11 +27,7 @@ def filter_line(*parameters: str) -> Generator[None]:
             _IN_LINE.reset(before)
         chosen = sum(parameter in st.query_params for parameter in parameters)
         label = f"Filters ({chosen})" if chosen else "Filters"
-        st.button(label, key="filters-toggle", icon=":material/tune:", on_click=_toggle, args=(not is_open,))
-
-
-def _toggle(is_open: bool) -> None:
-    st.session_state[_OPEN] = is_open
+        offer_action(label, st.session_state.update, {_OPEN: not is_open}, key="filters-toggle", icon="tune")
 
 
 def text_filter(label: str, parameter: str, *, placeholder: str = "") -> str:

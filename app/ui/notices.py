@@ -1,7 +1,8 @@
-"""Messages, headings, tables and links; all foreign text in them is escaped, and none of it is Markdown."""
+"""Messages, headings, tables, links and buttons; all foreign text but a button's is escaped, and none is Markdown."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -108,7 +109,27 @@ def offer_way_back(text: str, *parameters: str, also: Callable[[], object] | Non
         if also is not None:
             also()
 
-    st.button(text, key=f"back.{parameters[0]}", icon=":material/arrow_back:", type="tertiary", on_click=go)
+    offer_action(text, go, key=f"back.{parameters[0]}", icon="arrow_back", kind="tertiary")
+
+
+def offer_action(
+    label: str,
+    do: Callable[..., None],
+    *args: object,
+    key: str | None = None,
+    icon: str = "",
+    kind: Literal["primary", "secondary", "tertiary"] = "secondary",
+    disabled: bool = False,
+    hint: str | None = None,
+) -> None:
+    """Show a button with a Material icon, whose click calls `do` with `args` before the page is drawn again."""
+    shown = f":material/{icon}:" if icon else None
+    st.button(label, key=key, icon=shown, type=kind, disabled=disabled, help=hint, on_click=do, args=args)
+
+
+def offer_download(label: str, data: bytes | Callable[[], bytes], file_name: str, *, mime: str = "text/csv") -> None:
+    """Show a button that downloads a file, at which the page isn't drawn again."""
+    st.download_button(label, data, file_name=file_name, mime=mime, icon=":material/download:", on_click="ignore")
 
 
 Cell = str | HelpLink | LinkedText

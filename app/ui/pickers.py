@@ -23,7 +23,7 @@ from app.lookup import (
 )
 from app.ui import passages
 from app.ui.errors import show_errors
-from app.ui.notices import show_text, show_warning
+from app.ui.notices import leave, offer_action, show_text, show_warning
 
 EVERYBODY = tuple(PRINCIPALS)
 RESOURCES = (DOCUMENT, COLLECTION, AGENT)
@@ -99,15 +99,8 @@ def _offer_matches(key: str, found: Mapping[str, Principal], *, most: int | None
     name, one = next(iter(options.values()))
     is_meant = _only(options, typed=str(st.session_state[f"{key}.typed"] or "")) is not None
     if not (is_meant and most == 1):
-        st.button(
-            "Choose more" if is_meant else f"Choose {passages.label(name)}",
-            key=f"{key}.add",
-            icon=":material/add:",
-            type="tertiary",
-            on_click=_add,
-            args=(key, one),
-            kwargs={"most": most},
-        )
+        label = "Choose more" if is_meant else f"Choose {passages.label(name)}"
+        offer_action(label, partial(_add, key, one, most=most), key=f"{key}.add", icon="add", kind="tertiary")
     return one if is_meant else None
 
 
@@ -218,11 +211,7 @@ def _show_chosen(name: str, *, label: str, chosen: Principal | Resource) -> None
             f'<p class="carrel-chosen"><small>{escape(label)}</small><br>'
             f"<strong>{escape(one_line(chosen.name))}</strong> · {escape(chosen.facts)}</p>"
         )
-        st.button("Choose another", key=f"{name}.change", icon=":material/search:", on_click=_clear, args=(name,))
-
-
-def _clear(name: str) -> None:
-    st.query_params.pop(name, None)
+        offer_action("Choose another", leave, name, key=f"{name}.change", icon="search")
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")

@@ -13,7 +13,7 @@ from uuid import uuid4
 import streamlit as st
 
 from app.ui.errors import error_boundary
-from app.ui.notices import show_text
+from app.ui.notices import offer_download, show_text
 from carrel.spreadsheets import as_text
 from carrel.wire.common import PagedResponse
 from flows.operations.formatting import count_text
@@ -110,14 +110,7 @@ def offer_export(
             kept = _make(heads, pages, about, most=most)
         if kept is not None:
             with st.container(width="content", key=f"export-made-{kept.mark}" if made else "export-kept"):
-                st.download_button(
-                    "Download again",
-                    kept.data,
-                    file_name=file_name,
-                    mime="text/csv",
-                    icon=":material/download:",
-                    on_click="ignore",
-                )
+                offer_download("Download again", kept.data, file_name)
             show_text(_size(kept.rows, most=most))
 
 

@@ -15,7 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.formatting import ago, moment
 from app.ui.errors import show_errors
-from app.ui.notices import HelpLink, show_count, show_table
+from app.ui.notices import HelpLink, offer_action, show_count, show_table
 from carrel import Pager
 from carrel.wire.common import PagedResponse, ResponseModel
 
@@ -303,8 +303,8 @@ def _offer_pages(key: str, place: _Cursor, *, count: int, more: str | None) -> N
     if number == 1 and more is None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button("Previous", key=f"{key}.back", disabled=number == 1, on_click=_go_back, args=(place,))
-        st.button("Next", key=f"{key}.on", disabled=more is None, on_click=_show_next, args=(place, more))
+        offer_action("Previous", _go_back, place, key=f"{key}.back", disabled=number == 1)
+        offer_action("Next", _show_next, place, more, key=f"{key}.on", disabled=more is None)
         st.caption(f"Page {number}, with {count} rows")
 
 

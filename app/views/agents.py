@@ -33,16 +33,11 @@ PARTS = {
     "answers": "Evaluation sets",
     "versions": "Earlier settings",
 }
-
-
-def _show_no_agents(name: str) -> None:
-    if name:
-        show_empty("No agent is called that.", "Try another part of its name.")
-    else:
-        show_empty(
-            "There is no agent yet.",
-            "An agent answers questions from the documents of some collections, and quotes them. Make the first one.",
-        )
+NONE_CALLED = ("No agent is called that.", "Try another part of its name.")
+NONE_YET = (
+    "There is no agent yet.",
+    "An agent answers questions from the documents of some collections, and quotes them. Make the first one.",
+)
 
 
 @dialog("New agent", NEW)
@@ -124,7 +119,7 @@ def page() -> None:
                     "Programs": agent.api_access_enabled,
                     "Changed": time_cell(agent.updated_at),
                 },
-                empty=partial(_show_no_agents, name),
+                empty=lambda: show_empty(*(NONE_CALLED if name else NONE_YET)),
                 go=lambda chosen: look_at("agent", chosen.agent_id),
                 hint="Choose a row to change an agent, its access, or to test it.",
             )

@@ -11,9 +11,9 @@ from app.formatting import one_line
 from app.labels import PERSON
 from app.lookup import Principal
 from app.settings import settings
+from app.ui import notices
 from app.ui.dialogs import Secret, dialog, hold_secret, offer_submit, open_dialog, show_held_secret, text_in
 from app.ui.errors import require_admin, require_found, show_errors
-from app.ui.notices import look_at, offer_way_back, show_empty, show_link, show_text, show_title, show_warning
 from app.ui.pickers import drop_choice, get_principals, pick_principals
 from app.ui.tables import pages_of, show_pages, time_cell
 from carrel.wire.api_keys import ApiKey
@@ -25,7 +25,7 @@ FOR_OTHERS = "It may act for other people"
 
 
 def _offer_new() -> None:
-    st.button("New API key", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
+    notices.offer_action("New API key", open_new, key="new.open", icon="add", kind="primary")
 
 
 def _show_keys(count_at: DeltaGenerator) -> None:
@@ -41,18 +41,20 @@ def _show_keys(count_at: DeltaGenerator) -> None:
             "Last used": time_cell(key.last_used_at),
             "Expires": tokens.end_noted(key),
         },
-        empty=lambda: show_empty("There is no API key yet.", "Create one for a program that acts as one person."),
-        go=lambda chosen: look_at("key", chosen.api_key_id),
+        empty=lambda: notices.show_empty(
+            "There is no API key yet.", "Create one for a program that acts as one person."
+        ),
+        go=lambda chosen: notices.look_at("key", chosen.api_key_id),
         count_at=count_at,
     )
 
 
 def _show_key(key_id: str) -> None:
-    offer_way_back("All API keys", "key")
+    notices.offer_way_back("All API keys", "key")
     key = require_found(partial(tokens.key_of, key_id), "There is no such API key.")
     for_others = "Yes: as anybody in the organization" if key.may_act_for_users else "No"
     facts = [("Acts as", key.owner_email), (FOR_OTHERS, for_others)]
-    st.button("New key like this one", key="new.successor", icon=":material/autorenew:", on_click=open_new, args=(key,))
+    notices.offer_action("New key like this one", open_new, key, key="new.successor", icon="autorenew")
     tokens.show_credential(
         key, every=show_errors(tokens.all_keys), kind="key", facts=facts, revoke=partial(_revoke, key)
     )
@@ -75,19 +77,21 @@ def open_new(like: ApiKey | None = None) -> None:
 
 @dialog("New API key", NEW, width="large")
 def _show_new() -> None:
-    show_text(
+    notices.show_text(
         "Anyone who has the key may do all that its owner may. For a program that is nobody's in particular, make a "
         "service account: its tokens may do less."
     )
     is_on = show_errors(tokens.organization).service_accounts_enabled
-    show_link("Service accounts" if is_on else "Service accounts, which are switched off now", "service_accounts")
+    notices.show_link(
+        "Service accounts" if is_on else "Service accounts, which are switched off now", "service_accounts"
+    )
     st.text_input("Name", key="key.name", max_chars=200, placeholder="Where it is used: Ada's notebook")
     like: ApiKey | None = st.session_state.get(LIKE)
     owners = [Principal(PERSON, like.owner_email, like.owner_email)] if like else []
     label = "It acts as (you, unless you choose somebody)"
     pick_principals(OWNER, label=label, chosen=owners, kinds=(PERSON,), most=1)
     if st.checkbox(FOR_OTHERS, key="key.for_others"):
-        show_warning(
+        notices.show_warning(
             "Such a key can do what anybody in the organization can: each request says for whom it is made.",
             "That is for servers that know who asks them. The audit log names both.",
         )
@@ -119,7 +123,7 @@ def page() -> None:
     """Draw the list of API keys, or the key in the address; for admins."""
     require_admin()
     one = "key" in st.query_params
-    count = show_title(TITLE, PURPOSE, action=None if one else _offer_new)
+    count = notices.show_title(TITLE, PURPOSE, action=None if one else _offer_new)
     show_held_secret()
     if one:
         _show_key(str(st.query_params["key"]))

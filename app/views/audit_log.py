@@ -185,9 +185,9 @@ def _show_one(entry_id: str) -> None:
     if entry.details:
         st.code(json.dumps(entry.details, indent=2, ensure_ascii=False, sort_keys=True), language="json")
     if target is not None:
-        st.button("All that was done to this", key="log.same", on_click=_narrow_to, args=("target", target.id))
+        notices.offer_action("All that was done to this", _narrow_to, "target", target.id, key="log.same")
         if entry.action == "document.unpack":
-            st.button("All that was done to its files", key="log.files", on_click=_narrow_to, args=("files", target.id))
+            notices.offer_action("All that was done to its files", _narrow_to, "files", target.id, key="log.files")
 
 
 def _narrow_to(name: str, thing: str) -> None:

@@ -9,24 +9,18 @@ import streamlit as st
 import carrel
 from app import api
 from app.auth.current import person_client
-from app.chat.conversations import (
-    LONGEST_MESSAGE,
-    ChatLocation,
-    Outgoing,
-    ReplyReader,
-    Sent,
-    Transcript,
-    example_questions,
-    forget_conversations,
-    my_agents,
-    read,
-    show_conversations,
-    show_exchange,
-    show_growing,
-    show_message,
-)
+from app.chat import conversations
 from app.ui.errors import Problem, problem_of, show_errors
-from app.ui.notices import show_empty, show_heading, show_link, show_note, show_text, show_title, show_warning
+from app.ui.notices import (
+    offer_action,
+    show_empty,
+    show_heading,
+    show_link,
+    show_note,
+    show_text,
+    show_title,
+    show_warning,
+)
 from app.ui.passages import label
 from carrel.wire.agents import Agent
 from carrel.wire.conversations import Conversation, ConversationMessage, MessageStatus
@@ -37,46 +31,44 @@ FOLLOWING, SENT, UNSENT = "chat.following", "chat.sent", "chat.unsent"
 MORE, AGENT, WORDS, LISTED = "chat.more", "chat.agent", "chat.words", "chat.listed"
 
 
-def _go(place: ChatLocation) -> None:
+def _go(place: conversations.ChatLocation) -> None:
     for name in (SENT, MORE):
         st.session_state.pop(name, None)
     st.query_params.from_dict(place.address())
 
 
-def _toggle_list(is_open: bool) -> None:
-    st.session_state[LISTED] = not is_open
-
-
 def _go_to(conversation: Conversation) -> None:
     st.session_state[LISTED] = False
-    _go(ChatLocation(str(conversation.agent_id), str(conversation.conversation_id)))
+    _go(conversations.ChatLocation(str(conversation.agent_id), str(conversation.conversation_id)))
 
 
 def refresh_conversation() -> None:
     """Drop cached conversations and readers of replies, so that all is fetched again."""
     st.session_state.pop(FOLLOWING, None)
-    forget_conversations()
+    conversations.forget_conversations()
 
 
-def _submit(place: ChatLocation) -> None:
+def _submit(place: conversations.ChatLocation) -> None:
     send_once(place, str(st.session_state[WORDS] or "").strip())
 
 
-def send_once(place: ChatLocation, text: str) -> None:
+def send_once(place: conversations.ChatLocation, text: str) -> None:
     """Send a text, unless an equal one is being sent: Enter, or a button, may be pressed twice."""
-    sent = cast("Sent | None", st.session_state.get(SENT))
+    sent = cast("conversations.Sent | None", st.session_state.get(SENT))
     if not text or (sent is not None and sent.is_again(place, text)):
         return
-    if len(text) > LONGEST_MESSAGE:
+    if len(text) > conversations.LONGEST_MESSAGE:
         # A field with a limit of its own drops what is pasted beyond it without a word.
-        problem = Problem(f"This is too long: {len(text):,} characters.", (f"Send at most {LONGEST_MESSAGE:,}.",))
-        st.session_state[UNSENT] = Outgoing(place, text), problem
+        problem = Problem(
+            f"This is too long: {len(text):,} characters.", (f"Send at most {conversations.LONGEST_MESSAGE:,}.",)
+        )
+        st.session_state[UNSENT] = conversations.Outgoing(place, text), problem
         return
     waiting = unsent_at(place)
-    post(waiting[0] if waiting is not None and waiting[0].text == text else Outgoing(place, text))
+    post(waiting[0] if waiting is not None and waiting[0].text == text else conversations.Outgoing(place, text))
 
 
-def post(outgoing: Outgoing) -> None:
+def post(outgoing: conversations.Outgoing) -> None:
     """Send a message, and open its conversation; a message that the service refuses stays, with the reason."""
     state = st.session_state
     try:
@@ -86,64 +78,66 @@ def post(outgoing: Outgoing) -> None:
         return
     refresh_conversation()
     state.pop(UNSENT, None)
-    state[SENT] = Sent(outgoing, taken.conversation_id, taken.job_id)
-    st.query_params.from_dict(ChatLocation(outgoing.place.agent, str(taken.conversation_id)).address())
+    state[SENT] = conversations.Sent(outgoing, taken.conversation_id, taken.job_id)
+    st.query_params.from_dict(conversations.ChatLocation(outgoing.place.agent, str(taken.conversation_id)).address())
 
 
-def unsent_at(place: ChatLocation) -> tuple[Outgoing, Problem] | None:
+def unsent_at(place: conversations.ChatLocation) -> tuple[conversations.Outgoing, Problem] | None:
     """Return the message that didn't reach the service from here, with the reason."""
-    kept = cast("tuple[Outgoing, Problem] | None", st.session_state.get(UNSENT))
+    kept = cast("tuple[conversations.Outgoing, Problem] | None", st.session_state.get(UNSENT))
     return kept if kept is not None and kept[0].place == place else None
 
 
-def _show_unsent(place: ChatLocation) -> None:
+def _show_unsent(place: conversations.ChatLocation) -> None:
     kept = unsent_at(place)
     if kept is None:
         return
     outgoing, problem = kept
-    show_message(outgoing.text)
+    conversations.show_message(outgoing.text)
     problem.show()
     with st.container(horizontal=True):
-        if len(outgoing.text) <= LONGEST_MESSAGE:
-            st.button("Send again", key="chat.send-again", type="primary", on_click=post, args=(outgoing,))
-        st.button("Discard", key="chat.discard", on_click=lambda: st.session_state.pop(UNSENT, None))
+        if len(outgoing.text) <= conversations.LONGEST_MESSAGE:
+            offer_action("Send again", post, outgoing, key="chat.send-again", kind="primary")
+        offer_action("Discard", lambda: st.session_state.pop(UNSENT, None), key="chat.discard")
 
 
-def _show_transcript(transcript: Transcript, place: ChatLocation, *, can_continue: bool) -> None:
+def _show_transcript(
+    transcript: conversations.Transcript, place: conversations.ChatLocation, *, can_continue: bool
+) -> None:
     hidden = max(len(transcript.messages) - int(st.session_state.get(MORE, SHOWN)), 0)
     if hidden:
         more = len(transcript.messages) - hidden + SHOWN
-        st.button("Show earlier messages", on_click=lambda: st.session_state.update({MORE: more}))
+        offer_action("Show earlier messages", lambda: st.session_state.update({MORE: more}))
     running = next((one for one in transcript.messages if one.status is MessageStatus.RUNNING), None)
     ask_again = partial(send_once, place) if can_continue else None
     for message in transcript.messages[hidden:]:
         if message is running:
-            show_growing(message, get_reply_reader(message), ended=refresh_conversation)
+            conversations.show_growing(message, get_reply_reader(message), ended=refresh_conversation)
         else:
-            show_exchange(transcript.conversation.agent_id, message, ask_again=ask_again)
+            conversations.show_exchange(transcript.conversation.agent_id, message, ask_again=ask_again)
     forget_sent(transcript)
 
 
-def get_reply_reader(message: ConversationMessage) -> ReplyReader:
+def get_reply_reader(message: ConversationMessage) -> conversations.ReplyReader:
     """Return this window's reader of a reply, or begin one: also after a reload, or in another window."""
-    current = cast("ReplyReader | None", st.session_state.get(FOLLOWING))
+    current = cast("conversations.ReplyReader | None", st.session_state.get(FOLLOWING))
     if current is None or current.message_id != message.message_id:
         if current is not None:
             current.leave()
-        current = ReplyReader(message.message_id, person_client().agents.stream_response).begin()
+        current = conversations.ReplyReader(message.message_id, person_client().agents.stream_response).begin()
         st.session_state[FOLLOWING] = current
     return current
 
 
-def forget_sent(transcript: Transcript) -> None:
+def forget_sent(transcript: conversations.Transcript) -> None:
     """Forget the last message once it is answered, so that an equal one can be sent."""
-    sent = cast("Sent | None", st.session_state.get(SENT))
+    sent = cast("conversations.Sent | None", st.session_state.get(SENT))
     running = {one.message_id for one in transcript.messages if one.status is MessageStatus.RUNNING}
     if sent is not None and sent.message_id not in running:
         st.session_state.pop(SENT)
 
 
-def _choose_agent(agents: Mapping[str, Agent], place: ChatLocation) -> Agent:
+def _choose_agent(agents: Mapping[str, Agent], place: conversations.ChatLocation) -> Agent:
     if place.agent and place.agent not in agents:
         show_warning("The agent that the address names isn't there for you.", "Choose another one.")
     chosen = place.agent if place.agent in agents else next(iter(agents))
@@ -155,7 +149,7 @@ def _choose_agent(agents: Mapping[str, Agent], place: ChatLocation) -> Agent:
             list(agents),
             key=AGENT,
             format_func=lambda key: agents[key].name,
-            on_change=lambda: _go(ChatLocation(st.session_state[AGENT])),
+            on_change=lambda: _go(conversations.ChatLocation(st.session_state[AGENT])),
         )
     else:
         show_heading(agents[chosen].name)
@@ -163,7 +157,7 @@ def _choose_agent(agents: Mapping[str, Agent], place: ChatLocation) -> Agent:
     return agents[chosen]
 
 
-def begin(agents: Mapping[str, Agent], place: ChatLocation) -> ChatLocation | None:
+def begin(agents: Mapping[str, Agent], place: conversations.ChatLocation) -> conversations.ChatLocation | None:
     """Show a new conversation; return the location to send messages from, None without agents."""
     if not agents:
         if show_errors(api.me).is_admin:
@@ -175,16 +169,16 @@ def begin(agents: Mapping[str, Agent], place: ChatLocation) -> ChatLocation | No
         else:
             show_empty("No agent is deployed to you yet.", "An agent answers from documents. Ask an admin for one.")
         return None
-    here = ChatLocation(str(_choose_agent(agents, place).agent_id))
+    here = conversations.ChatLocation(str(_choose_agent(agents, place).agent_id))
     offer_examples(here)
     _show_unsent(here)
     return here
 
 
-def offer_examples(here: ChatLocation) -> None:
+def offer_examples(here: conversations.ChatLocation) -> None:
     """Offer questions to begin with, about documents that the agent answers from and the person may read."""
     try:
-        examples = example_questions()
+        examples = conversations.example_questions()
     except carrel.CarrelError:  # asking is possible without them
         return
     if not examples:
@@ -192,12 +186,14 @@ def offer_examples(here: ChatLocation) -> None:
     show_note("Ask in your own words, or begin with one of these:")
     with st.container(key="chat-examples"):
         for number, question in enumerate(examples):
-            st.button(label(question), key=f"chat.example-{number}", on_click=send_once, args=(here, question))
+            offer_action(label(question), send_once, here, question, key=f"chat.example-{number}")
 
 
-def show_conversation(agents: Mapping[str, Agent], place: ChatLocation) -> ChatLocation | None:
+def show_conversation(
+    agents: Mapping[str, Agent], place: conversations.ChatLocation
+) -> conversations.ChatLocation | None:
     """Show a conversation; return the location to send messages from, None if it can't be continued."""
-    transcript = show_errors(lambda: read(place.conversation))
+    transcript = show_errors(lambda: conversations.read(place.conversation))
     if transcript is None:
         show_warning(
             "You have no such conversation.",
@@ -205,7 +201,7 @@ def show_conversation(agents: Mapping[str, Agent], place: ChatLocation) -> ChatL
         )
         return None
     agent_id = str(transcript.conversation.agent_id)
-    here = ChatLocation(agent_id, place.conversation)
+    here = conversations.ChatLocation(agent_id, place.conversation)
     show_heading(transcript.conversation.agent_name, agents[agent_id].description if agent_id in agents else "")
     _show_transcript(transcript, here, can_continue=agent_id in agents)
     _show_unsent(here)
@@ -218,18 +214,19 @@ def show_conversation(agents: Mapping[str, Agent], place: ChatLocation) -> ChatL
 def page() -> None:
     """Draw the conversations beside the one in the address, or a new one, with the input."""
     show_title("Chat", "Ask an agent: it answers from documents that you may read, and shows where it has it from.")
-    agents = {str(agent.agent_id): agent for agent in show_errors(my_agents)}
-    place = ChatLocation.from_address(st.query_params)
+    agents = {str(agent.agent_id): agent for agent in show_errors(conversations.my_agents)}
+    place = conversations.ChatLocation.from_address(st.query_params)
     side, main = st.columns([2, 7], gap="medium")
     with side, st.container(key="chat-side"):
-        new = ChatLocation(place.agent if place.agent in agents else "")
+        new = conversations.ChatLocation(place.agent if place.agent in agents else "")
         with st.container(horizontal=True):
             st.button("New conversation", icon=":material/add:", width="stretch", on_click=_go, args=(new,))
             # For a phone, which has no room beside the messages; elsewhere the style hides it.
             is_open = bool(st.session_state.get(LISTED))
-            st.button("Conversations", key="chat-list", icon=":material/list:", on_click=_toggle_list, args=(is_open,))
+            toggle = partial(st.session_state.update, {LISTED: not is_open})
+            offer_action("Conversations", toggle, key="chat-list", icon="list")
         with st.container(key=f"chat-listed-{'open' if is_open else 'folded'}"):
-            show_conversations(place.conversation, choose=_go_to)
+            conversations.show_conversations(place.conversation, choose=_go_to)
     with main:
         here = show_conversation(agents, place) if place.conversation else begin(agents, place)
     if here is not None:

@@ -24,17 +24,14 @@ ONE = ("collection", "part")
 """What the address of one collection has more than that of the list."""
 PARTS = {"documents": "Documents", "add": "Add documents", "index": "Index", "about": "About"}
 READERS_PARTS = {"documents": "Documents", "about": "About"}
-
-
-def _show_no_collections(name: str) -> None:
-    if name:
-        notices.show_empty("No collection is called that.", "Try another part of its name.")
-    else:
-        notices.show_empty(
-            "There is no collection yet.",
-            "A collection holds documents that are searched together, with fields of their own; agents answer from "
-            "collections. Make the first one.",
-        )
+NONE_CALLED = ("No collection is called that.", "Try another part of its name.")
+NONE_YET = (
+    "There is no collection yet.",
+    (
+        "A collection holds documents that are searched together, with fields of their own; agents answer from "
+        "collections. Make the first one."
+    ),
+)
 
 
 def _show_list() -> None:
@@ -55,7 +52,7 @@ def _show_list() -> None:
             "Embedding model": collection.embeddings_model,
             "Created": time_cell(collection.created_at),
         },
-        empty=partial(_show_no_collections, name),
+        empty=lambda: notices.show_empty(*(NONE_CALLED if name else NONE_YET)),
         go=lambda chosen: notices.look_at("collection", chosen.document_collection_id),
         count_at=count,
     )

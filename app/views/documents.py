@@ -165,7 +165,7 @@ def _show_document(document: GetDocumentResponse) -> None:
         if sections.may_update(document):
             with st.container(horizontal=True):
                 about = str(document.document_id)
-                st.button("Rename", key="rename", icon=":material/edit:", on_click=open_dialog, args=(RENAME, about))
+                notices.offer_action("Rename", open_dialog, RENAME, about, key="rename", icon="edit")
                 _offer_deletion(document)
             if is_open(RENAME, about):
                 _show_rename(document)

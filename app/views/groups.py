@@ -6,25 +6,9 @@ import streamlit as st
 
 from app import api
 from app.formatting import one_line
-from app.labels import GROUP, PERSON, PRINCIPALS
+from app.labels import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT
 from app.lookup import Principal
-from app.people.directory import (
-    ADD,
-    GROUPS,
-    MEMBERS,
-    ask_removing,
-    clear_caches,
-    counts_in_words,
-    group_of,
-    losses_in_words,
-    losses_of,
-    memberships_of,
-    open_adding,
-    principal_of,
-    readable_by,
-    show_adding,
-    show_losses,
-)
+from app.people import directory
 from app.ui import notices
 from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_dialog, offer_submit, open_dialog, text_in
 from app.ui.errors import require_admin, require_found, show_errors
@@ -37,15 +21,10 @@ from flows.operations.formatting import count_text
 TITLE, PURPOSE = "Groups", "Who is in which group, and what that opens to them."
 NEW, RENAME = "new_group", "rename_group"
 FROM_DIRECTORY, MADE_HERE = "Another directory", "Made here"
-
-
-def _show_none(query: str) -> None:
-    if query:
-        notices.show_empty("No group has this in its name.", "Try fewer letters.")
-    else:
-        notices.show_empty(
-            "There is no group yet.", "Grant documents to a group, and people read them while they are in it."
-        )
+PAGES = {PERSON: ("people", "person"), GROUP: ("groups", "group"), SERVICE_ACCOUNT: ("service_accounts", "account")}
+"""The page that shows a member of each kind, and its parameter for the member."""
+NONE_CALLED = ("No group has this in its name.", "Try fewer letters.")
+NONE_YET = ("There is no group yet.", "Grant documents to a group, and people read them while they are in it.")
 
 
 @dialog("Add group", NEW)
@@ -61,14 +40,14 @@ def _create() -> None:
     if any(one.name == name for one in groups.list(query=name)):
         raise NotYetError("A group has this name already. Choose another one, or close this and find it.")
     [made] = groups.upsert([{"name": name}]).groups
-    clear_caches()
+    directory.clear_caches()
     st.query_params["group"] = str(made.id)
 
 
 def _show_group(group_id: str) -> None:
     notices.offer_way_back("All groups", "group")
-    group = require_found(partial(group_of, group_id), "There is no such group (any more).")
-    losses = show_errors(partial(losses_of, group_id))
+    group = require_found(partial(directory.group_of, group_id), "There is no such group (any more).")
+    losses = show_errors(partial(directory.losses_of, group_id))
     reached = f"{count_text(losses.person_count, 'person', 'people')} in all"
     notices.show_heading(group.name, count_text(group.member_count, "direct member"), reached)
     if group.external_id:
@@ -79,39 +58,37 @@ def _show_group(group_id: str) -> None:
     _offer_changes(group)
     st.subheader("Members", anchor=False)
     _show_members(group)
-    around = show_errors(partial(memberships_of, principal_of(group)))
+    around = show_errors(partial(directory.memberships_of, directory.principal_of(group)))
     if around:
         notices.show_text(f"It is in {', '.join(one_line(one.name) for one in around)}.")
     st.subheader("What it opens", anchor=False)
-    who = principal_of(group)
-    counts = show_errors(partial(readable_by, who))
+    who = directory.principal_of(group)
+    counts = show_errors(partial(directory.readable_by, who))
     with_others = ", with what the groups around it open" if around else ""
-    notices.show_text(f"{counts_in_words(counts) or 'It opens nothing'}{with_others}.")
+    notices.show_text(f"{directory.counts_in_words(counts) or 'It opens nothing'}{with_others}.")
     notices.show_link("What can they read?", "what_can_they_read", who=who.key)
     st.subheader("If it were deleted", anchor=False)
-    show_losses(losses)
+    directory.show_losses(losses)
 
 
 def _offer_changes(group: Group) -> None:
     with st.container(horizontal=True):
-        st.button(
-            "Add members", key="add", type="primary", icon=":material/group_add:", on_click=open_adding, args=(group,)
-        )
-        st.button("Rename", key="rename", icon=":material/edit:", on_click=open_dialog, args=(RENAME, str(group.id)))
+        notices.offer_action("Add members", directory.open_adding, group, key="add", icon="group_add", kind="primary")
+        notices.offer_action("Rename", open_dialog, RENAME, str(group.id), key="rename", icon="edit")
         if st.button("Delete the group", key="delete", icon=":material/delete:"):
-            losses = show_errors(partial(losses_of, str(group.id)))
+            losses = directory.losses_in_words(show_errors(partial(directory.losses_of, str(group.id))))
             again = " The next import of the other directory makes it again, without what was granted to it."
             confirm(
                 "Delete this group?",
-                f"{one_line(group.name)} is gone for good, with what is granted to it. {losses_in_words(losses)}"
+                f"{one_line(group.name)} is gone for good, with what is granted to it. {losses}"
                 + (again if group.external_id else ""),
                 doing="Delete it",
                 action=lambda: api.client().admin.groups.delete(group.id),
-                then=clear_caches,
+                then=directory.clear_caches,
                 leaving=("group",),
             )
-    if is_open(ADD, str(group.id)):
-        show_adding(group)
+    if is_open(directory.ADD, str(group.id)):
+        directory.show_adding(group)
     if is_open(RENAME, str(group.id)):
         _show_rename(group)
 
@@ -130,12 +107,12 @@ def _rename(group: Group) -> None:
         api.client().admin.groups.upsert([{"id": str(group.id), **changed}])
 
     send_changes(RENAME, group, {"name": text_in("group.name", missing="Give the group a name.")}, send)
-    clear_caches()
+    directory.clear_caches()
 
 
 def _show_members(group: Group) -> None:
     chosen = show_pages(
-        MEMBERS,
+        directory.MEMBERS,
         pages_of(lambda at: api.client().admin.groups.list_members(group.id, **at), about=group.id),
         row=_row_of_member,
         empty=lambda: notices.show_empty("Nobody is in it.", "Add members, who then read what it opens."),
@@ -144,14 +121,10 @@ def _show_members(group: Group) -> None:
     if chosen is None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        if chosen.type == PERSON:
-            notices.show_link(f"Open {one_line(chosen.name)}", "people", person=str(chosen.id))
-        elif chosen.type == GROUP:
-            notices.show_link(f"Open {one_line(chosen.name)}", "groups", group=str(chosen.id))
-        else:
-            notices.show_link(f"Open {one_line(chosen.name)}", "service_accounts", account=str(chosen.id))
+        page, parameter = PAGES[chosen.type]
+        notices.show_link(f"Open {one_line(chosen.name)}", page, **{parameter: str(chosen.id)})
         if st.button("Remove from the group", key="remove", icon=":material/group_remove:"):
-            ask_removing(str(group.id), group.name, Principal.of(chosen))
+            directory.ask_removing(str(group.id), group.name, Principal.of(chosen))
 
 
 def _row_of_member(member: NamedPrincipal) -> dict[str, str]:
@@ -175,14 +148,14 @@ def page() -> None:
         query = text_filter("Find", "q", placeholder="A part of the name").replace("\0", "")
 
     show_pages(
-        GROUPS,
+        directory.GROUPS,
         pages_of(lambda at: api.client().admin.groups.list(query=query or None, **at), about=query),
         row=lambda group: {
             "Name": one_line(group.name),
             "Direct members": group.member_count,
             "Origin": FROM_DIRECTORY if group.external_id else MADE_HERE,
         },
-        empty=partial(_show_none, query),
+        empty=lambda: notices.show_empty(*(NONE_CALLED if query else NONE_YET)),
         go=lambda chosen: notices.look_at("group", chosen.id),
         columns={"Origin": {"help": "Groups from another directory are set again by its next import."}},
         count_at=count,

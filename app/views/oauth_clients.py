@@ -7,22 +7,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app import api
-from app.credentials.applications import (
-    AUDIENCES,
-    CLIENTS,
-    EDIT,
-    application,
-    clear_caches,
-    count_waiting,
-    meaning_of,
-    open_edit,
-    open_new,
-    secret_of,
-    show_consents,
-    show_edit,
-    show_hosts,
-    show_new,
-)
+from app.credentials import applications
 from app.formatting import moment, one_line
 from app.labels import scope_named, scopes_named
 from app.settings import settings
@@ -37,10 +22,12 @@ from flows.operations.formatting import count_text
 TITLE, PURPOSE = "OAuth clients", "Applications that sign your people in, and act for those who allow it."
 MCP_PATH = "/mcp"
 STATUSES = {OAuthClientStatus.PENDING: "Waits for an admin", OAuthClientStatus.APPROVED: "Approved"}
+NONE_LIKE_THIS = ("No application has this status.",)
+NONE_YET = ("There is no application yet.", "Create one for what signs people in, or approve what they ask for.")
 
 
 def _offer_new() -> None:
-    st.button("New application", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
+    notices.offer_action("New application", applications.open_new, key="new.open", icon="add", kind="primary")
 
 
 def _show_clients(count_at: DeltaGenerator) -> None:
@@ -49,7 +36,7 @@ def _show_clients(count_at: DeltaGenerator) -> None:
         status = choice_filter("Status", "status", options)
 
     show_pages(
-        CLIENTS,
+        applications.CLIENTS,
         pages_of(
             lambda at: api.client().admin.oauth_clients.list(
                 status=OAuthClientStatus(status) if status else None, **at
@@ -57,7 +44,7 @@ def _show_clients(count_at: DeltaGenerator) -> None:
             about=status,
         ),
         row=lambda client: _client_row(client, show_errors(api.agent_names)),
-        empty=partial(_show_none, status),
+        empty=lambda: notices.show_empty(*(NONE_LIKE_THIS if status else NONE_YET)),
         go=lambda chosen: notices.look_at("client", chosen.client_id),
         count_at=count_at,
     )
@@ -73,18 +60,9 @@ def _client_row(client: OAuthClient, names: dict[str, str]) -> dict[str, object]
     }
 
 
-def _show_none(status: str) -> None:
-    if status:
-        notices.show_empty("No application has this status.")
-    else:
-        notices.show_empty(
-            "There is no application yet.", "Create one for what signs people in, or approve what they ask for."
-        )
-
-
 def _show_client(client_id: str) -> None:
     notices.offer_way_back("All applications", "client")
-    client = require_found(partial(application, client_id), "There is no such application (any more).")
+    client = require_found(partial(applications.application, client_id), "There is no such application (any more).")
     notices.show_heading(client.name, STATUSES[client.status])
     if client.status is OAuthClientStatus.PENDING:
         notices.show_warning(f"{client.requested_by} asks for it. It can do nothing until you approve it.")
@@ -94,7 +72,7 @@ def _show_client(client_id: str) -> None:
             ("Client id", str(client.client_id)),
             ("Asked for by", client.requested_by or f"described by {client.document_url}"),
             ("Created", moment(client.created_at)),
-            ("Calls", AUDIENCES[client.audience]),
+            ("Calls", applications.AUDIENCES[client.audience]),
             ("Secret ends in", "none: it keeps no secret" if client.is_public else f"…{client.hint}"),
             *[("Sends people back to", address) for address in client.redirect_uris],
         ],
@@ -103,14 +81,14 @@ def _show_client(client_id: str) -> None:
     rows = [
         (scope_named(scope, agents=names), meaning.lets, meaning.risk)
         for scope in client.scopes
-        if (meaning := meaning_of(scope, client.audience))
+        if (meaning := applications.meaning_of(scope, client.audience))
     ]
     notices.show_table(rows, heads=("It may ask people for", "Which lets it", "Mind that"), named=True)
     show_configuration(client)
     _show_actions(client)
-    show_consents(client)
-    if is_open(EDIT, client_id):
-        show_edit(client)
+    applications.show_consents(client)
+    if is_open(applications.EDIT, client_id):
+        applications.show_edit(client)
 
 
 def show_configuration(client: OAuthClient) -> None:
@@ -154,7 +132,7 @@ def _show_actions(client: OAuthClient) -> None:
     with st.container(horizontal=True):
         if client.status is OAuthClientStatus.PENDING and st.button("Approve", key="approve", type="primary"):
             _ask_approving(client)
-        st.button("Edit", key="edit.open", icon=":material/edit:", on_click=open_edit, args=(client,))
+        notices.offer_action("Edit", applications.open_edit, client, key="edit.open", icon="edit")
         if not client.is_public and st.button("New secret", key="rotate", icon=":material/key:"):
             confirm(
                 "Give it a new secret?",
@@ -170,7 +148,7 @@ def _show_actions(client: OAuthClient) -> None:
                 "what they allowed it is forgotten.",
                 doing="Delete it",
                 action=lambda: api.client().admin.oauth_clients.delete(client.client_id),
-                then=clear_caches,
+                then=applications.clear_caches,
                 leaving=("client",),
             )
 
@@ -188,14 +166,14 @@ def _ask_approving(client: OAuthClient) -> None:
 
 
 def _approve(client: OAuthClient) -> None:
-    clear_caches()  # a refusal leads to the application as it is now
+    applications.clear_caches()  # a refusal leads to the application as it is now
     api.client().admin.oauth_clients.approve(client.client_id, version=client.version)
 
 
 def _rotate(client: OAuthClient) -> None:
     given = api.client().admin.oauth_clients.rotate_secret(client.client_id)
-    hold_secret(secret_of(client.client_id, given.client_secret))
-    clear_caches()
+    hold_secret(applications.secret_of(client.client_id, given.client_secret))
+    applications.clear_caches()
 
 
 def page() -> None:
@@ -207,12 +185,12 @@ def page() -> None:
     if one:
         _show_client(str(st.query_params["client"]))
         return
-    if number := show_errors(count_waiting):
+    if number := show_errors(applications.count_waiting):
         notices.show_warning(f"{count_text(number, 'application')} {'waits' if number == 1 else 'wait'} for an admin.")
-    show_new()
+    applications.show_new()
     _show_clients(count)
-    show_consents()
-    show_hosts()
+    applications.show_consents()
+    applications.show_hosts()
 
 
 page()

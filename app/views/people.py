@@ -39,7 +39,7 @@ FILTERS: dict[str, UserFilters] = {
 
 
 def _show_people() -> None:
-    place = show_title(TITLE, PURPOSE, action=partial(offer_dialog, "Add person", NEW, icon=":material/person_add:"))
+    place = show_title(TITLE, PURPOSE, action=partial(offer_dialog, "Add person", NEW, icon="person_add"))
     _show_new()
     with filter_line("show"):
         query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
@@ -63,11 +63,10 @@ def _count(query: str, shown: str) -> int:
 
 
 def _row_of(person: ListedUser) -> dict[str, object]:
-    state = "Admin" if person.is_admin else ""
     return {
         "Name": one_line(person.name),
         "Address": person.email,
-        "Role": state,
+        "Role": "Admin" if person.is_admin else "",
         "Status": _status_of(person),
         "Groups": person.group_count,
         "Last sign-in": time_cell(person.last_signed_in_at),

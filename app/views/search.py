@@ -9,25 +9,13 @@ import streamlit as st
 
 from app import api
 from app.documents.sections import show_details
+from app.search import queries
 from app.search.own import offer_saving, show_own_searches
-from app.search.queries import (
-    CATALOG,
-    HOW_TO_RERANK,
-    LONGEST,
-    MODES,
-    SIZES,
-    Answer,
-    SearchQuery,
-    kinds_of,
-    offer_conditions,
-    search,
-    show_applied,
-)
 from app.search.results import Documents, Result, documents_of, matched_in, relevance_of, show_result
 from app.search.signs import offer_order, show_facets, show_reading
 from app.ui.errors import show_errors
 from app.ui.feedback import about_search, offer_feedback, show_failure
-from app.ui.notices import show_help, show_note, show_problem, show_title, show_warning
+from app.ui.notices import offer_action, show_help, show_note, show_problem, show_title, show_warning
 from app.ui.progress import show_skeletons
 from app.welcome import reads_something, show_nothing_to_find, show_welcome
 from carrel.wire.collections import DocumentCollection
@@ -40,7 +28,7 @@ _READS = (
 )
 
 
-def ask() -> SearchQuery | None:
+def ask() -> queries.SearchQuery | None:
     """Show the form, filled from the page's address, and return the query; None while there is none."""
     collections = _collections_by_id()
     places = _places_of(collections)
@@ -49,26 +37,26 @@ def ask() -> SearchQuery | None:
     # The form is filled from the page's address when that is new: opened, or gone back to.
     # Streamlit forgets the values of fields that a run has not drawn, such as one that an error has ended.
     if state.get("address") != address or not {"words", "place", "mode"} <= state.keys():
-        wanted = SearchQuery.from_address(address)
+        wanted = queries.SearchQuery.from_address(address)
         state["words"] = wanted.text
-        state["place"] = wanted.where if wanted.where in places else CATALOG
+        state["place"] = wanted.where if wanted.where in places else queries.CATALOG
         state["mode"] = wanted.mode
         state["reads"] = wanted.draws_filters or wanted.extracts_questions
         state["reranks"] = bool(api.me().reranks_by_default) if wanted.reranks is None else wanted.reranks
         state["address"] = address
     elif state["place"] not in places:
-        state["place"] = CATALOG
+        state["place"] = queries.CATALOG
     show_fields(places, collections)
-    if (length := len(_words_now())) > LONGEST:
-        show_problem(f"This question is too long: {length:,} characters.", f"Ask in {LONGEST:,} at most.")
+    if (length := len(_words_now())) > queries.LONGEST:
+        show_problem(f"This question is too long: {length:,} characters.", f"Ask in {queries.LONGEST:,} at most.")
         return None
-    question = SearchQuery.from_address(_address_now())
+    question = queries.SearchQuery.from_address(_address_now())
     if question.where not in places:
         show_warning("The address names a collection that isn't there.", "Choose where to search, and search again.")
         return None
     is_asked = bool(question.text.strip())
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        offer_conditions(question, collections.get(question.where), go)
+        queries.offer_conditions(question, collections.get(question.where), go)
         if is_asked:
             offer_order(question, go)
             offer_saving(question)
@@ -76,7 +64,7 @@ def ask() -> SearchQuery | None:
 
 
 def _places_of(collections: Mapping[str, DocumentCollection]) -> dict[str, str]:
-    return {CATALOG: "The whole catalog", **{key: found.collection_name for key, found in collections.items()}}
+    return {queries.CATALOG: "The whole catalog", **{key: found.collection_name for key, found in collections.items()}}
 
 
 def _collections_by_id() -> dict[str, DocumentCollection]:
@@ -94,7 +82,12 @@ def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCol
     left, right = fields.columns(2)
     left.selectbox("Search in", list(places), key="place", format_func=lambda key: places[key], **again)
     right.segmented_control(
-        "Match by", list(MODES), key="mode", format_func=lambda mode: MODES[mode], required=True, **again
+        "Match by",
+        list(queries.MODES),
+        key="mode",
+        format_func=lambda mode: queries.MODES[mode],
+        required=True,
+        **again,
     )
     if collections:
         switches.toggle("Read filters and questions from the text", key="reads", help=_READS, **again)
@@ -112,13 +105,13 @@ def _words_now() -> str:
 
 def submit(collections: Mapping[str, DocumentCollection]) -> None:
     """Search for the form's text with the applicable conditions; a text that is too long stays in the form."""
-    if len(_words_now()) > LONGEST:
+    if len(_words_now()) > queries.LONGEST:
         return
     state = st.session_state
-    before = SearchQuery.from_address(_address_now())
+    before = queries.SearchQuery.from_address(_address_now())
     only, words, place = before.only, _words_now(), state.get("place", before.where)
     if (collection := collections.get(place)) is not None:
-        kinds = kinds_of(collection)
+        kinds = queries.kinds_of(collection)
         only = tuple(condition for condition in only if condition.field in kinds)
     # A quick Enter comes before the browser has told which one is chosen.
     reads = bool(state.get("reads")) and collection is not None
@@ -128,7 +121,7 @@ def submit(collections: Mapping[str, DocumentCollection]) -> None:
     by_default = api.me().reranks_by_default
     reranks = bool(state.get("reranks", by_default))
     go(
-        SearchQuery(
+        queries.SearchQuery(
             words,
             place,
             state.get("mode") or before.mode,
@@ -143,14 +136,14 @@ def submit(collections: Mapping[str, DocumentCollection]) -> None:
     )
 
 
-def go(question: SearchQuery) -> None:
+def go(question: queries.SearchQuery) -> None:
     """Put a query into the page's address, and drop its cached answer: access may have changed."""
     st.query_params.from_dict(question.address())
     st.session_state["address"] = question.address()
     st.session_state.pop("answer", None)
 
 
-def open_search(question: SearchQuery) -> None:
+def open_search(question: queries.SearchQuery) -> None:
     """Search again for a query of the past, and have the form filled with it."""
     go(question)
     del st.session_state["address"]
@@ -160,28 +153,28 @@ def open_search(question: SearchQuery) -> None:
 class Found:
     """The answer to a query, for at most `size` results, with the documents that it names."""
 
-    question: SearchQuery
-    answer: Answer
+    question: queries.SearchQuery
+    answer: queries.Answer
     size: int
     documents: Documents
 
 
-def find(question: SearchQuery) -> Found:
+def find(question: queries.SearchQuery) -> Found:
     """Return what a query finds; cached in the session until the next query."""
     kept: Found | None = st.session_state.get("answer")
     if kept is None or kept.question != question:
-        kept = ask_service(question, SIZES[0])
+        kept = ask_service(question, queries.SIZES[0])
     elif st.session_state.pop("more", False):
-        kept = ask_service(question, next((size for size in SIZES if size > kept.size), SIZES[-1]))
+        kept = ask_service(question, next((size for size in queries.SIZES if size > kept.size), queries.SIZES[-1]))
     st.session_state["answer"] = kept
     return kept
 
 
-def ask_service(question: SearchQuery, size: int) -> Found:
+def ask_service(question: queries.SearchQuery, size: int) -> Found:
     """Search, with results outlined until they are there; an error ends the page's run."""
     with show_skeletons("Searching …", count=3):
-        kinds = kinds_of(_collections_by_id().get(question.where))
-        answer = show_errors(lambda: search(question, kinds, size=size))
+        kinds = queries.kinds_of(_collections_by_id().get(question.where))
+        answer = show_errors(lambda: queries.search(question, kinds, size=size))
         return Found(question, answer, size, show_errors(lambda: documents_of(answer, question.like)))
 
 
@@ -194,14 +187,14 @@ def _show(found: Found, result: Result) -> None:
             offer_feedback(about)
             if st.button("Details", key=about.key("details"), type="tertiary", icon=":material/info:"):
                 show_details(result.document_id)
-            if found.question.where == CATALOG:
+            if found.question.where == queries.CATALOG:
                 alike = replace(found.question, like=result.document_id, order=ResultOrder.RELEVANCE)
                 again: Any = {"icon": ":material/manage_search:", "on_click": open_search, "args": (alike,)}
                 st.button("More like this", key=about.key("like"), type="tertiary", **again)
         show_failure(about)
 
 
-def _show_no_results(found: Answer, question: SearchQuery) -> None:
+def _show_no_results(found: queries.Answer, question: queries.SearchQuery) -> None:
     if not show_errors(reads_something):
         show_nothing_to_find()
         return
@@ -210,7 +203,7 @@ def _show_no_results(found: Answer, question: SearchQuery) -> None:
         tries.append("a hybrid search")
     if question.only or question.drawn:
         tries.append("fewer filters")
-    if question.where != CATALOG:
+    if question.where != queries.CATALOG:
         tries.append("the whole catalog")
     *others, last = tries
     advice = f"{', '.join(others)} or {last}" if others else last
@@ -225,8 +218,8 @@ def _show_no_results(found: Answer, question: SearchQuery) -> None:
 def _offer_more(found: Found) -> None:
     results = found.answer.results
     shown = sum(1 if isinstance(result, CatalogSearchResult) else len(result.chunks) for result in results)
-    if shown >= found.size and found.size < SIZES[-1]:
-        st.button("Show more", on_click=lambda: st.session_state.update(more=True))
+    if shown >= found.size and found.size < queries.SIZES[-1]:
+        offer_action("Show more", lambda: st.session_state.update(more=True))
 
 
 def page() -> None:
@@ -236,13 +229,13 @@ def page() -> None:
     if question is None:
         st.caption("Ask in your own words, or type a name, a number or a phrase.")
         if (me := api.me()).is_admin and me.reranks_by_default is None:
-            show_help(HOW_TO_RERANK, "operating#reranking")
+            show_help(queries.HOW_TO_RERANK, "operating#reranking")
         show_welcome()
         show_own_searches(_places_of(_collections_by_id()), open_search)
         return
     found = find(question)
     answer, results = found.answer, found.answer.results
-    show_applied(answer, question, kinds_of(_collections_by_id().get(question.where)), go)
+    queries.show_applied(answer, question, queries.kinds_of(_collections_by_id().get(question.where)), go)
     show_reading(answer, question, found.documents, open_search)
     if (reranking := answer.applied.reranking) is not None:
         show_note(reranking.note or f"A reranking model ordered the best {reranking.candidate_count:,}.")

@@ -6,20 +6,7 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.credentials.tokens import (
-    ACCOUNTS,
-    MINT,
-    account_of,
-    all_tokens,
-    clear_caches,
-    open_mint,
-    organization,
-    show_ending_soon,
-    show_mint,
-    show_token,
-    show_tokens,
-    tokens_of,
-)
+from app.credentials import tokens
 from app.formatting import ago, moment, one_line
 from app.labels import SERVICE_ACCOUNT
 from app.ui import notices
@@ -33,6 +20,14 @@ from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
 from flows.operations.formatting import count_text
 
 NEW = "new_account"
+NONE_CALLED = ("No service account has this in its name or address.", "Try fewer letters.")
+NONE_YET = (
+    "There is no service account yet.",
+    (
+        "A program is best given one: an identity that is nobody's, stays when people leave, and reads only what "
+        "it was granted."
+    ),
+)
 
 
 def _show_switch(settings: Organization) -> None:
@@ -56,12 +51,12 @@ def _show_switch(settings: Organization) -> None:
 
 
 def _switch(settings: Organization, *, on: bool) -> None:
-    clear_caches()  # a refusal leads to the settings as they are now
+    tokens.clear_caches()  # a refusal leads to the settings as they are now
     api.client().admin.organization.update(service_accounts_enabled=on, version=settings.version)
 
 
-def _account_row(tokens: Sequence[ServiceAccountToken], account: ServiceAccount) -> dict[str, str]:
-    own = [token for token in tokens if token.service_account_id == account.service_account_id]
+def _account_row(every: Sequence[ServiceAccountToken], account: ServiceAccount) -> dict[str, str]:
+    own = [token for token in every if token.service_account_id == account.service_account_id]
     working = [token for token in own if token.status is CredentialStatus.ACTIVE]
     used = [token.last_used_at for token in own if token.last_used_at is not None]
     return {
@@ -71,17 +66,6 @@ def _account_row(tokens: Sequence[ServiceAccountToken], account: ServiceAccount)
         "Last used": ago(max(used)) if used else "never",
         "Created": ago(account.created_at),
     }
-
-
-def _show_none(query: str) -> None:
-    if query:
-        notices.show_empty("No service account has this in its name or address.", "Try fewer letters.")
-    else:
-        notices.show_empty(
-            "There is no service account yet.",
-            "A program is best given one: an identity that is nobody's, stays when people leave, and reads only what "
-            "it was granted.",
-        )
 
 
 @dialog("New service account", NEW)
@@ -96,13 +80,14 @@ def _show_new() -> None:
 def _create() -> None:
     name = text_in("new.name", missing="Give it a name: what the program is that uses it.")
     made = api.client().admin.service_accounts.create(name)
-    clear_caches()
+    tokens.clear_caches()
     st.query_params["account"] = str(made.service_account_id)
 
 
 def _ask_deleting(account: ServiceAccount) -> None:
     working = sum(
-        token.status is CredentialStatus.ACTIVE for token in show_errors(partial(tokens_of, account.service_account_id))
+        token.status is CredentialStatus.ACTIVE
+        for token in show_errors(partial(tokens.tokens_of, account.service_account_id))
     )
     confirm(
         "Delete this service account?",
@@ -111,40 +96,33 @@ def _ask_deleting(account: ServiceAccount) -> None:
         "is never given to another.",
         doing="Delete it",
         action=lambda: api.client().admin.service_accounts.delete(account.service_account_id),
-        then=clear_caches,
+        then=tokens.clear_caches,
         leaving=("account", "token"),
     )
 
 
 def _show_account(account_id: str, settings: Organization) -> None:
     notices.offer_way_back("All service accounts", "account", "token")
-    account = require_found(partial(account_of, account_id), "There is no such service account (any more).")
+    account = require_found(partial(tokens.account_of, account_id), "There is no such service account (any more).")
     notices.show_heading(account.display_name, account.email, f"created {moment(account.created_at)}")
     notices.show_link("What can it read?", "what_can_they_read", who=f"{SERVICE_ACCOUNT}:{account_id}")
     with st.container(horizontal=True):
-        st.button(
-            "Create token",
-            key="mint.open",
-            type="primary",
-            icon=":material/add:",
-            disabled=not settings.service_accounts_enabled,
-            on_click=open_mint,
-            args=(account_id,),
-        )
+        create, is_off = partial(tokens.open_mint, account_id), not settings.service_accounts_enabled
+        notices.offer_action("Create token", create, key="mint.open", icon="add", kind="primary", disabled=is_off)
         if st.button("Delete the account", key="delete", icon=":material/delete:"):
             _ask_deleting(account)
-    if is_open(MINT, account_id):
-        show_mint(account, done=clear_caches)
+    if is_open(tokens.MINT, account_id):
+        tokens.show_mint(account, done=tokens.clear_caches)
     if "token" in st.query_params:
-        show_token(account, str(st.query_params["token"]))
+        tokens.show_token(account, str(st.query_params["token"]))
     else:
-        show_tokens(account)
+        tokens.show_tokens(account)
 
 
 def page() -> None:
     """Draw the list of service accounts, or the account or token in the address; for admins."""
     require_admin()
-    settings = show_errors(organization)
+    settings = show_errors(tokens.organization)
     is_list = "account" not in st.query_params
     notices.show_title(
         "Service accounts",
@@ -159,17 +137,17 @@ def page() -> None:
     if not is_list:
         _show_account(str(st.query_params["account"]), settings)
         return
-    tokens = show_errors(all_tokens)
-    show_ending_soon(tokens)
+    every = show_errors(tokens.all_tokens)
+    tokens.show_ending_soon(every)
     _show_new()
     with filter_line("q"):
         query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
 
     show_pages(
-        ACCOUNTS,
+        tokens.ACCOUNTS,
         pages_of(lambda at: api.client().admin.service_accounts.list(query=query or None, **at), about=query),
-        row=partial(_account_row, tokens),
-        empty=partial(_show_none, query),
+        row=partial(_account_row, every),
+        empty=lambda: notices.show_empty(*(NONE_CALLED if query else NONE_YET)),
         go=lambda chosen: notices.look_at("account", chosen.service_account_id),
     )
     if settings.service_accounts_enabled:

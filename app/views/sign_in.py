@@ -9,7 +9,7 @@ from app.credentials.sign_in import CLAIMS, EDIT, open_edit, open_new, show_edit
 from app.formatting import one_line
 from app.ui.dialogs import confirm, is_open
 from app.ui.errors import require_admin, show_errors
-from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
+from app.ui.notices import offer_action, show_empty, show_heading, show_table, show_text, show_title, show_warning
 from carrel.wire.sign_in_providers import SignInProvider
 
 TITLE, PURPOSE = "Sign-in", "How your people sign in, and what is asked for beside a password."
@@ -18,7 +18,7 @@ _YES_NO = {True: "yes", False: "no"}
 
 
 def _offer_new() -> None:
-    st.button("New provider", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
+    offer_action("New provider", open_new, key="new.open", icon="add", kind="primary")
 
 
 def _show_provider(provider: SignInProvider) -> None:
@@ -50,7 +50,7 @@ def _show_provider(provider: SignInProvider) -> None:
         with st.container(horizontal=True):
             if st.button("Test", key=f"{key}.test"):
                 _show_problems(provider)
-            st.button("Change", key=f"{key}.edit", icon=":material/edit:", on_click=open_edit, args=(provider,))
+            offer_action("Change", open_edit, provider, key=f"{key}.edit", icon="edit")
             if st.button("Delete", key=f"{key}.delete", icon=":material/delete:"):
                 _ask_deleting(provider)
 
