@@ -6,22 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    Uuid,
-    and_,
-    case,
-    cast,
-    delete,
-    exists,
-    func,
-    not_,
-    null,
-    or_,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import ColumnElement, Uuid, and_, case, cast, delete, exists, func, null, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -232,7 +217,7 @@ async def count_other_leases(
     """Count what is reported in the caller's organization, but for the caller's own of this kind and these subjects."""
     statement = select(func.count()).where(
         alert_leases.c.organization_id == caller.organization_id,
-        not_(and_(_own(caller, kind), in_array(alert_leases.c.subject, subjects))),
+        ~and_(_own(caller, kind), in_array(alert_leases.c.subject, subjects)),
     )
     return (await connection.execute(statement)).scalar_one()
 

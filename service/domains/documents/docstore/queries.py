@@ -7,22 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    Table,
-    and_,
-    case,
-    cast,
-    delete,
-    exists,
-    func,
-    null,
-    or_,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import ColumnElement, Select, Table, and_, case, cast, delete, exists, func, null, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -268,7 +253,7 @@ async def set_syncs_owner(
 async def request_run(connection: Connection, key: SyncKey) -> bool:
     """Request a run of a sync; False when one is requested already, or is running and has reported lately."""
     told = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
-    is_over = or_(docstore_syncs.c.status.in_(("COMPLETED", "FAILED")), told < func.now() - LOST_AFTER)
+    is_over = docstore_syncs.c.status.in_(("COMPLETED", "FAILED")) | (told < func.now() - LOST_AFTER)
     requested = {"status": "PENDING", "attempt": docstore_syncs.c.attempt + 1, "progress_at": func.now()}
     statement = update(docstore_syncs).where(key.is_of(docstore_syncs), is_over).values(**requested)
     return (await connection.execute(statement)).rowcount == 1
@@ -372,8 +357,7 @@ def _is_run(key: SyncKey, attempt: int) -> ColumnElement[bool]:
 async def begin_run(connection: Connection, key: SyncKey) -> StoredSync | None:
     """Begin a sync's requested run or continue an interrupted one, with its status before; None without either."""
     of_sync = key.is_of(docstore_syncs)
-    kept = select(*columns_of(docstore_syncs, StoredSync)).where(of_sync).with_for_update()
-    before = await find_row(connection, kept, StoredSync)
+    before = await get_sync(connection, key, lock=True)
     if before is None or before.status not in {"PENDING", "RUNNING"}:
         return None
     is_new = docstore_syncs.c.status == "PENDING"
