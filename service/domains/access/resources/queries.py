@@ -249,9 +249,7 @@ def _conditions(organization_id: UUID, resource_filter: ResourceFilter) -> Itera
 def _name_matches(organization_id: UUID, text: str) -> CompoundSelect[UUID]:
     return union_all(
         *(
-            select(own_id).where(
-                table.c.organization_id == organization_id, table.c.name.icontains(text, autoescape=True)
-            )
+            select(own_id).where(matches(table, organization_id), table.c.name.icontains(text, autoescape=True))
             for own_id, table in _NAMED.items()
         )
     )
@@ -390,9 +388,6 @@ async def has_entry_since(
     connection: Connection, organization_id: UUID, *, since: datetime, but: Collection[str]
 ) -> bool:
     """Check whether the audit log has an entry of a later transaction, with an action other than these."""
-    later = select(audit_entries.c.audit_log_id).where(
-        audit_entries.c.organization_id == organization_id,
-        audit_entries.c.at > since,
-        ~in_array(audit_entries.c.action, but),
-    )
-    return (await connection.execute(select(exists(later)))).scalar_one()
+    later = audit_entries.c.at > since, ~in_array(audit_entries.c.action, but)
+    found = exists().where(matches(audit_entries, organization_id), *later)
+    return (await connection.execute(select(found))).scalar_one()

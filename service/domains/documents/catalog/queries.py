@@ -259,6 +259,7 @@ async def list_documents(
 ) -> list[Document]:
     """Return documents that the caller may read (an admin: that exist), newest first, after a position."""
     organization_id = caller.organization_id
+    catalog = select(spaces.c.space_id).where(matches(spaces, organization_id), spaces.c.is_catalog).scalar_subquery()
     statement = (
         existing_documents(
             organization_id,
@@ -272,12 +273,7 @@ async def list_documents(
         .join(principals, principals.c.principal_id == documents.c.owner_id)
         .outerjoin(
             space_documents,
-            matches(
-                space_documents,
-                organization_id,
-                document_id=documents.c.document_id,
-                space_id=_catalog(organization_id),
-            ),
+            matches(space_documents, organization_id, document_id=documents.c.document_id, space_id=catalog),
         )
         .where(*_filter_conditions(request), optional_in(documents.c.document_id, ids))
         .order_by(documents.c.created_at.desc(), documents.c.document_id.desc())
@@ -286,10 +282,7 @@ async def list_documents(
     if request.indexing is not None:
         statement = statement.where(
             has_status(
-                request.indexing,
-                document_id=documents.c.document_id,
-                organization_id=organization_id,
-                space_id=_catalog(organization_id),
+                request.indexing, document_id=documents.c.document_id, organization_id=organization_id, space_id=catalog
             )
         )
     if not caller.is_admin or caller.collection_ids is not None:
@@ -324,14 +317,6 @@ def _to_document(
         chunk_count=None if indexed_version is None else chunk_count,
         indexing=status,
         **columns,
-    )
-
-
-def _catalog(organization_id: UUID) -> ColumnElement[int]:
-    return (
-        select(spaces.c.space_id)
-        .where(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
-        .scalar_subquery()
     )
 
 

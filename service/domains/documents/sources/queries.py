@@ -152,9 +152,8 @@ async def update_source(
 ) -> None:
     """Set columns of a source; `reported`: it has been reported just now."""
     told = {"reported_at": func.now()} if reported else {}
-    await connection.execute(
-        update(sources).where(matches(sources, organization_id, source_id=source_id)).values({**values, **told})
-    )
+    own = matches(sources, organization_id, source_id=source_id)
+    await connection.execute(update(sources).where(own).values({**values, **told}))
 
 
 async def find_report(connection: Connection, key: ReportKey) -> Report | None:
@@ -185,11 +184,8 @@ async def save_items(
     connection: Connection, key: ReportKey, *, items: Sequence[Mapping[str, object]], sent_count: int
 ) -> None:
     """Add items (rows with different ids) to a report, in place of those with the same id; `sent_count`: now in all."""
-    columns = list(source_items.columns)
-    given = rows_of(columns, [{**item, **asdict(key)} for item in items])
-    statement = insert(source_items).from_select(
-        [one.name for one in columns], select(*(given.c[one.name] for one in columns))
-    )
+    given = rows_of(list(source_items.columns), [{**item, **asdict(key)} for item in items])
+    statement = insert(source_items).from_select(given.c.keys(), select(*given.c))
     replaced = {name: statement.excluded[name] for name in _REPLACED}
     await connection.execute(
         statement.on_conflict_do_update(index_elements=["source_id", "report_no", "item_id"], set_=replaced)

@@ -350,21 +350,16 @@ async def save_left_out(
     """Keep which files were left out of a container, by their numbers; those that are known stay as they are."""
     if not files:
         return
-    columns = list(left_out_files.columns)
     of_it = {"organization_id": organization_id, "document_id": container_id}
-    given = rows_of(columns, [{**asdict(file), **of_it} for file in files.values()])
-    statement = insert(left_out_files).from_select(
-        [one.name for one in columns], select(*(given.c[one.name] for one in columns))
-    )
+    given = rows_of(list(left_out_files.columns), [{**asdict(file), **of_it} for file in files.values()])
+    statement = insert(left_out_files).from_select(given.c.keys(), select(*given.c))
     await connection.execute(statement.on_conflict_do_nothing())
 
 
 async def forget_left_out(connection: Connection, organization_id: UUID, *, document_id: UUID) -> None:
     """Forget which files were left out of a document's file, since they are looked at again."""
-    own = left_out_files.c
-    await connection.execute(
-        delete(left_out_files).where(own.organization_id == organization_id, own.document_id == document_id)
-    )
+    own = matches(left_out_files, organization_id, document_id=document_id)
+    await connection.execute(delete(left_out_files).where(own))
 
 
 @dataclass(frozen=True, slots=True)

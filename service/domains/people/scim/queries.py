@@ -320,12 +320,9 @@ async def list_tokens(
     connection: Connection, organization_id: UUID, *, ids: Collection[UUID] | None, after: UUID, limit: int
 ) -> list[ScimToken]:
     """List tokens (of these ids, if any), ordered by id."""
-    statement = select(*_TOKEN).where(
-        scim_tokens.c.organization_id == organization_id,
-        scim_tokens.c.token_id > after,
-        optional_in(scim_tokens.c.token_id, ids),
-    )
-    return await find_rows(connection, statement.order_by(scim_tokens.c.token_id).limit(limit), ScimToken)
+    own_id = scim_tokens.c.token_id
+    statement = select(*_TOKEN).where(matches(scim_tokens, organization_id), own_id > after, optional_in(own_id, ids))
+    return await find_rows(connection, statement.order_by(own_id).limit(limit), ScimToken)
 
 
 async def revoke_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> bool:
