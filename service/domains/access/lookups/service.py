@@ -35,11 +35,7 @@ async def list_authorized_principals(
     if resource is None:
         raise unknown_resource("resource")
     rows = await queries.list_effective_principals(
-        connection,
-        caller.organization_id,
-        access_class=resource.access_class,
-        after=cursor.after_id,
-        limit=cursor.limit,
+        connection, caller.organization_id, access_class=resource.access_class, **cursor.window
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
     through: dict[str, list[AccessThrough]] | None = None
@@ -66,9 +62,8 @@ async def list_authorized_resources(
 ) -> wire.ListAuthorizedResourcesResponse:
     """List the resources the acting principal may act on; access alone decides, also for an admin."""
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_RESOURCES.path, request=request)
-    rows = await queries.list_readable_resources(
-        connection, caller, resource_type=request.resource_type, after=cursor.after_id, limit=cursor.limit
-    )
+    resource_type = request.resource_type
+    rows = await queries.list_readable_resources(connection, caller, resource_type=resource_type, **cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.object_id)])
     return wire.ListAuthorizedResourcesResponse(
         resources=[

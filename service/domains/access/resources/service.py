@@ -31,11 +31,7 @@ async def list_resources(
         page = await _list_by_name(connection, caller, resource_filter=resource_filter, cursor=cursor)
     else:
         rows = await queries.list_resources(
-            connection,
-            caller.organization_id,
-            resource_filter=resource_filter,
-            after=cursor.after_id,
-            limit=cursor.limit,
+            connection, caller.organization_id, resource_filter=resource_filter, **cursor.window
         )
         page = cursor.page(rows, position=lambda row: [str(row.object_id)])
     through: Mapping[bytes, Sequence[wire.AccessThrough]] | None = None

@@ -135,9 +135,8 @@ async def list_syncs(
 ) -> wire.ListDocstoreSyncsResponse:
     """List the syncs into collections that the caller may edit."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_SYNCS.path, request=request)
-    rows = await queries.list_syncs(
-        connection, caller, collection_id=request.document_collection_id, after=cursor.after_id, limit=cursor.limit
-    )
+    collection_id = request.document_collection_id
+    rows = await queries.list_syncs(connection, caller, collection_id=collection_id, **cursor.window)
     page = cursor.page(rows, position=lambda sync: [str(sync.docstore_credential_id)])
     return wire.ListDocstoreSyncsResponse(docstore_syncs=page.items, next_page_token=page.next_page_token)
 
@@ -148,9 +147,7 @@ async def list_failures(
     """List the source documents that a sync could not take, and why; 404 as for `getDocstoreSync`."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_FAILURES.path, request=request)
     sync = await _known_sync(connection, caller, request.docstore_credential_id)
-    rows = await queries.list_failures(
-        connection, _key(caller, sync.sync_id), after=cursor.after_id, limit=cursor.limit
-    )
+    rows = await queries.list_failures(connection, _key(caller, sync.sync_id), **cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.document_id)])
     return wire.ListDocstoreFailuresResponse(
         failures=[_failure(row) for row in page.items], next_page_token=page.next_page_token

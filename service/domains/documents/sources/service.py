@@ -99,9 +99,7 @@ async def list_sources(
 ) -> wire.ListSourcesResponse:
     """List the sources that the caller reports, for admins all, and how much of each could not be loaded."""
     cursor = Cursor.read(caller, operation=wire.LIST_SOURCES.path, request=request)
-    rows = await queries.list_sources(
-        connection, caller, ledger=request.ledger, own=request.own, after=cursor.after_id, limit=cursor.limit
-    )
+    rows = await queries.list_sources(connection, caller, ledger=request.ledger, own=request.own, **cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.source_id)])
     return wire.ListSourcesResponse(sources=page.items, next_page_token=page.next_page_token)
 
