@@ -8,6 +8,8 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import ResourceType, Role
+from carrel.wire.docstore import DocstoreConfig
+from carrel.wire.uploads import PlanUploadRequest, UploadFileForm
 from service.identity.principals import find_group_ids, find_people
 from service.permissions import queries
 from service.permissions.access import Access
@@ -165,9 +167,10 @@ async def _accesses_of(
 
 
 async def resolve_readers(
-    connection: Connection, organization_id: UUID, *, emails: Iterable[str], group_ids: Iterable[str | UUID]
+    connection: Connection, organization_id: UUID, named: UploadFileForm | PlanUploadRequest | DocstoreConfig
 ) -> frozenset[UUID]:
-    """Return the principals of these addresses and group ids. BadRequest names the unknown ones."""
+    """Return the principals of the addresses and group ids of readers. BadRequest names the unknown ones."""
+    emails, group_ids = named.allowed_users_email_addresses or (), named.allowed_group_ids or ()
     people = await find_people(connection, organization_id, emails=emails, field="allowedUsersEmailAddresses")
     groups = await find_group_ids(connection, organization_id, group_ids=group_ids, field="allowedGroupIds")
     return people | groups

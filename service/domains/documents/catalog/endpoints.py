@@ -64,12 +64,7 @@ async def plan(
 ) -> uploads.PlanUploadResponse:
     """Tell what uploading up to 1000 documents would do."""
     caller = await acting_for(connection, caller, request.upload_as_user_email, field=ACTING_PART)
-    await resolve_readers(
-        connection,
-        caller.organization_id,
-        emails=request.allowed_users_email_addresses or (),
-        group_ids=request.allowed_group_ids or (),
-    )
+    await resolve_readers(connection, caller.organization_id, request)
     return uploads.PlanUploadResponse(documents=await plan_uploads(connection, caller, planned=request.documents))
 
 

@@ -55,7 +55,7 @@ async def create_sync(
     collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.EDITOR, lock=True
     )
-    await _check_readers(connection, caller, request.config)
+    await resolve_readers(connection, caller.organization_id, request.config)
     sync_id = uuid7()
     await queries.insert_sync(
         connection,
@@ -83,7 +83,7 @@ async def update_sync(
     sync = await _own_sync(connection, caller, request.docstore_credential_id)
     before = await queries.read_sync(connection, _key(caller, sync.sync_id))
     await refuse_stale(connection, caller, request.version, before, target_id=sync.sync_id)
-    await _check_readers(connection, caller, config)
+    await resolve_readers(connection, caller.organization_id, config)
     if uri is None:
         _unseal(runtime, caller, sync, config)
     old = wire.DocstoreConfig.model_validate(sync.config)
@@ -256,15 +256,6 @@ async def _check(runtime: Runtime, uri: SecretStr | None, config: wire.DocstoreC
     if uri is not None:
         check_uri(uri, AllowedHosts.of(runtime.settings.docstore_allowed_hosts))
     filter_query(config.filter_expression)
-
-
-async def _check_readers(connection: Connection, caller: Caller, config: wire.DocstoreConfig) -> None:
-    await resolve_readers(
-        connection,
-        caller.organization_id,
-        emails=config.allowed_users_email_addresses or (),
-        group_ids=config.allowed_group_ids or (),
-    )
 
 
 async def _known_sync(connection: Connection, caller: Caller, sync_id: UUID, *, lock: bool = False) -> StoredSync:
