@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.common import ResourceType, Role
+from carrel.wire.common import ResourceReference, ResourceType, Role
 from carrel.wire.docstore import DocstoreConfig
 from carrel.wire.uploads import PlanUploadRequest, UploadFileForm
 from service.identity.principals import find_group_ids, find_people
@@ -174,6 +174,21 @@ async def resolve_readers(
     people = await find_people(connection, organization_id, emails=emails, field="allowedUsersEmailAddresses")
     groups = await find_group_ids(connection, organization_id, group_ids=group_ids, field="allowedGroupIds")
     return people | groups
+
+
+async def require_resource(
+    connection: Connection, organization_id: UUID, reference: ResourceReference
+) -> queries.Resource:
+    """Find the resource that the member `resource` of a request names. NotFound for an unknown resource."""
+    found = await queries.find_resource(connection, organization_id, reference)
+    if found is None:
+        raise unknown_resource("resource")
+    return found
+
+
+def identity_of(reference: ResourceReference) -> tuple[str, str]:
+    """Return the type of a resource and its id in its source system."""
+    return reference.resource_type.value, reference.resource_id
 
 
 def refuse_contained(named: Iterable[tuple[str, queries.Resource]]) -> None:

@@ -75,8 +75,8 @@ def _readable_resources(organization_id: Bound, *, resource_type: ColumnElement[
 def resources_in(
     organization_id: Bound, classes: Select[int] | CompoundSelect[int], *, resource_type: ColumnElement[str] | None
 ) -> Select[UUID, Any, str]:
-    """Select a page of resources in these access classes by object id, with `page_parameters`. `resource_type` is a
-    type, `any_(…)` of several, or none."""
+    """Select a page of resources in these access classes by object id, with `params` of `after` and `limit`.
+    `resource_type` is a type, `any_(…)` of several, or none."""
     every = _objects(organization_id, resource_type=resource_type, after=_AFTER)
     readable = classes.cte("readable")
     stretch = every.add_columns(resources.c.access_class).limit(STRETCH).subquery("stretch")
@@ -125,11 +125,6 @@ def _first_of(
     one = resources.alias()
     every = _objects(organization_id, resource_type=resource_type, after=after, table=one)
     return every.where(one.c.access_class == classes.c.access_class)
-
-
-def page_parameters(organization_id: UUID, *, after: UUID, limit: int) -> dict[str, object]:
-    """Return the start and the length of a page of `resources_in`."""
-    return params(organization_id, after=after, limit=limit)
 
 
 _READABLE_RESOURCES = _readable_resources(ORGANIZATION, resource_type=None)

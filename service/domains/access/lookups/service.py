@@ -13,8 +13,7 @@ from service.auth.callers import Caller, acting_for
 from service.auth.queries import get_acting_principal
 from service.domains.access.lookups import queries
 from service.identity.queries import get_organization
-from service.permissions.queries import find_resource
-from service.permissions.service import unknown_resource
+from service.permissions.service import identity_of, require_resource
 from service.platform.errors import BadRequest, FieldError
 from service.web.pagination import Cursor
 
@@ -26,14 +25,7 @@ async def list_authorized_principals(
 ) -> wire.ListAuthorizedPrincipalsForResourceResponse:
     """List the users and groups that may act on a resource, each once; for admins."""
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE.path, request=request)
-    resource = await find_resource(
-        connection,
-        caller.organization_id,
-        resource_type=request.resource.resource_type,
-        resource_id=request.resource.resource_id,
-    )
-    if resource is None:
-        raise unknown_resource("resource")
+    resource = await require_resource(connection, caller.organization_id, request.resource)
     rows = await queries.list_effective_principals(
         connection, caller.organization_id, access_class=resource.access_class, **cursor.window
     )
@@ -119,7 +111,7 @@ async def check_resources(
         results=[
             wire.ResourceAuthorization(
                 resource=ResourceIdentifier(resource_id=resource.resource_id, resource_type=resource.resource_type),
-                authorized=_identity(resource) in readable,
+                authorized=identity_of(resource) in readable,
             )
             for resource in request.resources
         ]
@@ -132,7 +124,7 @@ async def _readable(
     subject = await _subject(connection, caller, user_email)
     if subject is None:
         return ()
-    identities = {_identity(resource) for resource in resources}
+    identities = {identity_of(resource) for resource in resources}
     return await queries.list_readable_among(connection, subject, identities=identities)
 
 
@@ -151,7 +143,3 @@ async def _subject(connection: Connection, caller: Caller, user_email: str | Non
     if row is None or not row.active:
         return None
     return replace(caller, principal_id=row.principal_id, principals=row.principals, kind=row.kind)
-
-
-def _identity(resource: ResourceReference) -> tuple[str, str]:
-    return resource.resource_type.value, resource.resource_id

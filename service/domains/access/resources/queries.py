@@ -40,9 +40,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.access import GroupPerson, ResourceCount
 from carrel.wire.common import ResourceType, Role
 from service.auth.queries import Grantee
-from service.domains.access.lookups.queries import page_parameters, resources_in
+from service.domains.access.lookups.queries import resources_in
 from service.permissions.queries import open_classes, owned_classes, readable_classes
-from service.platform.sql import as_member, columns_of, find_rows, in_array, matches
+from service.platform.sql import as_member, columns_of, find_rows, in_array, matches, params
 from service.schema.agents import agents
 from service.schema.audit import audit_entries
 from service.schema.catalog import documents
@@ -128,7 +128,7 @@ async def list_resources(
         .where(access_classes.c.organization_id == organization_id)
         .order_by(shown.c.object_id)
     )
-    parameters = page_parameters(organization_id, after=after, limit=limit)
+    parameters = params(organization_id, after=after, limit=limit)
     return await find_rows(connection, statement, FoundResource, parameters)
 
 

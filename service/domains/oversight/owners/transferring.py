@@ -21,7 +21,7 @@ from service.identity.queries import PrincipalSummary
 from service.permissions.access import Access
 from service.permissions.queries import Resource, lock_contained, lock_owned_resources, lock_resources
 from service.permissions.readers import find_referenced_principal
-from service.permissions.service import change_owner, refuse_contained, unknown_resource
+from service.permissions.service import change_owner, identity_of, refuse_contained, unknown_resource
 from service.platform.errors import BadRequest, FieldError
 from service.runtime import Runtime
 
@@ -134,13 +134,13 @@ async def _transfer_named(
         found = await find_new_owner(connection, caller, new_owner, owner_id=None)
         sync_ids = [one.resource_id for one in named if one.resource_type is _SYNC]
         known = {str(one.sync_id): one for one in await _lock_named_syncs(connection, caller, sync_ids)}
-        identities = [(one.resource_type.value, one.resource_id) for one in named if one.resource_type is not _SYNC]
+        identities = [identity_of(one) for one in named if one.resource_type is not _SYNC]
         resources = await lock_resources(connection, organization_id, identities=identities) if identities else []
         there = {(one.resource_type, one.resource_id) for one in resources} | {(_SYNC.value, one) for one in known}
-        missing = [place for place, one in enumerate(named) if (one.resource_type.value, one.resource_id) not in there]
+        missing = [place for place, one in enumerate(named) if identity_of(one) not in there]
         if missing:
             raise unknown_resource(*(f"resources.{place}" for place in missing[:MOST_DETAILS]))
-        places = {(one.resource_type.value, one.resource_id): place for place, one in enumerate(named)}
+        places = {identity_of(one): place for place, one in enumerate(named)}
         refuse_contained((f"resources.{places[one.resource_type, one.resource_id]}", one) for one in resources)
         syncs = [one for one in known.values() if one.principal_id != found.principal_id]
         return await _change_owners(runtime, connection, caller, _Batch(found.principal_id, None, resources, syncs))
