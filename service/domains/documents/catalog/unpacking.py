@@ -346,14 +346,7 @@ async def _record(connection: Connection, run: Run) -> None:
         return
     details = {"version": document.version, "files": document.file.file_count or 0}
     details |= {"leftOut": len(run.left_out), "deleted": run.deleted}
-    await record(
-        connection,
-        run.caller,
-        action="document.unpack",
-        target_type="document",
-        target_id=document.document_id,
-        details=details,
-    )
+    await record(connection, run.caller, "document.unpack", "document", document.document_id, details=details)
 
 
 async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocument, run: Run | None) -> None:

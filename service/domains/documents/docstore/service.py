@@ -65,10 +65,8 @@ async def create_sync(
         sealed_uri=_seal(runtime, caller, sync_id, request.docstore_uri),
         config=_to_json(request.config),
     )
-    launched = await _launch(
-        runtime, connection, caller, sync_id, collection_id=collection.collection_id, action="docstore.create_sync"
-    )
-    return wire.CreateDocstoreSyncResponse(**dict(launched))
+    await _launch(runtime, connection, caller, sync_id, collection.collection_id, action="docstore.create_sync")
+    return wire.CreateDocstoreSyncResponse(**dict(_to_launched(sync_id, launched=True)))
 
 
 async def update_sync(
@@ -112,13 +110,10 @@ async def launch_sync(
     if approved:
         number = await queries.approve_removals(connection, _key(caller, sync_id), document_ids=approved)
         await _record(connection, caller, "docstore.approve_removals", sync_id, sync.collection_id, approved=number)
-    if await queries.request_run(connection, _key(caller, sync_id)):
-        launched = await _launch(
-            runtime, connection, caller, sync_id, collection_id=sync.collection_id, action="docstore.launch_sync"
-        )
-    else:
-        launched = _to_launched(sync_id, launched=False)
-    return wire.LaunchDocstoreSyncResponse(**dict(launched))
+    is_requested = await queries.request_run(connection, _key(caller, sync_id))
+    if is_requested:
+        await _launch(runtime, connection, caller, sync_id, sync.collection_id, action="docstore.launch_sync")
+    return wire.LaunchDocstoreSyncResponse(**dict(_to_launched(sync_id, launched=is_requested)))
 
 
 async def get_sync(
@@ -284,15 +279,14 @@ async def _record(
     connection: Connection, caller: Caller, action: str, sync_id: UUID, collection_id: UUID, **members: int
 ) -> None:
     details = {"collectionId": str(collection_id), **members}
-    await record(connection, caller, action=action, target_type=TARGET, target_id=sync_id, details=details)
+    await record(connection, caller, action, TARGET, sync_id, details=details)
 
 
 async def _launch(
-    runtime: Runtime, connection: Connection, caller: Caller, sync_id: UUID, *, collection_id: UUID, action: str
-) -> wire.DocstoreSyncLaunched:
+    runtime: Runtime, connection: Connection, caller: Caller, sync_id: UUID, collection_id: UUID, *, action: str
+) -> None:
     await _record(connection, caller, action, sync_id, collection_id)
     await _enqueue(runtime, connection, caller.organization_id, sync_id)
-    return _to_launched(sync_id, launched=True)
 
 
 async def _enqueue(runtime: Runtime, connection: Connection, organization_id: UUID, sync_id: UUID) -> None:

@@ -189,7 +189,7 @@ async def _record(connection: Connection, caller: Caller, action: str, rebuild: 
     details = {"model": rebuild.model}
     if rebuild.collection_id is not None:
         details["collectionId"] = str(rebuild.collection_id)
-    await record(connection, caller, action=action, target_type=TARGET, target_id=rebuild.rebuild_id, details=details)
+    await record(connection, caller, action, TARGET, rebuild.rebuild_id, details=details)
 
 
 async def _run_now(indexer: Indexer, organization_id: UUID) -> None:

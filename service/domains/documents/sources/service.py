@@ -234,9 +234,7 @@ async def _record(
 ) -> None:
     details = {"ledger": source.ledger, **({"itemCount": len(names)} if names else {})}
     text = "\n".join(names)[:MOST_RECORDED_CHARACTERS]
-    await record(
-        connection, caller, action=action, target_type=TARGET, target_id=source.source_id, details=details, text=text
-    )
+    await record(connection, caller, action, TARGET, source.source_id, details=details, text=text)
 
 
 def _to_row(source_id: UUID, item: wire.ReportedItem) -> dict[str, Any]:
