@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.alerts import AlertKind
 from service.auth.callers import Caller
-from service.platform.identifiers import uuid7
+from service.platform.identifiers import to_uuid, uuid7
 from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches
 from service.schema.alerts import alert_leases, alerts
 from service.schema.docstore import docstore_failures, docstore_syncs
@@ -26,13 +26,6 @@ KEPT = timedelta(days=30)
 # Alerts about a source's quarantine have its id as their subject, after this.
 SOURCE = "source/"
 _SUBJECT_ID = f"^(?:{SOURCE})?([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})$"
-
-
-def _id_in(written: str) -> UUID | None:
-    try:
-        return UUID(written)
-    except ValueError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +51,12 @@ class StoredAlert:
     @property
     def sync_id(self) -> UUID | None:
         """The sync that it is about: the subject of a run is named otherwise (`reports`), and so is a schedule's."""
-        return _id_in(self.subject)
+        return to_uuid(self.subject)
 
     @property
     def source_id(self) -> UUID | None:
         """The source whose quarantine it is about."""
-        return _id_in(self.subject.removeprefix(SOURCE)) if self.subject.startswith(SOURCE) else None
+        return to_uuid(self.subject.removeprefix(SOURCE)) if self.subject.startswith(SOURCE) else None
 
 
 @dataclass(frozen=True, slots=True)
