@@ -1,13 +1,12 @@
 """Rules of access: default deny, one access class for equal access, and an owner who stays until another takes over."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.common import ResourceReference, ResourceType, Role
+from carrel.wire.common import ResourceReference, ResourceType
 from carrel.wire.docstore import DocstoreConfig
 from carrel.wire.uploads import PlanUploadRequest, UploadFileForm
 from service.identity.principals import find_group_ids, find_people
@@ -153,17 +152,10 @@ async def change_owner(
 async def _accesses_of(
     connection: Connection, organization_id: UUID, access_classes: Collection[int]
 ) -> dict[int, Access]:
-    grantees: dict[tuple[int, str], set[UUID]] = defaultdict(set)
+    grantees: dict[int, list[tuple[UUID, str]]] = {access_class: [] for access_class in access_classes}
     for row in await queries.list_readers(connection, organization_id, access_classes=access_classes):
-        grantees[row.access_class, row.role].add(row.principal_id)
-    return {
-        access_class: Access(
-            owner_id=next(iter(grantees[access_class, Role.OWNER]), None),
-            viewers=frozenset(grantees[access_class, Role.VIEWER]),
-            editors=frozenset(grantees[access_class, Role.EDITOR]),
-        )
-        for access_class in access_classes
-    }
+        grantees[row.access_class].append((row.principal_id, row.role))
+    return {access_class: Access.of(held) for access_class, held in grantees.items()}
 
 
 async def resolve_readers(

@@ -249,19 +249,9 @@ async def erase_documents(connection: Connection, organization_id: UUID, *, docu
 def _to_document(*, readers: Sequence[str] | None, **columns: Any) -> StoredDocument:
     own = DocumentFields(**{one.name: columns.pop(one.name) for one in fields(DocumentFields)})
     file = StoredFile(**{field: columns.pop(name) for name, field in FILE_COLUMNS.items()})
-    return StoredDocument(fields=own, file=file, access=_access(readers or ()), **columns)
-
-
-def _access(readers: Sequence[str]) -> Access:
-    grantees: dict[str, set[UUID]] = {"OWNER": set(), "EDITOR": set(), "VIEWER": set()}
-    for reader in readers:
-        role, _, principal_id = reader.partition(":")
-        grantees[role].add(UUID(principal_id))
-    return Access(
-        owner_id=next(iter(grantees["OWNER"]), None),
-        viewers=frozenset(grantees["VIEWER"]),
-        editors=frozenset(grantees["EDITOR"]),
-    )
+    named = (reader.partition(":") for reader in readers or ())
+    access = Access.of((UUID(principal_id), role) for role, _, principal_id in named)
+    return StoredDocument(fields=own, file=file, access=access, **columns)
 
 
 @dataclass(frozen=True, slots=True)
