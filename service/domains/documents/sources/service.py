@@ -243,13 +243,8 @@ def _to_row(source_id: UUID, item: wire.ReportedItem) -> dict[str, Any]:
         "item_id": _item_id(source_id, name, item.place),
         "sort_key": _sort_key(name),
         "name": name,
-        "place": item.place,
         "external_id": item.document_external_id,
-        "code": item.code,
-        "message": item.message,
-        "fingerprint": item.fingerprint,
-        "since": item.since,
-        "ignored": item.ignored,
+        **item.model_dump(by_alias=False, exclude={"document_external_id"}),
     }
 
 
