@@ -20,6 +20,7 @@ from carrel.wire.file_names import forms_of
 from service.auth.callers import Caller
 from service.domains.documents.recognition.queries import is_being_read
 from service.domains.documents.stored.queries import FILE_COLUMNS, DocumentFields, StoredFile, existing_documents
+from service.identity.queries import user_as
 from service.index.progress import indexing_status
 from service.index.queries import has_status
 from service.permissions.queries import is_readable, readable_classes, shared_classes
@@ -212,17 +213,13 @@ async def list_versions(connection: Connection, organization_id: UUID, *, docume
         select(
             version.version.label("document_version"),
             *(version[name] for name in ("file_name", "file_size", "media_type", "created_at")),
-            *(principals.c[name] for name in ("principal_id", "email", "name")),
+            user_as("created_by", principals.c.principal_id),
         )
         .join(principals, principals.c.principal_id == version.created_by)
         .where(version.organization_id == organization_id, version.document_id == document_id)
         .order_by(version.version.desc())
     )
-    return await find_rows(connection, statement, _to_version)
-
-
-def _to_version(*, principal_id: UUID, email: str, name: str, **columns: Any) -> DocumentVersion:
-    return DocumentVersion(created_by=UserPrincipal(id=str(principal_id), email=email, name=name), **columns)
+    return await find_rows(connection, statement, DocumentVersion)
 
 
 async def read_owner(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Principal:
