@@ -330,17 +330,6 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class FinishedRun:
-    """How a run ended, and its counts."""
-
-    status: str
-    read_count: int
-    created_count: int
-    updated_count: int
-    deleted_count: int
-
-
-@dataclass(frozen=True, slots=True)
 class FailureGroup:
     """A reason for which documents failed: its `number` of documents, and the ids of some of them in the source."""
 
@@ -404,19 +393,19 @@ async def note_silence(connection: Connection, key: SyncKey, *, attempt: int, no
 
 async def finish_run(
     connection: Connection, key: SyncKey, *, attempt: int, error: Note | None, warning: Note | None
-) -> FinishedRun | None:
-    """End a run with an error or a warning, or neither; return its end, None when it was replaced."""
+) -> wire.DocstoreSync | None:
+    """End a run with an error or a warning, or neither; return its sync, None when the run was replaced."""
     status = "COMPLETED" if error is None else "FAILED"
     ended = update(docstore_syncs).where(_is_run(key, attempt))
     statement = ended.values(status=status, **_outcome(error=error, warning=warning), finished_at=func.now())
-    row = await find_row(connection, statement.returning(*columns_of(docstore_syncs, FinishedRun)), FinishedRun)
-    if row is not None:
-        sync = await read_sync(connection, key)
-        shown = sync.model_dump(mode="json", by_alias=True, include=set(wire.DocstoreRun.model_fields))
-        runs = func.jsonb_build_array(cast(shown, JSONB)).op("||")(docstore_syncs.c.runs)
-        last = func.jsonb_path_query_array(runs, text(f"'$[0 to {_KEPT_RUNS - 1}]'::jsonpath"))
-        await connection.execute(update(docstore_syncs).where(key.is_of(docstore_syncs)).values(runs=last))
-    return row
+    if (await connection.execute(statement)).rowcount != 1:
+        return None
+    sync = await read_sync(connection, key)
+    shown = sync.model_dump(mode="json", by_alias=True, include=set(wire.DocstoreRun.model_fields))
+    runs = func.jsonb_build_array(cast(shown, JSONB)).op("||")(docstore_syncs.c.runs)
+    last = func.jsonb_path_query_array(runs, text(f"'$[0 to {_KEPT_RUNS - 1}]'::jsonpath"))
+    await connection.execute(update(docstore_syncs).where(key.is_of(docstore_syncs)).values(runs=last))
+    return sync
 
 
 def _outcome(**notes: Note | None) -> dict[str, str | None]:
