@@ -80,17 +80,17 @@ async def who_am_i(connection: Connection, caller: Caller, *, request: wire.WhoA
     """Say what the caller's credential is, without its value, and whose it is."""
     del request
     organization = await get_organization(connection, caller.organization_id)
-    credential = await queries.get_credential(connection, caller)
+    name, expires_at = await queries.get_credential(connection, caller)
     return wire.WhoAmIResponse(
         kind=caller.credential,
-        credential_name=credential.name,
+        credential_name=name,
         name=caller.name,
         email=caller.email,
         is_admin=caller.is_admin,
         organization_id=caller.organization_id,
         organization_name=organization.name,
         scopes=None if caller.scopes is None else sorted(caller.scopes),
-        expires_at=credential.expires_at,
+        expires_at=expires_at,
     )
 
 

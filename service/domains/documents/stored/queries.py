@@ -24,7 +24,6 @@ from service.platform.sql import (
     count_where,
     find_row,
     find_rows,
-    get_row,
     in_array,
     matches,
     param,
@@ -352,14 +351,6 @@ async def forget_left_out(connection: Connection, organization_id: UUID, *, docu
     await connection.execute(delete(left_out_files).where(own))
 
 
-@dataclass(frozen=True, slots=True)
-class Unpacked:
-    """The documents that one uploaded file has become already: their number, and the sizes of their files in bytes."""
-
-    count: int
-    size: int
-
-
 async def list_containers(connection: Connection, organization_id: UUID, *, document_id: UUID) -> list[UUID]:
     """List a document and the containers that it is in, the innermost first."""
     own = (
@@ -377,15 +368,16 @@ async def list_containers(connection: Connection, organization_id: UUID, *, docu
 
 async def sum_up_contained(
     connection: Connection, organization_id: UUID, *, container_id: UUID, without: UUID
-) -> Unpacked:
-    """Sum up the documents in a container and in containers there, but for those directly in `without`."""
+) -> tuple[int, int]:
+    """Return the number of the documents in a container and in containers there, and the size of their files in bytes;
+    those directly in `without` are left out."""
     inside = files_inside(organization_id, container_id)
-    statement = existing_documents(
-        organization_id,
-        func.count().label("count"),
-        func.coalesce(func.sum(document_versions.c.file_size), 0).label("size"),
-    ).where(documents.c.document_id.in_(select(inside.c.object_id)), resources.c.container_id.is_distinct_from(without))
-    return await get_row(connection, statement, Unpacked)
+    size = func.coalesce(func.sum(document_versions.c.file_size), 0)
+    statement = existing_documents(organization_id, func.count(), size).where(
+        documents.c.document_id.in_(select(inside.c.object_id)), resources.c.container_id.is_distinct_from(without)
+    )
+    count, total = (await connection.execute(statement)).one()
+    return count, total
 
 
 async def lock_gone(
