@@ -7,7 +7,7 @@ from typing import Any
 from unicodedata import normalize
 from uuid import UUID
 
-from sqlalchemy import CTE, ColumnElement, Select, Text, Update, case, cast, func, or_, select, tuple_, update
+from sqlalchemy import CTE, ColumnElement, Select, Update, case, func, or_, select, tuple_, update
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -26,17 +26,7 @@ from service.index.queries import has_status
 from service.permissions.queries import is_readable, readable_classes, shared_classes
 from service.platform.batches import Batch
 from service.platform.identifiers import document_id_for
-from service.platform.sql import (
-    ORGANIZATION,
-    as_member,
-    find_rows,
-    get_row,
-    in_array,
-    matches,
-    optional_in,
-    param,
-    params,
-)
+from service.platform.sql import ORGANIZATION, as_member, find_rows, in_array, matches, optional_in, param, params
 from service.schema.catalog import document_contents, document_versions, documents
 from service.schema.identity import principals
 from service.schema.indexing import space_documents, spaces
@@ -223,10 +213,9 @@ async def list_versions(connection: Connection, organization_id: UUID, *, docume
 
 
 async def read_owner(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Principal:
-    statement = select(cast(principals.c.principal_id, Text).label("id"), principals.c.email, principals.c.name).where(
-        matches(principals, organization_id, principal_id=principal_id)
-    )
-    return await get_row(connection, statement, UserPrincipal)
+    own = matches(principals, organization_id, principal_id=principal_id)
+    statement = select(user_as("owner", principals.c.principal_id)).where(own)
+    return UserPrincipal.model_validate((await connection.execute(statement)).scalar_one())
 
 
 # Of what a list has of a document, besides its owner, its place in the catalog's index, and whether it is being read.
