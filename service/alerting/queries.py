@@ -6,28 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    Uuid,
-    and_,
-    case,
-    cast,
-    delete,
-    exists,
-    func,
-    not_,
-    null,
-    or_,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import ColumnElement, Uuid, and_, case, cast, delete, exists, func, null, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.alerts import AlertKind
 from service.auth.callers import Caller
-from service.platform.identifiers import uuid7
+from service.platform.identifiers import to_uuid, uuid7
 from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches
 from service.schema.alerts import alert_leases, alerts
 from service.schema.docstore import docstore_failures, docstore_syncs
@@ -41,13 +26,6 @@ KEPT = timedelta(days=30)
 # Alerts about a source's quarantine have its id as their subject, after this.
 SOURCE = "source/"
 _SUBJECT_ID = f"^(?:{SOURCE})?([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})$"
-
-
-def _id_in(written: str) -> UUID | None:
-    try:
-        return UUID(written)
-    except ValueError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +51,12 @@ class StoredAlert:
     @property
     def sync_id(self) -> UUID | None:
         """The sync that it is about: the subject of a run is named otherwise (`reports`), and so is a schedule's."""
-        return _id_in(self.subject)
+        return to_uuid(self.subject)
 
     @property
     def source_id(self) -> UUID | None:
         """The source whose quarantine it is about."""
-        return _id_in(self.subject.removeprefix(SOURCE)) if self.subject.startswith(SOURCE) else None
+        return to_uuid(self.subject.removeprefix(SOURCE)) if self.subject.startswith(SOURCE) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +210,7 @@ async def count_other_leases(
     """Count what is reported in the caller's organization, but for the caller's own of this kind and these subjects."""
     statement = select(func.count()).where(
         alert_leases.c.organization_id == caller.organization_id,
-        not_(and_(_own(caller, kind), in_array(alert_leases.c.subject, subjects))),
+        ~and_(_own(caller, kind), in_array(alert_leases.c.subject, subjects)),
     )
     return (await connection.execute(statement)).scalar_one()
 

@@ -94,11 +94,10 @@ def _load() -> None:
 
 
 async def _read(request: Request) -> bytes:
-    if (declared_length(request) or 0) > MOST_BYTES:
-        raise _too_large()
-    received = await read_at_most(request.stream(), most_bytes=MOST_BYTES)
+    is_too_large = (declared_length(request) or 0) > MOST_BYTES
+    received = None if is_too_large else await read_at_most(request.stream(), most_bytes=MOST_BYTES)
     if received is None:
-        raise _too_large()
+        raise TooLarge(f"The message is larger than {MOST_BYTES:,} bytes. Send less at a time.")
     return received
 
 
@@ -117,7 +116,3 @@ def _refusal(error: ServiceError, code: int = INVALID_REQUEST, *, message_id: st
     # A client that is sent to sign in sends its first message soon after.
     then = BackgroundTask(_load) if error.status == HTTPStatus.UNAUTHORIZED else None
     return JSONResponse(body, status_code=error.status, headers=error.headers, background=then)
-
-
-def _too_large() -> TooLarge:
-    return TooLarge(f"The message is larger than {MOST_BYTES:,} bytes. Send less at a time.")

@@ -128,10 +128,7 @@ async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToo
 
 async def _list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
     call = Call.of(context)
-    try:
-        return await _translate(call.request, resources.list_page(call, cursor=params and params.cursor))
-    except ServiceError as error:
-        raise _to_protocol_error(error) from error
+    return await _answer(call.request, resources.list_page(call, cursor=params and params.cursor))
 
 
 async def _list_templates(_context: Context, _params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
@@ -140,10 +137,17 @@ async def _list_templates(_context: Context, _params: PaginatedRequestParams | N
 
 async def _read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
     call = Call.of(context)
+    return await _answer(call.request, resources.read(call, uri=params.uri))
+
+
+async def _answer(request: Request, answer: Awaitable[Answer]) -> Answer:
+    """Wait for an answer about resources; whatever goes wrong is an error of the protocol."""
     try:
-        return await _translate(call.request, resources.read(call, uri=params.uri))
+        return await _translate(request, answer)
     except ServiceError as error:
-        raise _to_protocol_error(error) from error
+        code = INTERNAL_ERROR if error.status >= DEFECT else INVALID_PARAMS
+        data = {"code": error.code, "requestId": request_id()}
+        raise MCPError(code, redact_credentials(error.message), data) from error
 
 
 async def _translate(request: Request, answer: Awaitable[Answer]) -> Answer:
@@ -159,8 +163,3 @@ async def _translate(request: Request, answer: Awaitable[Answer]) -> Answer:
     except Exception as error:  # the library would tell clients of 2025-11-25 what the exception says
         logger.exception("request_failed")
         raise internal_error() from error
-
-
-def _to_protocol_error(error: ServiceError) -> MCPError:
-    code = INTERNAL_ERROR if error.status >= DEFECT else INVALID_PARAMS
-    return MCPError(code, redact_credentials(error.message), {"code": error.code, "requestId": request_id()})

@@ -1,6 +1,7 @@
 """Access: the roles of principals on one resource, as a value; resources with equal access share an access class."""
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -18,6 +19,15 @@ class Access:
     owner_id: UUID | None
     viewers: frozenset[UUID] = frozenset()
     editors: frozenset[UUID] = frozenset()
+
+    @classmethod
+    def of(cls, grantees: Iterable[tuple[UUID, str]]) -> "Access":
+        """Return the access in which these principals have these roles."""
+        held = defaultdict[str, set[UUID]](set)
+        for grantee, role in grantees:
+            held[role].add(grantee)
+        owner_id = next(iter(held[Role.OWNER]), None)
+        return cls(owner_id, viewers=frozenset(held[Role.VIEWER]), editors=frozenset(held[Role.EDITOR]))
 
     def grants(self) -> Iterator[tuple[UUID, Role]]:
         """Yield each grantee with its role: the owner, then editors, then viewers, each in the order of ids."""

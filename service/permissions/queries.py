@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.common import Role
+from carrel.wire.common import ResourceReference, Role
 from service.auth.callers import Caller
 from service.permissions.access import RANKED, Access
 from service.platform.batches import Answer, Batch
@@ -238,10 +238,8 @@ async def lock_contained(
     return found
 
 
-async def find_resource(
-    connection: Connection, organization_id: UUID, *, resource_type: str, resource_id: str
-) -> Resource | None:
-    named = resources.c.resource_type == resource_type, resources.c.resource_id == resource_id
+async def find_resource(connection: Connection, organization_id: UUID, reference: ResourceReference) -> Resource | None:
+    named = resources.c.resource_type == reference.resource_type, resources.c.resource_id == reference.resource_id
     statement = select(*_RESOURCE).where(resources.c.organization_id == organization_id, *named)
     return await find_row(connection, statement, Resource)
 

@@ -1,13 +1,14 @@
 """Rules of access: default deny, one access class for equal access, and an owner who stays until another takes over."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.common import ResourceType, Role
+from carrel.wire.common import ResourceReference, ResourceType
+from carrel.wire.docstore import DocstoreConfig
+from carrel.wire.uploads import PlanUploadRequest, UploadFileForm
 from service.identity.principals import find_group_ids, find_people
 from service.permissions import queries
 from service.permissions.access import Access
@@ -151,26 +152,35 @@ async def change_owner(
 async def _accesses_of(
     connection: Connection, organization_id: UUID, access_classes: Collection[int]
 ) -> dict[int, Access]:
-    grantees: dict[tuple[int, str], set[UUID]] = defaultdict(set)
+    grantees: dict[int, list[tuple[UUID, str]]] = {access_class: [] for access_class in access_classes}
     for row in await queries.list_readers(connection, organization_id, access_classes=access_classes):
-        grantees[row.access_class, row.role].add(row.principal_id)
-    return {
-        access_class: Access(
-            owner_id=next(iter(grantees[access_class, Role.OWNER]), None),
-            viewers=frozenset(grantees[access_class, Role.VIEWER]),
-            editors=frozenset(grantees[access_class, Role.EDITOR]),
-        )
-        for access_class in access_classes
-    }
+        grantees[row.access_class].append((row.principal_id, row.role))
+    return {access_class: Access.of(held) for access_class, held in grantees.items()}
 
 
 async def resolve_readers(
-    connection: Connection, organization_id: UUID, *, emails: Iterable[str], group_ids: Iterable[str | UUID]
+    connection: Connection, organization_id: UUID, named: UploadFileForm | PlanUploadRequest | DocstoreConfig
 ) -> frozenset[UUID]:
-    """Return the principals of these addresses and group ids. BadRequest names the unknown ones."""
+    """Return the principals of the addresses and group ids of readers. BadRequest names the unknown ones."""
+    emails, group_ids = named.allowed_users_email_addresses or (), named.allowed_group_ids or ()
     people = await find_people(connection, organization_id, emails=emails, field="allowedUsersEmailAddresses")
     groups = await find_group_ids(connection, organization_id, group_ids=group_ids, field="allowedGroupIds")
     return people | groups
+
+
+async def require_resource(
+    connection: Connection, organization_id: UUID, reference: ResourceReference
+) -> queries.Resource:
+    """Find the resource that the member `resource` of a request names. NotFound for an unknown resource."""
+    found = await queries.find_resource(connection, organization_id, reference)
+    if found is None:
+        raise unknown_resource("resource")
+    return found
+
+
+def identity_of(reference: ResourceReference) -> tuple[str, str]:
+    """Return the type of a resource and its id in its source system."""
+    return reference.resource_type.value, reference.resource_id
 
 
 def refuse_contained(named: Iterable[tuple[str, queries.Resource]]) -> None:

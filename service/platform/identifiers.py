@@ -27,6 +27,14 @@ def first_uuid7_at(moment: datetime) -> UUID:
     return UUID(int=milliseconds << 80 | _VERSION_7 | _RFC_VARIANT)
 
 
+def to_uuid(text: str) -> UUID | None:
+    """Read an id; None for a text that is none."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
 def document_id_for(organization_id: UUID, external_id: str) -> UUID:
     """Return the id of the document of this organization's `external_id`, whether the document exists or not."""
     return uuid5(organization_id, external_id)

@@ -277,6 +277,4 @@ async def list_deliveries(
 async def delete_old_deliveries(connection: Connection, organization_id: UUID) -> None:
     """Delete deliveries that were made long ago."""
     is_old = alert_deliveries.c.created_at < func.now() - KEPT
-    await connection.execute(
-        delete(alert_deliveries).where(alert_deliveries.c.organization_id == organization_id, is_old)
-    )
+    await connection.execute(delete(alert_deliveries).where(matches(alert_deliveries, organization_id), is_old))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -100,21 +101,17 @@ async def _attempt(runtime: Runtime, organization_id: UUID, delivery: Delivery) 
         if delivery.email is None or not delivery.active:
             return Attempt(error="This person is not active any more.", is_last=True)
         return await send_mail(runtime.settings, delivery.message, to=delivery.email, delivery_id=delivery.delivery_id)
-    if delivery.sealed_secret is None:
-        return _secret_lost()
-    try:
-        key = runtime.keys.webhook_key(organization_id)
-        secret = unseal(key, row_id=delivery.alert_rule_id, sealed=delivery.sealed_secret)
-    except SealError:
-        return _secret_lost()
+    secret = None
+    if delivery.sealed_secret is not None:
+        with suppress(SealError):
+            key = runtime.keys.webhook_key(organization_id)
+            secret = unseal(key, row_id=delivery.alert_rule_id, sealed=delivery.sealed_secret)
+    if secret is None:
+        message = "The webhook's secret was lost with the service's secret key. Delete the rule and make it again."
+        return Attempt(error=message, is_last=True)
     body = json.dumps(delivery.message, ensure_ascii=False, separators=(",", ":")).encode()
     allowed = AllowedHosts.of(runtime.settings.webhook_allowed_hosts)
     return await post(delivery.webhook_url, body, message_id=delivery.delivery_id, secret=secret, allowed=allowed)
-
-
-def _secret_lost() -> Attempt:
-    message = "The webhook's secret was lost with the service's secret key. Delete the rule and make it again."
-    return Attempt(error=message, is_last=True)
 
 
 def _status(attempt: Attempt, pause: timedelta | None) -> DeliveryStatus:

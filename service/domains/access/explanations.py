@@ -7,21 +7,16 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
+from carrel.wire import permissions as wire
 from carrel.wire.common import Role
-from carrel.wire.permissions import (
-    AuthorizationStep,
-    ExplainAuthorizationRequest,
-    ExplainAuthorizationResponse,
-    StepType,
-)
 from service.auth.callers import Caller
 from service.domains.access.lookups import queries
 from service.domains.access.resources.queries import find_name
 from service.identity.queries import PrincipalSummary, list_principals
 from service.permissions.access import RANKED
-from service.permissions.queries import Resource, find_resource
+from service.permissions.queries import Resource
 from service.permissions.readers import find_referenced_principal
-from service.permissions.service import unknown_resource
+from service.permissions.service import require_resource
 
 Around = Callable[[Collection[UUID]], Awaitable[Collection[UUID]]]
 """Which groups any of these is a direct member of."""
@@ -72,29 +67,28 @@ class _Path:
 
 
 async def explain(
-    connection: Connection, caller: Caller, *, request: ExplainAuthorizationRequest
-) -> ExplainAuthorizationResponse:
+    connection: Connection, caller: Caller, *, request: wire.ExplainAuthorizationRequest
+) -> wire.ExplainAuthorizationResponse:
     """Say whether and why a principal may READ a resource, in one REPEATABLE READ snapshot; for admins. Shortest paths
     come first; `complete` is False beyond `MOST_PATHS`. Raises NotFound, and BadRequest `unknown_principal`."""
     organization_id = caller.organization_id
-    resource = await find_resource(
-        connection,
-        organization_id,
-        resource_type=request.resource.resource_type,
-        resource_id=request.resource.resource_id,
-    )
-    if resource is None:
-        raise unknown_resource("resource")
+    resource = await require_resource(connection, organization_id, request.resource)
     principal = await find_referenced_principal(connection, organization_id, request.principal, field="principal")
-    paths = await _paths(connection, organization_id, principal=principal, access_class=resource.access_class)
+    access_class = resource.access_class
+    paths = await _paths(connection, organization_id, principal=principal, access_class=access_class)
     first = list(islice(paths, MOST_PATHS + 1))
     shown = first[:MOST_PATHS]
-    wide = not shown and await _is_wide(connection, organization_id, access_class=resource.access_class)
-    return ExplainAuthorizationResponse(
+    missing = None
+    if not shown:
+        wide = await queries.list_roles(
+            connection, organization_id, access_class=access_class, grantees=[organization_id]
+        )
+        missing = _describe_missing(principal, organization_wide=bool(wide))
+    return wire.ExplainAuthorizationResponse(
         authorized=bool(shown),
         paths=await _describe_paths(connection, organization_id, paths=shown, resource=resource),
         complete=len(first) == len(shown),
-        missing=None if shown else _describe_missing(principal, organization_wide=wide),
+        missing=missing,
     )
 
 
@@ -122,28 +116,23 @@ async def _paths(
     return (_Path(chain, row.role) for row in nearest for chain in chains_to(row.principal_id, below))
 
 
-async def _is_wide(connection: Connection, organization_id: UUID, *, access_class: int) -> bool:
-    roles = await queries.list_roles(connection, organization_id, access_class=access_class, grantees=[organization_id])
-    return bool(roles)
-
-
 async def _describe_paths(
     connection: Connection, organization_id: UUID, *, paths: Sequence[_Path], resource: Resource
-) -> list[list[AuthorizationStep]]:
+) -> list[list[wire.AuthorizationStep]]:
     ids = {each for path in paths for each in path.chain}
     rows = await list_principals(connection, organization_id, principal_ids=ids)
     steps = {row.principal_id: _step(row) for row in rows}
     name = await find_name(connection, organization_id, object_id=resource.object_id) if paths else None
-    end = AuthorizationStep(type=StepType.RESOURCE, id=resource.resource_id, name=name)
+    end = wire.AuthorizationStep(type=wire.StepType.RESOURCE, id=resource.resource_id, name=name)
     return [
-        [*(steps[each] for each in path.chain), AuthorizationStep(type=StepType.GRANT, role=path.role), end]
+        [*(steps[each] for each in path.chain), wire.AuthorizationStep(type=wire.StepType.GRANT, role=path.role), end]
         for path in paths
     ]
 
 
-def _step(row: PrincipalSummary) -> AuthorizationStep:
-    kind = StepType.ORGANIZATION if row.kind == "everyone" else StepType(row.kind)
-    return AuthorizationStep(type=kind, id=str(row.principal_id), name=row.name, email=row.email)
+def _step(row: PrincipalSummary) -> wire.AuthorizationStep:
+    kind = wire.StepType.ORGANIZATION if row.kind == "everyone" else wire.StepType(row.kind)
+    return wire.AuthorizationStep(type=kind, id=str(row.principal_id), name=row.name, email=row.email)
 
 
 def _describe_missing(principal: PrincipalSummary, *, organization_wide: bool) -> str:

@@ -7,14 +7,13 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import admin as wire
-from carrel.wire.common import GrantRole, ResourceIdentifier, ResourceReference, ResourceType, Role
+from carrel.wire.common import GrantRole, ResourceIdentifier, ResourceType, Role
 from service.audit.service import Change, record_all
 from service.audit.versions import refuse_stale
 from service.auth.callers import Caller
 from service.identity.principals import MOST_DETAILS, resolve, to_named_principal
-from service.permissions import queries
+from service.permissions import queries, service
 from service.permissions.access import Access, roles_by_id
-from service.permissions.service import access_classes_for, access_of, move, refuse_contained, unknown_resource
 from service.platform.errors import BadRequest, FieldError
 from service.web.pagination import Cursor
 
@@ -29,7 +28,7 @@ class _DesiredGrants:
     @property
     def identity(self) -> Identity:
         """The resource's (type, id in its source system)."""
-        return _identity(self.grants.resource)
+        return service.identity_of(self.grants.resource)
 
 
 async def set_grants(
@@ -37,7 +36,8 @@ async def set_grants(
 ) -> wire.AdminGrantsSetResponse:
     """Replace the grants on a resource at commit; its owner stays. 404 for an unknown resource."""
     await _set(connection, caller, desired=[_DesiredGrants(field="", grants=request)])
-    shown = await _show(connection, caller, await _find(connection, caller, request.resource))
+    resource = await service.require_resource(connection, caller.organization_id, request.resource)
+    shown = await _show(connection, caller, resource)
     return wire.AdminGrantsSetResponse(**dict(shown))
 
 
@@ -56,7 +56,7 @@ async def list_grants(
 ) -> wire.AdminGrantsListResponse:
     """List the grants on a resource."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_GRANTS_LIST.path, request=request)
-    resource = await _find(connection, caller, request.resource)
+    resource = await service.require_resource(connection, caller.organization_id, request.resource)
     grants = await queries.list_grants(
         connection,
         caller.organization_id,
@@ -65,7 +65,7 @@ async def list_grants(
         limit=cursor.limit,
     )
     page = cursor.page(grants, position=lambda row: [str(row.principal_id), row.role])
-    access = await access_of(connection, caller.organization_id, resource.object_id)
+    access = await service.access_of(connection, caller.organization_id, resource.object_id)
     return wire.AdminGrantsListResponse(
         resource=_to_identifier(resource),
         grants=[_grant(row) for row in page.items],
@@ -88,13 +88,13 @@ async def _set(connection: Connection, caller: Caller, *, desired: Sequence[_Des
     accesses = await _accesses(connection, caller, desired=desired, resources=resources, owners=owners)
     digests = {object_id: access.digest() for object_id, access in accesses.items()}
     distinct = {digests[object_id]: access for object_id, access in accesses.items()}
-    of_digest = await access_classes_for(connection, caller.organization_id, distinct)
+    of_digest = await service.access_classes_for(connection, caller.organization_id, distinct)
     moved = {
         row.object_id: of_digest[digests[row.object_id]]
         for row in resources.values()
         if row.access_class != of_digest[digests[row.object_id]]
     }
-    await move(connection, caller.organization_id, classes=moved)
+    await service.move(connection, caller.organization_id, classes=moved)
     grantees: dict[int, list[tuple[UUID, str]]] = {}
     for row in before:
         grantees.setdefault(row.access_class, []).append((row.principal_id, row.role))
@@ -115,8 +115,8 @@ async def _lock(
     found = {(row.resource_type, row.resource_id): row for row in rows}
     missing = [one for one in desired if one.identity not in found]
     if missing:
-        raise unknown_resource(*(f"{one.field}resource" for one in missing[:MOST_DETAILS]))
-    refuse_contained((f"{one.field}resource", found[one.identity]) for one in desired)
+        raise service.unknown_resource(*(f"{one.field}resource" for one in missing[:MOST_DETAILS]))
+    service.refuse_contained((f"{one.field}resource", found[one.identity]) for one in desired)
     return found
 
 
@@ -147,16 +147,6 @@ async def _accesses(
     return accesses
 
 
-async def _find(connection: Connection, caller: Caller, resource: ResourceReference) -> queries.Resource:
-    resource_type, resource_id = _identity(resource)
-    row = await queries.find_resource(
-        connection, caller.organization_id, resource_type=resource_type, resource_id=resource_id
-    )
-    if row is None:
-        raise unknown_resource("resource")
-    return row
-
-
 def _change(
     resource: queries.Resource, *, before: Iterable[tuple[UUID, str]], after: Iterable[tuple[UUID, str]]
 ) -> Change:
@@ -175,17 +165,13 @@ def _refuse_duplicates(desired: Sequence[_DesiredGrants]) -> None:
         raise BadRequest("A resource is given twice. Send each once.", code="duplicate_resource", details=again)
 
 
-def _identity(resource: ResourceReference) -> Identity:
-    return resource.resource_type.value, resource.resource_id
-
-
 def _to_identifier(resource: queries.Resource) -> ResourceIdentifier:
     return ResourceIdentifier(resource_id=resource.resource_id, resource_type=ResourceType(resource.resource_type))
 
 
 async def _show(connection: Connection, caller: Caller, resource: queries.Resource) -> wire.ResourceGrants:
     grants = await queries.list_grants(connection, caller.organization_id, access_class=resource.access_class)
-    access = await access_of(connection, caller.organization_id, resource.object_id)
+    access = await service.access_of(connection, caller.organization_id, resource.object_id)
     return wire.ResourceGrants(
         resource=_to_identifier(resource),
         grants=[_grant(row) for row in grants],

@@ -12,7 +12,7 @@ from service.auth.callers import Caller
 from service.auth.queries import get_acting_principal
 from service.permissions.queries import Reader, is_deployed, readable_classes
 from service.platform.identifiers import NIL
-from service.platform.sql import columns_of, find_rows, in_array, rows_after
+from service.platform.sql import columns_of, find_rows, in_array, matches, rows_after
 from service.schema.agents import agent_collections, agents
 from service.schema.collections import collections
 from service.schema.indexing import space_documents
@@ -57,9 +57,7 @@ async def count_documents_through_agents(connection: Connection, caller: Caller)
 
 async def list_agents_without_search(connection: Connection, caller: Caller, *, limit: int) -> list[AgentWithoutSearch]:
     """List by id the first agents that a program may message as the caller, but not search any collection of."""
-    having_some = select(agent_collections.c.agent_id).where(
-        agent_collections.c.organization_id == caller.organization_id
-    )
+    having_some = select(agent_collections.c.agent_id).where(matches(agent_collections, caller.organization_id))
     statement = (
         select(agents.c.name, func.count().over().label("total"))
         .join(resources, resources.c.object_id == agents.c.agent_id)

@@ -30,7 +30,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.common import ResourceType, Role
 from service.auth.callers import Caller
 from service.permissions.queries import readable_by_parameters, readable_classes, reader_parameters
-from service.platform.sql import ORGANIZATION, as_member, count_of, find_rows, get_row, in_array, matches, param, params
+from service.platform.sql import ORGANIZATION, as_member, count_of, find_rows, in_array, matches, param, params
 from service.schema.identity import api_keys, group_members, principals, service_account_tokens
 from service.schema.oauth import oauth_access_tokens, oauth_clients
 from service.schema.permissions import class_readers, resources
@@ -75,8 +75,8 @@ def _readable_resources(organization_id: Bound, *, resource_type: ColumnElement[
 def resources_in(
     organization_id: Bound, classes: Select[int] | CompoundSelect[int], *, resource_type: ColumnElement[str] | None
 ) -> Select[UUID, Any, str]:
-    """Select a page of resources in these access classes by object id, with `page_parameters`. `resource_type` is a
-    type, `any_(…)` of several, or none."""
+    """Select a page of resources in these access classes by object id, with `params` of `after` and `limit`.
+    `resource_type` is a type, `any_(…)` of several, or none."""
     every = _objects(organization_id, resource_type=resource_type, after=_AFTER)
     readable = classes.cte("readable")
     stretch = every.add_columns(resources.c.access_class).limit(STRETCH).subquery("stretch")
@@ -125,11 +125,6 @@ def _first_of(
     one = resources.alias()
     every = _objects(organization_id, resource_type=resource_type, after=after, table=one)
     return every.where(one.c.access_class == classes.c.access_class)
-
-
-def page_parameters(organization_id: UUID, *, after: UUID, limit: int) -> dict[str, object]:
-    """Return the start and the length of a page of `resources_in`."""
-    return params(organization_id, after=after, limit=limit)
 
 
 _READABLE_RESOURCES = _readable_resources(ORGANIZATION, resource_type=None)
@@ -291,15 +286,7 @@ async def list_ways(
     return await find_rows(connection, _WAYS, Way, parameters | {"readers": list(readers)})
 
 
-@dataclass(frozen=True, slots=True)
-class NamedCredential:
-    """The name of a credential, and when it stops."""
-
-    name: str
-    expires_at: datetime | None
-
-
-async def get_credential(connection: Connection, caller: Caller) -> NamedCredential:
+async def get_credential(connection: Connection, caller: Caller) -> tuple[str, datetime | None]:
     """Get the name and the end of the caller's credential; an access token has its application's name."""
     organization_id = caller.organization_id
     keys, tokens, access = api_keys.c, service_account_tokens.c, oauth_access_tokens.c
@@ -315,7 +302,8 @@ async def get_credential(connection: Connection, caller: Caller) -> NamedCredent
             matches(oauth_clients, organization_id, client_id=access.client_id),
         ),
     }[caller.credential]
-    return await get_row(connection, statement, NamedCredential)
+    name, expires_at = (await connection.execute(statement)).one()
+    return name, expires_at
 
 
 @dataclass(frozen=True, slots=True)

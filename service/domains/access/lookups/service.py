@@ -13,8 +13,7 @@ from service.auth.callers import Caller, acting_for
 from service.auth.queries import get_acting_principal
 from service.domains.access.lookups import queries
 from service.identity.queries import get_organization
-from service.permissions.queries import find_resource
-from service.permissions.service import unknown_resource
+from service.permissions.service import identity_of, require_resource
 from service.platform.errors import BadRequest, FieldError
 from service.web.pagination import Cursor
 
@@ -26,20 +25,9 @@ async def list_authorized_principals(
 ) -> wire.ListAuthorizedPrincipalsForResourceResponse:
     """List the users and groups that may act on a resource, each once; for admins."""
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE.path, request=request)
-    resource = await find_resource(
-        connection,
-        caller.organization_id,
-        resource_type=request.resource.resource_type,
-        resource_id=request.resource.resource_id,
-    )
-    if resource is None:
-        raise unknown_resource("resource")
+    resource = await require_resource(connection, caller.organization_id, request.resource)
     rows = await queries.list_effective_principals(
-        connection,
-        caller.organization_id,
-        access_class=resource.access_class,
-        after=cursor.after_id,
-        limit=cursor.limit,
+        connection, caller.organization_id, access_class=resource.access_class, **cursor.window
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
     through: dict[str, list[AccessThrough]] | None = None
@@ -66,9 +54,8 @@ async def list_authorized_resources(
 ) -> wire.ListAuthorizedResourcesResponse:
     """List the resources the acting principal may act on; access alone decides, also for an admin."""
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_RESOURCES.path, request=request)
-    rows = await queries.list_readable_resources(
-        connection, caller, resource_type=request.resource_type, after=cursor.after_id, limit=cursor.limit
-    )
+    resource_type = request.resource_type
+    rows = await queries.list_readable_resources(connection, caller, resource_type=resource_type, **cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.object_id)])
     return wire.ListAuthorizedResourcesResponse(
         resources=[
@@ -93,17 +80,17 @@ async def who_am_i(connection: Connection, caller: Caller, *, request: wire.WhoA
     """Say what the caller's credential is, without its value, and whose it is."""
     del request
     organization = await get_organization(connection, caller.organization_id)
-    credential = await queries.get_credential(connection, caller)
+    name, expires_at = await queries.get_credential(connection, caller)
     return wire.WhoAmIResponse(
         kind=caller.credential,
-        credential_name=credential.name,
+        credential_name=name,
         name=caller.name,
         email=caller.email,
         is_admin=caller.is_admin,
         organization_id=caller.organization_id,
         organization_name=organization.name,
         scopes=None if caller.scopes is None else sorted(caller.scopes),
-        expires_at=credential.expires_at,
+        expires_at=expires_at,
     )
 
 
@@ -124,7 +111,7 @@ async def check_resources(
         results=[
             wire.ResourceAuthorization(
                 resource=ResourceIdentifier(resource_id=resource.resource_id, resource_type=resource.resource_type),
-                authorized=_identity(resource) in readable,
+                authorized=identity_of(resource) in readable,
             )
             for resource in request.resources
         ]
@@ -137,7 +124,7 @@ async def _readable(
     subject = await _subject(connection, caller, user_email)
     if subject is None:
         return ()
-    identities = {_identity(resource) for resource in resources}
+    identities = {identity_of(resource) for resource in resources}
     return await queries.list_readable_among(connection, subject, identities=identities)
 
 
@@ -156,7 +143,3 @@ async def _subject(connection: Connection, caller: Caller, user_email: str | Non
     if row is None or not row.active:
         return None
     return replace(caller, principal_id=row.principal_id, principals=row.principals, kind=row.kind)
-
-
-def _identity(resource: ResourceReference) -> tuple[str, str]:
-    return resource.resource_type.value, resource.resource_id

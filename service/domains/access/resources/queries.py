@@ -40,9 +40,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.access import GroupPerson, ResourceCount
 from carrel.wire.common import ResourceType, Role
 from service.auth.queries import Grantee
-from service.domains.access.lookups.queries import page_parameters, resources_in
+from service.domains.access.lookups.queries import resources_in
 from service.permissions.queries import open_classes, owned_classes, readable_classes
-from service.platform.sql import as_member, columns_of, find_rows, in_array, matches
+from service.platform.sql import as_member, columns_of, find_rows, in_array, matches, params
 from service.schema.agents import agents
 from service.schema.audit import audit_entries
 from service.schema.catalog import documents
@@ -128,7 +128,7 @@ async def list_resources(
         .where(access_classes.c.organization_id == organization_id)
         .order_by(shown.c.object_id)
     )
-    parameters = page_parameters(organization_id, after=after, limit=limit)
+    parameters = params(organization_id, after=after, limit=limit)
     return await find_rows(connection, statement, FoundResource, parameters)
 
 
@@ -249,9 +249,7 @@ def _conditions(organization_id: UUID, resource_filter: ResourceFilter) -> Itera
 def _name_matches(organization_id: UUID, text: str) -> CompoundSelect[UUID]:
     return union_all(
         *(
-            select(own_id).where(
-                table.c.organization_id == organization_id, table.c.name.icontains(text, autoescape=True)
-            )
+            select(own_id).where(matches(table, organization_id), table.c.name.icontains(text, autoescape=True))
             for own_id, table in _NAMED.items()
         )
     )
@@ -390,9 +388,6 @@ async def has_entry_since(
     connection: Connection, organization_id: UUID, *, since: datetime, but: Collection[str]
 ) -> bool:
     """Check whether the audit log has an entry of a later transaction, with an action other than these."""
-    later = select(audit_entries.c.audit_log_id).where(
-        audit_entries.c.organization_id == organization_id,
-        audit_entries.c.at > since,
-        ~in_array(audit_entries.c.action, but),
-    )
-    return (await connection.execute(select(exists(later)))).scalar_one()
+    later = audit_entries.c.at > since, ~in_array(audit_entries.c.action, but)
+    found = exists().where(matches(audit_entries, organization_id), *later)
+    return (await connection.execute(select(found))).scalar_one()

@@ -18,7 +18,7 @@ from service.permissions.readers import find_grantee, find_referenced_principal
 from service.platform import base64url
 from service.platform.errors import BadRequest, FieldError
 from service.platform.identifiers import NIL
-from service.web.pagination import Cursor, Page
+from service.web.pagination import Cursor
 
 
 async def list_resources(
@@ -28,14 +28,14 @@ async def list_resources(
     cursor = Cursor.read(caller, operation=wire.ADMIN_ACCESS_LIST_RESOURCES.path, request=request)
     resource_filter = await _read_filter(connection, caller, request)
     if request.order is wire.ResourceOrder.NAME:
-        page = await _list_by_name(connection, caller, resource_filter=resource_filter, cursor=cursor)
+        after = (cursor.after[0], UUID(cursor.after[1])) if cursor.after else None
+        named = await queries.list_resources_by_name(
+            connection, caller.organization_id, resource_filter=resource_filter, after=after, limit=cursor.limit
+        )
+        page = cursor.page(named, position=lambda row: [row.sort_key, str(row.object_id)])
     else:
         rows = await queries.list_resources(
-            connection,
-            caller.organization_id,
-            resource_filter=resource_filter,
-            after=cursor.after_id,
-            limit=cursor.limit,
+            connection, caller.organization_id, resource_filter=resource_filter, **cursor.window
         )
         page = cursor.page(rows, position=lambda row: [str(row.object_id)])
     through: Mapping[bytes, Sequence[wire.AccessThrough]] | None = None
@@ -81,16 +81,6 @@ async def count_resources(
     resource_filter = await _read_filter(connection, caller, request)
     counts = await queries.count_resources(connection, caller.organization_id, resource_filter=resource_filter)
     return wire.AdminAccessCountResourcesResponse(counts=counts, total=sum(one.count for one in counts))
-
-
-async def _list_by_name(
-    connection: Connection, caller: Caller, *, resource_filter: ResourceFilter, cursor: Cursor
-) -> Page[queries.SortedResource]:
-    after = (cursor.after[0], UUID(cursor.after[1])) if cursor.after else None
-    rows = await queries.list_resources_by_name(
-        connection, caller.organization_id, resource_filter=resource_filter, after=after, limit=cursor.limit
-    )
-    return cursor.page(rows, position=lambda row: [row.sort_key, str(row.object_id)])
 
 
 async def _read_filter(connection: Connection, caller: Caller, filters: wire.ResourceFilters) -> ResourceFilter:

@@ -154,12 +154,7 @@ async def _access(
     owner_id = caller.principal_id if before is None else before.access.owner_id
     if not form.names_access:
         return Access(owner_id=owner_id)
-    readers = await resolve_readers(
-        connection,
-        caller.organization_id,
-        emails=form.allowed_users_email_addresses or (),
-        group_ids=form.allowed_group_ids or (),
-    )
+    readers = await resolve_readers(connection, caller.organization_id, form)
     everyone = {caller.organization_id} if form.internal_public else set[UUID]()
     return Access(owner_id=owner_id, viewers=(readers | everyone) - {owner_id})
 

@@ -16,14 +16,7 @@ from service.domains.documents.catalog.queries import known_not_read
 from service.domains.documents.collections.queries import list_memberships
 from service.domains.documents.recognition.queries import read_recognition
 from service.domains.documents.stored import queries as stored
-from service.domains.documents.stored.queries import (
-    StoredDocument,
-    StoredFile,
-    ask_document,
-    lock_document,
-    read_document,
-    read_file,
-)
+from service.domains.documents.stored.queries import StoredDocument, StoredFile
 from service.permissions.rights import role_in, unknown_document, widen
 from service.platform.batches import Batch
 from service.platform.errors import NotFound
@@ -37,7 +30,7 @@ async def get_document(
     """Show a document, its versions, and how far it is indexed where; for its readers and admins, 404 for others."""
     document_id = request.document_id
     reader = await widen(connection, caller, document_id=document_id)
-    document = await read_document(connection, caller.organization_id, document_id=document_id)
+    document = await stored.read_document(connection, caller.organization_id, document_id=document_id)
     if document is None or (role_in(document.access, reader) is None and not caller.is_admin):
         raise unknown_document()
     versions = await queries.list_versions(connection, caller.organization_id, document_id=document_id)
@@ -96,7 +89,7 @@ async def find_download(
     document = await _read_readable(connection, caller, document_id=document_id)
     if version is None or version == document.version:
         return document.file
-    file = await read_file(connection, caller.organization_id, document_id=document_id, version=version)
+    file = await stored.read_file(connection, caller.organization_id, document_id=document_id, version=version)
     if file is None:
         raise NotFound("The document has no such version; getDocument lists them.", code="version_not_found")
     return file
@@ -105,7 +98,7 @@ async def find_download(
 async def _read_readable(connection: Connection, caller: Caller, *, document_id: UUID) -> StoredDocument:
     """Return a document that the caller may READ; 404 for others, admins too."""
     reader = await widen(connection, caller, document_id=document_id)
-    document = await read_document(connection, caller.organization_id, document_id=document_id)
+    document = await stored.read_document(connection, caller.organization_id, document_id=document_id)
     if document is None or role_in(document.access, reader) is None:
         raise unknown_document()
     return document
@@ -133,8 +126,8 @@ async def lock_known_document(
 ) -> tuple[StoredDocument, Role | None]:
     """Lock a document, and return it with the caller's role, which an admin may lack; 404 when it is hidden."""
     batch = Batch()
-    lock_document(batch, document_id)
-    asked = ask_document(batch, caller.organization_id, document_id=document_id, lock=True)
+    stored.lock_document(batch, document_id)
+    asked = stored.ask_document(batch, caller.organization_id, document_id=document_id, lock=True)
     await batch.run(connection)
     document = asked.document
     role = None if document is None else role_in(document.access, caller)

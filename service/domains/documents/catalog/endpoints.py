@@ -1,6 +1,5 @@
 """catalog/*: uploading, planning uploads, looking at documents, their files, and deleting them."""
 
-from dataclasses import asdict
 from functools import partial
 from uuid import uuid5
 
@@ -33,8 +32,7 @@ async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> up
     async with receive_form(request, runtime, file_part="file", form=uploads.UploadFileForm) as parts:
         form = await use_stored_name(runtime, caller, upload_form(parts.fields))
         saved = await save_upload(runtime, caller, form=form, file=parts.file, gives_up=partial(is_stopping, request))
-    uploaded = await wait_for_index(request, runtime, saved, patiently=form.await_vector_store_sync)
-    return uploads.UploadFileResponse(**asdict(uploaded))
+    return await wait_for_index(request, runtime, saved, patiently=form.await_vector_store_sync)
 
 
 @router.operation(uploads.UPLOAD_DOCUMENT_FILE, own_key=True)
@@ -55,7 +53,7 @@ async def upload_document(
     uploaded = await wait_for_index(request, runtime, saved, patiently=form.await_vector_store_sync)
     if uploaded.status is uploads.UploadStatus.UNCHANGED:
         response.headers[REPLAYED] = "true"
-    return uploads.UploadDocumentFileResponse(**asdict(uploaded))
+    return uploads.UploadDocumentFileResponse(**dict(uploaded))
 
 
 @router.operation(uploads.PLAN_UPLOAD)
@@ -64,12 +62,7 @@ async def plan(
 ) -> uploads.PlanUploadResponse:
     """Tell what uploading up to 1000 documents would do."""
     caller = await acting_for(connection, caller, request.upload_as_user_email, field=ACTING_PART)
-    await resolve_readers(
-        connection,
-        caller.organization_id,
-        emails=request.allowed_users_email_addresses or (),
-        group_ids=request.allowed_group_ids or (),
-    )
+    await resolve_readers(connection, caller.organization_id, request)
     return uploads.PlanUploadResponse(documents=await plan_uploads(connection, caller, planned=request.documents))
 
 

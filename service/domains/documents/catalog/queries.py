@@ -7,7 +7,7 @@ from typing import Any
 from unicodedata import normalize
 from uuid import UUID
 
-from sqlalchemy import CTE, ColumnElement, Select, Text, Update, case, cast, func, or_, select, tuple_, update
+from sqlalchemy import CTE, ColumnElement, Select, Update, case, func, or_, select, tuple_, update
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -20,22 +20,13 @@ from carrel.wire.file_names import forms_of
 from service.auth.callers import Caller
 from service.domains.documents.recognition.queries import is_being_read
 from service.domains.documents.stored.queries import FILE_COLUMNS, DocumentFields, StoredFile, existing_documents
+from service.identity.queries import user_as
 from service.index.progress import indexing_status
 from service.index.queries import has_status
 from service.permissions.queries import is_readable, readable_classes, shared_classes
 from service.platform.batches import Batch
 from service.platform.identifiers import document_id_for
-from service.platform.sql import (
-    ORGANIZATION,
-    as_member,
-    find_rows,
-    get_row,
-    in_array,
-    matches,
-    optional_in,
-    param,
-    params,
-)
+from service.platform.sql import ORGANIZATION, as_member, find_rows, in_array, matches, optional_in, param, params
 from service.schema.catalog import document_contents, document_versions, documents
 from service.schema.identity import principals
 from service.schema.indexing import space_documents, spaces
@@ -212,24 +203,19 @@ async def list_versions(connection: Connection, organization_id: UUID, *, docume
         select(
             version.version.label("document_version"),
             *(version[name] for name in ("file_name", "file_size", "media_type", "created_at")),
-            *(principals.c[name] for name in ("principal_id", "email", "name")),
+            user_as("created_by", principals.c.principal_id),
         )
         .join(principals, principals.c.principal_id == version.created_by)
         .where(version.organization_id == organization_id, version.document_id == document_id)
         .order_by(version.version.desc())
     )
-    return await find_rows(connection, statement, _to_version)
-
-
-def _to_version(*, principal_id: UUID, email: str, name: str, **columns: Any) -> DocumentVersion:
-    return DocumentVersion(created_by=UserPrincipal(id=str(principal_id), email=email, name=name), **columns)
+    return await find_rows(connection, statement, DocumentVersion)
 
 
 async def read_owner(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Principal:
-    statement = select(cast(principals.c.principal_id, Text).label("id"), principals.c.email, principals.c.name).where(
-        matches(principals, organization_id, principal_id=principal_id)
-    )
-    return await get_row(connection, statement, UserPrincipal)
+    own = matches(principals, organization_id, principal_id=principal_id)
+    statement = select(user_as("owner", principals.c.principal_id)).where(own)
+    return UserPrincipal.model_validate((await connection.execute(statement)).scalar_one())
 
 
 # Of what a list has of a document, besides its owner, its place in the catalog's index, and whether it is being read.
@@ -259,6 +245,7 @@ async def list_documents(
 ) -> list[Document]:
     """Return documents that the caller may read (an admin: that exist), newest first, after a position."""
     organization_id = caller.organization_id
+    catalog = select(spaces.c.space_id).where(matches(spaces, organization_id), spaces.c.is_catalog).scalar_subquery()
     statement = (
         existing_documents(
             organization_id,
@@ -272,12 +259,7 @@ async def list_documents(
         .join(principals, principals.c.principal_id == documents.c.owner_id)
         .outerjoin(
             space_documents,
-            matches(
-                space_documents,
-                organization_id,
-                document_id=documents.c.document_id,
-                space_id=_catalog(organization_id),
-            ),
+            matches(space_documents, organization_id, document_id=documents.c.document_id, space_id=catalog),
         )
         .where(*_filter_conditions(request), optional_in(documents.c.document_id, ids))
         .order_by(documents.c.created_at.desc(), documents.c.document_id.desc())
@@ -286,10 +268,7 @@ async def list_documents(
     if request.indexing is not None:
         statement = statement.where(
             has_status(
-                request.indexing,
-                document_id=documents.c.document_id,
-                organization_id=organization_id,
-                space_id=_catalog(organization_id),
+                request.indexing, document_id=documents.c.document_id, organization_id=organization_id, space_id=catalog
             )
         )
     if not caller.is_admin or caller.collection_ids is not None:
@@ -324,14 +303,6 @@ def _to_document(
         chunk_count=None if indexed_version is None else chunk_count,
         indexing=status,
         **columns,
-    )
-
-
-def _catalog(organization_id: UUID) -> ColumnElement[int]:
-    return (
-        select(spaces.c.space_id)
-        .where(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
-        .scalar_subquery()
     )
 
 

@@ -6,13 +6,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.catalog import (
-    IndexingStatus,
-    ReindexDocumentRequest,
-    ReindexDocumentResponse,
-    RenameDocumentRequest,
-    RenameDocumentResponse,
-)
+from carrel.wire import catalog as wire
 from carrel.wire.common import Role
 from service.audit.service import record, record_all
 from service.audit.versions import change_between, refuse_stale
@@ -27,7 +21,9 @@ from service.platform.errors import Forbidden
 from service.runtime import Runtime
 
 
-async def reindex(runtime: Runtime, caller: Caller, *, request: ReindexDocumentRequest) -> ReindexDocumentResponse:
+async def reindex(
+    runtime: Runtime, caller: Caller, *, request: wire.ReindexDocumentRequest
+) -> wire.ReindexDocumentResponse:
     """Index a document's newest contents again; 404 if hidden, 403 below EDITOR, 503 `indexing_backlog`."""
     document_id, organization_id = request.document_id, caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
@@ -44,23 +40,19 @@ async def reindex(runtime: Runtime, caller: Caller, *, request: ReindexDocumentR
             is_begun=False,
             anew=True,
         )
-        await record(
-            connection,
-            caller,
-            action="document.reindex",
-            target_type="document",
-            target_id=document_id,
-            details={"version": document.version},
-        )
+        details = {"version": document.version}
+        await record(connection, caller, "document.reindex", "document", document_id, details=details)
     waiter = runtime.indexer.request(
         organization_id, document_id=document_id, space_ids=[catalog.space_id], is_begun=False
     )
     outcomes = await runtime.indexer.wait(waiter, seconds=runtime.settings.inline_indexing_seconds)
-    status = IndexingStatus.RUNNING if outcomes is None else IndexingStatus.DONE
-    return ReindexDocumentResponse(document_id=document_id, document_version=document.version, indexing=status)
+    status = wire.IndexingStatus.RUNNING if outcomes is None else wire.IndexingStatus.DONE
+    return wire.ReindexDocumentResponse(document_id=document_id, document_version=document.version, indexing=status)
 
 
-async def rename(runtime: Runtime, caller: Caller, *, request: RenameDocumentRequest) -> RenameDocumentResponse:
+async def rename(
+    runtime: Runtime, caller: Caller, *, request: wire.RenameDocumentRequest
+) -> wire.RenameDocumentResponse:
     """Rename a document, whose text is indexed by the name; 404 if hidden, 403 below EDITOR, 503 `indexing_backlog`."""
     document_id, name, organization_id = request.document_id, request.document_name.strip(), caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
@@ -68,7 +60,7 @@ async def rename(runtime: Runtime, caller: Caller, *, request: RenameDocumentReq
         document = await _lock_editable(runtime, connection, caller, document_id)
         before, version = document.fields, document.version
         whose: dict[str, Any] = {"document_id": document_id, "document_external_id": before.external_id}
-        shown = RenameDocumentResponse(**whose, document_name=before.name, document_version=version)
+        shown = wire.RenameDocumentResponse(**whose, document_name=before.name, document_version=version)
         await refuse_stale(connection, caller, request.version, shown, target_id=document_id)
         renamed = replace(before, name=name, named_by="RENAME")
         batch, space_ids = Batch(), list[int]()
@@ -78,14 +70,14 @@ async def rename(runtime: Runtime, caller: Caller, *, request: RenameDocumentReq
             save_version(batch, organization_id, **which, fields=renamed, file=file, created_by=by, text=None)
             spaces = ask_indexing(batch, organization_id, **which, collections_too=True, is_begun=False)
             await batch.run(connection)
-            after = RenameDocumentResponse(**whose, document_name=name, document_version=version)
+            after = wire.RenameDocumentResponse(**whose, document_name=name, document_version=version)
             about = ("document.rename", "document", document_id)
             change = change_between(*about, shown, after, details={"version": version})
             await record_all(connection, caller, changes=[change])
             space_ids = [each.space_id for each in spaces.rows]
     if space_ids:
         runtime.indexer.request(organization_id, document_id=document_id, space_ids=space_ids, is_begun=False)
-    return RenameDocumentResponse(**whose, document_name=name, document_version=version)
+    return wire.RenameDocumentResponse(**whose, document_name=name, document_version=version)
 
 
 async def _lock_editable(runtime: Runtime, connection: Connection, caller: Caller, document_id: UUID) -> StoredDocument:

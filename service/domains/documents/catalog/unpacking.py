@@ -157,14 +157,16 @@ async def _begin(runtime: Runtime, connection: Connection, document: StoredDocum
     organization_id, document_id = caller.organization_id, document.document_id
     *_, outermost = containers = await queries.list_containers(connection, organization_id, document_id=document_id)
     await forget_left_out(connection, organization_id, document_id=document_id)
-    beside = await queries.sum_up_contained(connection, organization_id, container_id=outermost, without=document_id)
+    count, size = await queries.sum_up_contained(
+        connection, organization_id, container_id=outermost, without=document_id
+    )
     is_too_deep = len(containers) > DEEPEST
     return Run(
         runtime,
         document,
         caller,
-        files_left=0 if is_too_deep else LIMITS.archive_entries - beside.count,
-        bytes_left=LIMITS.archive_bytes - beside.size,
+        files_left=0 if is_too_deep else LIMITS.archive_entries - count,
+        bytes_left=LIMITS.archive_bytes - size,
         is_too_deep=is_too_deep,
     )
 
@@ -346,14 +348,7 @@ async def _record(connection: Connection, run: Run) -> None:
         return
     details = {"version": document.version, "files": document.file.file_count or 0}
     details |= {"leftOut": len(run.left_out), "deleted": run.deleted}
-    await record(
-        connection,
-        run.caller,
-        action="document.unpack",
-        target_type="document",
-        target_id=document.document_id,
-        details=details,
-    )
+    await record(connection, run.caller, "document.unpack", "document", document.document_id, details=details)
 
 
 async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocument, run: Run | None) -> None:

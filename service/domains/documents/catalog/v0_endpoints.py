@@ -1,6 +1,5 @@
 """catalog/uploadDocumentContents, which existing clients of v0 call."""
 
-from dataclasses import asdict
 from functools import partial
 
 from fastapi import Request
@@ -27,5 +26,4 @@ async def upload_contents(
     async with write_text(text, folder=uploads_folder(runtime.settings), name=FILE_NAME, max_bytes=limit) as file:
         form = await use_stored_name(runtime, caller, request)
         saved = await save_upload(runtime, caller, form=form, file=file, gives_up=partial(is_stopping, http))
-    uploaded = await wait_for_index(http, runtime, saved, patiently=request.await_vector_store_sync)
-    return UploadFileResponse(**asdict(uploaded))
+    return await wait_for_index(http, runtime, saved, patiently=request.await_vector_store_sync)

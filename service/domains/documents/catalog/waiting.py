@@ -1,16 +1,13 @@
 """Waiting for room for an upload, and for its index, for as long as somebody wants the answer."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from carrel.wire.catalog import IndexingStatus, TextRecognition
-from carrel.wire.uploads import UploadStatus
+from carrel.wire.catalog import IndexingStatus
+from carrel.wire.uploads import UploadFileResponse
 from service.domains.documents.catalog.queries import known_not_read
 from service.domains.documents.catalog.writing import SavedUpload
 from service.runtime import Runtime
@@ -20,32 +17,22 @@ from service.web.routing import promise_of
 LOOK_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Uploaded:
-    """The outcome of an upload; `indexing` is DONE when the document is searchable wherever it is wanted."""
-
-    document_id: UUID
-    document_version: int
-    status: UploadStatus
-    indexing: IndexingStatus
-    not_read: Sequence[Mapping[str, Any]] | None
-    text_recognition: TextRecognition | None
-    file_count: int | None
-    files_done: int | None
-
-
-async def wait_for_index(request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool) -> Uploaded:
-    """Return an upload's outcome when it is indexed or the wait is over; a patient wait has no limit but the stop."""
+async def wait_for_index(
+    request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool
+) -> UploadFileResponse:
+    """Return an upload's outcome when it is indexed or the wait is over; a patient wait has no limit but the stop. Its
+    `indexing` is DONE when the document is searchable wherever it is wanted."""
     # What was saved is on the disk, and seen there.
     promise_of(request).end()
     is_indexed = await _wait(request, runtime, saved, patiently=patiently)
     file = saved.file
-    return Uploaded(
+    not_read: Any = known_not_read(file.not_read, file.file_count, file.files_done)
+    return UploadFileResponse(
         document_id=saved.document_id,
         document_version=saved.version,
         status=saved.status,
         indexing=IndexingStatus.DONE if is_indexed and not saved.is_pending else IndexingStatus.RUNNING,
-        not_read=known_not_read(file.not_read, file.file_count, file.files_done),
+        not_read=not_read,
         text_recognition=saved.text_recognition,
         file_count=file.file_count,
         files_done=file.files_done,

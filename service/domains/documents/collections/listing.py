@@ -20,9 +20,8 @@ async def list_collections(
 ) -> wire.ListDocumentCollectionsResponse:
     """List the collections the caller may search."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCUMENT_COLLECTIONS.path, request=request)
-    found = await queries.list_collections(
-        connection, caller, name_contains=request.collection_name, after=cursor.after_id, limit=cursor.limit
-    )
+    name = request.collection_name
+    found = await queries.list_collections(connection, caller, name_contains=name, **cursor.window)
     page = cursor.page(found, position=lambda each: [str(each.document_collection_id)])
     return wire.ListDocumentCollectionsResponse(document_collections=page.items, next_page_token=page.next_page_token)
 
@@ -36,13 +35,7 @@ async def list_documents(
     )
     cursor = Cursor.read(caller, operation=wire.LIST_DOCUMENTS_IN_COLLECTION.path, request=request)
     rows = await queries.list_members(
-        connection,
-        caller,
-        space_id=collection.space_id,
-        ids=request.ids,
-        indexing=request.indexing,
-        after=cursor.after_id,
-        limit=cursor.limit,
+        connection, caller, space_id=collection.space_id, ids=request.ids, indexing=request.indexing, **cursor.window
     )
     page = cursor.page(rows, position=lambda row: [str(row.document_id)])
     return wire.ListDocumentsInCollectionResponse(documents=page.items, next_page_token=page.next_page_token)

@@ -3,7 +3,7 @@ the document's lock; indexing follows, and the sweeper takes it up after a crash
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -26,18 +26,6 @@ from service.permissions.queries import lock_contained, lock_objects
 from service.platform.errors import NotFound
 from service.platform.identifiers import uuid7
 from service.runtime import Runtime
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedDocument:
-    """The state of a document in a collection when the call returns, and how many texts were embedded."""
-
-    document_id: UUID
-    document_collection_id: UUID
-    document_version: int
-    chunk_count: int
-    embedded_chunk_count: int
-    status: wire.CollectionIndexStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +68,8 @@ async def add_document(
             await place_files(connection, caller, container_id=document.document_id)
     if has_files:
         runtime.indexer.note_backlog(caller.organization_id, Lane.SMALL, Lane.LARGE)
-    return wire.AddDocumentToCollectionResponse(**asdict(await _await_index(runtime, caller, recorded, is_begun=False)))
+    indexed = await _await_index(runtime, caller, recorded, is_begun=False)
+    return wire.AddDocumentToCollectionResponse(**dict(indexed))
 
 
 async def add_chunks(
@@ -115,9 +104,8 @@ async def add_chunks(
         )
         recorded = RecordedMembership(document.document_id, document.version, placement, changed=True, to_index=True)
         await _record(connection, caller, "collection.add_chunks", recorded, request.custom_metadata)
-    return wire.AddDocumentChunksToCollectionResponse(
-        **asdict(await _await_index(runtime, caller, recorded, is_begun=is_begun, packed_bytes=len(packed)))
-    )
+    indexed = await _await_index(runtime, caller, recorded, is_begun=is_begun, packed_bytes=len(packed))
+    return wire.AddDocumentChunksToCollectionResponse(**dict(indexed))
 
 
 async def reindex_document(
@@ -146,7 +134,7 @@ async def reindex_document(
         recorded = RecordedMembership(document.document_id, document.version, placement, changed=True, to_index=True)
         await _record(connection, caller, "collection.reindex_document", recorded, request.custom_metadata)
     indexed = await _await_index(runtime, caller, recorded, is_begun=False)
-    return wire.ReindexDocumentInCollectionResponse(**asdict(indexed))
+    return wire.ReindexDocumentInCollectionResponse(**dict(indexed))
 
 
 async def place_document(
@@ -245,7 +233,8 @@ async def _record(
 
 async def _await_index(
     runtime: Runtime, caller: Caller, recorded: RecordedMembership, *, is_begun: bool, packed_bytes: int = 0
-) -> IndexedDocument:
+) -> wire.CollectionIndexing:
+    """Return the state of a document in a collection when the call returns, and how many texts were embedded."""
     there, collection = recorded.placement.membership, recorded.placement.collection
     chunk_count, embedded = (there.chunk_count if there else 0), 0
     status = wire.CollectionIndexStatus.INDEXED if recorded.changed else wire.CollectionIndexStatus.UNCHANGED
@@ -262,7 +251,7 @@ async def _await_index(
         if outcomes is not None:
             chunk_count = outcomes[collection.space_id].chunk_count
             embedded = outcomes[collection.space_id].embedded_chunk_count
-    return IndexedDocument(
+    return wire.CollectionIndexing(
         document_id=recorded.document_id,
         document_collection_id=collection.collection_id,
         document_version=recorded.version,

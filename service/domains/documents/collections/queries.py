@@ -361,9 +361,7 @@ _COLLECTION = (
     select(*_COLUMNS, _GRANTS)
     .join(spaces, spaces.c.space_id == collections.c.space_id)
     .join(resources, resources.c.object_id == collections.c.collection_id)
-    .where(
-        collections.c.organization_id == ORGANIZATION, collections.c.collection_id == param(collections.c.collection_id)
-    )
+    .where(matches(collections, ORGANIZATION, collection_id=param(collections.c.collection_id)))
 )
 
 

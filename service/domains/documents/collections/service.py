@@ -7,14 +7,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.collections import (
-    CreateDocumentCollectionRequest,
-    CreateDocumentCollectionResponse,
-    DeleteDocumentCollectionRequest,
-    DeleteDocumentCollectionResponse,
-    RemoveDocumentFromCollectionRequest,
-    RemoveDocumentFromCollectionResponse,
-)
+from carrel.wire import collections as wire
 from carrel.wire.common import ResourceType, Role
 from service.audit.service import Change, record, record_all
 from service.auth.callers import Caller
@@ -52,8 +45,8 @@ def unknown_collection() -> NotFound:
 
 
 async def create_collection(
-    runtime: Runtime, connection: Connection, caller: Caller, *, request: CreateDocumentCollectionRequest
-) -> CreateDocumentCollectionResponse:
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.CreateDocumentCollectionRequest
+) -> wire.CreateDocumentCollectionResponse:
     """Create a collection. It belongs to its creator. 409 `collection_name_taken`, 400 for an unknown model."""
     model = runtime.embedders.get(request.embeddings_model).model
     collection_id = uuid7()
@@ -76,8 +69,8 @@ async def create_collection(
         resource_id=str(collection_id),
         access=Access(owner_id=caller.principal_id),
     )
-    await record(connection, caller, action="collection.create", target_type="collection", target_id=collection_id)
-    return CreateDocumentCollectionResponse(document_collection_id=collection_id)
+    await record(connection, caller, "collection.create", "collection", collection_id)
+    return wire.CreateDocumentCollectionResponse(document_collection_id=collection_id)
 
 
 async def require_collection(
@@ -147,8 +140,8 @@ def refuse_caller_chunks(placement: Placement) -> None:
 
 
 async def remove_document(
-    connection: Connection, caller: Caller, *, request: RemoveDocumentFromCollectionRequest
-) -> RemoveDocumentFromCollectionResponse:
+    connection: Connection, caller: Caller, *, request: wire.RemoveDocumentFromCollectionRequest
+) -> wire.RemoveDocumentFromCollectionResponse:
     """Take a document and the files in it out of a collection; 404 if it is not there, or not the caller's to READ."""
     document_id, collection_id = request.document_id, request.document_collection_id
     await require_document(connection, caller, document_id=document_id, lock=True)
@@ -174,12 +167,12 @@ async def remove_document(
         if one in removed
     ]
     await record_all(connection, caller, changes=changes)
-    return RemoveDocumentFromCollectionResponse(document_id=document_id, document_collection_id=collection_id)
+    return wire.RemoveDocumentFromCollectionResponse(document_id=document_id, document_collection_id=collection_id)
 
 
 async def delete_collection(
-    connection: Connection, caller: Caller, *, request: DeleteDocumentCollectionRequest
-) -> DeleteDocumentCollectionResponse:
+    connection: Connection, caller: Caller, *, request: wire.DeleteDocumentCollectionRequest
+) -> wire.DeleteDocumentCollectionResponse:
     """Delete a collection; its documents stay in the catalog. For its owner and admins; 403 for others in it."""
     collection_id = request.document_collection_id
     await lock_collection(connection, caller.organization_id, collection_id=collection_id)
@@ -189,8 +182,8 @@ async def delete_collection(
     if collection.role is not Role.OWNER and not caller.is_admin:
         raise Forbidden("Only its owner or an admin may delete a collection.", code="collection_owner_required")
     space_id = collection.space_id
-    await record(connection, caller, action="collection.delete", target_type="collection", target_id=collection_id)
+    await record(connection, caller, "collection.delete", "collection", collection_id)
     await queries.delete_collection(connection, caller.organization_id, collection_id=collection_id, space_id=space_id)
     await delete_space(connection, caller.organization_id, space_id=space_id)
     await unregister_resources(connection, caller.organization_id, object_ids=[collection_id])
-    return DeleteDocumentCollectionResponse(document_collection_id=request.document_collection_id)
+    return wire.DeleteDocumentCollectionResponse(document_collection_id=request.document_collection_id)

@@ -80,7 +80,10 @@ def _map(source_id: SourceId, values: Mapping[str, Any], target: Target) -> Mapp
             collection_id=target.collection_id,
             document_external_url=url or None,
             source_system_updated=updated,
-            **_access(target.config),
+            # The config's readers, and nobody for the fields that it leaves out.
+            allowed_users_email_addresses=target.config.allowed_users_email_addresses,
+            allowed_group_ids=target.config.allowed_group_ids,
+            internal_public=target.config.internal_public or False,
         )
         file_name = clean_file_name(f"{name[:_LONGEST_STEM].replace('/', ' ')}{suffix}")
     except ValidationError as error:
@@ -96,15 +99,6 @@ def _invalid_value(error: ValidationError) -> MappingError:
     first = error.errors(include_context=False, include_url=False, include_input=False)[0]
     member = _MEMBERS.get(str(first["loc"][0]), "_id")
     return MappingError("invalid_value", f"{member}: {first['msg'].removeprefix('Value error, ')}")
-
-
-def _access(config: DocstoreConfig) -> dict[str, Any]:
-    """Return all upload fields that say who may read the documents: the config's, and nobody for the others."""
-    return {
-        "allowed_users_email_addresses": config.allowed_users_email_addresses,
-        "allowed_group_ids": config.allowed_group_ids,
-        "internal_public": config.internal_public or False,
-    }
 
 
 def _fingerprint(form: UploadFileForm, file_name: str, content: bytes) -> str:

@@ -7,22 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    Table,
-    and_,
-    case,
-    cast,
-    delete,
-    exists,
-    func,
-    null,
-    or_,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import ColumnElement, Select, Table, and_, case, cast, delete, exists, func, null, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -268,7 +253,7 @@ async def set_syncs_owner(
 async def request_run(connection: Connection, key: SyncKey) -> bool:
     """Request a run of a sync; False when one is requested already, or is running and has reported lately."""
     told = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
-    is_over = or_(docstore_syncs.c.status.in_(("COMPLETED", "FAILED")), told < func.now() - LOST_AFTER)
+    is_over = docstore_syncs.c.status.in_(("COMPLETED", "FAILED")) | (told < func.now() - LOST_AFTER)
     requested = {"status": "PENDING", "attempt": docstore_syncs.c.attempt + 1, "progress_at": func.now()}
     statement = update(docstore_syncs).where(key.is_of(docstore_syncs), is_over).values(**requested)
     return (await connection.execute(statement)).rowcount == 1
@@ -345,17 +330,6 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class FinishedRun:
-    """How a run ended, and its counts."""
-
-    status: str
-    read_count: int
-    created_count: int
-    updated_count: int
-    deleted_count: int
-
-
-@dataclass(frozen=True, slots=True)
 class FailureGroup:
     """A reason for which documents failed: its `number` of documents, and the ids of some of them in the source."""
 
@@ -372,8 +346,7 @@ def _is_run(key: SyncKey, attempt: int) -> ColumnElement[bool]:
 async def begin_run(connection: Connection, key: SyncKey) -> StoredSync | None:
     """Begin a sync's requested run or continue an interrupted one, with its status before; None without either."""
     of_sync = key.is_of(docstore_syncs)
-    kept = select(*columns_of(docstore_syncs, StoredSync)).where(of_sync).with_for_update()
-    before = await find_row(connection, kept, StoredSync)
+    before = await get_sync(connection, key, lock=True)
     if before is None or before.status not in {"PENDING", "RUNNING"}:
         return None
     is_new = docstore_syncs.c.status == "PENDING"
@@ -420,19 +393,19 @@ async def note_silence(connection: Connection, key: SyncKey, *, attempt: int, no
 
 async def finish_run(
     connection: Connection, key: SyncKey, *, attempt: int, error: Note | None, warning: Note | None
-) -> FinishedRun | None:
-    """End a run with an error or a warning, or neither; return its end, None when it was replaced."""
+) -> wire.DocstoreSync | None:
+    """End a run with an error or a warning, or neither; return its sync, None when the run was replaced."""
     status = "COMPLETED" if error is None else "FAILED"
     ended = update(docstore_syncs).where(_is_run(key, attempt))
     statement = ended.values(status=status, **_outcome(error=error, warning=warning), finished_at=func.now())
-    row = await find_row(connection, statement.returning(*columns_of(docstore_syncs, FinishedRun)), FinishedRun)
-    if row is not None:
-        sync = await read_sync(connection, key)
-        shown = sync.model_dump(mode="json", by_alias=True, include=set(wire.DocstoreRun.model_fields))
-        runs = func.jsonb_build_array(cast(shown, JSONB)).op("||")(docstore_syncs.c.runs)
-        last = func.jsonb_path_query_array(runs, text(f"'$[0 to {_KEPT_RUNS - 1}]'::jsonpath"))
-        await connection.execute(update(docstore_syncs).where(key.is_of(docstore_syncs)).values(runs=last))
-    return row
+    if (await connection.execute(statement)).rowcount != 1:
+        return None
+    sync = await read_sync(connection, key)
+    shown = sync.model_dump(mode="json", by_alias=True, include=set(wire.DocstoreRun.model_fields))
+    runs = func.jsonb_build_array(cast(shown, JSONB)).op("||")(docstore_syncs.c.runs)
+    last = func.jsonb_path_query_array(runs, text(f"'$[0 to {_KEPT_RUNS - 1}]'::jsonpath"))
+    await connection.execute(update(docstore_syncs).where(key.is_of(docstore_syncs)).values(runs=last))
+    return sync
 
 
 def _outcome(**notes: Note | None) -> dict[str, str | None]:

@@ -55,7 +55,7 @@ async def create_sync(
     collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.EDITOR, lock=True
     )
-    await _check_readers(connection, caller, request.config)
+    await resolve_readers(connection, caller.organization_id, request.config)
     sync_id = uuid7()
     await queries.insert_sync(
         connection,
@@ -65,10 +65,8 @@ async def create_sync(
         sealed_uri=_seal(runtime, caller, sync_id, request.docstore_uri),
         config=_to_json(request.config),
     )
-    launched = await _launch(
-        runtime, connection, caller, sync_id, collection_id=collection.collection_id, action="docstore.create_sync"
-    )
-    return wire.CreateDocstoreSyncResponse(**dict(launched))
+    await _launch(runtime, connection, caller, sync_id, collection.collection_id, action="docstore.create_sync")
+    return wire.CreateDocstoreSyncResponse(**dict(_to_launched(sync_id, launched=True)))
 
 
 async def update_sync(
@@ -83,7 +81,7 @@ async def update_sync(
     sync = await _own_sync(connection, caller, request.docstore_credential_id)
     before = await queries.read_sync(connection, _key(caller, sync.sync_id))
     await refuse_stale(connection, caller, request.version, before, target_id=sync.sync_id)
-    await _check_readers(connection, caller, config)
+    await resolve_readers(connection, caller.organization_id, config)
     if uri is None:
         _unseal(runtime, caller, sync, config)
     old = wire.DocstoreConfig.model_validate(sync.config)
@@ -112,13 +110,10 @@ async def launch_sync(
     if approved:
         number = await queries.approve_removals(connection, _key(caller, sync_id), document_ids=approved)
         await _record(connection, caller, "docstore.approve_removals", sync_id, sync.collection_id, approved=number)
-    if await queries.request_run(connection, _key(caller, sync_id)):
-        launched = await _launch(
-            runtime, connection, caller, sync_id, collection_id=sync.collection_id, action="docstore.launch_sync"
-        )
-    else:
-        launched = _to_launched(sync_id, launched=False)
-    return wire.LaunchDocstoreSyncResponse(**dict(launched))
+    is_requested = await queries.request_run(connection, _key(caller, sync_id))
+    if is_requested:
+        await _launch(runtime, connection, caller, sync_id, sync.collection_id, action="docstore.launch_sync")
+    return wire.LaunchDocstoreSyncResponse(**dict(_to_launched(sync_id, launched=is_requested)))
 
 
 async def get_sync(
@@ -135,9 +130,8 @@ async def list_syncs(
 ) -> wire.ListDocstoreSyncsResponse:
     """List the syncs into collections that the caller may edit."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_SYNCS.path, request=request)
-    rows = await queries.list_syncs(
-        connection, caller, collection_id=request.document_collection_id, after=cursor.after_id, limit=cursor.limit
-    )
+    collection_id = request.document_collection_id
+    rows = await queries.list_syncs(connection, caller, collection_id=collection_id, **cursor.window)
     page = cursor.page(rows, position=lambda sync: [str(sync.docstore_credential_id)])
     return wire.ListDocstoreSyncsResponse(docstore_syncs=page.items, next_page_token=page.next_page_token)
 
@@ -148,9 +142,7 @@ async def list_failures(
     """List the source documents that a sync could not take, and why; 404 as for `getDocstoreSync`."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_FAILURES.path, request=request)
     sync = await _known_sync(connection, caller, request.docstore_credential_id)
-    rows = await queries.list_failures(
-        connection, _key(caller, sync.sync_id), after=cursor.after_id, limit=cursor.limit
-    )
+    rows = await queries.list_failures(connection, _key(caller, sync.sync_id), **cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.document_id)])
     return wire.ListDocstoreFailuresResponse(
         failures=[_failure(row) for row in page.items], next_page_token=page.next_page_token
@@ -261,15 +253,6 @@ async def _check(runtime: Runtime, uri: SecretStr | None, config: wire.DocstoreC
     filter_query(config.filter_expression)
 
 
-async def _check_readers(connection: Connection, caller: Caller, config: wire.DocstoreConfig) -> None:
-    await resolve_readers(
-        connection,
-        caller.organization_id,
-        emails=config.allowed_users_email_addresses or (),
-        group_ids=config.allowed_group_ids or (),
-    )
-
-
 async def _known_sync(connection: Connection, caller: Caller, sync_id: UUID, *, lock: bool = False) -> StoredSync:
     sync = await queries.get_sync(connection, _key(caller, sync_id), lock=lock)
     if sync is None:
@@ -296,15 +279,14 @@ async def _record(
     connection: Connection, caller: Caller, action: str, sync_id: UUID, collection_id: UUID, **members: int
 ) -> None:
     details = {"collectionId": str(collection_id), **members}
-    await record(connection, caller, action=action, target_type=TARGET, target_id=sync_id, details=details)
+    await record(connection, caller, action, TARGET, sync_id, details=details)
 
 
 async def _launch(
-    runtime: Runtime, connection: Connection, caller: Caller, sync_id: UUID, *, collection_id: UUID, action: str
-) -> wire.DocstoreSyncLaunched:
+    runtime: Runtime, connection: Connection, caller: Caller, sync_id: UUID, collection_id: UUID, *, action: str
+) -> None:
     await _record(connection, caller, action, sync_id, collection_id)
     await _enqueue(runtime, connection, caller.organization_id, sync_id)
-    return _to_launched(sync_id, launched=True)
 
 
 async def _enqueue(runtime: Runtime, connection: Connection, organization_id: UUID, sync_id: UUID) -> None:

@@ -72,12 +72,7 @@ async def list_failures(
     if rebuild.replaces_space_id is None:
         return wire.ListIndexRebuildFailuresResponse(failures=[], next_page_token=None)
     rows = await queries.list_failures(
-        connection,
-        caller,
-        old_id=rebuild.replaces_space_id,
-        new_id=rebuild.space_id,
-        after=cursor.after_id,
-        limit=cursor.limit,
+        connection, caller, old_id=rebuild.replaces_space_id, new_id=rebuild.space_id, **cursor.window
     )
     page = cursor.page(rows, position=lambda row: [str(row.document_id)])
     return wire.ListIndexRebuildFailuresResponse(failures=page.items, next_page_token=page.next_page_token)
@@ -194,7 +189,7 @@ async def _record(connection: Connection, caller: Caller, action: str, rebuild: 
     details = {"model": rebuild.model}
     if rebuild.collection_id is not None:
         details["collectionId"] = str(rebuild.collection_id)
-    await record(connection, caller, action=action, target_type=TARGET, target_id=rebuild.rebuild_id, details=details)
+    await record(connection, caller, action, TARGET, rebuild.rebuild_id, details=details)
 
 
 async def _run_now(indexer: Indexer, organization_id: UUID) -> None:

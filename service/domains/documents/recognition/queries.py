@@ -5,23 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    Integer,
-    Label,
-    Text,
-    and_,
-    case,
-    cast,
-    column,
-    func,
-    literal,
-    literal_column,
-    or_,
-    select,
-    table,
-    update,
-)
+from sqlalchemy import Integer, Label, Text, case, cast, column, func, literal, literal_column, select, table, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -38,7 +22,7 @@ from service.text.reading import FoundPicture
 _PDF = BY_NAME["PDF"].media_type
 WAITING, READ, FAILED = "WAITING", "READ", "FAILED"
 # To be read, or to be merged: written as the index of unfinished pages has it, which isn't used for a parameter.
-_UNFINISHED = or_(scanned_pages.c.state == literal_column(f"'{WAITING}'"), scanned_pages.c.blocks.is_not(None))
+_UNFINISHED = (scanned_pages.c.state == literal_column(f"'{WAITING}'")) | scanned_pages.c.blocks.is_not(None)
 _FORGET = "DELETE FROM scanned_pages WHERE organization_id = $1::uuid AND document_id = $2::uuid"
 _ADD = """
     INSERT INTO scanned_pages (organization_id, document_id, page, file_sha256, state, error)
@@ -111,13 +95,10 @@ def replace_pages(
         batch.tell(_ADD_PICTURES, organization_id, document_id, sha256, *columns, most)
 
 
-def _own(organization_id: UUID, document_id: UUID | ColumnElement[UUID]) -> Any:
-    return matches(scanned_pages, organization_id, document_id=document_id)
-
-
 def is_being_read(organization_id: UUID) -> Label[bool]:
     """Return the column of a list of documents that says which have pages to read or to merge."""
-    unfinished = select(scanned_pages.c.page).where(_own(organization_id, documents.c.document_id), _UNFINISHED)
+    own = matches(scanned_pages, organization_id, document_id=documents.c.document_id)
+    unfinished = select(scanned_pages.c.page).where(own, _UNFINISHED)
     return unfinished.correlate(documents).exists().label("is_being_read")
 
 
@@ -138,7 +119,7 @@ async def read_recognition(
         func.array_agg(aggregate_order_by(pages.error, is_page.desc(), func.abs(pages.page)))
         .filter(pages.state == FAILED)[1]
         .label("error"),
-    ).where(_own(organization_id, document_id))
+    ).where(matches(scanned_pages, organization_id, document_id=document_id))
     return await get_row(connection, counted, _to_recognition)
 
 
@@ -151,7 +132,7 @@ def _to_recognition(*, unfinished: int, **found: Any) -> TextRecognition | None:
 async def find_waiting_page(connection: Connection, organization_id: UUID, *, document_id: UUID) -> WaitingPage | None:
     """Return the first waiting page of a document, else picture; None without, or if deleted. Interrupted ones come
     last: `error` counts interruptions."""
-    own = _own(organization_id, document_id)
+    own = matches(scanned_pages, organization_id, document_id=document_id)
     last = select(func.max(scanned_pages.c.page)).where(own).scalar_subquery()
     number, on_page = scanned_pages.c.page, scanned_pages.c.picture_page
     is_picture = number < 0
@@ -171,7 +152,7 @@ async def find_waiting_page(connection: Connection, organization_id: UUID, *, do
         .join(documents, documents.c.document_id == scanned_pages.c.document_id)
         .join(
             document_versions,
-            and_(version.document_id == documents.c.document_id, version.version == documents.c.version),
+            (version.document_id == documents.c.document_id) & (version.version == documents.c.version),
         )
         .where(own, scanned_pages.c.state == WAITING)
         .order_by(scanned_pages.c.error.nulls_first(), is_picture, func.abs(number))
@@ -192,24 +173,16 @@ async def save_page(
 ) -> None:
     """Keep what a page came to, or how often it was interrupted, unless the document has another file by now."""
     state = WAITING if interruptions else READ if error is None else FAILED
-    statement = (
-        update(scanned_pages)
-        .where(
-            _own(organization_id, document_id),
-            scanned_pages.c.page == page.number,
-            scanned_pages.c.file_sha256 == page.sha256,
-        )
-        .values(state=state, blocks=blocks, error=str(interruptions) if interruptions else error)
-    )
-    await connection.execute(statement)
+    own = {"document_id": document_id, "page": page.number, "file_sha256": page.sha256}
+    statement = update(scanned_pages).where(matches(scanned_pages, organization_id, **own))
+    kept = str(interruptions) if interruptions else error
+    await connection.execute(statement.values(state=state, blocks=blocks, error=kept))
 
 
 async def read_contents(connection: Connection, organization_id: UUID, *, document_id: UUID) -> Contents | None:
     """Return the contents of a document as they are; None once it was deleted."""
     version = document_versions.c
-    newest = and_(
-        version.document_id == document_contents.c.document_id, version.version == document_contents.c.version
-    )
+    newest = (version.document_id == document_contents.c.document_id) & (version.version == document_contents.c.version)
     statement = (
         select(version.version, document_contents.c.blocks, version.not_read)
         .join(document_versions, newest)
@@ -220,8 +193,8 @@ async def read_contents(connection: Connection, organization_id: UUID, *, docume
 
 async def take_texts(connection: Connection, organization_id: UUID, *, document_id: UUID) -> list[PageText]:
     """Return the texts of pages that are not among the document's contents yet, and keep them no longer."""
-    is_kept = and_(_own(organization_id, document_id), scanned_pages.c.blocks.is_not(None))
     own = scanned_pages.c
+    is_kept = matches(scanned_pages, organization_id, document_id=document_id) & own.blocks.is_not(None)
     statement = select(own.page.label("number"), own.after, own.blocks).where(is_kept).order_by(func.abs(own.page))
     texts = await find_rows(connection, statement, PageText)
     if texts:
@@ -233,10 +206,10 @@ async def list_unread(
     connection: Connection, organization_id: UUID, *, document_id: UUID, most: int
 ) -> tuple[int, Sequence[int]]:
     """Return how many pages were not read, and the numbers of the first of them."""
-    is_page = scanned_pages.c.page > 0
-    unread = and_(_own(organization_id, document_id), is_page, scanned_pages.c.state != READ)
-    statement = select(scanned_pages.c.page, func.count().over().label("unread")).where(unread)
-    rows = (await connection.execute(statement.order_by(scanned_pages.c.page).limit(most))).all()
+    page, state = scanned_pages.c.page, scanned_pages.c.state
+    of_it = matches(scanned_pages, organization_id, document_id=document_id)
+    statement = select(page, func.count().over().label("unread")).where(of_it, page > 0, state != READ)
+    rows = (await connection.execute(statement.order_by(page).limit(most))).all()
     return (int(rows[0].unread) if rows else 0), [row.page for row in rows]
 
 
@@ -250,18 +223,12 @@ async def save_contents(
     not_read: Sequence[Mapping[str, Any]] | None,
 ) -> None:
     """Replace the contents of a document's version (None: they stay), and what was not read of its file."""
-    contents, own = document_contents.c, document_versions.c
     if blocks is not None:
-        await connection.execute(
-            update(document_contents)
-            .where(contents.organization_id == organization_id, contents.document_id == document_id)
-            .values(blocks=blocks)
-        )
-    await connection.execute(
-        update(document_versions)
-        .where(own.organization_id == organization_id, own.document_id == document_id, own.version == version)
-        .values(not_read=None if not_read is None else [dict(each) for each in not_read])
-    )
+        own = matches(document_contents, organization_id, document_id=document_id)
+        await connection.execute(update(document_contents).where(own).values(blocks=blocks))
+    of_version = matches(document_versions, organization_id, document_id=document_id, version=version)
+    kept = None if not_read is None else [dict(each) for each in not_read]
+    await connection.execute(update(document_versions).where(of_version).values(not_read=kept))
 
 
 async def list_forgotten(

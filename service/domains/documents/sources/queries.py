@@ -11,9 +11,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import sources as wire
-from carrel.wire.common import UserPrincipal
 from carrel.wire.sources import SourceItem
 from service.auth.callers import Caller
+from service.identity.queries import user_as
 from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, matches, rows_after, rows_of
 from service.schema.identity import principals
 from service.schema.sources import source_items, source_reports, sources
@@ -104,7 +104,7 @@ def _select_reported(caller: Caller) -> Select[*tuple[Any, ...]]:
             *(sources.c[name] for name in ("source_id", "ledger", "item_count", "ignored_count", "reported_at")),
             source_reports.c.source,
             source_reports.c.collection_id.label("document_collection_id"),
-            *(principals.c[name] for name in ("principal_id", "name", "email")),
+            user_as("reported_by", principals.c.principal_id),
         )
         .join(
             source_reports,
@@ -115,13 +115,9 @@ def _select_reported(caller: Caller) -> Select[*tuple[Any, ...]]:
     )
 
 
-def _to_source(*, principal_id: UUID, name: str, email: str, **columns: Any) -> wire.Source:
-    return wire.Source(reported_by=UserPrincipal(id=str(principal_id), name=name, email=email), **columns)
-
-
 async def read_source(connection: Connection, caller: Caller, *, source_id: UUID) -> wire.Source:
     """Return a source that has been reported, as `list_sources` does."""
-    return await get_row(connection, _select_reported(caller).where(sources.c.source_id == source_id), _to_source)
+    return await get_row(connection, _select_reported(caller).where(sources.c.source_id == source_id), wire.Source)
 
 
 async def list_sources(
@@ -133,7 +129,7 @@ async def list_sources(
         statement = statement.where(sources.c.ledger == ledger)
     if own:
         statement = statement.where(sources.c.principal_id == caller.principal_id)
-    return await find_rows(connection, statement, _to_source)
+    return await find_rows(connection, statement, wire.Source)
 
 
 async def delete_source(connection: Connection, organization_id: UUID, *, source_id: UUID) -> None:
@@ -152,9 +148,8 @@ async def update_source(
 ) -> None:
     """Set columns of a source; `reported`: it has been reported just now."""
     told = {"reported_at": func.now()} if reported else {}
-    await connection.execute(
-        update(sources).where(matches(sources, organization_id, source_id=source_id)).values({**values, **told})
-    )
+    own = matches(sources, organization_id, source_id=source_id)
+    await connection.execute(update(sources).where(own).values({**values, **told}))
 
 
 async def find_report(connection: Connection, key: ReportKey) -> Report | None:
@@ -185,11 +180,8 @@ async def save_items(
     connection: Connection, key: ReportKey, *, items: Sequence[Mapping[str, object]], sent_count: int
 ) -> None:
     """Add items (rows with different ids) to a report, in place of those with the same id; `sent_count`: now in all."""
-    columns = list(source_items.columns)
-    given = rows_of(columns, [{**item, **asdict(key)} for item in items])
-    statement = insert(source_items).from_select(
-        [one.name for one in columns], select(*(given.c[one.name] for one in columns))
-    )
+    given = rows_of(list(source_items.columns), [{**item, **asdict(key)} for item in items])
+    statement = insert(source_items).from_select(given.c.keys(), select(*given.c))
     replaced = {name: statement.excluded[name] for name in _REPLACED}
     await connection.execute(
         statement.on_conflict_do_update(index_elements=["source_id", "report_no", "item_id"], set_=replaced)

@@ -99,9 +99,7 @@ async def list_sources(
 ) -> wire.ListSourcesResponse:
     """List the sources that the caller reports, for admins all, and how much of each could not be loaded."""
     cursor = Cursor.read(caller, operation=wire.LIST_SOURCES.path, request=request)
-    rows = await queries.list_sources(
-        connection, caller, ledger=request.ledger, own=request.own, after=cursor.after_id, limit=cursor.limit
-    )
+    rows = await queries.list_sources(connection, caller, ledger=request.ledger, own=request.own, **cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.source_id)])
     return wire.ListSourcesResponse(sources=page.items, next_page_token=page.next_page_token)
 
@@ -236,9 +234,7 @@ async def _record(
 ) -> None:
     details = {"ledger": source.ledger, **({"itemCount": len(names)} if names else {})}
     text = "\n".join(names)[:MOST_RECORDED_CHARACTERS]
-    await record(
-        connection, caller, action=action, target_type=TARGET, target_id=source.source_id, details=details, text=text
-    )
+    await record(connection, caller, action, TARGET, source.source_id, details=details, text=text)
 
 
 def _to_row(source_id: UUID, item: wire.ReportedItem) -> dict[str, Any]:
@@ -247,13 +243,8 @@ def _to_row(source_id: UUID, item: wire.ReportedItem) -> dict[str, Any]:
         "item_id": _item_id(source_id, name, item.place),
         "sort_key": _sort_key(name),
         "name": name,
-        "place": item.place,
         "external_id": item.document_external_id,
-        "code": item.code,
-        "message": item.message,
-        "fingerprint": item.fingerprint,
-        "since": item.since,
-        "ignored": item.ignored,
+        **item.model_dump(by_alias=False, exclude={"document_external_id"}),
     }
 
 

@@ -24,7 +24,6 @@ from service.platform.sql import (
     count_where,
     find_row,
     find_rows,
-    get_row,
     in_array,
     matches,
     param,
@@ -249,19 +248,9 @@ async def erase_documents(connection: Connection, organization_id: UUID, *, docu
 def _to_document(*, readers: Sequence[str] | None, **columns: Any) -> StoredDocument:
     own = DocumentFields(**{one.name: columns.pop(one.name) for one in fields(DocumentFields)})
     file = StoredFile(**{field: columns.pop(name) for name, field in FILE_COLUMNS.items()})
-    return StoredDocument(fields=own, file=file, access=_access(readers or ()), **columns)
-
-
-def _access(readers: Sequence[str]) -> Access:
-    grantees: dict[str, set[UUID]] = {"OWNER": set(), "EDITOR": set(), "VIEWER": set()}
-    for reader in readers:
-        role, _, principal_id = reader.partition(":")
-        grantees[role].add(UUID(principal_id))
-    return Access(
-        owner_id=next(iter(grantees["OWNER"]), None),
-        viewers=frozenset(grantees["VIEWER"]),
-        editors=frozenset(grantees["EDITOR"]),
-    )
+    named = (reader.partition(":") for reader in readers or ())
+    access = Access.of((UUID(principal_id), role) for role, _, principal_id in named)
+    return StoredDocument(fields=own, file=file, access=access, **columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,29 +339,16 @@ async def save_left_out(
     """Keep which files were left out of a container, by their numbers; those that are known stay as they are."""
     if not files:
         return
-    columns = list(left_out_files.columns)
     of_it = {"organization_id": organization_id, "document_id": container_id}
-    given = rows_of(columns, [{**asdict(file), **of_it} for file in files.values()])
-    statement = insert(left_out_files).from_select(
-        [one.name for one in columns], select(*(given.c[one.name] for one in columns))
-    )
+    given = rows_of(list(left_out_files.columns), [{**asdict(file), **of_it} for file in files.values()])
+    statement = insert(left_out_files).from_select(given.c.keys(), select(*given.c))
     await connection.execute(statement.on_conflict_do_nothing())
 
 
 async def forget_left_out(connection: Connection, organization_id: UUID, *, document_id: UUID) -> None:
     """Forget which files were left out of a document's file, since they are looked at again."""
-    own = left_out_files.c
-    await connection.execute(
-        delete(left_out_files).where(own.organization_id == organization_id, own.document_id == document_id)
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Unpacked:
-    """The documents that one uploaded file has become already: their number, and the sizes of their files in bytes."""
-
-    count: int
-    size: int
+    own = matches(left_out_files, organization_id, document_id=document_id)
+    await connection.execute(delete(left_out_files).where(own))
 
 
 async def list_containers(connection: Connection, organization_id: UUID, *, document_id: UUID) -> list[UUID]:
@@ -392,15 +368,16 @@ async def list_containers(connection: Connection, organization_id: UUID, *, docu
 
 async def sum_up_contained(
     connection: Connection, organization_id: UUID, *, container_id: UUID, without: UUID
-) -> Unpacked:
-    """Sum up the documents in a container and in containers there, but for those directly in `without`."""
+) -> tuple[int, int]:
+    """Return the number of the documents in a container and in containers there, and the size of their files in bytes;
+    those directly in `without` are left out."""
     inside = files_inside(organization_id, container_id)
-    statement = existing_documents(
-        organization_id,
-        func.count().label("count"),
-        func.coalesce(func.sum(document_versions.c.file_size), 0).label("size"),
-    ).where(documents.c.document_id.in_(select(inside.c.object_id)), resources.c.container_id.is_distinct_from(without))
-    return await get_row(connection, statement, Unpacked)
+    size = func.coalesce(func.sum(document_versions.c.file_size), 0)
+    statement = existing_documents(organization_id, func.count(), size).where(
+        documents.c.document_id.in_(select(inside.c.object_id)), resources.c.container_id.is_distinct_from(without)
+    )
+    count, total = (await connection.execute(statement)).one()
+    return count, total
 
 
 async def lock_gone(

@@ -1,7 +1,6 @@
 """SQL of owners: what belongs to somebody, what somebody alone may read, and how somebody can still sign in."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -13,22 +12,13 @@ from carrel.wire.common import ResourceType
 from service.domains.documents.docstore.queries import StoredSync
 from service.identity.queries import PrincipalSummary
 from service.permissions.queries import Reader, owned_classes, readable_classes
-from service.platform.sql import columns_of, count_of, find_rows, get_row, in_array, matches
+from service.platform.sql import columns_of, count_of, find_rows, in_array, matches
 from service.schema.catalog import documents
 from service.schema.docstore import docstore_syncs
 from service.schema.identity import group_members, principals
 from service.schema.oauth import oauth_consents, oauth_token_families
 from service.schema.permissions import class_readers, resources
 from service.schema.signin import browser_sessions
-
-
-@dataclass(frozen=True, slots=True)
-class HeldAccess:
-    """How many browsers and applications act for a person."""
-
-    browser_session_count: int
-    application_count: int
-    application_token_count: int
 
 
 async def set_document_owner(
@@ -151,8 +141,8 @@ async def list_groups_of(connection: Connection, organization_id: UUID, *, membe
 
 async def read_held_access(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, now: datetime
-) -> HeldAccess:
-    """Count the sessions, consents and token families of a person that work."""
+) -> dict[str, int]:
+    """Count the sessions, consents and token families of a person that work, by the members of the offboarding plan."""
     sessions = _rows_of(browser_sessions, organization_id, principal_id).where(browser_sessions.c.expires_at > now)
     families = _rows_of(oauth_token_families, organization_id, principal_id).where(
         oauth_token_families.c.revoked_at.is_(None)
@@ -162,7 +152,7 @@ async def read_held_access(
         count_of(_rows_of(oauth_consents, organization_id, principal_id).subquery()).label("application_count"),
         count_of(families.subquery()).label("application_token_count"),
     )
-    return await get_row(connection, statement, HeldAccess)
+    return dict((await connection.execute(statement)).mappings().one())
 
 
 def _rows_of(table: Table, organization_id: UUID, principal_id: UUID) -> Select[*tuple[object, ...]]:

@@ -21,8 +21,9 @@ from service.identity.queries import PrincipalSummary
 from service.permissions.access import Access
 from service.permissions.queries import Resource, lock_contained, lock_owned_resources, lock_resources
 from service.permissions.readers import find_referenced_principal
-from service.permissions.service import change_owner, refuse_contained, unknown_resource
+from service.permissions.service import change_owner, identity_of, refuse_contained, unknown_resource
 from service.platform.errors import BadRequest, FieldError
+from service.platform.identifiers import to_uuid
 from service.runtime import Runtime
 
 BATCH = 1000
@@ -132,23 +133,20 @@ async def _transfer_named(
     organization_id = caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         found = await find_new_owner(connection, caller, new_owner, owner_id=None)
-        sync_ids = [one.resource_id for one in named if one.resource_type is _SYNC]
-        known = {str(one.sync_id): one for one in await _lock_named_syncs(connection, caller, sync_ids)}
-        identities = [(one.resource_type.value, one.resource_id) for one in named if one.resource_type is not _SYNC]
+        ids = [to_uuid(one.resource_id) for one in named if one.resource_type is _SYNC]
+        sync_ids = [one for one in ids if one is not None]
+        locked = await queries.lock_syncs(connection, organization_id, sync_ids=sync_ids) if sync_ids else ()
+        known = {str(one.sync_id): one for one in locked}
+        identities = [identity_of(one) for one in named if one.resource_type is not _SYNC]
         resources = await lock_resources(connection, organization_id, identities=identities) if identities else []
         there = {(one.resource_type, one.resource_id) for one in resources} | {(_SYNC.value, one) for one in known}
-        missing = [place for place, one in enumerate(named) if (one.resource_type.value, one.resource_id) not in there]
+        missing = [place for place, one in enumerate(named) if identity_of(one) not in there]
         if missing:
             raise unknown_resource(*(f"resources.{place}" for place in missing[:MOST_DETAILS]))
-        places = {(one.resource_type.value, one.resource_id): place for place, one in enumerate(named)}
+        places = {identity_of(one): place for place, one in enumerate(named)}
         refuse_contained((f"resources.{places[one.resource_type, one.resource_id]}", one) for one in resources)
         syncs = [one for one in known.values() if one.principal_id != found.principal_id]
         return await _change_owners(runtime, connection, caller, _Batch(found.principal_id, None, resources, syncs))
-
-
-async def _lock_named_syncs(connection: Connection, caller: Caller, sync_ids: Sequence[str]) -> Sequence[StoredSync]:
-    ids = [found for one in sync_ids if (found := _to_uuid(one)) is not None]
-    return await queries.lock_syncs(connection, caller.organization_id, sync_ids=ids) if ids else ()
 
 
 async def _change_owners(runtime: Runtime, connection: Connection, caller: Caller, batch: _Batch) -> Counter[str]:
@@ -221,10 +219,3 @@ def _invalid_new_owner(message: str) -> BadRequest:
 
 def _to_counts(counts: Mapping[str, int]) -> list[ResourceCount]:
     return [ResourceCount(resource_type=ResourceType(kind), count=counts[kind]) for kind in sorted(counts)]
-
-
-def _to_uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

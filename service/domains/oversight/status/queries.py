@@ -185,9 +185,7 @@ def _id_in(name: str) -> ColumnElement[UUID]:
 
 def _failed_replies(organization_id: UUID) -> ColumnElement[int]:
     # By the conversations that went on lately, which an index finds.
-    recent = and_(
-        conversations.c.organization_id == organization_id, conversations.c.updated_at > func.now() - LATELY - REPLYING
-    )
+    recent = and_(matches(conversations, organization_id), conversations.c.updated_at > func.now() - LATELY - REPLYING)
     return _number(
         turns.join(conversations, conversations.c.conversation_id == turns.c.conversation_id),
         recent,

@@ -124,8 +124,7 @@ async def add_members(
 ) -> wire.AdminGroupsAddMembersResponse:
     """Add members to a group; those in it already stay."""
     group_id = request.group_id
-    await _lock_group(connection, caller, group_id)
-    memberships = await _memberships(connection, caller, group_id=group_id, members=request.members)
+    memberships = await _lock_memberships(connection, caller, group_id=group_id, members=request.members)
     added = await queries.add_members(connection, caller.organization_id, memberships=memberships)
     await record_all(connection, caller, changes=_member_changes(added=added, removed=[]))
     return wire.AdminGroupsAddMembersResponse(member_count=await _member_count(connection, caller, group_id))
@@ -136,8 +135,7 @@ async def remove_members(
 ) -> wire.AdminGroupsRemoveMembersResponse:
     """Remove members from a group; those not in it are passed over. It takes effect at commit."""
     group_id = request.group_id
-    await _lock_group(connection, caller, group_id)
-    memberships = await _memberships(connection, caller, group_id=group_id, members=request.members)
+    memberships = await _lock_memberships(connection, caller, group_id=group_id, members=request.members)
     removed = await queries.remove_members(
         connection, caller.organization_id, group_id=group_id, member_ids=[one.member_id for one in memberships]
     )
@@ -290,9 +288,12 @@ async def _replace_members(
     await record_all(connection, caller, changes=_member_changes(added=added, removed=removed))
 
 
-async def _memberships(
+async def _lock_memberships(
     connection: Connection, caller: Caller, *, group_id: UUID, members: Sequence[PrincipalReference]
 ) -> list[Membership]:
+    """Lock the organization of a group, and return the memberships of these members in the group."""
+    await queries.lock_organization(connection, caller.organization_id)
+    await get_group(connection, caller, group_id)
     references = [(f"members.{number}", member) for number, member in enumerate(members)]
     named = await resolve(connection, caller.organization_id, references=references)
     return [Membership(group_id=group_id, member_id=one.principal_id, member_is_group=one.is_group) for one in named]
@@ -304,11 +305,6 @@ def _member_changes(*, added: Collection[tuple[UUID, UUID]], removed: Collection
         for group_id, member_id in pairs:
             details.setdefault(group_id, {}).setdefault(kind, []).append(str(member_id))
     return [Change("group.members", "group", group_id, members) for group_id, members in details.items()]
-
-
-async def _lock_group(connection: Connection, caller: Caller, group_id: UUID) -> None:
-    await queries.lock_organization(connection, caller.organization_id)
-    await get_group(connection, caller, group_id)
 
 
 async def _member_count(connection: Connection, caller: Caller, group_id: UUID) -> int:

@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.admin import UserFilters
-from service.platform.sql import columns_of, find_rows, in_array, matches, optional_in
+from service.platform.sql import columns_of, find_rows, in_array, matches, optional_in, rows_after
 from service.schema.audit import audit_entries
 from service.schema.identity import group_members, principals
 from service.schema.oauth import oauth_clients
@@ -84,16 +84,10 @@ async def list_users(
     limit: int,
 ) -> list[ListedUser]:
     """List matching users (of these ids, if any), ordered by id."""
-    statement = (
-        select(*columns_of(principals, ListedUser, *_facts(organization_id)))
-        .where(
-            *_conditions(organization_id, filters),
-            optional_in(principals.c.principal_id, ids),
-            principals.c.principal_id > after,
-        )
-        .order_by(principals.c.principal_id)
-        .limit(limit)
+    matching = select(*columns_of(principals, ListedUser, *_facts(organization_id))).where(
+        *_conditions(organization_id, filters), optional_in(principals.c.principal_id, ids)
     )
+    statement = rows_after(matching, principals.c.principal_id, after=after, limit=limit)
     return await find_rows(connection, statement, ListedUser)
 
 
@@ -104,9 +98,7 @@ async def list_second_factors(
     statement = (
         select(*columns_of(second_factors, SecondFactor, passkeys.c.name, passkeys.c.synced))
         .outerjoin(passkeys, passkeys.c.factor_id == second_factors.c.factor_id)
-        .where(
-            second_factors.c.organization_id == organization_id, in_array(second_factors.c.principal_id, principal_ids)
-        )
+        .where(matches(second_factors, organization_id), in_array(second_factors.c.principal_id, principal_ids))
         .order_by(second_factors.c.factor_id)
     )
     return await find_rows(connection, statement, SecondFactor)
@@ -126,29 +118,18 @@ async def list_memberships(
         matches(group_members, organization_id, group_id=principals.c.principal_id),
         group_members.c.member_id.in_(select(around.c.group_id)),
     )
-    statement = (
-        select(
-            *columns_of(
-                principals,
-                Membership,
-                _count(organization_id, group_members.c.group_id).label("member_count"),
-                exists(
-                    select(group_members.c.group_id).where(
-                        matches(group_members, organization_id, group_id=principals.c.principal_id, member_id=member_id)
-                    )
-                ).label("direct"),
-                func.array(inner.scalar_subquery(), type_=ARRAY(Uuid)).label("through"),
-            )
-        )
-        .where(
-            principals.c.organization_id == organization_id,
-            principals.c.principal_id.in_(select(around.c.group_id)),
-            principals.c.principal_id != member_id,
-            principals.c.principal_id > after,
-        )
-        .order_by(principals.c.principal_id)
-        .limit(limit)
+    own = matches(group_members, organization_id, group_id=principals.c.principal_id, member_id=member_id)
+    facts = (
+        _count(organization_id, group_members.c.group_id).label("member_count"),
+        exists(select(group_members.c.group_id).where(own)).label("direct"),
+        func.array(inner.scalar_subquery(), type_=ARRAY(Uuid)).label("through"),
     )
+    found = select(*columns_of(principals, Membership, *facts)).where(
+        principals.c.organization_id == organization_id,
+        principals.c.principal_id.in_(select(around.c.group_id)),
+        principals.c.principal_id != member_id,
+    )
+    statement = rows_after(found, principals.c.principal_id, after=after, limit=limit)
     return await find_rows(connection, statement, Membership)
 
 
@@ -195,9 +176,7 @@ def _sign_ins(organization_id: UUID) -> Select[UUID]:
 
 
 def _count(organization_id: UUID, column: ColumnElement[UUID]) -> ColumnElement[int]:
-    counted = select(func.count()).where(
-        group_members.c.organization_id == organization_id, column == principals.c.principal_id
-    )
+    counted = select(func.count()).where(matches(group_members, organization_id), column == principals.c.principal_id)
     return counted.scalar_subquery()
 
 
@@ -229,10 +208,8 @@ async def list_described_clients(
 
 async def delete_clients(connection: Connection, organization_id: UUID, *, ids: Collection[UUID]) -> None:
     """Delete OAuth clients with what people allowed them and their tokens."""
-    statement = delete(oauth_clients).where(
-        oauth_clients.c.organization_id == organization_id, in_array(oauth_clients.c.client_id, ids)
-    )
-    await connection.execute(statement)
+    own = matches(oauth_clients, organization_id), in_array(oauth_clients.c.client_id, ids)
+    await connection.execute(delete(oauth_clients).where(*own))
 
 
 MOST_PEOPLE = 100
@@ -337,9 +314,8 @@ async def count_granted(connection: Connection, organization_id: UUID, *, group_
 async def delete_group(connection: Connection, organization_id: UUID, *, group_id: UUID) -> None:
     """Delete a group with its memberships on both sides and its roles in access classes (by foreign keys). The classes
     stay, as they are found by their composition; no new resource enters those that name the group."""
-    await connection.execute(
-        delete(principals).where(matches(principals, organization_id, principal_id=group_id, kind="group"))
-    )
+    own = matches(principals, organization_id, principal_id=group_id, kind="group")
+    await connection.execute(delete(principals).where(own))
 
 
 async def count_people(connection: Connection, organization_id: UUID, *, member_ids: Collection[UUID]) -> int:

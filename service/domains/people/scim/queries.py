@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, Text, and_, cast, delete, exists, func, literal, or_, select, true, update
@@ -28,6 +28,8 @@ from service.platform.sql import (
 )
 from service.schema.identity import group_members, principals, scim_tokens
 from service.schema.signin import upstream_identities
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +123,7 @@ async def search_users(
     connection: Connection, organization_id: UUID, *, search: Search
 ) -> tuple[int, list[StoredUser]]:
     """Count the people that a search finds, and return its page of them."""
-    total, page = await _page(connection, _narrow(_users(organization_id), search, USER_ATTRIBUTES), search)
-    return total, await find_rows(connection, page, StoredUser)
+    return await _search(connection, _users(organization_id), search, USER_ATTRIBUTES, StoredUser)
 
 
 async def change_user(
@@ -160,9 +161,8 @@ async def search_groups(
     connection: Connection, organization_id: UUID, *, search: Search
 ) -> tuple[int, list[StoredGroup]]:
     """Count the groups that a search finds, and return its page of them."""
-    statement = _narrow(_groups(organization_id), search, _group_attributes(organization_id))
-    total, page = await _page(connection, statement, search)
-    return total, await find_rows(connection, page, StoredGroup)
+    attributes = _group_attributes(organization_id)
+    return await _search(connection, _groups(organization_id), search, attributes, StoredGroup)
 
 
 async def list_members(
@@ -251,20 +251,19 @@ def _has_member(organization_id: UUID, is_wanted: Match) -> ColumnElement[bool]:
     return exists(member)
 
 
-def _narrow(statement: Select[Any], search: Search, attributes: Attributes) -> Select[Any]:
+async def _search(
+    connection: Connection, statement: Select[Any], search: Search, attributes: Attributes, kind: type[Found]
+) -> tuple[int, list[Found]]:
     if search.condition is not None:
         statement = statement.where(search.condition(attributes))
     order: Sequence[ColumnElement[Any]] = (principals.c.principal_id,)
     if search.sort_by is not None:
         by = attributes.column(search.sort_by)
         order = (by.desc().nulls_last() if search.descending else by.asc().nulls_last(), *order)
-    return statement.order_by(*order)
-
-
-async def _page(connection: Connection, statement: Select[Any], search: Search) -> tuple[int, Select[Any]]:
-    counted = statement.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
+    counted = statement.with_only_columns(func.count(), maintain_column_froms=True)
     total = (await connection.execute(counted)).scalar_one()
-    return total, statement.offset(search.offset).limit(search.limit)
+    page = statement.order_by(*order).offset(search.offset).limit(search.limit)
+    return total, await find_rows(connection, page, kind)
 
 
 def _is_member_kind() -> ColumnElement[bool]:
@@ -320,12 +319,9 @@ async def list_tokens(
     connection: Connection, organization_id: UUID, *, ids: Collection[UUID] | None, after: UUID, limit: int
 ) -> list[ScimToken]:
     """List tokens (of these ids, if any), ordered by id."""
-    statement = select(*_TOKEN).where(
-        scim_tokens.c.organization_id == organization_id,
-        scim_tokens.c.token_id > after,
-        optional_in(scim_tokens.c.token_id, ids),
-    )
-    return await find_rows(connection, statement.order_by(scim_tokens.c.token_id).limit(limit), ScimToken)
+    own_id = scim_tokens.c.token_id
+    statement = select(*_TOKEN).where(matches(scim_tokens, organization_id), own_id > after, optional_in(own_id, ids))
+    return await find_rows(connection, statement.order_by(own_id).limit(limit), ScimToken)
 
 
 async def revoke_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> bool:

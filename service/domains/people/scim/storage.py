@@ -28,6 +28,7 @@ from service.domains.people.scim.queries import Search, StoredGroup, StoredMembe
 from service.domains.people.scim.tokens import ScimCaller
 from service.identity import queries as direct
 from service.identity.queries import lock_organization
+from service.platform.identifiers import to_uuid
 
 KINDS = {"user": "User", "group": "Group"}
 Given = ParamSpec("Given")
@@ -85,25 +86,17 @@ class Storage(ScimStorage):
     ) -> Resource[Any]:
         resource_id = resource.id or ""
         if isinstance(resource, User):
-            user = self._user(resource_id)
-            _require_version(user_version(user), expected_version)
-            self._change(users.change_user, user, resource)
+            self._change(users.change_user, self._user(resource_id, expected_version), resource)
         else:
-            group = self._group(resource_id)
-            _require_version(group_version(group), expected_version)
-            self._change(groups.change_group, group, cast("Group", resource))
+            self._change(groups.change_group, self._group(resource_id, expected_version), cast("Group", resource))
         return self.get(resource_type, resource_id)
 
     def delete(self, resource_type: ResourceType, resource_id: str, *, expected_version: str | None = None) -> None:
         """Delete a group; end all access of a person, who is not shown any more."""
         if resource_type.name == "User":
-            user = self._user(resource_id)
-            _require_version(user_version(user), expected_version)
-            self._change(users.delete_user, user)
+            self._change(users.delete_user, self._user(resource_id, expected_version))
         else:
-            group = self._group(resource_id)
-            _require_version(group_version(group), expected_version)
-            self._change(groups.delete_group, group)
+            self._change(groups.delete_group, self._group(resource_id, expected_version))
 
     def change_members(self, resource_id: str, *, added: set[UUID], removed: set[UUID]) -> None:
         if added or removed:
@@ -114,18 +107,20 @@ class Storage(ScimStorage):
         """Return a group with its version and without its members, which are not read."""
         return _to_group(self._group(resource_id), members=None)
 
-    def _user(self, resource_id: str) -> StoredUser:
-        user_id = _parse_id(resource_id)
+    def _user(self, resource_id: str, expected_version: str | None = None) -> StoredUser:
+        user_id = to_uuid(resource_id)
         found = None if user_id is None else self._ask(queries.find_user, user_id=user_id)
         if found is None:
             raise NotFoundException(detail="There is no such User here.")
+        _require_version(user_version(found), expected_version)
         return found
 
-    def _group(self, resource_id: str) -> StoredGroup:
-        group_id = _parse_id(resource_id)
+    def _group(self, resource_id: str, expected_version: str | None = None) -> StoredGroup:
+        group_id = to_uuid(resource_id)
         found = None if group_id is None else self._ask(queries.find_group, group_id=group_id)
         if found is None:
             raise NotFoundException(detail="There is no such Group here.")
+        _require_version(group_version(found), expected_version)
         return found
 
     def _with_members(self, rows: list[StoredGroup], parameters: ResponseParameters[Any] | None) -> list[Resource[Any]]:
@@ -142,11 +137,8 @@ class Storage(ScimStorage):
             return rows
         counts = self._ask(direct.count_members, group_ids=[row.principal_id for row in rows])
         totals = accumulate(counts.get(row.principal_id, 0) for row in rows)
-        return [
-            row
-            for place, (row, total) in enumerate(zip(rows, totals, strict=True))
-            if not place or total <= MOST_MEMBERS
-        ]
+        fitting = zip(rows, totals, strict=True)
+        return [row for place, (row, total) in enumerate(fitting) if not place or total <= MOST_MEMBERS]
 
     def _ask(
         self,
@@ -154,13 +146,7 @@ class Storage(ScimStorage):
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Found:
-        """Run a query on the event loop, and wait for it here."""
-
-        async def run() -> Found:
-            await self._lock()
-            return await query(self._connection, self._caller.organization_id, *args, **kwargs)
-
-        return from_thread.run(run)
+        return self._run(lambda connection: query(connection, self._caller.organization_id, *args, **kwargs))
 
     def _change(
         self,
@@ -168,16 +154,18 @@ class Storage(ScimStorage):
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Found:
+        return self._run(lambda connection: rule(connection, self._caller, *args, **kwargs))
+
+    def _run(self, work: Callable[[Connection], Awaitable[Found]]) -> Found:
+        """Do work on the event loop, and wait for it here."""
+
         async def run() -> Found:
-            await self._lock()
-            return await rule(self._connection, self._caller, *args, **kwargs)
+            if self._is_to_lock:
+                self._is_to_lock = False
+                await lock_organization(self._connection, self._caller.organization_id)
+            return await work(self._connection)
 
         return from_thread.run(run)
-
-    async def _lock(self) -> None:
-        if self._is_to_lock:
-            self._is_to_lock = False
-            await lock_organization(self._connection, self._caller.organization_id)
 
 
 def user_version(user: StoredUser) -> str:
@@ -245,10 +233,3 @@ def _wants_members(parameters: ResponseParameters[Any] | None) -> bool:
     if parameters.attributes:
         return any("members" in str(one).lower() for one in parameters.attributes)
     return not any(str(one).lower().endswith("members") for one in parameters.excluded_attributes or ())
-
-
-def _parse_id(resource_id: str) -> UUID | None:
-    try:
-        return UUID(resource_id)
-    except ValueError:
-        return None

@@ -13,7 +13,7 @@ from carrel.wire.common import Role
 from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
 from service.auth.callers import Caller
 from service.identity.queries import credential_status
-from service.permissions.queries import readable_classes
+from service.permissions.queries import is_deployed, readable_classes
 from service.platform.sql import (
     as_member,
     columns_of,
@@ -77,10 +77,8 @@ class ReachedAgent:
 
 async def list_taken_addresses(connection: Connection, organization_id: UUID, *, emails: Collection[str]) -> set[str]:
     """List which of these addresses (lower case) a principal has, or a deleted service account had."""
-    statement = select(principals.c.email).where(
-        principals.c.organization_id == organization_id, in_array(principals.c.email, emails)
-    )
-    return set((await connection.execute(statement)).scalars())
+    taken = matches(principals, organization_id), in_array(principals.c.email, emails)
+    return set((await connection.execute(select(principals.c.email).where(*taken))).scalars())
 
 
 async def insert_account(
@@ -170,9 +168,7 @@ async def list_tokens(
     statement = _tokens(organization_id).where(own_id > after, optional_in(own_id, ids))
     if account_id is not None:
         statement = statement.where(service_account_tokens.c.service_account_id == account_id)
-    return await find_rows(
-        connection, statement.order_by(service_account_tokens.c.token_id).limit(limit), ServiceAccountToken
-    )
+    return await find_rows(connection, statement.order_by(own_id).limit(limit), ServiceAccountToken)
 
 
 async def list_tokens_made_by(
@@ -299,18 +295,12 @@ async def list_reached_agents(connection: Connection, caller: Caller, *, limit: 
     """List the first agents that are deployed to the caller."""
     statement = (
         select(
-            agents.c.agent_id,
-            agents.c.name,
-            agents.c.api_access_enabled,
+            *(agents.c.agent_id, agents.c.name, agents.c.api_access_enabled),
             func.count().over().label("total"),
             func.count().filter(~agents.c.api_access_enabled).over().label("closed"),
         )
         .join(resources, resources.c.object_id == agents.c.agent_id)
-        .where(
-            agents.c.organization_id == caller.organization_id,
-            agents.c.deleted_at.is_(None),
-            resources.c.access_class.in_(readable_classes(caller)),
-        )
+        .where(*is_deployed(caller))
         .order_by(agents.c.agent_id)
         .limit(limit)
     )

@@ -119,12 +119,7 @@ class Run:
             )
         try:
             await require_collection(connection, caller, collection_id=self.sync.collection_id, at_least=Role.EDITOR)
-            await resolve_readers(
-                connection,
-                self.organization_id,
-                emails=self.config.allowed_users_email_addresses or (),
-                group_ids=self.config.allowed_group_ids or (),
-            )
+            await resolve_readers(connection, self.organization_id, self.config)
         except ServiceError as error:
             raise RunError(error.code, error.message) from error
         return caller

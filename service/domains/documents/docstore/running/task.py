@@ -100,16 +100,15 @@ async def _finish(
     runtime: Runtime, organization_id: UUID, sync: StoredSync, *, error: Note | None = None, warning: Note | None = None
 ) -> None:
     async with runtime.database.transaction(organization_id) as connection:
-        row = await queries.finish_run(
+        ended = await queries.finish_run(
             connection, SyncKey(organization_id, sync.sync_id), attempt=sync.attempt, error=error, warning=warning
         )
-        if row is None:
+        if ended is None:
             return
-        counts = {name: getattr(row, f"{name}_count") for name in ("read", "created", "updated", "deleted")}
         details = {
-            "status": row.status,
+            "status": ended.status.value,
             "collectionId": str(sync.collection_id),
-            **counts,
+            **ended.counts.model_dump(by_alias=False, exclude={"unchanged"}),
             **({} if error is None else {"error": error.code}),
             **({} if warning is None else {"warning": warning.code}),
         }
