@@ -46,8 +46,7 @@ async def test_from_upload_to_search(real: Caller, tmp_path: Path) -> None:
     listed = await real.walk(real.client.catalog.list_documents())
     assert [item.document_id for item in listed] == [uploaded.document_id]
     download = await real(lambda c: c.catalog.download_document(uploaded.document_id))
-    saved = await real(lambda _: download.save(tmp_path / "again.md"))
-    assert saved.read_text() == TRAVEL
+    assert (await real(lambda _: download.save(tmp_path / "again.md"))).read_text() == TRAVEL
     await real(lambda c: c.catalog.delete_document(uploaded.document_id))
     with pytest.raises(NotFoundError):
         await real(lambda c: c.catalog.get_document(uploaded.document_id))
@@ -89,8 +88,7 @@ async def test_people_see_what_they_may(real: Caller, tmp_path: Path) -> None:
         real.client.permissions.list_authorized_principals_for_resource(document.resource, page_size=1)
     )
     assert "ada@example.test" in [reader.email for reader in readers]
-    mine = await real.walk(real.client.permissions.list_authorized_resources(**as_ada))
-    assert mine == [document.resource]
+    assert await real.walk(real.client.permissions.list_authorized_resources(**as_ada)) == [document.resource]
     await real(lambda c: c.admin.grants.set(document.resource, []))
     assert await found() == 0
 
@@ -106,8 +104,7 @@ async def test_keys_and_audit(real: Caller, service: RunningService) -> None:
     await real(lambda c: c.admin.api_keys.revoke(made.api_key_id))
     rows = await real.walk(real.client.admin.api_keys.list(page_size=1))
     assert {row.status for row in rows if row.api_key_id == made.api_key_id} == {"revoked"}
-    entries = await real.walk(real.client.admin.audit_log.query(target_id=str(made.api_key_id)))
-    assert len(entries) == 2
+    assert len(await real.walk(real.client.admin.audit_log.query(target_id=str(made.api_key_id)))) == 2
 
 
 async def test_service_accounts_and_their_tokens(real: Caller, service: RunningService, tmp_path: Path) -> None:

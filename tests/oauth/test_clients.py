@@ -70,8 +70,7 @@ def test_one_member_can_have_so_many_clients_wait(service: RunningService) -> No
     key = service.new_user("ben@example.test")
     for _ in range(25):
         done(service.call("admin/oauthClients/request", FIELDS, api_key=key))
-    another = service.call("admin/oauthClients/request", FIELDS, api_key=key)
-    assert code(another) == (409, "too_many_pending")
+    assert code(service.call("admin/oauthClients/request", FIELDS, api_key=key)) == (409, "too_many_pending")
     waiting = walk(service, "admin/oauthClients/list", {"status": "pending"}, page_size=9)
     assert len(waiting) == 25
     done(service.call("admin/oauthClients/approve", {"clientId": waiting[0]["clientId"]}))
@@ -105,8 +104,7 @@ def test_a_rotated_secret_stops_the_one_before_at_once(service: RunningService, 
     rotated = done(service.call("admin/oauthClients/rotateSecret", {"clientId": app.client_id}))
     assert rotated["clientSecret"] != app.client_secret
     assert error(app.refresh(tokens["refresh_token"])) == (401, "invalid_client")
-    renewed = App(service, app.client_id, rotated["clientSecret"])
-    assert renewed.refresh(tokens["refresh_token"]).status_code == 200
+    assert App(service, app.client_id, rotated["clientSecret"]).refresh(tokens["refresh_token"]).status_code == 200
     assert len(entries(service, "oauthClient.rotateSecret")) == 1
 
 
@@ -197,8 +195,7 @@ def test_what_is_needed_no_more_is_removed(service, app, ada, purge):
     purge()
     assert kept_rows() == [1, 0, 1, 1]
     assert last_use(service) == used_at
-    newest = done(app.refresh(kept["refresh_token"]))
-    assert works(service, newest["access_token"])
+    assert works(service, done(app.refresh(kept["refresh_token"]))["access_token"])
     used_again_at = last_use(service)
     assert used_again_at > used_at
     later(service, days=40)
@@ -215,5 +212,4 @@ def test_strangers_learn_nothing_of_clients(standing: Standing) -> None:
         assert response.status_code == 400
         return response.text.replace(response.headers["X-Request-Id"], "")
 
-    unknown = "0197a000-0000-7000-8000-000000000000"
-    assert told(client_id=unknown) == told(redirect_uri="https://evil.test/")
+    assert told(client_id="0197a000-0000-7000-8000-000000000000") == told(redirect_uri="https://evil.test/")

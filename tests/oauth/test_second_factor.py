@@ -92,8 +92,7 @@ def test_a_password_alone_lets_nobody_in(service: RunningService, app: flow.App,
     assert flow.asks_for_consent(other.follow(give(other, page, used)))
     for again in (used, phone.code(steps=-1), phone.code(steps=2), "", "000 000", "x" * 16, "é١٢٣٤٥٦\0"):
         third = flow.Person(service, ada.email)
-        refused = give(third, enter(third), again)
-        assert refused.status_code in {403, 429}, again
+        assert give(third, enter(third), again).status_code in {403, 429}, again
         flow.later(service, minutes=16)
         assert not signed_in(third)
     late = flow.Person(service, ada.email)
@@ -176,8 +175,7 @@ def test_a_stolen_session_changes_nothing(service: RunningService, ada: flow.Per
     assert OUT_OF_DATE in ada.press(shown, "addApp", code=phone.code()).text
     removing = remove(ada.http.get(HERE))
     for button in (removing, "makeCodes"):
-        wrong_code = ada.press(ada.http.get(HERE), button, password=flow.PASSWORD, code="000000")
-        assert wrong_code.status_code == 403
+        assert ada.press(ada.http.get(HERE), button, password=flow.PASSWORD, code="000000").status_code == 403
         for fields in ({"password": "guessed", "code": codes[0]}, {"code": codes[0]}):
             refused = ada.press(ada.http.get(HERE), button, **fields)
             assert (refused.status_code, "The password is wrong." in refused.text) == (403, True)
@@ -212,8 +210,7 @@ def test_who_must_have_one_sets_it_up_first(service: RunningService, app: flow.A
     demand(service, "EVERYBODY")
     assert "addApp" in flow.Page(enter(flow.Person(service, ben.email))).forms[0].buttons
     if way == "application":
-        reset = done(service.call("admin/users/resetSecondFactor", {"email": ada.email}))
-        assert reset == {"removedCount": 1}
+        assert done(service.call("admin/users/resetSecondFactor", {"email": ada.email})) == {"removedCount": 1}
         assert flow.entries(service, "secondFactor.reset")
     else:
         # A thread, because an event loop of the tests' is in this one.
@@ -279,8 +276,7 @@ def test_changes_of_access_are_confirmed(service: RunningService, app: flow.App,
     missing = confirm(ben, refused).text
     assert ("There is no such session of yours" in missing, "../account/sign-in" in missing) == (True, True)
     assert code(flow.v1(service, "admin/apiKeys/create", token, change)) == (403, "confirmation_required")
-    confirmed = confirm(ada, refused, password=flow.PASSWORD, code=codes[0])
-    assert "An App may change access" in confirmed.text
+    assert "An App may change access" in confirm(ada, refused, password=flow.PASSWORD, code=codes[0]).text
     assert flow.v1(service, "admin/apiKeys/create", token, change).status_code == 200
     again = flow.v1(service, "admin/apiKeys/create", elsewhere, change)
     assert code(again) == (403, "confirmation_required")

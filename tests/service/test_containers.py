@@ -85,8 +85,7 @@ def logged(service: RunningService, **query: Any) -> list[tuple[str, dict[str, A
 
 
 def left_out(service: RunningService, document: dict[str, Any], **options: Any) -> list[tuple[str | None, int, str]]:
-    body = {"documentId": document["documentId"]} | options
-    found = walk(service, "catalog/listLeftOutFiles", body, page_size=1)
+    found = walk(service, "catalog/listLeftOutFiles", {"documentId": document["documentId"]} | options, page_size=1)
     assert all(one["message"] for one in found)
     return [(one.get("path"), one["number"], one["code"]) for one in found]
 
@@ -151,8 +150,7 @@ def test_another_version_adds_changes_and_deletes(service: RunningService) -> No
     refused(service.call("catalog/getDocument", {"documentId": before["a.zip!/gone.txt"]}), 404, "document_not_found")
     summed_up = logged(service, contained=False, targetId=again["documentId"])
     assert [action for action, _ in summed_up] == ["unpack", "update", "unpack", "create"]
-    told = {"version": 2, "files": 3, "leftOut": 0, "deleted": 1}
-    assert summed_up[0] == ("unpack", told)
+    assert summed_up[0] == ("unpack", {"version": 2, "files": 3, "leftOut": 0, "deleted": 1})
     assert summed_up[2] == ("unpack", {"version": 1, "files": 3, "leftOut": 0, "deleted": 0})
     each = ["create", "create", "create", "create", "delete", "update"]
     assert sorted(action for action, _ in logged(service, containerId=again["documentId"])) == each
@@ -338,8 +336,7 @@ def test_a_container_takes_its_files_to_a_collection_and_out_of_it(service: Runn
 
 
 def collected(service: RunningService, collection_id: str) -> dict[str, dict[str, str]]:
-    body = {"documentCollectionId": collection_id}
-    listed = walk(service, "documentCollections/listDocumentsInCollection", body)
+    listed = walk(service, "documentCollections/listDocumentsInCollection", {"documentCollectionId": collection_id})
     return {one["documentExternalId"]: one["customMetadata"] for one in listed}
 
 

@@ -265,8 +265,7 @@ def test_what_is_no_run_is_refused(service: RunningService) -> None:
         assert code(call(service, "addRun", **send, results=wrong)) == (400, "invalid_request")
     asked = call(service, "addRun", evaluationSetId=one, mode="HYBRID", agentId=case_id, results=results)
     assert code(asked) == (400, "wrong_mode")
-    without = call(service, "addRun", evaluationSetId=one, results=results)
-    assert code(without) == (400, "wrong_mode")
+    assert code(call(service, "addRun", evaluationSetId=one, results=results)) == (400, "wrong_mode")
     of_agent = a_set(service, "Desk", agentId=an_agent(service)["agentId"])["evaluationSetId"]
     results = [{"caseId": judge(service, of_agent, DOGS, {})}]
     elsewhere = call(service, "addRun", evaluationSetId=of_agent, agentId=case_id, results=results)
@@ -321,8 +320,7 @@ def test_a_set_is_renamed_and_deleted_with_all_it_has(service: RunningService) -
     one, two = a_set(service, "One"), a_set(service, "Two")
     set_id = one["evaluationSetId"]
     run = add_run(service, set_id, {"caseId": judge(service, set_id, DOGS, {"fares": 1}), "ndcg": 1})
-    refused = call(service, "update", evaluationSetId=set_id, name="Two")
-    assert code(refused) == (409, "evaluation_set_name_taken")
+    assert code(call(service, "update", evaluationSetId=set_id, name="Two")) == (409, "evaluation_set_name_taken")
     assert done(call(service, "update", evaluationSetId=set_id, name="Third"))["name"] == "Third"
     done(call(service, "update", evaluationSetId=set_id, name="Third"))
     assert [one["name"] for one in sets_of(service, query="THI")] == ["Third"]
@@ -344,8 +342,7 @@ def test_sets_are_seen_by_admins_of_their_organization_alone(service: RunningSer
     other = another_organization(service)
     assert done(call(service, "list", api_key=other, ids=[set_id]))["evaluationSets"] == []
     theirs = done(call(service, "create", name="Travel", api_key=other))["evaluationSetId"]
-    removal = call(service, "removeJudgements", evaluationSetId=theirs, caseId=case_id, api_key=other)
-    assert removal.status_code == 200
+    assert call(service, "removeJudgements", evaluationSetId=theirs, caseId=case_id, api_key=other).status_code == 200
     run = {"evaluationSetId": theirs, "mode": "HYBRID", "results": [{"caseId": case_id}]}
     assert code(call(service, "addRun", **run, api_key=other)) == (400, "unknown_case")
     assert len(cases_of(service, set_id)) == 1

@@ -172,8 +172,7 @@ def test_a_query_that_names_no_organization_reads_its_own(
     database = pair[0].service.runtime.database
     for table in protected:
         assert owners_of(entered, table).keys() == {own}, table
-        named = entered.execute(on("SELECT FROM {} WHERE organization_id = %s", table), [other])
-        assert named.rowcount == 0, table
+        assert entered.execute(on("SELECT FROM {} WHERE organization_id = %s", table), [other]).rowcount == 0, table
         # A cluster locks no rows of several servers, whosever they are.
         if table not in ONLY_GROWS and not (table in INDEX_TABLE_NAMES and database.is_distributed):
             locked = entered.execute(on("SELECT FROM {} WHERE organization_id = %s FOR UPDATE", table), [other])
@@ -189,8 +188,7 @@ def test_a_statement_that_names_no_organization_changes_its_own(
             on("UPDATE {} SET organization_id = organization_id RETURNING organization_id", table)
         )
         assert {row for (row,) in changed} == {own}, table
-        deleted = entered.execute(on("DELETE FROM {} WHERE organization_id = %s", table), [other])
-        assert deleted.rowcount == 0, table
+        assert entered.execute(on("DELETE FROM {} WHERE organization_id = %s", table), [other]).rowcount == 0, table
 
 
 def test_a_row_of_the_other_cannot_be_written(
@@ -432,8 +430,7 @@ def test_without_an_organization_only_credentials_are_seen(pair: Pair, protected
         async with pair[0].service.runtime.database.transaction(None) as connection:
             return {table: await count(connection, table) for table in protected}
 
-    found = pair[0].service.run(count_all())
-    assert {table for table, rows in found.items() if rows} == CREDENTIALS
+    assert {table for table, rows in pair[0].service.run(count_all()).items() if rows} == CREDENTIALS
     with pair[0].service.owner_connection() as connection:
         connection.execute(f"SET ROLE {SERVICE_ROLE}")
         for table in CREDENTIALS:
