@@ -7,14 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from prefect.automations import Automation
 from prefect.client.orchestration import PrefectClient, get_client
-from prefect.client.schemas.filters import (
-    DeploymentFilter,
-    DeploymentFilterTags,
-    FlowRunFilter,
-    FlowRunFilterEndTime,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-)
+from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import EventTrigger, Posture
@@ -68,13 +61,12 @@ async def keep_taking_over(*, say: Callable[[str], None]) -> None:
 async def take_over(client: PrefectClient) -> list[str]:
     """Start lost runs again in a process that serves the file's deployments; return the names of the runs. A run whose
     process lives on this machine was only cut off, or suspended: it is left alone."""
-    lost = FlowRunFilter(
-        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.CRASHED])),
-        end_time=FlowRunFilterEndTime.model_validate({"after_": datetime.now(UTC) - TAKEN_OVER_FOR}),
-    )
+    crashed, pending = ({"type": {"any_": [state]}} for state in (StateType.CRASHED, StateType.PENDING))
+    recently = {"after_": datetime.now(UTC) - TAKEN_OVER_FOR}
+    lost = FlowRunFilter.model_validate({"state": crashed, "end_time": recently})
     # A runner takes a run some seconds before it is due; when the runner ends then, nothing else would begin that run.
-    taken = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PENDING])))
-    ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG]))
+    taken = FlowRunFilter.model_validate({"state": pending})
+    ours = DeploymentFilter.model_validate({"tags": {"all_": [TAG]}})
     silent = [await client.read_flow_runs(flow_run_filter=which, deployment_filter=ours) for which in (lost, taken)]
     found = [run for runs in silent for run in runs if _is_lost(run)]
     again = AwaitingRetry(message="The process of this run was lost; it continues in another one.")

@@ -11,7 +11,6 @@ from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, Self, cast
 from urllib.parse import parse_qs, quote, unquote
 from uuid import UUID
@@ -42,51 +41,6 @@ class NotServedError(RunsError):
 
 class UnknownError(RunsError):
     """There is no such run or schedule, or none any more."""
-
-
-class PrefectApi:
-    """A Prefect server; `api_url` such as http://127.0.0.1:4200/api. Safe to share between threads."""
-
-    def __init__(self, api_url: str, *, http_client: httpx.Client | None = None) -> None:
-        self._http = http_client or httpx.Client(timeout=_TIMEOUT, **http_options(api_url))
-        self._url = api_url.rstrip("/")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._http.close()
-
-    def call(self, method: str, path: str, body: Body = None) -> Any:
-        """Return what Prefect answers, decoded. Raises RunsError."""
-        try:
-            response = self._send(method, path, body)
-        except httpx.HTTPError as exc:
-            msg = f"Prefect does not answer at {self._url} ({exc}). Start it: `python -m flows.server`."
-            raise PrefectAwayError(msg) from exc
-        if response.status_code == 404 and path.startswith("/deployments/name/"):
-            raise NotServedError("Nobody serves the flows. Start them: `python -m flows serve`.")
-        if response.is_error:
-            msg = f"Prefect answered {response.status_code} to {path}: {response.text[:300]}"
-            raise UnknownError(msg) if response.status_code == 404 else RunsError(msg)
-        return response.json() if response.content else None
-
-    def rows(self, path: str, body: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the rows that one of Prefect's filters finds. Raises RunsError."""
-        return cast("list[dict[str, Any]]", self.call("POST", path, body))
-
-    def _send(self, method: str, path: str, body: Body) -> httpx.Response:
-        """Send a request, again when Prefect's database is busy, as while it starts: then nothing was done."""
-        response = self._http.request(method, f"{self._url}{path}", json=body)
-        for pause in _PAUSES:
-            if response.status_code != 503:
-                break
-            time.sleep(pause)
-            response = self._http.request(method, f"{self._url}{path}", json=body)
-        return response
 
 
 def table(data: object) -> list[dict[str, Any]]:
@@ -286,15 +240,54 @@ class RunsPage:
     total: int
 
 
-class Runs(PrefectApi):
-    """The runs on a Prefect server. Methods that start a run return the flow run's id and raise RunsError.
+class Runs:
+    """The runs on a Prefect server; `api_url` such as http://127.0.0.1:4200/api. Safe to share between threads. Methods
+    that start a run return the flow run's id and raise RunsError.
 
     `person` is who starts it, for others to see; starts with one `key` and equal parameters return the run of the
     first one. Sources are as the serving process sees them."""
 
     def __init__(self, api_url: str, *, http_client: httpx.Client | None = None) -> None:
-        super().__init__(api_url, http_client=http_client)
+        self._http = http_client or httpx.Client(timeout=_TIMEOUT, **http_options(api_url))
+        self._url = api_url.rstrip("/")
         self._flows: Mapping[str, str] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def call(self, method: str, path: str, body: Body = None) -> Any:
+        """Return what Prefect answers, decoded. Raises RunsError."""
+        try:
+            response = self._send(method, path, body)
+        except httpx.HTTPError as exc:
+            msg = f"Prefect does not answer at {self._url} ({exc}). Start it: `python -m flows.server`."
+            raise PrefectAwayError(msg) from exc
+        if response.status_code == 404 and path.startswith("/deployments/name/"):
+            raise NotServedError("Nobody serves the flows. Start them: `python -m flows serve`.")
+        if response.is_error:
+            msg = f"Prefect answered {response.status_code} to {path}: {response.text[:300]}"
+            raise UnknownError(msg) if response.status_code == 404 else RunsError(msg)
+        return response.json() if response.content else None
+
+    def rows(self, path: str, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the rows that one of Prefect's filters finds. Raises RunsError."""
+        return cast("list[dict[str, Any]]", self.call("POST", path, body))
+
+    def _send(self, method: str, path: str, body: Body) -> httpx.Response:
+        """Send a request, again when Prefect's database is busy, as while it starts: then nothing was done."""
+        response = self._http.request(method, f"{self._url}{path}", json=body)
+        for pause in _PAUSES:
+            if response.status_code != 503:
+                break
+            time.sleep(pause)
+            response = self._http.request(method, f"{self._url}{path}", json=body)
+        return response
 
     def start_upload(
         self,

@@ -58,21 +58,16 @@ class Credentials:
         names = [name for name, value in given.items() if value is not None]
         if len(names) > 1:
             raise ConfigurationError(f"Give one credential, not several: {', '.join(names)}")
-        return self._from_arguments() if names else _from_environment(environment)
-
-    def _from_arguments(self) -> str | TokenSource:
-        if self.access_token is not None:
-            return FixedToken(_checked(self.access_token, "access token"))
-        return _checked(self.api_key or "", "API key") if self.tokens is None else self.tokens
-
-
-def _from_environment(environment: Mapping[str, str]) -> str | TokenSource:
-    api_key, access_token = (environment.get(name, "").strip() for name in VARIABLES)
-    if api_key and access_token:
-        raise ConfigurationError(f"{' and '.join(VARIABLES)} are both set; unset one, or give a credential")
-    if access_token:
-        return FixedToken(_checked(access_token, "access token"))
-    return _checked(api_key, "API key")
+        if self.tokens is not None:
+            return self.tokens
+        api_key, access_token = self.api_key, self.access_token
+        if not names:
+            api_key, access_token = (environment.get(name, "").strip() or None for name in VARIABLES)
+            if api_key and access_token:
+                raise ConfigurationError(f"{' and '.join(VARIABLES)} are both set; unset one, or give a credential")
+        if access_token is not None:
+            return FixedToken(_checked(access_token, "access token"))
+        return _checked(api_key or "", "API key")
 
 
 def _checked(given: str, kind: str) -> str:

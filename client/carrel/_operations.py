@@ -4,7 +4,7 @@ its mode: `Catalog[Sync]` on a Carrel, `Catalog[Async]` on an AsyncCarrel, `Cata
 method's parameters and documentation, and the mode's result."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import update_wrapper
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
@@ -45,19 +45,17 @@ class Raw(Generic[M]):
     """Mode of resources whose operations give the whole HTTP answer."""
 
 
+@dataclass(frozen=True, slots=True)
 class Session:
     """A connection, the driver to use it with, and whether whole answers are wanted."""
 
-    __slots__ = ("connection", "driver", "raw")
-
-    def __init__(self, connection: Connection, driver: SyncDriver | AsyncDriver, *, raw: bool = False) -> None:
-        self.connection = connection
-        self.driver = driver
-        self.raw = raw
+    connection: Connection
+    driver: SyncDriver | AsyncDriver
+    raw: bool = False
 
     def as_raw(self) -> "Session":
         """Return the session whose operations give whole answers."""
-        return Session(self.connection, self.driver, raw=True)
+        return replace(self, raw=True)
 
     def perform(self, make_call: Callable[[], Call[Model]]) -> Flow[RawResponse[Model] | Model]:
         """Carry out an operation, its arguments checked first."""
@@ -104,7 +102,7 @@ def _with_options(session: Session, given: dict[str, Any], names: Iterable[str] 
     timeout: MaybeTimeout = own.get("timeout", UNCHANGED)
     connection = reconnect(session.connection, timeout=timeout, max_retries=None, headers=headers)
     connection = replace(connection, is_exact=timeout is not UNCHANGED)
-    return Session(connection, session.driver, raw=session.raw)
+    return replace(session, connection=connection)
 
 
 def _with_own_session(resource: Resource[Any], given: dict[str, Any], *names: Iterable[str]) -> Resource[Any]:

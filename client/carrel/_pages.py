@@ -50,18 +50,12 @@ def fetch(listing: Listing[Item, Page], connection: Connection) -> Flow[Page]:
     return (yield from perform(listing.first(), connection)).parsed
 
 
+@dataclass(eq=False, repr=False)
 class _Paged(Generic[Item, Page, Driver]):
-    def __init__(
-        self,
-        listing: Listing[Item, Page],
-        connection: Connection,
-        driver: Driver,
-        on_progress: ListProgress | None = None,
-    ) -> None:
-        self._listing = listing
-        self._connection = connection
-        self._driver = driver
-        self._on_progress = on_progress
+    _listing: Listing[Item, Page]
+    _connection: Connection
+    _driver: Driver
+    _on_progress: ListProgress | None = None
 
     def __repr__(self) -> str:
         given = self._listing.request.model_dump(exclude_defaults=True, by_alias=False)

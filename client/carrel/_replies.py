@@ -85,8 +85,7 @@ def reply_connection_error(
 
 def fetch(job_id: UUID) -> Call[Job]:
     """Return the call that fetches the state of a job."""
-    request = messages.FetchAgentResponseRequest(job_id=job_id)
-    return Call(messages.FETCH_AGENT_RESPONSE, request)
+    return Call(messages.FETCH_AGENT_RESPONSE, messages.FetchAgentResponseRequest(job_id=job_id))
 
 
 def send_and_wait(call: Call[messages.SendMessageResponse], connection: Connection, *, timeout: float) -> Flow[Reply]:

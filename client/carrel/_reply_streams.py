@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from carrel._answers import connection_error, unreadable
 from carrel._calls import Call, Connection, perform, send
 from carrel._flow import Emit, Events, Read, Request, Sleep, Walk
-from carrel._replies import WITHHELD, Reply, failure, reply_connection_error, reply_of_job
+from carrel._replies import WITHHELD, Reply, failure, fetch, reply_connection_error, reply_of_job
 from carrel._retries import DELAYED
 from carrel.errors import APIConnectionError
 from carrel.wire import messages
@@ -105,9 +105,7 @@ class _JobReading(_Reading):
         self.position: str | None = None
 
     def request(self, connection: Connection) -> Request:
-        call = Call(
-            messages.STREAM_AGENT_RESPONSE, messages.FetchAgentResponseRequest(job_id=self.job_id), patience=SILENCE
-        )
+        call = replace(fetch(self.job_id), operation=messages.STREAM_AGENT_RESPONSE, patience=SILENCE)
         request = _of_events(connection.request(call))
         if self.position is not None:
             request.headers["Last-Event-ID"] = self.position

@@ -34,7 +34,6 @@ CarrelError
     └── UnexpectedResponseError   an answer that isn't the service's: a redirect, or a body that can't be read"""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -46,6 +45,10 @@ LONGEST_RETRY_AFTER = 120.0
 
 class CarrelError(Exception):
     """The root of the SDK's errors."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Survive a process boundary: keyword-only arguments don't by themselves."""
+        return type(self).__new__, (type(self), *self.args), vars(self)
 
 
 class ConfigurationError(CarrelError):
@@ -78,10 +81,6 @@ class ReplyConnectionError(APIConnectionError):
         self.job_id = job_id
         self.conversation_id = conversation_id
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Survive a process boundary, as APIError does."""
-        return partial(type(self), *self.args, **vars(self)), ()
-
 
 class ReplyTimeoutError(ReplyConnectionError, APITimeoutError):
     """There is no reply yet, and the time to wait for it is over."""
@@ -102,11 +101,6 @@ class ReplyError(CarrelError):
 
     def __str__(self) -> str:
         return f"{self.message} ({self.code})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Survive a process boundary, as APIError does."""
-        members = {name: value for name, value in vars(self).items() if name != "message"}
-        return partial(type(self), self.message, **members), ()
 
 
 class ReplyFailedError(ReplyError):
@@ -156,11 +150,6 @@ class APIError(CarrelError):
         wrong = "".join(f"; {one}" for one in told if one not in self.message)
         request = f", request {self.request_id}" if self.request_id else ""
         return f"{self.message}{wrong} ({self.status} {self.code}{request})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Survive a process boundary: keyword-only arguments don't by themselves."""
-        members = {name: value for name, value in vars(self).items() if name != "message"}
-        return partial(type(self), self.message, **members), ()
 
 
 class BadRequestError(APIError):

@@ -128,12 +128,10 @@ class Measurer:
         collection or the agent, APIConnectionError."""
         try:
             return self._ask(case) if self.mode is None else self._search(case, self.mode)
-        except (AuthenticationError, PermissionDeniedError, NotFoundError):
-            raise
-        except APIConnectionError as error:
-            if not isinstance(error, APITimeoutError):
-                raise
+        except APITimeoutError as error:
             return _keep_error(case, error)
+        except (AuthenticationError, PermissionDeniedError, NotFoundError, APIConnectionError):
+            raise
         except CarrelError as error:
             return _keep_error(case, error)
 

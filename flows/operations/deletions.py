@@ -13,7 +13,7 @@ from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import FIRST, Action, Entry, Missing, State
 from flows.operations.options import UploadOptions
 from flows.operations.outages import OutagePolicy
-from flows.operations.sources.documents import folders_of, key_of
+from flows.operations.sources.documents import folders_of
 from flows.operations.sources.exclusions import FileSelection
 from flows.operations.sources.reading import is_folder, select_files
 
@@ -75,10 +75,7 @@ async def plan_deletions(
 def deletions(ledger: Ledger, *, states: Sequence[State]) -> Iterator[str]:
     """Yield the external ids of what this run would delete (`TO_DELETE`), or of what it has deleted."""
     for state in states:
-        after = FIRST
-        while page := ledger.page(state, after=after, action=Action.DELETE):
-            after = key_of(page[-1].document.external_id)
-            yield from (entry.document.external_id for entry in page)
+        yield from (entry.document.external_id for entry in ledger.walk(state, action=Action.DELETE))
 
 
 def mark_of_deletions(ledger: Ledger) -> str:

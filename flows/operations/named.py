@@ -3,11 +3,11 @@
 import csv
 import io
 from collections.abc import Iterator
+from itertools import islice
 
 from carrel.spreadsheets import as_text
-from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import FIRST, Action, Entry, State
-from flows.operations.sources.documents import key_of
+from flows.operations.ledger.ledger import PAGE, Ledger
+from flows.operations.ledger.rows import Action, State
 from flows.operations.summary import CREATED, DELETED, FAILED, GONE, TO_DELETE, UPDATED
 
 _ANY = (Action.CREATE, Action.UPDATE)
@@ -31,22 +31,13 @@ def name_documents(ledger: Ledger, *, limit: int | None = None) -> Iterator[dict
         left = limit
         for state in states:
             for action in actions:
-                for entry in _entries(ledger, state, action, limit=left):
+                for entry in islice(ledger.walk(state, action=action, page_size=limit or PAGE), left):
                     left = None if left is None else left - 1
                     yield _row(what, entry.document.name, entry.document.external_id, entry.document_id or "")
     for one in ledger.failures(limit=limit):
         yield _row(
             FAILED, (one.external_id or one.place).rpartition("/")[2], one.external_id or one.place, "", one.message
         )
-
-
-def _entries(ledger: Ledger, state: State, action: Action, *, limit: int | None) -> Iterator[Entry]:
-    after, size = FIRST, 1000 if limit is None else limit
-    while size and (page := ledger.page(state, after=after, action=action, limit=size)):
-        yield from page
-        after = key_of(page[-1].document.external_id)
-        if limit is not None:
-            return
 
 
 def _row(*cells: str) -> dict[str, str]:

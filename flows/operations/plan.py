@@ -15,7 +15,6 @@ from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import FIRST, Action, State
 from flows.operations.outages import OutagePolicy
 from flows.operations.sending import run_workers
-from flows.operations.sources.documents import key_of
 
 _BATCH = 1000  # the most planUpload takes
 _ASKED_AT_ONCE = 2
@@ -129,12 +128,8 @@ async def make_plan(
 
 def count_unread(ledger: Ledger) -> Counter[str]:
     """Count the documents to be sent whose names say a format that the service doesn't read, by suffix."""
-    after, found = FIRST, Counter[str]()
-    while page := ledger.page(State.PLANNED, after=after, limit=_BATCH):
-        after = key_of(page[-1].document.external_id)
-        suffixes = (PurePath(entry.document.file_name).suffix.lower() for entry in page)
-        found.update(suffix for suffix in suffixes if suffix in UNREAD_SUFFIXES)
-    return found
+    suffixes = (PurePath(entry.document.file_name).suffix.lower() for entry in ledger.walk(State.PLANNED))
+    return Counter(suffix for suffix in suffixes if suffix in UNREAD_SUFFIXES)
 
 
 def read_plan(ledger: Ledger) -> Plan:

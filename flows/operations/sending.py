@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -54,16 +54,12 @@ async def apply_batch(
     return len(entries)
 
 
-async def run_workers(work: Callable[[], Awaitable[None]], *, number: int) -> None:
+async def run_workers(work: Callable[[], Coroutine[Any, Any, None]], *, number: int) -> None:
     """Run `number` workers to their end; the first FlowError stops the others and is raised."""
-
-    async def worker() -> None:
-        await work()
-
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(number):
-                group.create_task(worker())
+                group.create_task(work())
     except BaseExceptionGroup as failures:
         stops = failures.subgroup(FlowError)
         raise (stops or failures).exceptions[0] from failures
@@ -88,9 +84,8 @@ def quarantine(ledger: Ledger, entry: Entry, exc: Exception) -> None:
     code, message, status = _reason(exc)
     if code == "unexpected":
         _log.warning("%s could not be sent", entry.document.external_id, exc_info=exc)
-    forbidden = status == 403
     for_good = status in _FOR_GOOD or (status == 400 and code.startswith(_FOR_GOOD_PREFIX))
-    state = State.FORBIDDEN if forbidden else State.FAILED
+    state = State.FORBIDDEN if status == 403 else State.FAILED
     ledger.mark_failed(entry, state=state, code=code, message=message, for_good=for_good)
 
 

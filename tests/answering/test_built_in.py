@@ -95,8 +95,7 @@ def test_it_quotes_lists_tables_and_other_languages_whole(answered: Library, que
 def test_it_understands_a_question_by_the_one_before(answered: Library) -> None:
     """ "And how long does it take?" asks about what was talked of."""
     before = Exchange("How do I enroll in the bicycle scheme?", "With a letter.")
-    reply = answered.ask("And how long does it take?", history=[before])
-    assert any("2.5 weeks" in quote for quote in quotes(reply))
+    assert any("2.5 weeks" in quote for quote in quotes(answered.ask("And how long does it take?", history=[before])))
     assert answered.ask("And how long does it take?").text == NOTHING_ANSWERS
 
 
@@ -115,8 +114,7 @@ def test_it_takes_the_new_words_of_a_short_question_seriously(library: Library) 
     assert answered.ask("And part-time?", history=[before]).text == PHRASES["en"].nothing_about.format("part-time")
     answered.put("Leave by kind of contract", PARTS)
     for message, quote in (("And part-time?", "Part-time staff"), ("What about contractors?", "Contractors have no")):
-        said = quotes(answered.ask(message, history=[before]))
-        assert [each.startswith(quote) for each in said] == [True]
+        assert [each.startswith(quote) for each in quotes(answered.ask(message, history=[before]))] == [True]
     assert answered.ask("And in Berlin?", history=[before]).text == PHRASES["en"].nothing_about.format("Berlin")
     german = Exchange("Wie lang ist die Kündigungsfrist?", "Drei Monate.")
     assert answered.ask("Und für Teilzeit?", history=[german]).text == PHRASES["de"].nothing_about.format("Teilzeit")

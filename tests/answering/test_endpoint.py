@@ -101,8 +101,7 @@ def test_what_is_said_before_the_first_search_is_no_reply(leave: Library, model:
     search = calls("search_passages", query="leave", saying="Let me look that up.")
     again = calls("search_passages", query="office", saying='27 days [[1: "27 days"]].')
     model.in_turn(search, again, says("That is all."))
-    reply = leave.ask("How much leave do I get?")
-    assert reply.text == "27 days [1].\n\nThat is all."
+    assert leave.ask("How much leave do I get?").text == "27 days [1].\n\nThat is all."
     assert not any("Let me" in text for text, _ in leave.told)
 
 

@@ -36,8 +36,7 @@ def canteen(service_harness: ServiceHarness, endpoint: ModelServer) -> Iterator[
 def ask(library: Library, model: ModelServer) -> Reply:
     """Ask as the reader; neither the model nor the person is ever shown anything of the secret."""
     reply = library.ask("When does the canteen open?", person=READER)
-    told = [text for text, _ in library.told]
-    assert "third of May" not in json.dumps([model.requests, told, reply.text])
+    assert "third of May" not in json.dumps([model.requests, [text for text, _ in library.told], reply.text])
     for passages in (reply.passages, *(passages for _, passages in library.told)):
         assert {passage.document_name for passage in passages} <= {"Canteen", "Menu"}
     assert "evil.test" not in reply.text

@@ -163,8 +163,7 @@ class House:
         return {case.question: case.grades for case in listed}
 
     def try_token(self, value: str) -> int:
-        body = {"searchQuery": "hello"}
-        return self.service.call("search/searchDocumentCatalog", body, api_key=value).status_code
+        return self.service.call("search/searchDocumentCatalog", {"searchQuery": "hello"}, api_key=value).status_code
 
 
 @contextmanager

@@ -91,8 +91,7 @@ def test_a_document_tells_where_it_can_be_found_and_how_far_it_is(house: House) 
     assert "Searchable: version 2 can be found, in 1 passage." in page.shown
     assert "The newest version isn&#x27;t what can be found here." in page.shown
     assert "isn&#x27;t what can be found here" not in page.press("Re-index").shown
-    places = house.client.catalog.get_document(document).indexed_in
-    assert {place.indexed_version for place in places} == {2}
+    assert {place.indexed_version for place in house.client.catalog.get_document(document).indexed_in} == {2}
 
 
 def test_a_document_that_could_not_be_indexed_says_why_and_what_to_do(house: House) -> None:

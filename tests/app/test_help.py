@@ -59,5 +59,4 @@ def test_the_title_of_a_page_leads_to_help_about_it(house: House) -> None:
 def test_an_error_leads_to_what_to_do_about_it() -> None:
     known = APIError("Full.", status=507, code="storage_full", request_id=None, details=[])
     assert problem_of(known).help_at == "/help/troubleshooting#storage_full"
-    unknown = APIError("Odd.", status=400, code="no_such_code", request_id=None, details=[])
-    assert problem_of(unknown).help_at is None
+    assert problem_of(APIError("Odd.", status=400, code="no_such_code", request_id=None, details=[])).help_at is None

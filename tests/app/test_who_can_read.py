@@ -250,8 +250,7 @@ def test_names_of_others_are_only_text(house: House, name: str) -> None:
     key = house.load_resource(name, allowed_group_ids=[crew["id"]])
     page = house.open("who_can_read", resource=key, who="user:hostile@example.test")
     page.assert_shown_as_text(name)
-    strings = re.findall(r'"[^"]*"', page.graph)
-    assert "<" not in "".join(strings)
+    assert "<" not in "".join(re.findall(r'"[^"]*"', page.graph))
     assert re.sub(r'"[^"]*"', "", page.graph).count("n0") == 2
 
 

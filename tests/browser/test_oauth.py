@@ -244,8 +244,7 @@ def test_an_agent_is_let_read_one_collection_alone(
     page.get_by_label("Ledger").check()
     press(page, "Allow")
     expect_home(page)
-    token = application.token(pkce)
-    assert call_mcp(service, token).collection_ids == {UUID(collection_id)}
+    assert call_mcp(service, application.token(pkce)).collection_ids == {UUID(collection_id)}
     page.goto(f"{service.base_url}/account/consents")
     expect(page.get_by_text("Only in these collections: Ledger.")).to_be_visible()
     page.goto(application.start(prompt="consent"))

@@ -21,6 +21,5 @@ def test_the_reference_comes_from_the_service_alone(page: Page, service: Running
     operation.get_by_role("button").first.click()
     expect(operation.get_by_text("The document's identifier in the caller's own system", exact=False)).to_be_visible()
     assert len(asked) >= 5
-    elsewhere = [address for address in asked if not address.startswith((service.base_url, "data:"))]
-    assert elsewhere == []
+    assert [address for address in asked if not address.startswith((service.base_url, "data:"))] == []
     assert complaints == []

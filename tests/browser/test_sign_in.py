@@ -153,8 +153,7 @@ def test_a_callback_that_another_browser_was_to_bring_is_refused(workbench: Work
         state = attacker.get("/oauth/login").headers["location"].partition("state=")[2].partition("&")[0]
         assert state
         victim.get("/oauth/login")
-        answer = victim.get("/oauth/callback", params={"state": state, "code": "x"})
-        assert answer.status_code == 400
+        assert victim.get("/oauth/callback", params={"state": state, "code": "x"}).status_code == 400
         assert "carrel_workbench" not in victim.cookies
         said = {"state": state, "error": "access_denied", "iss": workbench.service.base_url}
         assert attacker.get("/oauth/callback", params=said).status_code == 403

@@ -109,8 +109,7 @@ def test_where_external_ids_begin_is_said_when_none_fits(load: Load, run: Run, t
     added, counts = load("collections", "add", "Notes", "above", "--direct")
     assert (added.code, counts["failed"]) == (1, 3)
     assert "paths below SOURCE" in counts["hint"]
-    words = run("collections", "add", "Notes", "above", "--direct")
-    assert words.out.splitlines()[-1] == counts["hint"]
+    assert run("collections", "add", "Notes", "above", "--direct").out.splitlines()[-1] == counts["hint"]
     assert "catalog://GLOB?field=value" in run("collections", "add", "--help").out
 
 
@@ -153,8 +152,7 @@ def test_without_json_a_person_reads_the_same(run: Run, library: Path) -> None:
     assert "5 documents: 4 created, 0 updated, 0 unchanged, 1 in quarantine, 1 read only in part" in ended.out
     assert "carrel documents show DOCUMENT says what was not read:\n- figure [bold].docx\n" in ended.out
     assert "! empty [bold].md  file_empty: " in ended.out
-    planned = run("plan", "library")
-    assert "4 unchanged" in planned.out
+    assert "4 unchanged" in run("plan", "library").out
     wrong = run("upload", "library", "--metadata", "nothing")
     assert (wrong.code, "KEY=VALUE" in wrong.err) == (2, True)
 

@@ -60,8 +60,7 @@ def test_documents_that_not_everybody_may_read_are_named(run: Run, tmp_path: Pat
     with Carrel(service.api_key, service.base_url) as client:
         for name, everybody in (("Pay bands", False), (LONG, False), ("R&D <plan>", False), ("Canteen", True)):
             names = {"document_external_id": name, "document_name": name, "file_name": "a.txt"}
-            uploaded = client.catalog.upload_file(name.encode(), internal_public=everybody, **names)
-            ids[name] = uploaded.document_id
+            ids[name] = client.catalog.upload_file(name.encode(), internal_public=everybody, **names).document_id
         client.document_collections.create_document_collection("Boats")
     name = a_notebook(
         tmp_path / "a.ipynb",

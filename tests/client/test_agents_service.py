@@ -240,8 +240,7 @@ async def test_a_job_that_goes_on_by_itself(person: Caller, desk: Desk, script: 
         await person(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED, timeout=0.5))
     job_id = caught.value.job_id
     script.tell("The ferry")
-    job = await person(lambda c: c.agents.fetch_response(job_id))
-    assert job == RunningJob(partial_text="The ferry")
+    assert await person(lambda c: c.agents.fetch_response(job_id)) == RunningJob(partial_text="The ferry")
     script.end(a_reply("The ferry leaves."))
     items = await person.walk(person.client.agents.stream_response(job_id))
     assert told(items) == items[-1].text == "The ferry leaves."

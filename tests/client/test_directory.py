@@ -99,8 +99,7 @@ async def test_an_empty_organization_becomes_what_the_files_say(real: Caller, se
     assert not plan.problems
     assert [plan.count(action) for action in (UserAction.CREATE, GroupAction.CREATE, MembershipAction.ADD)] == [3, 3, 5]
     assert (plan.change_count, plan.is_empty, _changes(service)) == (11, False, before)
-    done = await real(lambda c: c.admin.directory.apply(plan))
-    assert done.model_dump(by_alias=False) == {
+    assert (await real(lambda c: c.admin.directory.apply(plan))).model_dump(by_alias=False) == {
         "users": 3,
         "deactivated_users": 0,
         "groups": 3,
@@ -170,8 +169,7 @@ async def test_service_accounts_stay_in_their_groups(real: Caller, service: Runn
     await real(lambda c: c.admin.organization.update(service_accounts_enabled=True))
     await _import(real)
     account = await real(lambda c: c.admin.service_accounts.create("Loader"))
-    groups = await real.walk(real.client.admin.groups.list())
-    ops = next(group.id for group in groups if group.external_id == "ops")
+    ops = next(group.id for group in await real.walk(real.client.admin.groups.list()) if group.external_id == "ops")
     member = {"type": "serviceAccount", "id": str(account.service_account_id)}
     await real(lambda c: c.admin.groups.add_members(ops, [member]))
     plan = await _import(real)
@@ -400,6 +398,5 @@ async def test_files_are_read_beside_the_event_loop(real: Caller) -> None:
             threads.append(threading.get_ident())
             return super().read(size)
 
-    plan = await _plan(real, files={"groups": Watching(GROUPS.encode())})
-    assert plan.count(GroupAction.CREATE) == 3
+    assert (await _plan(real, files={"groups": Watching(GROUPS.encode())})).count(GroupAction.CREATE) == 3
     assert [thread == threading.get_ident() for thread in threads] == [not real.is_async]

@@ -196,8 +196,7 @@ def test_a_table_has_no_empty_columns() -> None:
     html, _ = shown(listed())
     assert "document_external_url" not in html.text
     assert "2026-01-31 09:30 UTC" in html.text
-    empty = ListDocumentsResponse.model_validate({"documents": []})
-    assert shown(empty)[1] == "0 rows"
+    assert shown(ListDocumentsResponse.model_validate({"documents": []}))[1] == "0 rows"
     assert "and more on the next page" in shown(listed().model_copy(update={"next_page_token": "more"}))[1]
 
 

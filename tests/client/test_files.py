@@ -139,8 +139,7 @@ async def test_unreadable_files(caller: Caller, server: Server, tmp_path: Path) 
 async def test_odd_file_names(caller: Caller, server: Server, name: str) -> None:
     server.will(UPLOADED)
     await caller(_upload(b"hello", file_name=name))
-    parts = server.received[0].parts
-    assert "x-evil" not in {key.lower() for key in parts["file"]}
+    assert "x-evil" not in {key.lower() for key in server.received[0].parts["file"]}
     assert _file_of(server.received[0])[1] == b"hello"
 
 
@@ -182,8 +181,7 @@ async def test_async_uploads_read_in_a_thread() -> None:
             return super().read(size)
 
     upload = Upload(fields={}, part="file", source=source_of(Watched(BIG), file_name="x", fallback_name="x"))
-    pieces = [piece async for piece in upload.stream()]
-    assert BIG in b"".join(pieces)
+    assert BIG in b"".join([piece async for piece in upload.stream()])
     assert readers
     assert threading.get_ident() not in readers
 

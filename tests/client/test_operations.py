@@ -263,8 +263,7 @@ async def test_pages(caller: Caller, server: Server) -> None:
     assert not server.received
     for _ in range(2):
         server.will(one, two)
-        pages = await caller.walk(pager.pages())
-        assert [len(page.resources) for page in pages] == [1, 0]
+        assert [len(page.resources) for page in await caller.walk(pager.pages())] == [1, 0]
     assert [request.json.get("pageToken") for request in server.received] == [None, "more"] * 2
 
 
@@ -317,8 +316,7 @@ async def test_arguments_of_coroutines_are_checked_when_awaited(make_caller: Mak
 
 async def test_unknown_members_and_types_are_tolerated(caller: Caller, server: Server) -> None:
     """A newer service's members are ignored, and a resource type this client doesn't know reads as UNKNOWN."""
-    resource = {"resourceId": "x", "resourceType": "HOLOGRAM", "planet": "Mars"}
-    server.will({"resources": [resource], "weather": "fine"})
+    server.will({"resources": [{"resourceId": "x", "resourceType": "HOLOGRAM", "planet": "Mars"}], "weather": "fine"})
     items = await caller.walk(caller.client.permissions.list_authorized_resources())
     assert items == [ResourceIdentifier(resource_id="x", resource_type=ResourceType.UNKNOWN)]
 

@@ -105,8 +105,7 @@ def test_a_message_on_v0_is_answered_once(process: ServiceProcess, model: ModelS
         lost.result(60)
     model.in_turn(SEARCH, REPLY)
     process.start()
-    result = done(send())["sendChatResult"]
-    assert result["response"]["message"] == TEXT
+    assert done(send())["sendChatResult"]["response"]["message"] == TEXT
     until(lambda: stored(process) == ([("COMPLETED", True, TEXT)], 0))
     assert len(model.requests) == 4
     assert len(desk.entries()) == 1
@@ -141,8 +140,7 @@ def reply_and_kill(process: ServiceProcess, model: ModelServer, kills: Sequence[
         assert (job["status"], job["result"]["agentResponseText"]) == ("COMPLETED", TEXT), (number, job)
         until(lambda number=number: len(desk.entries()) == number)
     until(lambda: stored(process)[1] == 0)
-    turns = stored(process)[0]
-    assert [(status, reply) for status, _, reply in turns] == [("COMPLETED", TEXT)] * len(kills)
+    assert [(status, reply) for status, _, reply in stored(process)[0]] == [("COMPLETED", TEXT)] * len(kills)
 
 
 @pytest.mark.long

@@ -113,8 +113,7 @@ def test_a_moment_is_restored(archived: Archived) -> None:
         assert checked.stderr.startswith("2 files"), checked.stderr
         assert "0 missing, 0 altered" in checked.stderr
         assert (other.data_dir / "secret.key").read_text() == (archived.process.data_dir / "secret.key").read_text()
-        again = other.command("restore", str(archived.archive))
-        assert "Restore into an empty folder" in again.stderr
+        assert "Restore into an empty folder" in other.command("restore", str(archived.archive)).stderr
 
 
 @pytest.mark.parametrize(("arguments", "said"), cases("a_moment_that_is_not_there_is_refused"))

@@ -65,8 +65,7 @@ def test_a_promoted_standby_has_what_was_archived(tmp_path: Path) -> None:
             found = connection.execute("SELECT array_agg(number ORDER BY number) FROM written").fetchone()
             assert found == (list(range(7)),)
             connection.execute("INSERT INTO written VALUES (7)")
-        again = promote_standby(archive, standby, files=open_files(other), key_folder=other.data_dir)
-        assert again.moment is None
+        assert promote_standby(archive, standby, files=open_files(other), key_folder=other.data_dir).moment is None
     finally:
         standby.stop()
         server.stop()

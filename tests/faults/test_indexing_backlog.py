@@ -171,8 +171,7 @@ def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(
         taken.append(ok(answer))
     else:
         pytest.fail("nothing was refused")
-    error = refused(answer, 503, "indexing_backlog")
-    assert "documents of your organization wait" in error["message"]
+    assert "documents of your organization wait" in refused(answer, 503, "indexing_backlog")["message"]
     seconds = int(answer.headers["Retry-After"])
     assert 1 <= seconds <= 120
     name = f"log-{len(taken)}"

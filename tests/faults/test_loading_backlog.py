@@ -79,8 +79,7 @@ def test_document_whose_index_takes_long_holds_no_other(service: ServiceProcess,
     write_lock_file(loader)
     run = loader.start("--direct", "--include", "package-lock.json", machine=False)
     try:
-        catalog = wait_until_stored(service, loader)
-        assert catalog.indexed["lock/000/package-lock.json"] is None
+        assert wait_until_stored(service, loader).indexed["lock/000/package-lock.json"] is None
         assert any("waiting for the index: " in line for line in run.stderr)
     finally:
         RELEASED.set()

@@ -151,5 +151,4 @@ def database(databases: TestDatabases) -> Iterator[str]:
 
 @pytest.fixture
 def database_url(databases: TestDatabases, database: str) -> SecretStr:
-    url = databases.owner_url(database).set(drivername="postgresql")
-    return SecretStr(url.render_as_string(hide_password=False))
+    return SecretStr(databases.owner_url(database).set(drivername="postgresql").render_as_string(hide_password=False))

@@ -125,5 +125,4 @@ async def test_a_run_without_room_for_its_files_fails_the_flow(
     with pytest.raises(StorageFullError, match="storage_full"):
         await docstore_sync("things")
     (small_disk / "filler").unlink()
-    ended = await state_of("things")
-    assert (ended.name, len(syncing.documents())) == ("Completed", 3)
+    assert ((await state_of("things")).name, len(syncing.documents())) == ("Completed", 3)

@@ -42,8 +42,7 @@ async def test_each_way_to_load_a_folder_plans_it_alike_and_alternating_sends_no
     ways = _ways(source, tmp_path)
     for number, way in enumerate(ways):
         source.write(note(number), f"# Changed before a load by the {way}\n")
-        sent = (await source.load(**ways[way].model_dump())).summary.sent
-        assert sent == (12 if number == 0 else 1), way
+        assert (await source.load(**ways[way].model_dump())).summary.sent == (12 if number == 0 else 1), way
         plans = {one: (await source.load(dry_run=True, **ways[one].model_dump())).plan.text() for one in ways}
         plans["command"] = await _plan_by_command(source)
         assert set(plans.values()) == {"0 to create, 0 to update, 12 unchanged, 0 forbidden"}, plans

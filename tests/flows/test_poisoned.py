@@ -95,8 +95,7 @@ async def test_the_others_arrive_and_each_poisoned_one_is_named_and_can_be_mende
     assert (first.created, first.waiting, first.indexing) == (NOTES, 0, 0)
     assert reasons.keys() == poisoned_files().keys() | LINKS.keys() | {"round.md"}
     assert {name: reasons[name] for name in LINKS} == LINKS
-    wrong = {name: reasons[name] for name, (_, codes) in poisoned_files().items() if reasons[name] not in codes}
-    assert wrong == {}
+    assert {name: reasons[name] for name, (_, codes) in poisoned_files().items() if reasons[name] not in codes} == {}
     assert len(source.documents()) == NOTES
 
     outcome = await source.load()

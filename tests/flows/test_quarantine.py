@@ -133,8 +133,7 @@ async def test_ignored_item_counts_no_more_until_it_changes(poisoned: Source) ->
 async def test_problem_of_the_source_is_ignored_by_its_place(source: Source) -> None:
     """A link that leads nowhere can be ignored too; the run is then complete, and nothing hidden is deleted for it."""
     (source.folder / "shelf-0" / "gone").symlink_to(source.folder / "nowhere")
-    first = await source.load()
-    assert not first.summary.complete
+    assert not (await source.load()).summary.complete
     await source.ignore("shelf-0/gone")
     second = await source.load()
     assert (second.summary.problems, second.summary.ignored, second.summary.complete) == (0, 1, True)

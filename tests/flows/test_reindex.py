@@ -50,8 +50,7 @@ async def test_what_is_stale_is_indexed_again(shelf: Shelf, flow_settings: FlowS
 
 async def test_chunks_that_callers_made_are_theirs_to_send_again(shelf: Shelf, flow_settings: FlowSettings) -> None:
     """Where they are of the newest contents they are left; where the contents have changed since, that is a problem."""
-    document_id = uploaded(shelf.service, "log", "A log.", file_name="log.txt")["documentId"]
-    shelf.add_chunks(document_id, "the first anchor")
+    shelf.add_chunks(uploaded(shelf.service, "log", "A log.", file_name="log.txt")["documentId"], "the first anchor")
     left = await reindex_documents("Shelf", options=ReindexOptions(everything=True), settings=flow_settings)
     assert (left.reindexed, left.failed, left.as_json()["leftToCallers"]) == (3, 0, 1)
     change(shelf, "log", "Another log.")
@@ -85,8 +84,7 @@ async def test_a_flow_makes_an_index_anew_and_tells_of_it(
     clean = await state_of("Shelf", ReindexOptions(model=MODEL))
     assert (clean.type.value, clean.name) == ("COMPLETED", "Completed")
     assert shelf.model() == MODEL
-    again = await state_of("Shelf", ReindexOptions(model=MODEL))
-    assert again.name == "Completed"
+    assert (await state_of("Shelf", ReindexOptions(model=MODEL))).name == "Completed"
     ok(shelf.call("start", embeddingsModel=LOCAL))
     while shelf.model() != LOCAL:
         pass

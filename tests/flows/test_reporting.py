@@ -173,8 +173,7 @@ async def test_a_stopped_run_is_made_up_for(poisoned: Source, stop: signal.Signa
 
 async def test_two_people_load_what_has_the_same_name(poisoned: Source, tmp_path: Path) -> None:
     """Each has a source of their own, ignores in it alone and sees it alone; an admin sees both, and says which."""
-    ada = SecretStr(poisoned.service.new_user("ada@example.com"))
-    hers = poisoned.using(api_key=ada, data_dir=tmp_path / "hers")
+    hers = poisoned.using(api_key=SecretStr(poisoned.service.new_user("ada@example.com")), data_dir=tmp_path / "hers")
     await poisoned.load()
     await hers.load()
     (own,) = await hers.reported()
@@ -300,8 +299,7 @@ async def test_items_of_any_length_are_reported(source: Source) -> None:
     """What the service has no room for in one item costs neither the item nor the report; it can be ignored too."""
     rows = [{"path": "shelf-0/note-0.md", "externalId": "x" * 5000}, {"path": "shelf-0/" + "y" * 5000}]
     manifest = source.manifest(*map(json.dumps, rows), name="m.jsonl")
-    outcome = await source.load(manifest)
-    assert (outcome.summary.problems, source.remarks(manifest)) == (2, [])
+    assert ((await source.load(manifest)).summary.problems, source.remarks(manifest)) == (2, [])
     names = list(await source.quarantine())
     assert len(names) == 2
     await source.ignore(*names, of=manifest)

@@ -88,8 +88,7 @@ def test_one_made_twice_is_one_and_a_deletion_leaves_others(schedules: Runs) -> 
     add_schedule(schedules, _draft("/srv/two", name="Reports"))
     assert len(list_schedules(schedules)) == 2
     delete_schedule(schedules, schedule_named(schedules))
-    reports = schedule_named(schedules, "Reports")
-    assert waiting_runs(schedules, reports)
+    assert waiting_runs(schedules, schedule_named(schedules, "Reports"))
 
 
 @pytest.mark.usefixtures("served")

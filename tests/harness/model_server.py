@@ -80,8 +80,7 @@ def calls(tool: str, *, saying: str = "", **arguments: str) -> Answer:
         function = {"name": tool, "arguments": ""}
         exchange.delta({"tool_calls": [{"index": 0, "id": f"call-{tool}", "type": "function", "function": function}]})
         for start in range(0, len(written), PIECE):
-            part = {"index": 0, "function": {"arguments": written[start : start + PIECE]}}
-            exchange.delta({"tool_calls": [part]})
+            exchange.delta({"tool_calls": [{"index": 0, "function": {"arguments": written[start : start + PIECE]}}]})
         exchange.delta({}, finish="tool_calls")
         exchange.end()
 

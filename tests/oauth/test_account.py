@@ -88,8 +88,7 @@ def test_among_several_organizations_a_person_names_theirs(own_service: RunningS
     assert "Eve" in eve.sign_in(page, organization=" OTHER ").text
     assert "Ada Lovelace" in ada.sign_in(opened(ada), organization="example.test").text
     page = opened(nobody)
-    tries = [nobody.enter(page, organization="Elsewhere").status_code for _ in range(8)]
-    assert tries == [403] * 6 + [429] * 2
+    assert [nobody.enter(page, organization="Elsewhere").status_code for _ in range(8)] == [403] * 6 + [429] * 2
 
 
 def test_an_upstream_provider_leads_back_here_too(make_service: Callable[..., RunningService]) -> None:

@@ -43,8 +43,7 @@ def test_people_see_what_is_deployed_to_them(service: RunningService, app: App, 
 
 def test_an_admin_sees_no_more_than_is_deployed(service: RunningService, app: App) -> None:
     an_agent(service, name="Bosun")
-    token = Person(service).tokens(app, scope=f"{ALL} api:admin")["access_token"]
-    assert listed(service, token) == []
+    assert listed(service, Person(service).tokens(app, scope=f"{ALL} api:admin")["access_token"]) == []
 
 
 def test_a_token_for_some_agents_shows_these_alone(service: RunningService, app: App, ada: Person) -> None:

@@ -110,8 +110,7 @@ def test_a_parameter_sent_twice_is_an_invalid_request(standing: Standing, name: 
     """Sent back, since client and redirect URI are proven (RFC 6749, section 3.1)."""
     app, ada = standing.app, standing.person()
     parameters = app.parameters(Pkce())
-    response = ada.http.get("/api/oauth/authorize", params=[*parameters.items(), (name, parameters[name])])
-    back = sent_back(response)
+    back = sent_back(ada.http.get("/api/oauth/authorize", params=[*parameters.items(), (name, parameters[name])]))
     assert back["error"] == "invalid_request"
     assert back.get("state") == (None if name == "state" else "a state")
 

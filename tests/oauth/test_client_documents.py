@@ -89,8 +89,7 @@ def test_a_document_of_an_allowed_host_is_the_registration(near: RunningService,
     agent = App(near, address, None, "http://127.0.0.1:49152/callback")
     asked = {"scope": None, "resource": f"{near.runtime.settings.issuer}/mcp"}
     allow(near)
-    refused = ada.open(agent, pkce, **asked)
-    assert (refused.status_code, publisher.asked) == (403, [])
+    assert (ada.open(agent, pkce, **asked).status_code, publisher.asked) == (403, [])
     assert allow(near, publisher.host)["clientDocumentHosts"] == [publisher.host]
     code = sent_back(ada.allow(agent, pkce, **asked), agent.redirect_uri)["code"]
     for other in (f"{address}?", "https://elsewhere.test/agent.json"):

@@ -66,8 +66,7 @@ def test_requests_oauthlib_completes_the_flow(service: RunningService, app: App,
         assert token["scope"] == [SCOPE]
         assert session.get(f"{service.base_url}/api/v1/me").json()["email"] == "ada@example.test"
         secrets = {"client_id": app.client_id, "client_secret": app.client_secret}
-        renewed = session.refresh_token(endpoint(service, "token"), **secrets)
-        assert works(service, renewed["access_token"])
+        assert works(service, session.refresh_token(endpoint(service, "token"), **secrets)["access_token"])
         with pytest.raises(OauthlibError, match="invalid_grant"):
             session.refresh_token(endpoint(service, "token"), refresh_token=token["refresh_token"], **secrets)
 

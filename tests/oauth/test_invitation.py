@@ -182,8 +182,7 @@ def test_of_two_at_once_one_sets_the_password(service: RunningService) -> None:
     passwords = [f"password number {number}" for number in range(6)]
 
     def send(password: str) -> int:
-        fields = form.fields | {"password": password, "again": password}
-        return window.http.post(form.action, data=fields).status_code
+        return window.http.post(form.action, data=form.fields | {"password": password, "again": password}).status_code
 
     statuses = at_once(*(partial(send, one) for one in passwords))
     assert sorted(statuses) == [200, 404, 404, 404, 404, 404]

@@ -186,8 +186,7 @@ def test_a_passkey_is_its_persons(service: RunningService, ada: flow.Person, ben
     enter(ben)
     register(ben)
     half = flow.Person(service, ben.email)
-    page = enter(half)
-    assert UNKNOWN in prove(half, page, device).text
+    assert UNKNOWN in prove(half, enter(half), device).text
     assert not signed_in(half)
     assert UNKNOWN in prove(ben, ben.http.get(HERE), device).text
     theirs, visitor = flow.an_app(service, api_key=another_organization(service)), flow.Person(service, ada.email)
@@ -313,8 +312,7 @@ def test_who_must_have_a_second_factor_makes_a_passkey(service: RunningService, 
     here = ada.http.get(HERE)
     answer = device.sign(asked(here, "passkey"))
     assert OUT_OF_DATE in send(ada, page, "passkey", answer).text
-    proven = send(ada, here, "passkey", answer)
-    assert ada.press(page, "confirm", **proof_on(proven)).status_code == 403
+    assert ada.press(page, "confirm", **proof_on(send(ada, here, "passkey", answer))).status_code == 403
     assert "Confirmed" in prove(ada, page, device).text
     assert flow.v1(service, "admin/apiKeys/create", token, {"name": "Ada's key"}).status_code == 200
     # It is new enough for an application that wants a new sign-in, too.

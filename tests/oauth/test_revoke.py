@@ -62,8 +62,7 @@ def test_revoking_needs_the_client_to_prove_itself(standing: Standing) -> None:
 
 def test_the_metadata_is_valid_and_true(standing: Standing) -> None:
     """RFC 8414, section 2: Authlib's validation passes, and every endpoint it names is there."""
-    response = httpx.get(f"{standing.service.base_url}/.well-known/oauth-authorization-server")
-    metadata = response.json()
+    metadata = httpx.get(f"{standing.service.base_url}/.well-known/oauth-authorization-server").json()
     document = rfc8414.AuthorizationServerMetadata(metadata)
     for key in ("issuer", "authorization_endpoint", "token_endpoint", "revocation_endpoint"):
         assert metadata[key].startswith(standing.service.base_url)

@@ -50,8 +50,7 @@ async def test_the_metadata_says_what_is_known_without_it(service, use, ada):
     assert described == oauth._endpoints.server
     other = oauth.with_server(described)
     request = other.authorization_request()
-    tokens = await use(other.exchange(callback(ada, request.url), request))
-    assert works(service, tokens.access_token)
+    assert works(service, (await use(other.exchange(callback(ada, request.url), request))).access_token)
 
 
 async def test_an_ended_token_is_renewed_before_a_call(service: RunningService, use: Application, ada: Person) -> None:

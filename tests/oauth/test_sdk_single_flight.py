@@ -75,8 +75,7 @@ def test_fifty_threads_refresh_once(service: RunningService, source: StoredToken
 
 
 async def search_in(client: AsyncCarrel) -> None:
-    answer = await client.search.search_document_catalog("anything")
-    assert answer.results == []
+    assert (await client.search.search_document_catalog("anything")).results == []
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

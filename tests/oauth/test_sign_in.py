@@ -239,8 +239,7 @@ def test_prompts(app: App, ada: Person) -> None:
     assert "code" in sent_back(ada.open(app, prompt="none"))
     assert asks_for_consent(ada.open(app, prompt="consent"))
     assert asks_to_sign_in(ada.open(app, prompt="select_account"))
-    both = ada.open(app, prompt="login consent")
-    assert asks_for_consent(ada.sign_in(both))
+    assert asks_for_consent(ada.sign_in(ada.open(app, prompt="login consent")))
 
 
 def test_somebody_else_can_sign_in_from_the_consent_page(app: App, ada: Person, ben: Person) -> None:

@@ -143,8 +143,7 @@ def test_the_client_proves_itself_in_one_way(standing: Standing) -> None:
     assert error(both) == (400, "invalid_request")
     other = an_app(standing.service).client_id
     assert error(httpx.post(url, data=form | {"client_id": other}, headers=headers)) == (400, "invalid_request")
-    same = httpx.post(url, data=form | {"client_id": app.client_id}, headers=headers)
-    assert error(same) == (400, "invalid_grant")
+    assert error(httpx.post(url, data=form | {"client_id": app.client_id}, headers=headers)) == (400, "invalid_grant")
 
 
 @pytest.mark.parametrize(

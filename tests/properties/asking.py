@@ -68,8 +68,7 @@ class Asking(Comparisons):
         retrieved = {name for name, _ in said.retrieved}
         assert said.documents("sourcesInDataContext", self.world.document_names) <= retrieved
         asked_for = {name for name, text in said.retrieved if text.marker == said.question.marker}
-        message = said.result["response"]["message"]
-        assert (said.question.marker in message) == bool(asked_for), said.result
+        assert (said.question.marker in said.result["response"]["message"]) == bool(asked_for), said.result
         assert asked_for <= said.documents("referencedSources", self.world.document_names)
         self.said.append(said)
 

@@ -48,8 +48,7 @@ class Comparisons:
         if expected[0] != 200:
             return
         editable = self.model.editable(self.model.enter(by, WRITING))
-        actions = {each["documentExternalId"]: each["action"] for each in response.json()["documents"]}
-        assert actions == {
+        assert {each["documentExternalId"]: each["action"] for each in response.json()["documents"]} == {
             name: "UPDATE" if name in editable else "FORBIDDEN" if name in self.model.documents else "CREATE"
             for name in names
         }
@@ -136,8 +135,7 @@ class Comparisons:
         )
         self.check_silence(documents, known.values())
         collections = self.world.walk("documentCollections/listDocumentCollections", by, page_size=page_size)
-        shown = {each["collectionName"]: (each["documentCount"], each["role"]) for each in collections}
-        assert shown == {
+        assert {each["collectionName"]: (each["documentCount"], each["role"]) for each in collections} == {
             name: (len(self.model.readable_in(actor, name)), self.model.role(actor, self.model.collections[name]))
             for name in self.model.searchable(actor)
         }

@@ -13,8 +13,7 @@ Agent = dict[str, Any]
 
 def an_agent(service: RunningService, *, api_key: str | None = None, **fields: Any) -> Agent:
     """A new agent that is deployed to nobody; its name is like no other unless one is given."""
-    body = {"name": f"Agent {uuid4().hex}", **fields}
-    return done(service.call("admin/agents/create", body, api_key=api_key))
+    return done(service.call("admin/agents/create", {"name": f"Agent {uuid4().hex}", **fields}, api_key=api_key))
 
 
 def deploy(service: RunningService, agent: Agent, *principals: dict[str, Any], **members: Any) -> dict[str, Any]:

@@ -46,8 +46,7 @@ class Syncing:
         self.collection_id = done(self.service.call(create, name, api_key=self.api_key))["documentCollectionId"]
 
     def config(self, **members: Any) -> dict[str, Any]:
-        name = self.mongo.collection_name
-        return {"syncName": "things", "collectionName": name, "sourceFields": DATED, **members}
+        return {"syncName": "things", "collectionName": self.mongo.collection_name, "sourceFields": DATED, **members}
 
     def filled(self, count: int, **members: Any) -> Any:
         self.mongo.collection.insert_many([a_thing(number, **members) for number in range(count)])

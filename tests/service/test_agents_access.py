@@ -67,8 +67,7 @@ def test_unknown_principals_are_refused_by_their_places(service: RunningService)
     key = another_organization(service)
     theirs = ok(service.call("admin/groups/upsert", {"groups": [{"name": "Theirs"}]}, api_key=key))["groups"][0]
     unknown = [user("nobody@example.test"), group(theirs), {"type": "serviceAccount", "id": NOWHERE}]
-    body = {"agentId": agent["agentId"], "principals": [user(ADA), *unknown]}
-    refused = service.call("admin/agents/deploy", body)
+    refused = service.call("admin/agents/deploy", {"agentId": agent["agentId"], "principals": [user(ADA), *unknown]})
     assert code(refused) == (400, "unknown_principal")
     fields = [detail["field"] for detail in refused.json()["error"]["details"]]
     assert fields == ["principals.1", "principals.2", "principals.3"]
@@ -157,8 +156,7 @@ def test_a_message_finds_the_agent_as_it_is_now(service: RunningService) -> None
     assert stored is not None
     assert (stored.instructions, stored.model, stored.api_access_enabled) == ("Be brief.", None, False)
     assert [str(one) for one in stored.collection_ids] == [rail, sea]
-    changed = {"agentId": agent["agentId"], "instructions": "", "collectionIds": [sea]}
-    ok(service.call("admin/agents/update", changed))
+    ok(service.call("admin/agents/update", {"agentId": agent["agentId"], "instructions": "", "collectionIds": [sea]}))
     stored = found(service, agent)
     assert stored is not None
     assert (stored.instructions, [str(one) for one in stored.collection_ids]) == ("", [sea])

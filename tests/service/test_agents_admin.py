@@ -174,8 +174,7 @@ def test_an_admin_may_name_a_collection_without_a_role_in_it(service: RunningSer
     made = service.call("documentCollections/createDocumentCollection", {"collectionName": "Ada's"}, api_key=key)
     place = {"documentCollectionId": done(made)["documentCollectionId"]}
     agent = an_agent(service, collectionIds=list(place.values()))
-    inside = service.call("documentCollections/listDocumentsInCollection", place)
-    assert code(inside) == (404, "collection_not_found")
+    assert code(service.call("documentCollections/listDocumentsInCollection", place)) == (404, "collection_not_found")
     done(service.call("documentCollections/deleteDocumentCollection", place, api_key=key))
     assert listed(service) == [{**agent, "collectionIds": [], "version": listed(service)[0]["version"]}]
 

@@ -126,8 +126,7 @@ def test_a_run_that_fails_is_posted_once_and_signed(
     report(service, "QUARANTINE", quarantinedCount=3, documentCount=10)
     until(lambda: len(receiver.posts) == 3)
     verified = [Webhook(secret).verify(body, headers) for headers, body in receiver.posts]
-    told = sorted((one["type"], one["data"]["kind"], one["data"]["code"]) for one in verified)
-    assert told == [
+    assert sorted((one["type"], one["data"]["kind"], one["data"]["code"]) for one in verified) == [
         ("alert.began", "RUN_FAILED", "source_unreadable"),
         ("alert.began", "RUN_QUARANTINE", "run_quarantine"),
         ("alert.ended", "RUN_FAILED", "source_unreadable"),

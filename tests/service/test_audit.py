@@ -168,8 +168,7 @@ def test_what_is_deleted_keeps_its_name_on_the_log(service: RunningService) -> N
     done(service.call("documentCollections/deleteDocumentCollection", {"documentCollectionId": shelf}))
     done(service.call("catalog/deleteDocument", {"documentId": document_id}))
     done(service.call("sources/removeSource", {"sourceId": source["sourceId"]}))
-    named = [(one["action"], one["target"].get("name")) for one in entries(service)[:5]]
-    assert named == [
+    assert [(one["action"], one["target"].get("name")) for one in entries(service)[:5]] == [
         ("source.remove", "/srv/memos"),
         ("document.delete", "Memo"),
         ("collection.delete", "Shelf"),

@@ -78,8 +78,7 @@ def test_a_claim_reads_nothing_of_the_other_lane(service: RunningService, lane: 
             scans = [node for node in nodes(service.run(look())) if node.get("Relation Name") in READ]
             assert {node["Relation Name"] for node in scans} == READ
             for scan in scans:
-                read = scan["Actual Rows"] + scan.get("Rows Removed by Filter", 0)
-                assert read * scan["Actual Loops"] == 0, scan
+                assert (scan["Actual Rows"] + scan.get("Rows Removed by Filter", 0)) * scan["Actual Loops"] == 0, scan
 
 
 def lanes(service: RunningService, document_id: str) -> set[tuple[bool, bool]]:

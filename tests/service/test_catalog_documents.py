@@ -171,8 +171,7 @@ def test_a_page_is_a_picture_of_the_version_that_is_asked_for(
     assert answer.headers["Content-Disposition"].startswith('attachment; filename="fees _.pdf page 2.jpg"')
     assert answer.headers["Cache-Control"] == "private, no-store"
     assert answer.content.startswith(b"\xff\xd8")
-    bens = service.call("catalog/downloadDocumentPage", {**body, "userEmail": BEN})
-    assert bens.content == answer.content
+    assert service.call("catalog/downloadDocumentPage", {**body, "userEmail": BEN}).content == answer.content
     # As with files in a store elsewhere: of a copy, which has no name in the folder.
     monkeypatch.setattr(FileStore, "find_path", lambda *_: None)
     assert service.call("catalog/downloadDocumentPage", body).content == answer.content

@@ -101,8 +101,7 @@ def test_access_parts_say_who_reads_and_replace_each_other(service: RunningServi
     one = f'["{ANN}"]' if form == "json" else f"{ANN}, "
     documents.uploaded(service, "a", allowedUsersEmailAddresses=one, allowedGroupIds=group)
     assert [documents.list_documents(service, as_user=one) for one in (ANN, BEN, CY)] == [["a"], [], ["a"]]
-    answer = documents.uploaded(service, "a", internalPublic="true")
-    assert answer["status"] == "UPDATED"
+    assert documents.uploaded(service, "a", internalPublic="true")["status"] == "UPDATED"
     assert [documents.list_documents(service, as_user=one) for one in (ANN, BEN, CY)] == [["a"]] * 3
     documents.uploaded(service, "a", allowedUsersEmailAddresses="[]")
     assert [documents.list_documents(service, as_user=one) for one in (ANN, BEN, CY)] == [[]] * 3
@@ -227,8 +226,7 @@ def test_what_was_not_read_is_told_wherever_the_document_is(service: RunningServ
     answer = documents.uploaded(service, "mail/1", mail, file_name="a.mbox")
     assert answer["notRead"] == told
     assert documents.get_document(service, answer["documentId"])["notRead"] == told
-    listed = documents.ok(service.call("catalog/listDocuments"))["documents"]
-    assert [one["notRead"] for one in listed] == [told]
+    assert [one["notRead"] for one in documents.ok(service.call("catalog/listDocuments"))["documents"]] == [told]
     again = documents.uploaded(service, "mail/1", mail, file_name="a.mbox")
     assert (again["status"], again["notRead"]) == ("UNCHANGED", told)
     renamed = documents.uploaded(service, "mail/1", mail, file_name="a.mbox", documentName="Other")

@@ -139,8 +139,7 @@ def test_removing_takes_a_document_out_and_leaves_it_in_the_catalog(service: Run
     remove = "removeDocumentFromCollection"
     done(add_to_collection(service, document_id, collection, operation=remove))
     assert members(service, collection) == []
-    answer = add_to_collection(service, document_id, collection, operation=remove)
-    refused(answer, 404, "document_not_in_collection")
+    refused(add_to_collection(service, document_id, collection, operation=remove), 404, "document_not_in_collection")
     reindexed = add_to_collection(service, document_id, collection, operation="reindexDocumentInCollection")
     refused(reindexed, 404, "document_not_in_collection")
     assert chunks(service, document_id) == ["The ferry leaves at noon."]

@@ -105,8 +105,7 @@ def test_what_is_gone_on_with_during_a_walk_is_seen_once(visitor: Visitor) -> No
     second = done(visitor.get("conversations", pageSize=2, pageToken=first["nextPageToken"]))
     visitor.ask("More", order[4])
     third = done(visitor.get("conversations", pageSize=2, pageToken=second["nextPageToken"]))
-    seen = [one["conversationId"] for page in (first, second, third) for one in page["conversations"]]
-    assert seen == order
+    assert [one["conversationId"] for page in (first, second, third) for one in page["conversations"]] == order
     assert "nextPageToken" not in third
     again = done(visitor.get("conversations"))["conversations"]
     assert [one["conversationId"] for one in again][:3:2] == [order[4], order[0]]
@@ -214,6 +213,5 @@ def test_conversations_are_erased_when_untouched_for_long(visitor: Visitor, monk
                 [moment - timedelta(days=9), touched, conversation_id],
             )
     assert service.run(erasure.erase_before(service.runtime.database, moment=moment)) == 3
-    listed = done(visitor.get("conversations"))["conversations"]
-    assert {one["conversationId"] for one in listed} == set(order[3:])
+    assert {one["conversationId"] for one in done(visitor.get("conversations"))["conversations"]} == set(order[3:])
     assert service.run(erasure.erase_before(service.runtime.database, moment=moment)) == 0

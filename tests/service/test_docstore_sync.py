@@ -53,8 +53,7 @@ def test_without_times_everything_is_read_and_nothing_written(syncing: Syncing) 
     syncing.filled(10)
     syncing.first_run(sourceFields=FIELDS)
     syncing.mongo.collection.update_one({"_id": "thing-0003"}, {"$set": {"title": "Another"}})
-    sync = syncing.run()
-    assert counts(sync, "read", "created", "updated", "unchanged") == (10, 0, 1, 9)
+    assert counts(syncing.run(), "read", "created", "updated", "unchanged") == (10, 0, 1, 9)
     assert "Another" in syncing.names()
 
 
@@ -159,8 +158,7 @@ def test_a_database_is_looked_at_before_a_sync_is_saved(syncing: Syncing, monkey
     for operation, more in (("previewDocstoreSync", asked), ("updateDocstoreSync", {})):
         assert code(syncing.call(operation, {**more, **other})) == (400, "docstore_uri_required")
     done(syncing.update(syncName="other"))
-    after = syncing.ended()
-    assert after["cursor"]["after"]["_id"] == before["cursor"]["after"]["_id"]
+    assert syncing.ended()["cursor"]["after"]["_id"] == before["cursor"]["after"]["_id"]
     done(syncing.update(filterExpression={"title": "Thing 1"}))
     assert counts(syncing.ended(), "read") == (1,)
 

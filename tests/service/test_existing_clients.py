@@ -298,8 +298,7 @@ def test_a_conversation_is_made_before_its_first_message(office: Desk) -> None:
     ben = a_visitor(office, BEN)
     assert ok(ben.get("conversations"))["conversations"] == []
     refused(ben.get(f"conversations/{conversation_id}"), 404, "conversation_not_found")
-    result = office.ask(conversationId=conversation_id, userEmail=BEN)
-    assert result["conversationId"] == conversation_id
+    assert office.ask(conversationId=conversation_id, userEmail=BEN)["conversationId"] == conversation_id
     assert ok(ben.get("conversations"))["conversations"] == []  # a program began it for Ben
     assert ok(ben.get(f"conversations/{conversation_id}"))["conversation"]["messageCount"] == 1
     refused(service.call("copilots/createConversation", {"agentId": str(uuid4())}), 404, "agent_not_found")

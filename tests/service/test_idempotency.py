@@ -68,8 +68,7 @@ def test_a_response_that_shows_a_secret_is_not_kept(service: RunningService) -> 
     first, again = (service.call("admin/apiKeys/create", {"name": "robot"}, headers=headers) for _ in range(2))
     assert first.status_code == 200, first.text
     assert code(again) == (409, "already_done")
-    names = [key["name"] for key in service.call("admin/apiKeys/list").json()["apiKeys"]]
-    assert names.count("robot") == 1
+    assert [key["name"] for key in service.call("admin/apiKeys/list").json()["apiKeys"]].count("robot") == 1
     [(body,)] = on_rows(service, "SELECT coalesce(encode(body, 'escape'), '') FROM kept_responses")
     assert first.json()["apiKey"] not in body
 

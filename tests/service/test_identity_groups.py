@@ -24,8 +24,7 @@ def test_a_group_is_found_by_id_then_external_id_then_name(service: RunningServi
 def test_members_given_replace_and_members_left_out_stay(service: RunningService) -> None:
     for name in "abc":
         a_user(service, f"{name}@example.test")
-    team = a_group(service, "Team", user("a@example.test"), user("B@example.test"))
-    assert team["memberCount"] == 2
+    assert a_group(service, "Team", user("a@example.test"), user("B@example.test"))["memberCount"] == 2
     assert a_group(service, "Team", user("c@example.test"), user("c@example.test"))["memberCount"] == 1
     assert done(service.call("admin/groups/upsert", {"groups": [{"name": "Team"}]}))["groups"][0]["memberCount"] == 1
     assert a_group(service, "Team")["memberCount"] == 0

@@ -60,8 +60,7 @@ def test_each_document_says_how_far_it_is(module_service: RunningService, collec
 def test_lists_are_narrowed_to_a_status(module_service: RunningService, collection: str, status: str) -> None:
     """Page by page, in the same order, what has this status and nothing else; the filters narrow together."""
     for operation, body in ((DOCUMENTS, {}), (MEMBERS, {"documentCollectionId": collection})):
-        rows = walk(module_service, operation, body, page_size=10)
-        expected = [row for row in rows if row["indexing"] == status]
+        expected = [row for row in walk(module_service, operation, body, page_size=10) if row["indexing"] == status]
         assert expected
         assert walk(module_service, operation, {**body, "indexing": status}, page_size=1) == expected
     narrowed = statuses(module_service, DOCUMENTS, indexing=status, documentName="d")

@@ -84,8 +84,7 @@ def test_a_job_its_conversation_and_its_reply_are_the_senders_alone(desk: Desk, 
     assert expected[:2] == (404, "conversation_not_found")
     assert told(other.send(conversation_id=conversation_id)) == expected
     body = {"agentId": desk.agent_id, "messageId": job_id, "messageFeedback": {"feedback": "POSITIVE"}}
-    refused = v1(desk.service, "agents/provideMessageFeedback", other.token, body)
-    assert code(refused) == (404, "message_not_found")
+    assert code(v1(desk.service, "agents/provideMessageFeedback", other.token, body)) == (404, "message_not_found")
     given = done(v1(desk.service, "agents/provideMessageFeedback", visitor.token, body))
     [entry] = desk.entries("agent.feedback")
     assert (entry["auditLogId"], entry["actor"]["email"]) == (given["auditLogId"], ADA)
@@ -219,8 +218,7 @@ def test_the_model_is_shown_fifty_exchanges_at_most(desk: Desk, visitor: Visitor
         " FROM turns CROSS JOIN generate_series(2, 60) n",
     )
     done(visitor.send("Last", first["conversationId"]))
-    shown = [one.message for one in script.scene(1).assignment.history]
-    assert shown == [f"m{number}" for number in range(11, 61)]
+    assert [one.message for one in script.scene(1).assignment.history] == [f"m{number}" for number in range(11, 61)]
     script.end(a_reply("Done"), number=1)
 
 

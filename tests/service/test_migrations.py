@@ -361,8 +361,7 @@ def test_backups_show_every_row_to_the_owner_alone(used: psycopg.Connection[Any]
     assert found.keys() == {table for (table,) in used.execute(protected)}
     assert {(cmd, roles) for cmd, roles, _ in found.values()} == {("SELECT", "{pg_database_owner}")}
     assert all("'carrel.backup'" in qual for _, _, qual in found.values())
-    member = used.execute("SELECT pg_has_role(%s, 'pg_database_owner', 'USAGE')", [SERVICE_ROLE]).fetchone()
-    assert member == (False,)
+    assert used.execute("SELECT pg_has_role(%s, 'pg_database_owner', 'USAGE')", [SERVICE_ROLE]).fetchone() == (False,)
 
 
 def test_the_service_changes_nothing_that_is_for_good(module_service: RunningService) -> None:
@@ -399,8 +398,7 @@ def test_an_outside_database_is_served_as_the_restricted_role(module_service: Ru
 
     async def who() -> tuple[str, str]:
         async with module_service.runtime.database.transaction(None) as connection:
-            row = await connection.exec_driver_sql("SELECT session_user::text, current_user::text")
-            return tuple(row.one())
+            return tuple((await connection.exec_driver_sql("SELECT session_user::text, current_user::text")).one())
 
     assert module_service.run(who()) == ("postgres", SERVICE_ROLE)
 

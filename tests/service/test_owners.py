@@ -227,8 +227,7 @@ def test_many_resources_take_few_statements(service: RunningService, monkeypatch
     assert (counted(answer["transferred"]), answer["remaining"]) == ({"BOX_FILE": 1000}, [])
     # A statement that is run for many rows counts for each.
     assert sum(len(values) if isinstance(values, list) else 1 for _, values in sent) < 100
-    calls = entries(service, action="owners.transfer")
-    assert [one["details"]["counts"] for one in calls] == [{"BOX_FILE": 200}] * 5
+    assert [one["details"]["counts"] for one in entries(service, action="owners.transfer")] == [{"BOX_FILE": 200}] * 5
     assert len({one["target"]["id"] for one in entries(service, action="owner.set")}) == 1000
     assert number_owned(service, BEN) == 1000
 

@@ -60,9 +60,8 @@ def test_every_shortest_chain_to_every_grant_is_shown(service: RunningService) -
     ]
     assert answer["authorized"] is answer["complete"] is True
     assert "missing" not in answer
-    person = {"type": "user", "id": ada["id"], "name": "ada", "email": "ada@example.test"}
     assert answer["paths"][3] == [
-        person,
+        {"type": "user", "id": ada["id"], "name": "ada", "email": "ada@example.test"},
         {"type": "group", "id": left["id"], "name": "left"},
         {"type": "group", "id": top["id"], "name": "top"},
         {"type": "grant", "role": "VIEWER"},
@@ -81,8 +80,7 @@ def test_what_it_leads_to_is_named(service: RunningService) -> None:
         ("DOCUMENT_COLLECTION", collection_id, "Logs"),
         ("AGENT", agent["agentId"], "Mate"),
     ):
-        resource = {"resourceId": resource_id, "resourceType": kind}
-        answer = explained(service, resource, user(service.admin_email))
+        answer = explained(service, {"resourceId": resource_id, "resourceType": kind}, user(service.admin_email))
         assert {"type": "resource", "id": resource_id, "name": name} in answer["paths"][0]
 
 

@@ -135,8 +135,7 @@ def test_the_audit_log_names_the_role_by_which_a_principal_may_do_most(service: 
     both = [(user("ben@example.test"), "EDITOR"), (user("ben@example.test"), "VIEWER")]
     done(service.call("admin/grants/set", grants(memo, *both, (user("ada@example.test"), "VIEWER"))))
     done(service.call("admin/grants/set", grants(memo)))
-    body = {"action": "grants.set", "pageSize": 2}
-    newest, first = done(service.call("admin/auditLog/query", body))["entries"]
+    newest, first = done(service.call("admin/auditLog/query", {"action": "grants.set", "pageSize": 2}))["entries"]
     held = {ada["id"]: "OWNER", ben["id"]: "EDITOR"}
     assert first["details"] == {"before": {ada["id"]: "OWNER"}, "after": held}
     assert newest["details"] == {"before": held, "after": {ada["id"]: "OWNER"}}

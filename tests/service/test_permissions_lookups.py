@@ -83,8 +83,7 @@ def test_a_service_account_has_only_what_it_or_its_groups_were_granted(service: 
     assert robot_reads() == 1
     assert may(service, memo, robot["email"])
     assert may(service, memo, api_key=token)
-    shown = {"type": "user", "id": robot["serviceAccountId"], "email": "robot@example.test", "name": "Robot"}
-    assert shown in listed
+    assert {"type": "user", "id": robot["serviceAccountId"], "email": "robot@example.test", "name": "Robot"} in listed
     assert {"type": "group", "id": team["id"], "name": "Team"} in listed
     taken = service.call("admin/users/upsert", {"users": [{"email": "robot@example.test"}]})
     assert code(taken) == (409, "email_taken")

@@ -238,8 +238,7 @@ def test_ten_thousand_grants_on_a_resource(service: RunningService) -> None:
     given_to = [{"principal": user(f"v{each}@example.test"), "role": "VIEWER"} for each in range(number - 1)]
     body = {"resource": memo, "grants": [*given_to, {"principal": group(team), "role": "EDITOR"}]}
     assert len(done(service.call("admin/grants/set", body))["grants"]) == number
-    listed = walk(service, "admin/grants/list", {"resource": memo}, page_size=999)
-    ids = [one["principal"]["id"] for one in listed]
+    ids = [one["principal"]["id"] for one in walk(service, "admin/grants/list", {"resource": memo}, page_size=999)]
     assert len(set(ids)) == len(ids) == number
     assert ids == sorted(ids)
     assert len(set(readers(service, memo))) == number + 1

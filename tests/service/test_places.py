@@ -60,8 +60,7 @@ def test_places_follow_new_versions_and_come_to_chunks_of_before(service: Runnin
     """What alone moved to another page isn't embedded again; nor is what has no place yet, when it is indexed again."""
     pages = [[(f"The rule of {name} has many words.", 12)] for name in ("anchors", "buoys")]
     document_id = uploaded(service, "rules", made_files.pdf(*pages), file_name="a.pdf")["documentId"]
-    new = [("A page that was put in front.", 24)]
-    uploaded(service, "rules", made_files.pdf(new, *pages), file_name="a.pdf")
+    uploaded(service, "rules", made_files.pdf([("A page that was put in front.", 24)], *pages), file_name="a.pdf")
     moved = places(service, document_id)
     assert [place["page"] for place in moved if place] == [1]
     assert [place["lastPage"] for place in moved if place] == [3]

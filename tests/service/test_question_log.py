@@ -287,8 +287,7 @@ def test_a_query_by_words_looks_through_a_bounded_number(desk: Desk, monkeypatch
         desk.service.call(QUERY, {"query": "needle", "pageSize": 2, "pageToken": first["nextPageToken"]})
     )
     assert second["questions"] == []
-    found = asked(desk.service, page_size=2, query="needle")
-    assert messages(found) == ["a needle", *["another Needle"] * 3]
+    assert messages(asked(desk.service, page_size=2, query="needle")) == ["a needle", *["another Needle"] * 3]
 
 
 def test_a_page_by_words_is_of_one_moment(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

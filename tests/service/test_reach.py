@@ -136,8 +136,7 @@ def test_a_preview_is_what_the_token_then_gets(world: World) -> None:
         assert told["agentCount"] == len(agents), scopes
         assert real["agentCount"] in {None, told["agentCount"]}
         assert told["agentDocumentCount"] == 0
-        token = a_token(service, world.robot, *scopes)
-        assert done(service.call(PREVIEW, {"tokenId": token["tokenId"]})) == told
+        assert done(service.call(PREVIEW, {"tokenId": a_token(service, world.robot, *scopes)["tokenId"]})) == told
 
 
 def test_a_preview_says_what_an_admin_may_not_expect(world: World) -> None:
@@ -211,8 +210,7 @@ def test_documents_behind_agents_are_counted_as_replies_quote_them(service: Runn
     def told(*scopes: str) -> list[str]:
         return [one for one in preview(service, robot, *scopes)["warnings"] if "none of their collections" in one]
 
-    token = a_token(service, robot, "agent:message")["token"]
-    assert len(_quoted(service, agents, token)) == 2
+    assert len(_quoted(service, agents, a_token(service, robot, "agent:message")["token"])) == 2
     quoting = "Replies of agents quote documents (2 as things are now), though the token lacks the scope catalog:read."
     assert quotes("agent:message") == quotes("agent:message", "catalog:write") == (2, [quoting])
     assert quotes("agent:message", "catalog:read") == (2, [])

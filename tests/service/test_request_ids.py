@@ -58,5 +58,4 @@ def test_requests_at_once_keep_their_own_ids(service: RunningService) -> None:
         return done(answer)["users"][0]["id"], f"request-{number}"
 
     made = dict(at_once(*(partial(make, number) for number in range(20))))
-    log = entries(service, action="user.create")
-    assert {entry["target"]["id"]: entry["requestId"] for entry in log} == made
+    assert {entry["target"]["id"]: entry["requestId"] for entry in entries(service, action="user.create")} == made

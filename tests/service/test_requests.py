@@ -203,8 +203,7 @@ def test_what_is_no_http_at_all_harms_nobody(module_service: RunningService) -> 
         head, _, body = answer.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 400 ")
         headers = httpx.Headers([tuple(line.split(b": ", 1)) for line in head.split(b"\r\n")[1:]])
-        refused = httpx.Response(400, headers=headers, content=body)
-        assert code(refused) == (400, "malformed_http")
+        assert code(httpx.Response(400, headers=headers, content=body)) == (400, "malformed_http")
         assert int(headers["Content-Length"]) == len(body)
     assert module_service.http.get("/healthz").status_code == 200
 

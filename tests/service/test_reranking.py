@@ -151,8 +151,7 @@ def test_an_organization_has_what_is_looked_up_reranked(reranked: RunningService
 
     assert look_up() != "third"
     assert look_up(reranks=True) == "third"
-    changed = ok(reranked.call("admin/organization/update", {"enableReranking": True}))
-    assert changed["enableReranking"] is True
+    assert ok(reranked.call("admin/organization/update", {"enableReranking": True}))["enableReranking"] is True
     try:
         assert search(reranked)["applied"]["reranking"]["applied"] is True
         assert search(reranked, enableReranking=False)["applied"] == {}

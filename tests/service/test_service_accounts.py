@@ -144,8 +144,7 @@ def test_a_deleted_account_is_gone_with_its_tokens(service: RunningService) -> N
     assert done(service.call("admin/serviceAccounts/list"))["serviceAccounts"] == []
     for operation, more in (("Accounts/delete", {}), MINTED, ("AccountTokens/list", {})):
         assert code(service.call(f"admin/service{operation}", {**named, **more})) == (404, "service_account_not_found")
-    listed = done(service.call(LIST))["tokens"]
-    assert [one["status"] for one in listed] == ["revoked"] * 3
+    assert [one["status"] for one in done(service.call(LIST))["tokens"]] == ["revoked"] * 3
 
 
 def test_a_deleted_account_is_unknown_to_everything_that_names_principals(service: RunningService) -> None:
@@ -166,8 +165,7 @@ def test_a_deleted_account_is_unknown_to_everything_that_names_principals(servic
         assert code(service.call("admin/grants/set", again)) == (400, "unknown_principal")
         assert code(service.call("admin/groups/addMembers", adding)) == (400, "unknown_principal")
     assert code(upload(service, "a", allowedUsersEmailAddresses=robot["email"])) == (400, "unknown_principal")
-    taken = service.call("admin/users/upsert", {"users": [{"email": robot["email"]}]})
-    assert code(taken) == (409, "email_taken")
+    assert code(service.call("admin/users/upsert", {"users": [{"email": robot["email"]}]})) == (409, "email_taken")
 
 
 def test_what_a_deleted_account_uploaded_stays_with_its_readers(service: RunningService) -> None:

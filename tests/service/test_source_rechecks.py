@@ -161,8 +161,7 @@ def test_a_reply_rests_on_what_the_replies_before_it_did(visitor: Visitor, scrip
 def test_a_word_of_the_reply_repeated_by_a_document_is_still_that_documents(visitor: Visitor) -> None:
     """With the built-in model, from upload to answer: what was read from a document goes with it."""
     desk = visitor.desk
-    before = visitor.ask("When does the ferry to Northlight leave?")
-    assert "noon" in before["result"]["agentResponseText"]
+    assert "noon" in visitor.ask("When does the ferry to Northlight leave?")["result"]["agentResponseText"]
     desk.share()
     after = visitor.ask("When does the ferry to Northlight leave?")
     assert "noon" not in after["result"]["agentResponseText"]

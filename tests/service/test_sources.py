@@ -257,8 +257,7 @@ def test_numbers_are_bounded(reporter: Reporter, monkeypatch: pytest.MonkeyPatch
     report = reporter.begin()
     done(reporter.add(report, an_item("a"), an_item("b")))
     assert code(reporter.add(report, an_item("c"), an_item("d"))) == (409, "too_many_source_items")
-    many = [an_item(str(number)) for number in range(1001)]
-    assert code(reporter.add(report, *many)) == (400, "invalid_request")
+    assert code(reporter.add(report, *[an_item(str(number)) for number in range(1001)])) == (400, "invalid_request")
     for wrong in (0, -1, 2**31, 1.5, "1", True):
         assert code(reporter.end({**report, "reportNo": wrong})) == (400, "invalid_request")
     source_id = report["sourceId"]
@@ -303,8 +302,7 @@ def test_the_audit_log_tells_what_people_did(reporter: Reporter) -> None:
     reporter.ignore(source_id, "a", undo=True)
     done(reporter.call("removeSource", {"sourceId": source_id}))
     entries = done(reporter.service.call("admin/auditLog/query", {"targetId": source_id}))["entries"]
-    told = [(one["action"], one["actor"]["email"], one["details"], one.get("text")) for one in entries]
-    assert told == [
+    assert [(one["action"], one["actor"]["email"], one["details"], one.get("text")) for one in entries] == [
         ("source.remove", "ada@example.test", {"ledger": LEDGER}, None),
         ("source.restore_items", "ada@example.test", {"ledger": LEDGER, "itemCount": 1}, "a"),
         ("source.ignore_items", "ada@example.test", {"ledger": LEDGER, "itemCount": 2}, "b\na"),

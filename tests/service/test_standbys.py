@@ -80,8 +80,7 @@ def found(service: RunningService, **members: str) -> set[str]:
 
 
 def listed(service: RunningService, **members: str) -> set[str]:
-    answer = ok(service.call("catalog/listDocuments", members))
-    return {document["documentId"] for document in answer["documents"]}
+    return {document["documentId"] for document in ok(service.call("catalog/listDocuments", members))["documents"]}
 
 
 LOOKS = pytest.mark.parametrize("look", [found, listed])

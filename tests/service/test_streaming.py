@@ -113,8 +113,7 @@ def test_a_finished_job_is_watched_in_one_go(visitor: Visitor, script: Script) -
     job_id = job(visitor)
     script.end(a_reply("At noon."))
     visitor.finished(job_id)
-    events = [(one.kind, one.id) for one in watched(visitor, job_id)]
-    assert events == [("delta", "1-8"), ("completed", "1-8")]
+    assert [(one.kind, one.id) for one in watched(visitor, job_id)] == [("delta", "1-8"), ("completed", "1-8")]
     for forged in ("1-9999", "7-3", "0-1", "999999999-999999999"):
         assert text_of(watched(visitor, job_id, forged), "whatever") == "At noon.", forged
     for nonsense in ("x", "1", "1-", "-1", "1-2-3", "1-9999999999", "¹-2", "1 -2"):

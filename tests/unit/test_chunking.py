@@ -132,8 +132,7 @@ def test_each_scanned_page_begins_a_chunk():
         "and no more",
         "Terms\nPaid in cash.",
     ]
-    printed = [Block("paragraph", text, page=page) for _, text, page in read]
-    assert chunks_of(printed)[0].text.endswith("and no more")
+    assert chunks_of([Block("paragraph", text, page=page) for _, text, page in read])[0].text.endswith("and no more")
 
 
 def test_each_heading_begins_a_chunk():

@@ -120,8 +120,7 @@ def test_a_citation_is_spelt_as_the_passage_spells_it() -> None:
     ],
 )
 def test_a_citation_that_does_not_hold_is_dropped(mark: str) -> None:
-    found = checked(f"You have 27 days {mark}")
-    assert found == Checked("You have 27 days", [], [CITATION_DROPPED])
+    assert checked(f"You have 27 days {mark}") == Checked("You have 27 days", [], [CITATION_DROPPED])
 
 
 def test_bare_numbers_are_dropped_and_other_brackets_stay() -> None:

@@ -37,8 +37,7 @@ def test_plan_names_what_would_not_be_loaded(tmp_path: Path, capsys: pytest.Capt
         ledger.begin()
         ledger.record_problems([Problem(place="line 7", code="file_missing", message="there is no such file.")])
         show_plan(read_plan(ledger), Scanned(problems=1), ledger, [], screen=Screen(as_json=False))
-    shown = capsys.readouterr().out
-    assert "! line 7  file_missing: there is no such file." in shown
+    assert "! line 7  file_missing: there is no such file." in capsys.readouterr().out
 
 
 def test_counts_add_up() -> None:

@@ -109,8 +109,7 @@ def test_quarantine_lists_the_source_first_and_is_written_whole(ledger: Ledger, 
     ledger.record_problems([Problem("line 9", "row_invalid", "bad"), Problem("line 2", "row_invalid", "worse", "x")])
     ledger.apply_plan({"a": State.FORBIDDEN, "b": Action.CREATE, "fine": State.UNCHANGED})
     ledger.mark_failed(_entry("b"), state=State.FAILED, code="file_corrupt", message="broken", for_good=False)
-    rows = failure_rows(ledger)
-    assert [(row["place"], row["code"]) for row in rows] == [
+    assert [(row["place"], row["code"]) for row in failure_rows(ledger)] == [
         ("line 9", "row_invalid"),
         ("line 2", "row_invalid"),
         ("a", "external_id_taken"),

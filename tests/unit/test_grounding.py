@@ -18,8 +18,7 @@ PASSAGES = {
 
 @pytest.mark.parametrize(("reply", "share"), cases("a_sentence_is_supported_by_what_it_cites"))
 def test_a_sentence_is_supported_by_what_it_cites(reply: str, share: float | None) -> None:
-    measured = measure_groundedness(reply, PASSAGES)
-    assert measured == (None if share is None else pytest.approx(share))
+    assert measure_groundedness(reply, PASSAGES) == (None if share is None else pytest.approx(share))
 
 
 @given(st.text(alphabet="abc 12.?\n[]>-#é你。", max_size=200), st.text(alphabet="abc 12.\né你。", max_size=100))

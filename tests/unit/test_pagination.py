@@ -38,8 +38,7 @@ def read(caller: Caller, token: str | None = None, *, operation: str = OPERATION
 
 
 def token_of(caller: Caller, **query: object) -> str:
-    page = read(caller, **query).page([str(uuid4()) for _ in range(11)], position=lambda item: [item])
-    return page.next_page_token
+    return read(caller, **query).page([str(uuid4()) for _ in range(11)], position=lambda item: [item]).next_page_token
 
 
 def test_a_walk_sees_every_item_once_whatever_the_page_sizes() -> None:

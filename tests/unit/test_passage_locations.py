@@ -43,8 +43,7 @@ PLACES = st.builds(PassagePlace, page=PAGES, box=st.none() | BOXES) | st.lists(P
     )
 )
 def test_an_address_keeps_the_passage(location: PassageLocation) -> None:
-    query = dict(parse_qsl(location.address.partition("?")[2]))
-    assert PassageLocation.from_address(DOCUMENT, query) == location
+    assert PassageLocation.from_address(DOCUMENT, dict(parse_qsl(location.address.partition("?")[2]))) == location
 
 
 @given(st.dictionaries(st.sampled_from(["at", "chunk", "chunk_in", "version", "quoted", "search"]), st.text()))
@@ -66,8 +65,7 @@ def test_any_address_can_be_read(parameters: dict[str, str]) -> None:
     ],
 )
 def test_a_passage_of_a_sheet_is_a_table(text, rows, marked, expected):
-    place = PassagePlace(rows=Rows(first=rows[0], last=rows[1]) if rows else None)
-    shown = rows_html(text, place, marked=marked)
+    shown = rows_html(text, PassagePlace(rows=Rows(first=rows[0], last=rows[1]) if rows else None), marked=marked)
     table = re.sub(r"</?(?:div|table|thead|tbody)[^>]*>", "", shown).replace("<tr>", "").split("</tr>")
     cells = ["".join(part) for part in table]
     plain = "/".join(

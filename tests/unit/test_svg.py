@@ -179,8 +179,7 @@ def test_a_drawing_that_is_shown_often_costs_no_more(extract, monkeypatch, name,
     counts: list[list[str]] = []
     for content in (showing(1), showing(3)):
         done.clear()
-        found = extract(name, content)
-        assert " ".join(block.text for block in found.blocks).count("As built") == 1
+        assert " ".join(block.text for block in extract(name, content).blocks).count("As built") == 1
         counts.append(sorted(done))
     assert counts[0] == counts[1]
     assert counts[0].count("parsed") == 2

@@ -108,12 +108,7 @@ class DirectoryPlan(ResponseModel):
 
     def count(self, action: UserAction | GroupAction | MembershipAction) -> int:
         """Return the number of changes of one kind."""
-        rows: Sequence[UserChange | GroupChange | MembershipChange]
-        if isinstance(action, UserAction):
-            rows = self.users
-        else:
-            rows = self.groups if isinstance(action, GroupAction) else self.memberships
-        return sum(row.action is action for row in rows)
+        return sum(row.action is action for row in (*self.users, *self.groups, *self.memberships))
 
     def check(self) -> None:
         """Raise PlanRefusedError unless the plan may be applied."""

@@ -1,7 +1,7 @@
 """Comparing the files with the organization, and planning the changes."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -52,12 +52,12 @@ class Targets:
             Target(g.external_id, g.name, g) for g in groups if g.external_id is None or g.external_id not in given
         ]
         self.by_key = {target.key: target for target in (*self.given, *others)}
-        self._by_external_id = {t.external_id: t for t in self.by_key.values() if t.external_id is not None}
+        self.by_external_id = {t.external_id: t for t in self.by_key.values() if t.external_id is not None}
         self._given_by_name, self._others_by_name = _by_name(self.given), _by_name(others)
 
     def find(self, name: str) -> Target:
         """Return the group of an external id or name; raises LookupError with the reason."""
-        found = self._by_external_id.get(name)
+        found = self.by_external_id.get(name)
         if found is not None:
             return found
         named = self._given_by_name.get(name) or self._others_by_name.get(name) or []
@@ -66,10 +66,6 @@ class Targets:
         what = "several groups are called" if named else "there is no group"
         how = "use the external id" if named else "add it to the groups"
         raise LookupError(f"group: {what} {printable(name)}; {how}")
-
-    def of_external_id(self, external_id: str) -> Target | None:
-        """Return the group of an external id."""
-        return self._by_external_id.get(external_id)
 
     def twins(self) -> Iterator[Target]:
         """Yield groups to be created that have the name of an existing group without an external id."""
@@ -135,7 +131,7 @@ def members_by_group(entries: Entries, targets: Targets, state: State) -> Wanted
 
 
 def _member(entry: MembershipEntry, targets: Targets, *, known: AbstractSet[str], state: State) -> Member:
-    group, email = targets.of_external_id(entry.member), normal_email(entry.member)
+    group, email = targets.by_external_id.get(entry.member), normal_email(entry.member)
     who = printable(entry.member)
     if group is not None and email in known:
         raise LookupError(f"member: {who} is a user's address and a group's external id; change one of them")
@@ -157,16 +153,22 @@ def make_plan(
     wanted = members_by_group(entries, targets, state)
     problems = [*entries.problems, *problems, *wanted.problems]
     memberships, unchanged_memberships, notes = _memberships(wanted, targets, state)
-    notes = [*entries.notes, *_twin_notes(targets), *notes]
+    twins = (
+        f"A group {printable(target.name)} without an external id stays as it is; {printable(target.label)} is another"
+        for target in targets.twins()
+    )
+    notes = [*entries.notes, *twins, *notes]
     if problems:
         memberships = [change for change in memberships if change.action is plan.MembershipAction.ADD]
         notes.append("While rows have problems nobody is deactivated for being left out, and no member removed")
     elif deactivate_missing:
-        missing, kept = _find_missing(entries, state)
-        users += [
-            plan.UserChange(action=plan.UserAction.DEACTIVATE, email=user.email, active=False) for user in missing
-        ]
-        notes += [f"{printable(user.email)} isn't in the file but may be who imports: left active" for user in kept]
+        for email, user in state.users.items():
+            if not user.active or email in (entries.users or {}):
+                continue
+            if state.may_be_caller(user):
+                notes.append(f"{printable(user.email)} isn't in the file but may be who imports: left active")
+            else:
+                users.append(plan.UserChange(action=plan.UserAction.DEACTIVATE, email=user.email, active=False))
     return plan.DirectoryPlan(
         organization_id=state.organization_id,
         users=users,
@@ -288,13 +290,6 @@ def _change(action: plan.MembershipAction, group: Target, member: Member, target
     )
 
 
-def _find_missing(entries: Entries, state: State) -> tuple[list[User], list[User]]:
-    given: Mapping[str, UserEntry] = entries.users or {}
-    missing = [user for email, user in state.users.items() if user.active and email not in given]
-    kept = [user for user in missing if state.may_be_caller(user)]
-    return [user for user in missing if user not in kept], kept
-
-
 def _refusal(
     users: Sequence[plan.UserChange], memberships: Sequence[plan.MembershipChange], unchanged: int, state: State
 ) -> str | None:
@@ -312,10 +307,3 @@ def _refusal(
     else:
         return None
     return f"{what}, which is more than {MOST_TAKEN:.0%}; if that is meant, plan it with force"
-
-
-def _twin_notes(targets: Targets) -> list[str]:
-    return [
-        f"A group {printable(target.name)} without an external id stays as it is; {printable(target.label)} is another"
-        for target in targets.twins()
-    ]

@@ -76,7 +76,7 @@ def read_members(
             wire.AdminGroupsListMembersRequest(group_id=group.id, page_size=PAGE),
             lambda page: page.members,
         )
-        members[group.id] = yield from _walk(listing, connection, _nothing)
+        members[group.id] = yield from _walk(listing, connection)
         done += len(members[group.id])
         progress(Progress("reading members", done, max(total, done)))
     return members
@@ -86,7 +86,7 @@ def read_callers(connection: Connection) -> Flow[frozenset[str] | None]:
     """Read the addresses of possible owners of the credential, by the last characters of working API keys."""
     listing = Listing(ADMIN_API_KEYS_LIST, AdminApiKeysListRequest(page_size=PAGE), lambda page: page.api_keys)
     hint = connection.headers["Authorization"][-HINT_LENGTH:]
-    keys = yield from _walk(listing, connection, _nothing)
+    keys = yield from _walk(listing, connection)
     owners = {
         normal_email(key.owner_email) for key in keys if key.hint == hint and key.status is CredentialStatus.ACTIVE
     }
@@ -98,7 +98,7 @@ def read_service_accounts(connection: Connection) -> Flow[frozenset[str]]:
     listing = Listing(
         ADMIN_SERVICE_ACCOUNTS_LIST, AdminServiceAccountsListRequest(page_size=PAGE), lambda page: page.service_accounts
     )
-    accounts = yield from _walk(listing, connection, _nothing)
+    accounts = yield from _walk(listing, connection)
     return frozenset(normal_email(account.email) for account in accounts)
 
 
@@ -117,16 +117,15 @@ def affects_an_admin(entries: Entries, users: Mapping[str, wire.User]) -> bool:
     return False
 
 
-def _walk(listing: Listing[Item, Page], connection: Connection, heard: Callable[[int], None]) -> Flow[list[Item]]:
+def _walk(
+    listing: Listing[Item, Page], connection: Connection, heard: Callable[[int], None] | None = None
+) -> Flow[list[Item]]:
     items: list[Item] = []
     rest: Listing[Item, Page] | None = listing
     while rest is not None:
         page = yield from fetch(rest, connection)
         items += listing.items(page)
-        heard(len(items))
+        if heard is not None:
+            heard(len(items))
         rest = rest.after(page)
     return items
-
-
-def _nothing(done: int) -> None:
-    """Ignore the number."""

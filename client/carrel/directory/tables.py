@@ -99,7 +99,9 @@ def _csv(found: Rows, contents: bytes | str, *, columns: Columns) -> Rows:
         text = contents if isinstance(contents, str) else contents.decode("utf-8")
         text = text.removeprefix("\ufeff")
     except UnicodeDecodeError as exc:
-        found.refuse_file(exc.object.count(b"\n", 0, exc.start) + 1, _not_utf_8(exc.object))
+        what = "is UTF-16" if exc.object.startswith(UTF_16_MARKS) else "is not UTF-8"
+        line = exc.object.count(b"\n", 0, exc.start) + 1
+        found.refuse_file(line, f"the file {what}; save it as “CSV UTF-8”")
         return found
     lines = io.StringIO(text, newline="")
     first = next((line for line in io.StringIO(text, newline="") if line.strip(BLANK)), "")
@@ -109,11 +111,6 @@ def _csv(found: Rows, contents: bytes | str, *, columns: Columns) -> Rows:
     except csv.Error as exc:
         found.refuse_file(reader.line_num, f"is not well-formed CSV from here on ({exc}); is a quote missing?")
     return found
-
-
-def _not_utf_8(contents: bytes) -> str:
-    what = "is UTF-16" if contents.startswith(UTF_16_MARKS) else "is not UTF-8"
-    return f"the file {what}; save it as “CSV UTF-8”"
 
 
 def _delimiter(header: str, columns: Columns) -> str:
@@ -246,11 +243,6 @@ class UserEntry:
     is_admin: bool | None
     active: bool | None
 
-    @property
-    def key(self) -> str:
-        """The unique key of a user."""
-        return self.email
-
 
 @dataclass(frozen=True, slots=True)
 class GroupEntry:
@@ -259,11 +251,6 @@ class GroupEntry:
     line: int = field(compare=False)
     external_id: str
     name: str
-
-    @property
-    def key(self) -> str:
-        """The unique key of a group."""
-        return self.external_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,14 +262,7 @@ class MembershipEntry:
     member: str
 
 
-class _Keyed(Protocol):
-    @property
-    def line(self) -> int: ...
-    @property
-    def key(self) -> str: ...
-
-
-Keyed = TypeVar("Keyed", bound=_Keyed)
+Entry = TypeVar("Entry", UserEntry, GroupEntry)
 
 
 @dataclass(slots=True)
@@ -309,8 +289,8 @@ def read_entries(*, users: Table | None, groups: Table | None, memberships: Tabl
         if table is not None
     }
     return Entries(
-        users=_each_once(given["users"], _user) if "users" in given else None,
-        groups=_each_once(given["groups"], _group) if "groups" in given else None,
+        users=_each_once(given["users"], _user, attrgetter("email")) if "users" in given else None,
+        groups=_each_once(given["groups"], _group, attrgetter("external_id")) if "groups" in given else None,
         memberships=_memberships(given["memberships"]) if "memberships" in given else None,
         names={kind: rows.name for kind, rows in given.items()},
         problems=[problem for rows in given.values() for problem in sorted(rows.problems, key=attrgetter("line"))],
@@ -320,9 +300,9 @@ def read_entries(*, users: Table | None, groups: Table | None, memberships: Tabl
     )
 
 
-def _each_once(found: Rows, parse: Callable[[Row], Keyed]) -> dict[str, Keyed]:
+def _each_once(found: Rows, parse: Callable[[Row], Entry], key_of: Callable[[Entry], str]) -> dict[str, Entry]:
     """Return the rows by key; an equal repetition counts once, and of two different rows neither counts."""
-    entries: dict[str, Keyed] = {}
+    entries: dict[str, Entry] = {}
     doubtful: set[str] = set()
     for row in found.rows:
         try:
@@ -330,12 +310,11 @@ def _each_once(found: Rows, parse: Callable[[Row], Keyed]) -> dict[str, Keyed]:
         except ValueError as exc:
             found.refuse(row.line, str(exc))
             continue
-        first = entries.setdefault(entry.key, entry)
+        key = key_of(entry)
+        first = entries.setdefault(key, entry)
         if first != entry:
-            doubtful.add(entry.key)
-            found.refuse(
-                entry.line, f"says otherwise than line {first.line} of {printable(entry.key)}; keep one of them"
-            )
+            doubtful.add(key)
+            found.refuse(entry.line, f"says otherwise than line {first.line} of {printable(key)}; keep one of them")
     return {key: entry for key, entry in entries.items() if key not in doubtful}
 
 

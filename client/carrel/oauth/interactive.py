@@ -301,11 +301,8 @@ def _ask_with_key(known: _Application | None, address: str, base_url: str | None
             application = _Application(client_id=str(made.client_id), client_secret=made.client_secret)
             _keep_application(address, application)
             return application
-    except (
-        errors.AuthenticationError,
-        errors.PermissionDeniedError,
-    ):  # no admin's, or it works no more: people sign in all the same
-        return known
+    except (errors.AuthenticationError, errors.PermissionDeniedError):
+        return known  # the key is no admin's, or works no more: people sign in all the same
 
 
 def _connect(application: _Application, address: str, redirect_uri: str = LOOPBACK_REDIRECT_URIS[0]) -> OAuthClient:

@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, model_validator
 
 from carrel.wire import common
-from carrel.wire.fields import NO_NUL, EmailAddress, Instant, Label, RequestInstant, StrictFlag
+from carrel.wire.fields import NO_NUL, EmailAddress, Instant, Label, RequestInstant, StrictFlag, once_each
 from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND, SECRET, WRITE, ApiOperation
 from carrel.wire.sources import LedgerName, SourceText
 
@@ -147,12 +147,7 @@ class ReportSchedulesRequest(common.RequestModel):
     schedules: Annotated[list[ReportedSchedule], Field(max_length=MOST_SCHEDULES)]
     """Every schedule that isn't paused, at most 1000."""
 
-    @model_validator(mode="after")
-    def refuse_repeated_subjects(self) -> "ReportSchedulesRequest":
-        """Refuse a schedule that is given twice."""
-        if len({one.subject for one in self.schedules}) < len(self.schedules):
-            raise ValueError("schedules must be given once each")
-        return self
+    _schedules_once = once_each("schedules", "schedules must be given once each", key="subject")
 
 
 class ReportSchedulesResponse(common.ResponseModel):

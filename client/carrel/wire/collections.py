@@ -2,14 +2,14 @@
 
 from enum import StrEnum
 from operator import attrgetter
-from typing import Annotated, Self
+from typing import Annotated
 from uuid import UUID
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from carrel.wire import common
 from carrel.wire.catalog import IndexingStatus
-from carrel.wire.fields import ChunkText, CustomMetadata, Identifier, Instant, Label
+from carrel.wire.fields import ChunkText, CustomMetadata, Identifier, Instant, Label, once_each
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, SHARED, WRITE, ApiOperation
 from carrel.wire.places import PassagePlace
 
@@ -47,12 +47,7 @@ class CustomMetadataSchema(common.RequestModel):
     fields: Annotated[list[SchemaField], Field(max_length=200)] = Field(default_factory=list[SchemaField])
     """The fields, at most 200, each name once."""
 
-    @model_validator(mode="after")
-    def _names_are_unique(self) -> Self:
-        names = [field.name for field in self.fields]
-        if len(set(names)) != len(names):
-            raise ValueError("two fields have the same name")
-        return self
+    _names_once = once_each("fields", "two fields have the same name", key="name")
 
 
 class SchemaFieldInfo(common.ResponseModel):

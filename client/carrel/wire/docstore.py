@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, SecretStr
 
 from carrel.wire import common, operations
-from carrel.wire.fields import NO_NUL, WRITTEN_OUT, EmailAddress, Instant, Label, StrictFlag
+from carrel.wire.fields import NO_NUL, NO_NUL_SECRET, WRITTEN_OUT, EmailAddress, Instant, Label, StrictFlag
 
 _SEGMENT = re.compile(r"[^.$\0][^.\0]*")
 
@@ -18,12 +18,6 @@ def _refuse_odd_path(path: str) -> str:
     if not all(_SEGMENT.fullmatch(segment) for segment in path.split(".")):
         raise ValueError("must be field names joined by dots, such as content.text")
     return path
-
-
-def _refuse_nul(secret: SecretStr) -> SecretStr:
-    if "\0" in secret.get_secret_value():
-        raise ValueError("must not contain NUL characters")
-    return secret
 
 
 FieldPath = Annotated[str, Field(min_length=1, max_length=500), NO_NUL, AfterValidator(_refuse_odd_path)]
@@ -35,7 +29,7 @@ SourceName = Annotated[str, Field(min_length=1, max_length=255), NO_NUL]
 FilterExpression = Annotated[dict[Annotated[str, Field(max_length=500), NO_NUL], Any], Field(max_length=100)]
 """A MongoDB query in Extended JSON."""
 
-DocstoreUri = Annotated[SecretStr, Field(min_length=1, max_length=4096), AfterValidator(_refuse_nul), WRITTEN_OUT]
+DocstoreUri = Annotated[SecretStr, Field(min_length=1, max_length=4096), NO_NUL_SECRET, WRITTEN_OUT]
 """A connection address: hidden from `repr` and logs; written out only in the request's JSON."""
 
 

@@ -6,7 +6,7 @@ from uuid import UUID
 from pydantic import Field, StringConstraints, model_validator
 
 from carrel.wire import common
-from carrel.wire.fields import NO_NUL, Identifier, Instant, Label
+from carrel.wire.fields import NO_NUL, Identifier, Instant, Label, once_each
 from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
 MOST_CASES = 2000
@@ -150,19 +150,8 @@ class JudgedQuestion(common.VersionedRequest):
     note: Note | None = None
     """A note to the question; absent: unchanged."""
 
-    @model_validator(mode="after")
-    def refuse_repeated_documents(self) -> Self:
-        """Refuse a document that is judged twice."""
-        if len({one.document_external_id for one in self.judgements}) < len(self.judgements):
-            raise ValueError("judgements must name each document once")
-        return self
-
-    @model_validator(mode="after")
-    def refuse_repeated_statements(self) -> Self:
-        """Refuse a statement that is given twice."""
-        if len(set(self.statements or ())) < len(self.statements or ()):
-            raise ValueError("statements must have each text once")
-        return self
+    _documents_once = once_each("judgements", "judgements must name each document once", key="document_external_id")
+    _statements_once = once_each("statements", "statements must have each text once")
 
 
 class AdminEvaluationSetsPutJudgementsRequest(common.RequestModel):
@@ -172,12 +161,7 @@ class AdminEvaluationSetsPutJudgementsRequest(common.RequestModel):
     cases: Annotated[list[JudgedQuestion], Field(min_length=1, max_length=100)]
     """Questions with their judgements, at most 100; a set has at most 2000."""
 
-    @model_validator(mode="after")
-    def refuse_repeated_questions(self) -> Self:
-        """Refuse a question that is given twice."""
-        if len({one.question for one in self.cases}) < len(self.cases):
-            raise ValueError("cases must name each question once")
-        return self
+    _questions_once = once_each("cases", "cases must name each question once", key="question")
 
 
 class AdminEvaluationSetsPutJudgementsResponse(common.ResponseModel):

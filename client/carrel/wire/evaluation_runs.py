@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from carrel.wire.agents import AgentRetrieval
 from carrel.wire.common import NarrowedRequest, PagedRequest, PagedResponse, RequestModel, ResponseModel, UserPrincipal
 from carrel.wire.evaluation import MOST_CASES, Note
-from carrel.wire.fields import Identifier, Instant
+from carrel.wire.fields import Identifier, Instant, once_each
 from carrel.wire.operations import ADDS_DATA, ADMIN, KEYED, NOT_FOUND, ApiOperation
 from carrel.wire.search import SearchMode
 
@@ -72,12 +72,7 @@ class AdminEvaluationSetsAddRunRequest(RequestModel):
     results: Annotated[list[CaseResult], Field(min_length=1, max_length=MOST_CASES)]
     """What was measured, once for a case; cases that are gone from the set are left out."""
 
-    @model_validator(mode="after")
-    def refuse_repeated_cases(self) -> Self:
-        """Refuse a case that is given twice."""
-        if len({one.case_id for one in self.results}) < len(self.results):
-            raise ValueError("results must name each case once")
-        return self
+    _cases_once = once_each("results", "results must name each case once", key="case_id")
 
 
 class AskedSettings(ResponseModel):

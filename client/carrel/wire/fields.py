@@ -2,12 +2,14 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, PlainSerializer, SecretStr
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
 
 _LONGEST_ADDRESS = 1024
+_RUN_BY_BROWSERS = frozenset({"javascript", "data", "vbscript"})
 _RFC_3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 
 
@@ -45,11 +47,7 @@ def guest_address(email: str) -> str | None:
 
 def _refuse_odd_url(text: str) -> str:
     scheme, colon, rest = text.partition(":")
-    known = re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme) and scheme.lower() not in {
-        "javascript",
-        "data",
-        "vbscript",
-    }
+    known = re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme) and scheme.lower() not in _RUN_BY_BROWSERS
     if not colon or not rest or not known or any(char.isspace() or not char.isprintable() for char in text):
         raise ValueError("must be an absolute address, such as https://example.com/page")
     return text
@@ -98,7 +96,8 @@ def _refuse_nul_secret(secret: SecretStr) -> SecretStr:
     return secret
 
 
-Password = Annotated[SecretStr, Field(min_length=8, max_length=1024), AfterValidator(_refuse_nul_secret), WRITTEN_OUT]
+NO_NUL_SECRET = AfterValidator(_refuse_nul_secret)
+Password = Annotated[SecretStr, Field(min_length=8, max_length=1024), NO_NUL_SECRET, WRITTEN_OUT]
 """Hidden from `repr` and logs; written out only in the request's JSON."""
 
 
@@ -118,6 +117,18 @@ def _in_utc(value: datetime) -> datetime:
 def format_instant(value: datetime) -> str:
     """Return an aware time as RFC 3339 in UTC with `Z`."""
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def once_each(items: str, message: str, *, key: str = "") -> Any:
+    """Return a validator of a model that refuses a list in which two items are equal, or their members `key` are."""
+
+    def refuse_repetition(model: Any) -> Any:
+        given: Sequence[object] = getattr(model, items) or ()
+        if len({getattr(one, key) if key else one for one in given}) < len(given):
+            raise ValueError(message)
+        return model
+
+    return model_validator(mode="after")(refuse_repetition)
 
 
 _AS_RFC_3339 = PlainSerializer(format_instant, return_type=str, when_used="json")

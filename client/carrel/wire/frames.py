@@ -71,7 +71,7 @@ def flatten_row(row: BaseModel, *, prefix: str = "", secrets: bool = True) -> It
             continue
         if isinstance(value, BaseModel):
             yield from flatten_row(value, prefix=f"{prefix}{name}.", secrets=secrets)
-        elif value is None and (nested := _nested_columns(field.annotation)):
+        elif value is None and (nested := _columns(field.annotation)):
             yield from ((f"{prefix}{name}.{inner}", None) for inner in nested)
         elif isinstance(value, Mapping):
             for key, item in cast("Mapping[str, object]", value).items():
@@ -89,17 +89,13 @@ def _plain(value: object) -> object:
 
 
 def _columns(row_type: object) -> dict[str, None]:
+    """Return the columns of a row or member that is an object, or may be an object; none for other types."""
     columns: dict[str, None] = {}
     for model in _models(row_type):
         for name, field in model.model_fields.items():
-            nested = _nested_columns(field.annotation)
+            nested = _columns(field.annotation)
             columns |= dict.fromkeys(f"{name}.{inner}" for inner in nested) if nested else {name: None}
     return columns
-
-
-def _nested_columns(annotation: object) -> dict[str, None]:
-    """Return the columns below a member that is an object, or may be one; none for other members."""
-    return _columns(annotation)
 
 
 def _models(annotation: object) -> Iterator[type[BaseModel]]:

@@ -377,24 +377,6 @@ class FoundChunkRow(FoundChunk):
     """The document's metadata in the collection: values by field name, always strings."""
 
 
-def _row_of(result: CollectionSearchResult, chunk: FoundChunk) -> FoundChunkRow:
-    return FoundChunkRow(
-        chunk_id=chunk.chunk_id,
-        chunk_index=chunk.chunk_index,
-        text=chunk.text,
-        score=chunk.score,
-        relevance=chunk.relevance,
-        matched=chunk.matched,
-        place=chunk.place,
-        document_id=result.document_id,
-        document_name=result.document_name,
-        document_external_id=result.document_external_id,
-        document_url=result.document_url,
-        document_version=result.document_version,
-        document_metadata=result.document_metadata,
-    )
-
-
 class SearchDocumentCollectionResponse(common.Tabular):
     """What was found, the document with the best chunk first."""
 
@@ -410,7 +392,7 @@ class SearchDocumentCollectionResponse(common.Tabular):
 
     def table_rows(self) -> list[FoundChunkRow]:
         """Return one row per chunk, each with its document."""
-        return [_row_of(result, chunk) for result in self.results for chunk in result.chunks]
+        return [FoundChunkRow(**dict(result), **dict(chunk)) for result in self.results for chunk in result.chunks]
 
     @classmethod
     def row_type(cls) -> type[FoundChunkRow]:

@@ -1,13 +1,13 @@
 """sources/*: what runs load documents from, and the quarantine of what could not be loaded; extensions. Runs report a
 source's quarantine as a whole, seen from its end on. What people ignore is kept from report to report."""
 
-from typing import Annotated, Self
+from typing import Annotated
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from carrel.wire.common import ActingRequest, PagedRequest, PagedResponse, RequestModel, ResponseModel, UserPrincipal
-from carrel.wire.fields import NO_NUL, Fingerprint, Instant, Label, RequestInstant, StrictFlag
+from carrel.wire.fields import NO_NUL, Fingerprint, Instant, Label, RequestInstant, StrictFlag, once_each
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, WRITE, ApiOperation
 
 
@@ -186,11 +186,7 @@ class _NamedItems(ActingRequest):
     names: Annotated[list[ItemText], Field(min_length=1, max_length=1000)]
     """External ids, or the places of items that have none, at most 1000."""
 
-    @model_validator(mode="after")
-    def refuse_repeated_names(self) -> Self:
-        if len(set(self.names)) < len(self.names):
-            raise ValueError("names must be given once each")
-        return self
+    _names_once = once_each("names", "names must be given once each")
 
 
 class IgnoreSourceItemsRequest(_NamedItems):

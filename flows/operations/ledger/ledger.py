@@ -12,7 +12,6 @@ import sqlalchemy as sa
 
 from carrel.wire.catalog import ContainedFiles
 from carrel.wire.file_names import forms_of
-from flows.operations.ledger.addresses import Address
 from flows.operations.ledger.claims import ClaimedRun
 from flows.operations.ledger.quarantine import of_scan, quarantine_items, read_failures, release
 from flows.operations.ledger.rows import (
@@ -40,7 +39,8 @@ from flows.operations.ledger.store import open_stores
 from flows.operations.ledger.tables import documents, files, quarantine, runs, sent, sources
 from flows.operations.sources.documents import Problem, former_fingerprint, key_of, key_range
 
-_PAGE = 1000
+PAGE = 1000
+"""Documents that are read at a time."""
 _FORBIDDEN = ("external_id_taken", "The external id names a document that this caller may not update.")
 _TWO = "external_id_in_two_sources"
 _TWO_SOURCES = (
@@ -53,9 +53,7 @@ _NOT_IN_CATALOG = ("not_in_catalog", "No document of this external id can be rea
 class Ledger(ClaimedRun):
     """One source's ledger: what its run finds, plans and does."""
 
-    def __init__(self, address: Address, *, kind: str = "", target: str = "", source: str = "") -> None:
-        super().__init__(address, kind=kind, target=target, source=source)
-        self._position = 0
+    _position = 0
 
     def _of_run(self, *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
         return sa.and_(documents.c.run_id == self.run.run_id, *conditions)
@@ -136,7 +134,7 @@ class Ledger(ClaimedRun):
             ~DELETES, sa.or_(documents.c.state == "unchanged", documents.c.action == "update", asked_after)
         )
 
-    def fingerprints(self, *, after: bytes = FIRST, limit: int = _PAGE) -> list[tuple[bytes, str, str]]:
+    def fingerprints(self, *, after: bytes = FIRST, limit: int = PAGE) -> list[tuple[bytes, str, str]]:
         """Return up to `limit` (key, external id, fingerprint) behind the key `after`, in the order of the keys."""
         found = sa.select(documents.c.key, documents.c.external_id, documents.c.fingerprint)
         found = found.where(self._of_run(documents.c.key > after, ~DELETES)).order_by(documents.c.key).limit(limit)
@@ -223,8 +221,8 @@ class Ledger(ClaimedRun):
                 connection, [failure_values(entry, self.run, code=code, message=message) for entry in entries]
             )
 
-    def _entries_of(self, connection: sa.Connection, keys: Sequence[bytes], state: State) -> list[Entry]:
-        which = self._of_run(documents.c.key.in_(keys), documents.c.state == state)
+    def _entries_of(self, connection: sa.Connection, keys: Sequence[bytes], state: State | None = None) -> list[Entry]:
+        which = self._of_run(documents.c.key.in_(keys), sa.true() if state is None else documents.c.state == state)
         return [entry_of(row) for row in connection.execute(sa.select(documents).where(which))]
 
     def _update(self, connection: sa.Connection, key: bytes, **values: object) -> None:
@@ -285,13 +283,7 @@ class Ledger(ClaimedRun):
                 self._quarantine(connection, keys, State.FAILED, _NOT_IN_CATALOG)
 
     def page(
-        self,
-        state: State,
-        *,
-        after: bytes = FIRST,
-        last: bytes = LAST,
-        action: Action | None = None,
-        limit: int = _PAGE,
+        self, state: State, *, after: bytes = FIRST, last: bytes = LAST, action: Action | None = None, limit: int = PAGE
     ) -> list[Entry]:
         """Return up to `limit` documents in a state, by key: those of an action, or all but deletions."""
         which = self._of_run(
@@ -302,16 +294,26 @@ class Ledger(ClaimedRun):
         )
         return list(map(entry_of, self._rows(sa.select(documents).where(which).order_by(documents.c.key).limit(limit))))
 
+    def walk(
+        self,
+        state: State,
+        *,
+        after: bytes = FIRST,
+        last: bytes = LAST,
+        action: Action | None = None,
+        page_size: int = PAGE,
+    ) -> Iterator[Entry]:
+        """Yield the documents that `page` returns, page after page."""
+        while page := self.page(state, after=after, last=last, action=action, limit=page_size):
+            yield from page
+            after = key_of(page[-1].document.external_id)
+
     def pending(self, *, partition: int, partitions: int, deleting: bool = False) -> list[Entry]:
         """Return the partition's documents that are planned to be sent, or to be deleted."""
         first, last = key_range(partition, partitions=partitions)
         after = (int.from_bytes(first, "big") - 1).to_bytes(len(first), "big") if first != FIRST else FIRST
-        entries: list[Entry] = []
         action = Action.DELETE if deleting else None
-        while found := self.page(State.PLANNED, after=after, last=last, action=action):
-            entries += found
-            after = key_of(found[-1].document.external_id)
-        return entries
+        return list(self.walk(State.PLANNED, after=after, last=last, action=action))
 
     def mark_sent(self, external_id: str, arrived: Sent) -> None:
         """Record that the service has accepted a document."""
@@ -367,7 +369,7 @@ class Ledger(ClaimedRun):
         found = sa.select(documents.c.external_id).where(self._of_run(documents.c.parts_not_read > 0))
         return [row.external_id for row in self._rows(found.order_by(documents.c.key).limit(limit))]
 
-    def find_missing(self, *, after: bytes = FIRST, limit: int = _PAGE) -> list[tuple[bytes, Missing]]:
+    def find_missing(self, *, after: bytes = FIRST, limit: int = PAGE) -> list[tuple[bytes, Missing]]:
         """Return up to `limit` documents (with their keys) that the source has sent and this run has not found."""
         found = sa.exists().where(self._of_run(documents.c.key == sent.c.key))
         rows = sa.select(sent).where(sent.c.source_id == self.run.source_id, sent.c.key > after, ~found)
@@ -411,8 +413,7 @@ class Ledger(ClaimedRun):
             if row.is_sent and (Path(path).is_file() or json.loads(row.payload)["stored"]):
                 refused.setdefault(row.external_id, (row.source, path))
         with self._writing() as connection:
-            which = self._of_run(documents.c.key.in_([key_of(name) for name in refused]))
-            for entry in [entry_of(row) for row in connection.execute(sa.select(documents).where(which))]:
+            for entry in self._entries_of(connection, [key_of(name) for name in refused]):
                 name = entry.document.external_id
                 source, path = refused[name]
                 if path == entry.document.path:
@@ -472,8 +473,8 @@ class Ledger(ClaimedRun):
     def quarantined_among(self, names: Sequence[str]) -> set[str]:
         """Return which of these external ids and places are in quarantine, ignored or not, from any run."""
         found: set[str] = set()
-        for start in range(0, len(names), _PAGE):
-            by_key = {key_of(storable(name)): name for name in names[start : start + _PAGE]}
+        for start in range(0, len(names), PAGE):
+            by_key = {key_of(storable(name)): name for name in names[start : start + PAGE]}
             ours = (quarantine.c.source_id == self.run.source_id, quarantine.c.key.in_(by_key))
             found |= {by_key[bytes(row.key)] for row in self._rows(sa.select(quarantine.c.key).where(*ours))}
         return found

@@ -187,20 +187,16 @@ def _match(old: Iterator[Found], new: Iterator[Found]) -> Iterator[tuple[Found |
 
 def _changes(groups: dict[tuple[int, int], _Group], people: People) -> Iterator[files.Change]:
     for (gained, lost), group in groups.items():
-        if gained:
-            yield _change("widened", gained, group, people)
-        if lost:
-            yield _change("narrowed", lost, group, people)
-
-
-def _change(kind: Literal["widened", "narrowed"], who: int, group: _Group, people: People) -> files.Change:
-    return files.Change(
-        change=kind,
-        resources=group.resources,
-        people=who.bit_count(),
-        who=people.first(who, limit=WHO),
-        examples=group.examples,
-    )
+        kinds: dict[Literal["widened", "narrowed"], int] = {"widened": gained, "narrowed": lost}
+        for kind, who in kinds.items():
+            if who:
+                yield files.Change(
+                    change=kind,
+                    resources=group.resources,
+                    people=who.bit_count(),
+                    who=people.first(who, limit=WHO),
+                    examples=group.examples,
+                )
 
 
 def _weight(change: files.Change) -> tuple[bool, int]:

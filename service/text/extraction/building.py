@@ -99,9 +99,8 @@ class BlockBuilder:
         if self._characters > self.limits.characters:
             raise too_complex(f"The file holds more than {self.limits.characters:,} characters of text.")
         page, at = self.page if block.page is None else block.page, 0
-        whole = (
-            block if (page, self.sheet) == (block.page, block.sheet) else replace(block, page=page, sheet=self.sheet)
-        )
+        is_placed = (page, self.sheet) == (block.page, block.sheet)
+        whole = block if is_placed else replace(block, page=page, sheet=self.sheet)
         for piece in pieces(block.text, self.limits.block_characters):
             at = block.text.index(piece, at)
             self.blocks.append(cut_block(whole, piece, at))

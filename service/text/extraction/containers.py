@@ -92,18 +92,14 @@ def _read(entry: _Entry, largest: int) -> ContainedFile:
     try:
         content = entry.read(largest + 1)
     except Unreadable as error:
-        return _unread(entry, error)
+        why = error
     except _BROKEN:
-        return _unread(
-            entry, encrypted_file("contained") if entry.is_encrypted else corrupt_file("a part of what it is in")
-        )
-    if len(content) <= largest:
-        return ContainedFile(entry.path, content)
-    message = f"The file has more than {largest:,} bytes, more than a file may have. Split it into smaller files."
-    return ContainedFile(entry.path, None, "file_too_large", message)
-
-
-def _unread(entry: _Entry, why: Unreadable) -> ContainedFile:
+        why = encrypted_file("contained") if entry.is_encrypted else corrupt_file("a part of what it is in")
+    else:
+        if len(content) <= largest:
+            return ContainedFile(entry.path, content)
+        message = f"The file has more than {largest:,} bytes, more than a file may have. Split it into smaller files."
+        return ContainedFile(entry.path, None, "file_too_large", message)
     return ContainedFile(entry.path, None, why.code, why.message)
 
 

@@ -34,16 +34,17 @@ def decode(data: bytes) -> str:
     """Return the text in `data`; Unreadable (file_type_mismatch) when it is binary or in no known encoding."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
-            return _strictly(data, encoding)
+            return data.decode(encoding, "replace")
     wide = wide_encoding(data[:_SAMPLE])
     if wide:
-        return _strictly(data, wide)
+        return data.decode(wide, "replace")
     if is_binary(data[:_SAMPLE]):
         raise _not_text()
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return _decode_damaged(data) or _strictly(data, detect_encoding(data))
+        # The encoding fits the sample. Where a later byte does not: a wrong letter is better than no document.
+        return _decode_damaged(data) or data.decode(detect_encoding(data), "replace")
 
 
 def wide_encoding(sample: bytes) -> str | None:
@@ -98,14 +99,6 @@ def _score_word(word: str) -> float:
     if not is_cased or is_foreign or 0 < latin < len(word):
         return 0
     return sum(1 if each in _USUAL else 0.9 for each in others) - 0.7 * len(_UNLIKELY.findall(word))
-
-
-def _strictly(data: bytes, encoding: str) -> str:
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError:
-        # The sample fitted and one later byte does not: one wrong letter is better than no document.
-        return data.decode(encoding, errors="replace")
 
 
 def _not_text() -> Unreadable:

@@ -6,6 +6,7 @@
 import re
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from lxml import etree
@@ -195,19 +196,12 @@ def _points(series: Any, *names: str) -> dict[int, str]:
         for point in series.iterfind(f"{_CHART}{name}//{_CHART}pt"):
             index, text = point.get("idx") or "0", _values(point)
             if point.getparent().tag in _NUMBERS:
-                text = _format_number(
-                    text, point.get("formatCode") or point.getparent().findtext(_CHART + "formatCode") or ""
-                )
+                form = point.get("formatCode") or point.getparent().findtext(_CHART + "formatCode") or GENERAL
+                with suppress(ValueError):
+                    text = show_number(float(text), form)
             if index.isdecimal() and text:
                 found[int(index)] = f"{found[int(index)]} {text}" if int(index) in found else text
     return found
-
-
-def _format_number(value: str, form: str) -> str:
-    try:
-        return show_number(float(value), form or GENERAL)
-    except ValueError:
-        return value
 
 
 def _values(element: Any) -> str:

@@ -59,12 +59,10 @@ def _show(book: Any, cell: Any) -> str:
         return show_number(cell.value, code, is_1904=bool(book.datemode))
     if cell.ctype == xlrd.XL_CELL_BOOLEAN:
         return "TRUE" if cell.value else "FALSE"
+    if cell.ctype == xlrd.XL_CELL_ERROR:
+        return ERRORS.get(cell.value, "")
     # Some old files say that a character has one byte and store two.
-    return (
-        ERRORS.get(cell.value, "")
-        if cell.ctype == xlrd.XL_CELL_ERROR
-        else show_text(cell.value.replace("\0", ""), code)
-    )
+    return show_text(cell.value.replace("\0", ""), code)
 
 
 def _add_beside_cells(path: Path, builder: BlockBuilder) -> None:
@@ -130,10 +128,9 @@ def _join_records(data: bytes, wanted: int) -> dict[int, bytes]:
         begin = place if kind == _BEGIN and depth == 1 else begin
         if kind == wanted or (kind == _CONTINUE and before == wanted):
             parts.setdefault(begin, []).append(record)
+            before = wanted
         else:
             before = kind
-            continue
-        before = wanted
     return {place: b"".join(each) for place, each in parts.items()}
 
 
@@ -150,8 +147,6 @@ def _string(data: bytes) -> str:
         return ""
     count, form = struct.unpack_from("<HB", data)
     start = 3 + (2 if form & _RICH else 0) + (4 if form & _EXTENDED else 0)
-    return (
-        data[start : start + 2 * count].decode("utf-16-le", "replace")
-        if form & _WIDE
-        else (data[start : start + count].decode("latin-1"))
-    )
+    if form & _WIDE:
+        return data[start : start + 2 * count].decode("utf-16-le", "replace")
+    return data[start : start + count].decode("latin-1")

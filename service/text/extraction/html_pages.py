@@ -112,7 +112,10 @@ class _Page:
         elif tag in {"ul", "ol"}:
             self._lists.append(1 if tag == "ol" else None)
         elif tag == "li":
-            self._prefix = self._bullet()
+            number = self._lists[-1] if self._lists else None
+            self._prefix = "- " if number is None else f"{number}. "
+            if number is not None:
+                self._lists[-1] = number + 1
         elif tag == "table":
             self._tables.append(None if _is_layout(element) else (TableWriter(self._builder), Spans()))
         elif tag == "th":
@@ -144,13 +147,6 @@ class _Page:
             self._builder.paragraph(self._take())
         elif tag == "table":
             table.close()
-
-    def _bullet(self) -> str:
-        number = self._lists[-1] if self._lists else None
-        if number is None:
-            return "- "
-        self._lists[-1] = number + 1
-        return f"{number}. "
 
     def _add(self, text: str | None) -> None:
         if text:

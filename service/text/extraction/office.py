@@ -111,7 +111,13 @@ def parse_docx(path: Path | IO[bytes], builder: BlockBuilder, *, depth: int = 0)
                 mark_list_items(body, numbering, defined)
         _add_flow(document, styles, archive, builder, depth)
         with builder.refinement("headers and footers"):
-            _add_headers(document, builder)
+            headers = (
+                one_line(_word_text(paragraph))
+                for _, root in _related(document.part, "header", "footer")
+                for paragraph in _flow(root, {_PARAGRAPH, _TABLE}, _WRAPPERS)
+            )
+            for text in dict.fromkeys(headers):
+                builder.paragraph(text)
         drawings.leave_out_related(_targets(document.part), builder)
         return read_title(archive)
 
@@ -304,16 +310,6 @@ def _notes(document: Document) -> dict[tuple[str, str], str]:
         for note in root
         if note.get(_WORD + "type") in {None, "normal"}
     }
-
-
-def _add_headers(document: Document, builder: BlockBuilder) -> None:
-    found = (
-        one_line(_word_text(paragraph))
-        for _, root in _related(document.part, "header", "footer")
-        for paragraph in _flow(root, {_PARAGRAPH, _TABLE}, _WRAPPERS)
-    )
-    for text in dict.fromkeys(found):
-        builder.paragraph(text)
 
 
 def _add_graphics(element: Any, part: Any, builder: BlockBuilder, *, page: int | None = None) -> None:

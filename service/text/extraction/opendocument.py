@@ -72,7 +72,8 @@ def parse_odt(path: Path, builder: BlockBuilder) -> str | None:
         copies = _drop_copies(archive, root, builder)
         markers: Mapping[Any, str] = {}
         with builder.refinement("numbers of lists"):
-            markers = _find_markers(archive, root)
+            styles = read_damaged(read_undamaged(archive, _STYLES))
+            markers = find_markers(root, [root] if styles is None else [styles, root])
         walk = etree.iterwalk(root, events=("start",))
         for _, element in walk:
             if element.tag in {_TEXT + "tracked-changes", _OFFICE + "automatic-styles"}:
@@ -199,12 +200,6 @@ def _add_rest(archive: zipfile.ZipFile, copies: Collection[str], builder: BlockB
         for text in dict.fromkeys(texts):
             builder.paragraph(text)
     return None if meta is None else meta.findtext(f".//{_TITLE}")
-
-
-def _find_markers(archive: zipfile.ZipFile, root: Any) -> Mapping[Any, str]:
-    """Return what stands before items of lists and headings, by their styles in both parts."""
-    styles = read_damaged(read_undamaged(archive, _STYLES))
-    return find_markers(root, [root] if styles is None else [styles, root])
 
 
 def _add_paragraph(element: Any, marker: str, builder: BlockBuilder) -> None:

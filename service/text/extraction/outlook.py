@@ -21,9 +21,10 @@ import compressed_rtf
 import olefile
 
 from service.text.extraction.building import BlockBuilder, Limits, clean, one_line
-from service.text.extraction.decoding import decode
-from service.text.extraction.failures import Unreadable, corrupt_file, too_complex
+from service.text.extraction.compound import refuse_damaged
+from service.text.extraction.failures import too_complex
 from service.text.extraction.mail import MESSAGE, add_mail, attachments_of, name_of
+from service.text.extraction.names import decode_body
 from service.text.extraction.rtf import parse_rtf
 
 Folder = tuple[str, ...]
@@ -31,7 +32,6 @@ Folder = tuple[str, ...]
 
 _MEDIA_TYPE = re.compile(r"(?!message/|multipart/)[a-z]+/[a-z0-9.+-]{1,100}")
 _KIND = "an Outlook message"
-_BROKEN = (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error)
 _ATTACHMENT = re.compile(r"__attach_version1\.0_#[0-9A-F]{8}", re.IGNORECASE)
 _RECIPIENT = re.compile(r"__recip_version1\.0_#[0-9A-F]{8}", re.IGNORECASE)
 _PROPERTIES, _INNER = "__properties_version1.0", "__substg1.0_3701000D"
@@ -88,10 +88,8 @@ def open_attachments(path: Path, largest: int) -> Generator[list[tuple[str, str,
 
 
 def _open(path: Path, largest: int) -> "_MessageFile":
-    try:
+    with refuse_damaged(_KIND):
         return _MessageFile(path, largest)
-    except _BROKEN as error:
-        raise corrupt_file(_KIND) from error
 
 
 class _MessageFile:
@@ -112,12 +110,10 @@ class _MessageFile:
         self._file.close()
 
     def message(self, folder: Folder) -> tuple[EmailMessage, list[_Attachment]]:
-        try:
+        with refuse_damaged(_KIND):
             message, html = self._read_message(folder)
             names = sorted(filter(_ATTACHMENT.fullmatch, self._entries.get(folder, ())))
             attachments = [self._attachment((*folder, name), html) for name in names]
-        except _BROKEN as error:
-            raise corrupt_file(_KIND) from error
         for each in attachments:
             message.attach(each.part)
         return message, attachments
@@ -165,7 +161,7 @@ class _MessageFile:
         message = EmailMessage()
         self._add_headers(message, folder)
         plain = self._text(folder, _BODY)
-        html = _decode(self._stream(folder, f"{_HTML}{_BYTES}")) or self._text(folder, _HTML)
+        html = decode_body(self._stream(folder, f"{_HTML}{_BYTES}"), "") or self._text(folder, _HTML)
         if not plain.strip() and not html.strip():
             plain = self._rich_text(folder)
         message.set_content(clean(plain))
@@ -219,7 +215,7 @@ class _MessageFile:
         try:
             return data.decode(self._encoding, "replace").rstrip("\0")
         except LookupError:
-            return _decode(data).rstrip("\0")
+            return decode_body(data, "").rstrip("\0")
 
     def _number(self, folder: Folder, start: int, identity: int) -> int:
         data = self._stream(folder, _PROPERTIES)
@@ -251,10 +247,3 @@ def _part(name: str, kind: str, identity: str = "") -> EmailMessage:
     if identity:
         part["Content-ID"] = f"<{identity}>"
     return part
-
-
-def _decode(data: bytes) -> str:
-    try:
-        return decode(data)
-    except Unreadable:
-        return data.decode("utf-8", "replace")

@@ -90,11 +90,8 @@ def choose_form(archive: zipfile.ZipFile, forms: Sequence[str], builder: BlockBu
 
 def _choose(archive: zipfile.ZipFile, forms: Sequence[str]) -> str:
     for name in forms if len(forms) > 1 else ():
-        if (
-            is_drawing(name)
-            and (drawing := read_drawing(read_undamaged(archive, name, most=_LARGEST)))
-            and drawing.lines
-        ):
+        drawing = read_drawing(read_undamaged(archive, name, most=_LARGEST)) if is_drawing(name) else None
+        if drawing is not None and drawing.lines:
             return name
     return next((name for name in forms if not is_drawing(name)), forms[0])
 
@@ -169,16 +166,12 @@ def read_damaged(content: bytes) -> Any:
 
 def related(archive: zipfile.ZipFile, part: str) -> Iterator[tuple[str, str, str]]:
     """Yield identity, kind and name of each part of the archive that a part refers to; "" is the package itself."""
-    root = read_damaged(read_undamaged(archive, _relations_of(part)))
+    folder, file = posixpath.split(part)
+    root = read_damaged(read_undamaged(archive, posixpath.join(folder, "_rels", f"{file}.rels")))
     for each in () if root is None else root.iter("{*}Relationship"):
         name = _find_target(part, each, archive.NameToInfo)
         if name is not None:
             yield each.get("Id") or "", (each.get("Type") or "").rpartition("/")[2], name
-
-
-def _relations_of(part: str) -> str:
-    folder, name = posixpath.split(part)
-    return posixpath.join(folder, "_rels", f"{name}.rels")
 
 
 def _find_target(part: str, relation: Any, names: Collection[str]) -> str | None:

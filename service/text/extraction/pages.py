@@ -5,7 +5,7 @@
 
 import io
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import islice
 from math import inf
 from pathlib import Path
@@ -103,8 +103,7 @@ def _show_frame(picture: Image.Image, number: int, *, pixels: int, side: int) ->
 
 
 def _render(path: Path, page: int, edges: str | None) -> tuple[Image.Image, Collection[str]]:
-    document = open_pdf(path)
-    try:
+    with open_pdf(path) as document:
         shown = document[page - 1]
         text_page = shown.get_textpage()
         words = frozenset(_WORD.findall(text_page.get_text_range().lower()))
@@ -113,8 +112,6 @@ def _render(path: Path, page: int, edges: str | None) -> tuple[Image.Image, Coll
         crop = (0.0, 0.0, 0.0, 0.0) if edges is None else _around(edges, shown)
         picture: Image.Image = shown.render(scale=scale, crop=crop).to_pil()
         return picture.convert("RGB"), words
-    finally:
-        document.close()
 
 
 def _own_scale(page: Any) -> float:
@@ -126,17 +123,14 @@ def _own_scale(page: Any) -> float:
     return max(max(objects[0].get_px_size()) / max(right - left, top - bottom, 1.0), 1.0)
 
 
-def _around(edges: str, page: Any) -> tuple[float, float, float, float]:
+def _around(edges: str, page: Any) -> Sequence[float]:
     """Return what a picture's edges on a page leave of it at the left, below, at the right and above, in points."""
     left, bottom, right, top = map(float, edges.split(","))
     page_left, page_bottom, page_right, page_top = page.get_bbox()
     cut = (left - page_left, bottom - page_bottom, page_right - right, page_top - top)
-    cut_left, cut_bottom, cut_right, cut_top = (max(each, 0.0) for each in cut)
     # As many quarters to the right as the page is turned.
-    turned = (cut_left, cut_bottom, cut_right, cut_top)
-    for _ in range(page.get_rotation() // 90):
-        turned = (turned[1], turned[2], turned[3], turned[0])
-    return turned
+    quarters = page.get_rotation() // 90
+    return [max(each, 0.0) for each in (*cut[quarters:], *cut[:quarters])]
 
 
 def _on_white(picture: Image.Image) -> Image.Image:

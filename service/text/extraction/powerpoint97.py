@@ -59,7 +59,11 @@ def parse_ppt(path: Path, builder: BlockBuilder) -> str | None:
         streams, title = found.streams, found.title
         folder = _NEWER if _NEWER + _DOCUMENT in streams else ""
         if not folder and _TEXT_OF_95 in streams:
-            return _add_text_of_95(streams[_TEXT_OF_95], title, builder)
+            # It doesn't tell where a slide ends.
+            text = streams[_TEXT_OF_95]
+            _add_paragraphs(text.decode(detect_encoding(text), "replace"), None, builder)
+            builder.tells_rest = False
+            return title
         file = _Presentation(streams[folder + _DOCUMENT], streams.get(folder + _USER, b""))
         pictures = _Pictures(file, streams, folder, builder)
         lists = file.read_lists()
@@ -79,13 +83,6 @@ def parse_ppt(path: Path, builder: BlockBuilder) -> str | None:
         builder.leave_out(NotReadKind.EMBEDDED, count=file.count(_EMBEDDED))
         builder.leave_out(NotReadKind.RECORDING, count=file.count(_SOUND))
         return title
-
-
-def _add_text_of_95(data: bytes, title: str | None, builder: BlockBuilder) -> str | None:
-    """Add the text that a presentation of PowerPoint 95 keeps, which doesn't tell where a slide ends."""
-    _add_paragraphs(data.decode(detect_encoding(data), "replace"), None, builder)
-    builder.tells_rest = False
-    return title
 
 
 def _add_slide(

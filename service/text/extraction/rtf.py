@@ -159,7 +159,10 @@ class _Reader:
             if word == "bin":
                 place += max(int(number or 0), 0)
             elif word == "pict" and self._state.to in _SHOWN:
-                place = self._add_picture(place)
+                begin = place
+                content, place = _read_picture(self._data, begin)
+                self._pictures.append((begin, content, self._state.is_object))
+                self._state.to = "nowhere"
             elif word:
                 self._control(word, None if number is None else int(number))
             elif brace:
@@ -174,12 +177,6 @@ class _Reader:
         for printed in self._printed:
             self._builder.paragraph(printed)
         return self._title
-
-    def _add_picture(self, place: int) -> int:
-        content, end = _read_picture(self._data, place)
-        self._pictures.append((place, content, self._state.is_object))
-        self._state.to = "nowhere"
-        return end
 
     def _open(self) -> None:
         if len(self._states) > _DEEPEST:

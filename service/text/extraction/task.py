@@ -88,26 +88,23 @@ def _within(seconds: float, read: Callable[[], Result]) -> Result | Refused:
     limit_processor(seconds)
     try:
         return read()
-    except Unreadable as refusal:
-        return _to_refused(refusal)
+    except Unreadable as error:
+        refusal = error
     except MemoryError:
-        return _to_refused(too_complex(OUT_OF_MEMORY))
+        refusal = too_complex(OUT_OF_MEMORY)
     except RecursionError:
-        return _to_refused(too_complex("The file's parts are nested too deeply."))
+        refusal = too_complex("The file's parts are nested too deeply.")
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # noqa: BLE001 - libraries raise anything on a broken file, those in Rust no Exception
-        return _to_refused(corrupt_file("what its name says", traceback.format_exc(limit=-8)))
+        refusal = corrupt_file("what its name says", traceback.format_exc(limit=-8))
+    return Refused(refusal.code, refusal.message, refusal.cause)
 
 
 def limit_processor(seconds: float) -> None:
     """Have this process killed (SIGXCPU) after so many more seconds of processor time."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     _limit(resource.RLIMIT_CPU, ceil(used.ru_utime + used.ru_stime + seconds), hard=False)
-
-
-def _to_refused(refusal: Unreadable) -> Refused:
-    return Refused(refusal.code, refusal.message, refusal.cause)
 
 
 def _limit(kind: int, value: int, *, hard: bool = True) -> None:

@@ -172,21 +172,19 @@ class _Reader:
         if name in _RAW:
             self._raw(name)
             return
-        if name in _COMBINING and (letter := _ACCENTED.match(self._text, self._place)):
+        if name in _COMBINING and (letter := self._skip(_ACCENTED)):
             self._accent(name, letter)
             return
         if name in _PARAGRAPHS and self._table is None:
             self._end_paragraph()
         if name == "item":
-            label = _LABEL.match(self._text, self._place)
-            self._place = label.end() if label else self._place
+            label = self._skip(_LABEL)
             self._prefix = f"- {_said(label[1], self._macros, self._builder.limits)}: " if label else "- "
         elif name not in _WITHOUT_OPTION and name not in self._macros:
             self._skip(_OPTION)
         self._skip_arguments(name)
-        if name in _LEVELS and (brace := _BRACE.match(self._text, self._place)):
+        if name in _LEVELS and self._skip(_BRACE):
             self._end_paragraph()
-            self._place = brace.end()
             self._open(_LEVELS[name])
             return
         if name in _EAT_SPACE:
@@ -207,9 +205,8 @@ class _Reader:
         """Take an address or code as it is written: in it, a percent sign begins no comment."""
         if name == "lstinline":
             self._skip(_OPTION)
-        if argument := _NEXT_ARGUMENT.match(self._text, self._place):
+        if argument := self._skip(_NEXT_ARGUMENT):
             self._words.append(argument[1])
-            self._place = argument.end()
             return
         line = self._text[self._place : self._place + _LONGEST_RAW].partition("\n")[0]
         inside, closed, _ = line[1:].partition(line[:1] or "\n")
@@ -225,7 +222,7 @@ class _Reader:
             if (end := self._formula_end(symbol)) >= 0:
                 self._words.append(self._text[self._place : end])
                 self._place = end + 2
-        elif symbol in _COMBINING and (letter := _ACCENTED.match(self._text, self._place)):
+        elif symbol in _COMBINING and (letter := self._skip(_ACCENTED)):
             self._accent(symbol, letter)
         elif symbol in "&%$#_{}":
             self._words.append(symbol)
@@ -253,16 +250,16 @@ class _Reader:
             self._words.append(" " if mark == "~" else mark)
 
     def _accent(self, accent: str, letter: re.Match[str]) -> None:
-        self._place = letter.end()
         self._words.append(unicodedata.normalize("NFC", (letter[1] or letter[2]) + _COMBINING[accent]))
 
     def _open(self, level: int) -> None:
         self._place += 1
         self._braces.append(level)
 
-    def _skip(self, pattern: re.Pattern[str]) -> None:
+    def _skip(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         found = pattern.match(self._text, self._place)
         self._place = found.end() if found else self._place
+        return found
 
     def _take(self) -> str:
         text, self._words = "".join(self._words), []

@@ -37,19 +37,14 @@ def read_picture(path: Path, *, media_type: str, address: str) -> bytes:
 
 
 def parse_page(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the blocks of a web page and the pictures that its text holds; its title is its <title>."""
+    """Add a web page, then the pictures that its text holds, of which drawings are read at once; return its <title>."""
     title = parse_html(data, builder)
-    find_in_text(data, builder)
-    return title
-
-
-def find_in_text(data: bytes, builder: BlockBuilder) -> None:
-    """Note the pictures that the text of a web page holds itself, after all of its text; drawings are read at once."""
     if builder.limits.finds_pictures:
         for number, found in enumerate(find_data_uris(data)):
             builder.picture(str(number), found())
     for drawing in find_drawings(data):
         builder.preview(drawing)
+    return title
 
 
 def read_entry(path: Path, name: str) -> bytes:

@@ -29,7 +29,11 @@ def parse_xml(data: bytes, builder: BlockBuilder) -> str | None:
     for _, element in walk:
         attributes = _attributes(element)
         if not _is_container(element):
-            _add_text(element, entities, builder)
+            text = _text(element, entities)
+            if local_name(element) in _TITLES:
+                builder.heading(text, 1 + sum(1 for _ in element.iterancestors()))
+            else:
+                builder.paragraph(text)
             inside = (pair for each in element.iterdescendants("*") for pair in _attributes(each))
             builder.table_row(_row([*dict.fromkeys([*attributes, *inside])]))
             walk.skip_subtree()
@@ -73,13 +77,6 @@ def _attributes(element: Any) -> list[tuple[str, str]]:
 
 def _row(fields: list[tuple[str, str]]) -> str:
     return " | ".join(f"{name}: {value}" for name, value in fields if value)
-
-
-def _add_text(element: Any, entities: Mapping[str, str], builder: BlockBuilder) -> None:
-    if local_name(element) in _TITLES:
-        builder.heading(_text(element, entities), 1 + sum(1 for _ in element.iterancestors()))
-    else:
-        builder.paragraph(_text(element, entities))
 
 
 def _text(element: Any, entities: Mapping[str, str]) -> str:

@@ -46,36 +46,31 @@ class PageReader:
         """Return a page's text, counted from 1; blocks are numbered if `is_numbered`. With an `address`, the text of
         the picture there. Raises UnreadablePage; ReadingInterrupted; another RuntimeError, or OSError, if no worker can
         begin: killed while idle, no models, or no room on the machine. Cancelling ends the worker."""
-        with traces.span("read page", {"carrel.page": page}):
-            return await self._read(path, media_type, page, is_numbered=is_numbered, address=address)
-
-    async def _read(
-        self, path: Path, media_type: str, page: int, *, is_numbered: bool, address: str | None
-    ) -> Sequence[Block]:
         # Imported here: the worker's modules take the libraries along, which the service has no other use for.
         from service.text.recognition import task  # noqa: PLC0415
 
-        self._begin()
         arguments = (str(path), media_type, page)
         limits = {"is_numbered": is_numbered, "pixels": self._pixels, "seconds": self._seconds, "address": address}
         late = WAIT_FACTOR * self._seconds
-        try:
-            future = self._open().schedule(task.read_page, args=arguments, kwargs=limits, timeout=late)
-            read = await asyncio.wrap_future(future)
-        except TimeoutError as error:
-            raise ReadingInterrupted(f"Reading the page took longer than {late:g} s on a busy machine.") from error
-        except ProcessExpired as error:
-            logger.warning("recognition_worker_died", cause=repr(error))
-            if error.exitcode == -signal.SIGXCPU:
-                raise UnreadablePage(f"Reading the page takes longer than {self._seconds:g} seconds.") from error
-            raise ReadingInterrupted("Reading the page took too much memory or crashed the reader.") from error
-        finally:
-            self._finish()
-        if read.cause:
-            logger.warning("recognition_failed", page=page, cause=read.cause)
-        if read.error:
-            raise UnreadablePage(read.error)
-        return unpack_blocks(read.packed)
+        with traces.span("read page", {"carrel.page": page}):
+            self._begin()
+            try:
+                future = self._open().schedule(task.read_page, args=arguments, kwargs=limits, timeout=late)
+                read = await asyncio.wrap_future(future)
+            except TimeoutError as error:
+                raise ReadingInterrupted(f"Reading the page took longer than {late:g} s on a busy machine.") from error
+            except ProcessExpired as error:
+                logger.warning("recognition_worker_died", cause=repr(error))
+                if error.exitcode == -signal.SIGXCPU:
+                    raise UnreadablePage(f"Reading the page takes longer than {self._seconds:g} seconds.") from error
+                raise ReadingInterrupted("Reading the page took too much memory or crashed the reader.") from error
+            finally:
+                self._finish()
+            if read.cause:
+                logger.warning("recognition_failed", page=page, cause=read.cause)
+            if read.error:
+                raise UnreadablePage(read.error)
+            return unpack_blocks(read.packed)
 
     def close(self) -> None:
         """Stop the workers, also those that are reading a page."""
