@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from service.domains.agents.answering.hidden import SCRIPT_REMOVED
+
 IMAGE_REMOVED = "An image was removed: replies show none."
 LINK_REMOVED = "A link was removed: its address stands neither in the passages nor in the conversation."
 
@@ -23,6 +25,9 @@ _TAG = re.compile(
     r"<(?=/?(?:img|image|a|iframe|frame|script|style|link|object|embed|svg|video|audio|source|picture|form|input|button"
     r"|base|meta)\b)[^<>]*>?|<[a-z][a-z0-9-]*+[\s/][^<>=]*+=[^<>]*+>",
     re.IGNORECASE,
+)
+_OF_TAGS = {"a": LINK_REMOVED, "base": LINK_REMOVED, "link": LINK_REMOVED} | dict.fromkeys(
+    ("img", "image", "svg", "video", "audio", "source", "picture"), IMAGE_REMOVED
 )
 # A tag without an end, whose end somebody else's words may be; and `<scheme:…>`, a link without two slashes.
 _HALF_TAG = re.compile(
@@ -63,7 +68,7 @@ class LinkFilter:
     def clean(self, text: str) -> str:
         """Return the text without them; the words of a link stay."""
         text = _IMAGE.sub(self._image, text)
-        text = _TAG.sub(self._image, text)
+        text = _TAG.sub(self._tag, text)
         text = _HALF_TAG.sub(self._separate, text)
         text = _DEFINITION.sub(lambda match: self._keep_known(match, ""), text)
         text = _DEFINES.sub(lambda match: self._keep_known(match, "] :"), text)
@@ -73,6 +78,11 @@ class LinkFilter:
 
     def _image(self, _match: re.Match[str]) -> str:
         self.warnings.add(IMAGE_REMOVED)
+        return ""
+
+    def _tag(self, match: re.Match[str]) -> str:
+        name = re.findall(r"\w+", match[0])[0].lower()
+        self.warnings.add(_OF_TAGS.get(name, SCRIPT_REMOVED))
         return ""
 
     def _separate(self, match: re.Match[str]) -> str:

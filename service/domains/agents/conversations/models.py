@@ -66,18 +66,14 @@ async def fill_in(connection: Connection, caller: Caller, *, message: Message) -
     names = await list_names(connection, caller, document_ids=ids)
     if len(names) != len(ids):
         raise unknown_document()
+    # As short quotable lines: whoever named a document must not write the sender's words.
+    plain = {one: " ".join(re.sub("[“”]", "", name).split())[:MOST_OF_A_NAME] for one, name in names.items()}
     values = {
-        variable.name: ", ".join(f"“{_plain(names[one])}”" for one in dict.fromkeys(variable.ids))
-        for variable in variables
+        variable.name: ", ".join(f"“{plain[one]}”" for one in dict.fromkeys(variable.ids)) for variable in variables
     }
     if len(values) != len(variables):
         raise _refuse("Two input variables have the same name. Send each once.", "must have different names")
     return _filled(message.text, values)
-
-
-def _plain(name: str) -> str:
-    """Return a document's name as a short quotable line: whoever named it must not write the sender's words."""
-    return " ".join(re.sub("[“”]", "", name).split())[:MOST_OF_A_NAME]
 
 
 def _filled(message: str, values: Mapping[str, str]) -> str:

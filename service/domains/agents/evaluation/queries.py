@@ -299,15 +299,6 @@ async def find_cases(
     return await find_rows(connection, statement, StoredCase)
 
 
-async def existing_cases(
-    connection: Connection, organization_id: UUID, *, set_id: UUID, case_ids: Collection[UUID]
-) -> set[UUID]:
-    statement = select(evaluation_cases.c.case_id).where(
-        _is_of_set(organization_id, set_id), in_array(evaluation_cases.c.case_id, case_ids)
-    )
-    return set((await connection.execute(statement)).scalars())
-
-
 async def read_agent_settings(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> AgentSettings:
     """Return what an agent is told, or was told until it was deleted: its row stays."""
     statement = select(*columns_of(agents, AgentSettings, select_collection_ids(organization_id))).where(
