@@ -31,7 +31,7 @@ ELSEWHERE = (
     "service.identity_server.signin",
 )
 # Why there is no reply of an agent: made while nobody waits, kept, and told to whoever asks.
-REPLIES = ("service.domains.agents.answering", "service.domains.agents.conversations.jobs")
+REPLIES = ("service.domains.agents.conversations.jobs",)
 # What those say that are put together at run time.
 SAID = {
     "invalid_filter": "Which filter names a field the collection hasn't, or which value isn't of its field's type.",

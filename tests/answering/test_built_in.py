@@ -97,7 +97,34 @@ def test_it_understands_a_question_by_the_one_before(answered: Library) -> None:
     before = Exchange("How do I enroll in the bicycle scheme?", "With a letter.")
     reply = answered.ask("And how long does it take?", history=[before])
     assert any("2.5 weeks" in quote for quote in quotes(reply))
-    assert answered.ask("And how long does it take?").text == NOTHING_ANSWERS
+    alone = answered.ask("And how long does it take?")
+    assert alone.text.startswith(f"{PHRASES['en'].closest}\n\nFrom “Leave”, under “Enrolling in the bicycle scheme”:")
+
+
+RULES = """# Gifts
+
+You must never accept:
+
+- money in any form
+- tickets for a football match
+
+## Hotels
+
+| Where | Limit |
+|---|---|
+| Mainland | 125 |
+| Islands | 95 |
+"""
+
+
+def test_it_quotes_what_decides_and_answers_each_part(library: Library) -> None:
+    """An item with the sentence that forbids it, all rows of a table, each part of a question, or that it has none."""
+    library.put("Rules", RULES)
+    assert "You must never accept:" in library.ask("May I accept tickets for a football match?").text
+    both = library.ask("What is the limit for hotels on the mainland, and how many days of leave do I get?").text
+    assert "125" in both
+    assert "95" in both
+    assert "how many days of leave do I get" in both
 
 
 PARTS = """# Leave by kind of contract
