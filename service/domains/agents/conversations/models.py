@@ -1,7 +1,7 @@
 """Values that the modules of conversations pass to each other, and the variables that a program gives an agent."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -73,20 +73,16 @@ async def fill_in(connection: Connection, caller: Caller, *, message: Message) -
     }
     if len(values) != len(variables):
         raise _refuse("Two input variables have the same name. Send each once.", "must have different names")
-    return _filled(message.text, values)
-
-
-def _filled(message: str, values: Mapping[str, str]) -> str:
-    used = {match[1].strip() for match in VARIABLE.finditer(message)} & values.keys()
-    growth = sum(len(values.get(match[1].strip(), "")) for match in VARIABLE.finditer(message))
-    lines = [f"{name}: {value}" for name, value in values.items() if name not in used]
+    found = [match[1].strip() for match in VARIABLE.finditer(message.text)]
+    lines = [f"{name}: {value}" for name, value in values.items() if name not in found]
     # Measured before it is made: a variable that stands there a thousand times would take gigabytes.
-    if len(message) + growth + sum(map(len, lines)) > MOST_CHARACTERS:
+    growth = sum(len(values.get(name, "")) for name in found)
+    if len(message.text) + growth + sum(map(len, lines)) > MOST_CHARACTERS:
         raise _refuse(
             f"The message is longer than {MOST_CHARACTERS:,} characters with the names of its documents. Send fewer.",
             "too long",
         )
-    return "\n".join([VARIABLE.sub(lambda match: values.get(match[1].strip(), match[0]), message), *lines])
+    return "\n".join([VARIABLE.sub(lambda match: values.get(match[1].strip(), match[0]), message.text), *lines])
 
 
 def _refuse(message: str, reason: str) -> BadRequest:

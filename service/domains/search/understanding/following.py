@@ -22,7 +22,7 @@ _GOES_ON, _POINTS_BACK, _VERBS, _ASKS, _ASKS_ELSEWHERE, _OF_ANOTHER, _SAYS_NOTHI
     frozenset(_SET[name].split())
     for name in ("goes_on", "points_back", "verbs", "asks", "asks_elsewhere", "of_another", "says_nothing")
 )
-_WHAT_ABOUT = [each.split() for each in _SET["what_about"]]
+_WHAT_ABOUT: list[list[str]] = [each.split() for each in _SET["what_about"]]
 _WHAT_IS = (["what", "is"], ["what", "are"])
 
 
@@ -66,7 +66,7 @@ def _asks_by_itself(words: Sequence[str], telling: Sequence[str]) -> bool:
 
 def _skip_what_about(words: list[str]) -> list[str]:
     """Return the words behind "what about" and its like in other languages."""
-    known = next((each for each in _WHAT_ABOUT if words[: len(each)] == each), [])
+    known = next((each for each in _WHAT_ABOUT if words[: len(each)] == each), list[str]())
     return words[len(known) :]
 
 
