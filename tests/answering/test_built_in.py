@@ -97,15 +97,13 @@ def test_it_understands_a_question_by_the_one_before(answered: Library) -> None:
     before = Exchange("How do I enroll in the bicycle scheme?", "With a letter.")
     reply = answered.ask("And how long does it take?", history=[before])
     assert any("2.5 weeks" in quote for quote in quotes(reply))
-    alone = answered.ask("And how long does it take?")
-    assert alone.text.startswith(f"{PHRASES['en'].closest}\n\nFrom “Leave”, under “Enrolling in the bicycle scheme”:")
+    assert answered.ask("And how long does it take?").text.startswith(f"{PHRASES['en'].closest}\n\nFrom “Leave”, under")
 
 
 RULES = """# Gifts
 
 You must never accept:
 
-- money in any form
 - tickets for a football match
 
 | Where | Limit |

@@ -105,7 +105,6 @@ def _is_row(line: str) -> bool:
 
 
 def _table_around(lines: Sequence[str], number: int) -> str:
-    """Return the rows of the table that a line is in, if they are not too many to be quoted."""
     first = last = number
     while first and _is_row(lines[first - 1]) and number - first < LONGEST_SEGMENT:
         first -= 1
@@ -163,7 +162,6 @@ def _is_quotable(text: str) -> bool:
 
 
 def _is_label(text: str) -> bool:
-    """Return whether a text says too little alone."""
     return len(text.split()) < FEWEST_WORDS and not any(map(str.isdigit, text)) and not _is_unspaced(text)
 
 

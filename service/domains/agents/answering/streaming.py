@@ -135,5 +135,4 @@ def _end(text: str, opening: re.Match[str]) -> int | None:
 
 
 def _cut_at_sentence(text: str) -> str:
-    """Return a text up to the end of its last whole sentence; all of it where there is none."""
     return text[: max((match.end() for match in _SENTENCE_END.finditer(text)), default=len(text))]
