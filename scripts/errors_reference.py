@@ -1,5 +1,6 @@
 """`python -m scripts.errors_reference`: write docs/errors.md from where the service makes its errors."""
 
+import re
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from carrel.errors import ERRORS_BY_STATUS, APIError, ServerError
 from cli.exit_codes import MEANINGS
 from scripts.refusals import GAP, Refusal, Source
+from service.domains.agents.answering import failures
 
 PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
 
@@ -29,7 +31,7 @@ ELSEWHERE = (
     "service.identity_server.signin",
 )
 # Why there is no reply of an agent: made while nobody waits, kept, and told to whoever asks.
-REPLIES = ("service.domains.agents.answering", "service.domains.agents.conversations.jobs")
+REPLIES = ("service.domains.agents.conversations.jobs",)
 # What those say that are put together at run time.
 SAID = {
     "invalid_filter": "Which filter names a field the collection hasn't, or which value isn't of its field's type.",
@@ -87,7 +89,11 @@ def reference() -> str:
     found = [one for one in source.refusals() if not _is_of(one, ELSEWHERE)]
     told = sorted((one for one in found if not _is_of(one, REPLIES)), key=lambda one: one.status)
     parts = [OPENING, *(_status(status, rows) for status, rows in groupby(told, lambda one: one.status))]
-    replies = _rows(one for one in found if _is_of(one, REPLIES))
+    of_models = [
+        Refusal(failures.__name__, 503, one["code"], re.sub(r"\{.*?\}", GAP, one["message"]))
+        for one in failures.SAID.values()
+    ]
+    replies = _rows([*(one for one in found if _is_of(one, REPLIES)), *of_models])
     withheld = [_row(code, [message]) for code, message in source.reply_codes().items()]
     codes = [f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items()]
     return "".join([*parts, OF_REPLIES, _lines([*replies, *withheld]), OF_COMMANDS, _lines(codes)])

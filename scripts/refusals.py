@@ -28,6 +28,7 @@ FORWARDED = frozenset(
         ("service.text.extraction.workers", "_run"),
         ("service.domains.agents.conversations.reading.turns", "_failure"),
         ("service.domains.agents.answering.replying", "_run"),
+        ("service.domains.agents.answering.failures", "failure"),
         ("service.text.embedding.exchange", "take"),
     }
 )

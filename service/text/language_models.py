@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 from service.platform.settings import Settings
 
 if TYPE_CHECKING:
+    from httpx2 import Response
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
 _CONTEXT = re.compile(r"context (?:size|length|window)", re.IGNORECASE)
+_PAGES = ("text/html", "application/xhtml")
 
 
 class LanguageModels:
@@ -46,16 +48,32 @@ def exceeds_context(error: Exception) -> bool:
     return isinstance(error, ModelHTTPError) and error.status_code == 400 and bool(_CONTEXT.search(str(error.body)))
 
 
+class WebPageError(Exception):
+    """An endpoint answered with a web page, as a proxy that wants a sign-in does."""
+
+
+async def _refuse_page(response: "Response") -> None:
+    if response.is_success and response.headers.get("Content-Type", "").lower().startswith(_PAGES):
+        raise WebPageError
+
+
 def _provider(settings: Settings, url: str) -> "OpenAICompatibleProvider":
     # Imported here: a service without an endpoint needs none of it, and its start would take a third longer.
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient  # noqa: PLC0415
     from pydantic_ai.profiles.openai import OpenAIModelProfile  # noqa: PLC0415
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415
 
     key = settings.model_api_key
     return OpenAICompatibleProvider(
         "configured",
-        base_url=url,
-        api_key=key.get_secret_value() if key else None,
+        openai_client=AsyncOpenAI(
+            base_url=url,
+            api_key=key.get_secret_value() if key else "none",
+            http_client=DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [_refuse_page]}),
+        ),
         # A stream that just ends was cut off: a reply is whole only when the model says that it has finished.
-        profile=OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True),
+        # Thoughts in tags are left in the text, from which they are removed however the stream cuts the tags.
+        profile=OpenAIModelProfile(
+            openai_chat_streaming_requires_finish_reason=True, thinking_tags=("\ue000", "\ue001")
+        ),
     )

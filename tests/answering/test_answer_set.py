@@ -11,7 +11,8 @@ import pytest
 
 from carrel.evaluation import find_unsaid
 from service.domains.agents.answering import Reply
-from service.domains.agents.evaluation.runs.grounding import measure_groundedness
+from service.domains.agents.answering.grounding import measure_groundedness
+from service.domains.agents.answering.phrases import PHRASES
 from tests.answering.asking import Library, a_library
 from tests.answering.test_organization import NAMES, loaded
 from tests.harness.services import ServiceHarness
@@ -51,7 +52,11 @@ def measure(rows: Sequence[dict[str, str]], replies: Sequence[Reply], document_o
         recall=fmean(right),
         precision=fmean(one / len(documents) for one, documents in zip(right, cited, strict=True) if documents),
         statements_said=fmean(not find_unsaid(reply.text, [row["statement"]]) for row, reply in with_answer),
-        refused=fmean(not reply.citations for row, reply in asked if not row["document"]),
+        refused=fmean(
+            not reply.citations or reply.text.startswith(PHRASES["en"].closest)
+            for row, reply in asked
+            if not row["document"]
+        ),
         groundedness=fmean(one for one in supported if one is not None),
     )
 

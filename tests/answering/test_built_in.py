@@ -95,8 +95,30 @@ def test_it_quotes_lists_tables_and_other_languages_whole(answered: Library, que
 def test_it_understands_a_question_by_the_one_before(answered: Library) -> None:
     """ "And how long does it take?" asks about what was talked of."""
     before = Exchange("How do I enroll in the bicycle scheme?", "With a letter.")
-    assert any("2.5 weeks" in quote for quote in quotes(answered.ask("And how long does it take?", history=[before])))
-    assert answered.ask("And how long does it take?").text == NOTHING_ANSWERS
+    reply = answered.ask("And how long does it take?", history=[before])
+    assert any("2.5 weeks" in quote for quote in quotes(reply))
+    assert answered.ask("And how long does it take?").text.startswith(f"{PHRASES['en'].closest}\n\nFrom “Leave”, under")
+
+
+RULES = """# Gifts
+
+You must never accept:
+
+- tickets for a football match
+
+| Where | Limit |
+|---|---|
+| Mainland | 125 |
+| Islands | 95 |
+"""
+
+
+def test_it_quotes_what_decides_and_answers_each_part(library: Library) -> None:
+    """An item with the sentence that forbids it, all rows of a table, each part of a question, or that it has none."""
+    library.put("Rules", RULES)
+    assert "You must never accept:" in library.ask("May I accept tickets for a football match?").text
+    both = library.ask("What is the limit for hotels on the mainland, and how many days of leave do I get?").text
+    assert [text for text in ("125", "95", "“how many days of leave do I get") if text not in both] == []
 
 
 PARTS = """# Leave by kind of contract

@@ -27,9 +27,9 @@ class Exchange:
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
 
-    def refuse(self, status: int, body: object, **headers: str) -> None:
+    def refuse(self, status: int, body: object, *, content_type: str = "application/json", **headers: str) -> None:
         content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        self._handler.respond(status, content, Content_Type="application/json", **headers)
+        self._handler.respond(status, content, Content_Type=content_type, **headers)
 
     def begin(self) -> None:
         self._handler.send_response(200)
@@ -38,7 +38,9 @@ class Exchange:
         self._handler.end_headers()
 
     def event(self, data: str) -> None:
-        content = f"data: {data}\n\n".encode()
+        self.write(f"data: {data}\n\n".encode())
+
+    def write(self, content: bytes) -> None:
         self._handler.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
         self._handler.wfile.flush()
 
@@ -125,17 +127,6 @@ def is_cut_off(text: str) -> Answer:
     return answer
 
 
-def trails_off(text: str) -> Answer:
-    """Begin to reply, and end as if that were all, without saying that it is."""
-
-    def answer(exchange: Exchange) -> None:
-        exchange.begin()
-        exchange.text(text)
-        exchange.end()
-
-    return answer
-
-
 def repeats_slowly(text: str, *, until: threading.Event) -> Answer:
     """Answer with a repeated text, slowly and without an end, until the event is set."""
 
@@ -143,16 +134,6 @@ def repeats_slowly(text: str, *, until: threading.Event) -> Answer:
         exchange.begin()
         while not until.wait(0.05):
             exchange.text(text)
-
-    return answer
-
-
-def repeats_fast(text: str) -> Answer:
-
-    def answer(exchange: Exchange) -> None:
-        exchange.begin()
-        while True:
-            exchange.delta({"content": text})
 
     return answer
 

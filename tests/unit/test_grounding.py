@@ -1,4 +1,4 @@
-"""How much of a reply its cited passages support, by the rules of `evaluation.runs.grounding`."""
+"""How much of a reply its cited passages support, by the rules of `answering.grounding`."""
 
 import time
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carrel.evaluation import find_unsaid
-from service.domains.agents.evaluation.runs.grounding import measure_groundedness
+from service.domains.agents.answering.grounding import measure_groundedness
 from tests.harness.cases import cases
 
 PASSAGES = {

@@ -15,7 +15,7 @@ from pydantic_ai.exceptions import (
     ModelServerError,
     ModelUnavailableError,
 )
-from pydantic_ai.models import Model, ModelRequestContext
+from pydantic_ai.models import ModelRequestContext
 
 from service.platform import traces
 from service.platform.logs import logger
@@ -39,7 +39,10 @@ class ModelSpans(AbstractCapability[Any]):
     ) -> ModelResponse:
         """Let the model answer, and note how much that took."""
         model = request_context.model
-        with traces.span(f"chat {model.model_name}", _describe(model), kind=SpanKind.CLIENT) as span:
+        told = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model.model_name}
+        if host := urlsplit(model.base_url or "").hostname:
+            told["server.address"] = host
+        with traces.span(f"chat {model.model_name}", told, kind=SpanKind.CLIENT) as span:
             response = await handler(request_context)
             span.set_attributes(
                 {
@@ -48,12 +51,6 @@ class ModelSpans(AbstractCapability[Any]):
                 }
             )
         return response
-
-
-def _describe(model: Model[Any]) -> dict[str, str]:
-    told = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model.model_name}
-    host = urlsplit(model.base_url or "").hostname
-    return told if host is None else told | {"server.address": host}
 
 
 class Retries(AbstractCapability[Any]):

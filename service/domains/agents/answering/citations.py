@@ -1,12 +1,13 @@
 # ruff: noqa: RUF001 - the quotation marks of many languages
-"""Turn a model's words into a checked reply with safe links. A citation `[[n: "exact words of passage n"]]` becomes
-`[k]` if the passage has these words. Other citations are dropped with a warning."""
+"""Check a model's words: `[[n: "exact words of passage n"]]` becomes `[k]`, or is dropped with a warning."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from service.domains.agents.answering.hidden import remove_hidden
 from service.domains.agents.answering.links import LinkFilter, addresses_in
 from service.domains.agents.answering.models import Citation, Passage
 
@@ -40,16 +41,19 @@ _NUMBER = re.compile(rf"{_SPACE}\[\s*\d{{1,3}}(?:\s*[,;–-]\s*\d{{1,3}})*\s*\]"
 _TAIL = LONGEST_QUOTE + 50
 """How far from the end a citation can begin that isn't finished."""
 
+_CLAUSE = 300
+_CLAUSE_START = re.compile(rf"\]\]|[{OPEN}{CLOSE}.!?\n]")
 _ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Text that may be shown, the citations it names by `[k]` (from 1), and what was taken out of it."""
+    """Text that may be shown, its citations by `[k]`, warnings, and the words before removed citations (`uncited`)."""
 
     text: str
     citations: Sequence[Citation]
     warnings: Sequence[str]
+    uncited: Sequence[str] = field(default=(), compare=False)
 
 
 def check(text: str, *, passages: Sequence[Passage], known: Iterable[str] = ()) -> Checked:
@@ -58,13 +62,13 @@ def check(text: str, *, passages: Sequence[Passage], known: Iterable[str] = ()) 
     marks = _Marks(passages)
     text = _SENTINELS.sub("", text)
     for _ in range(_ROUNDS):
-        before, text = text, marks.clean(links.clean(marks.replace(text)))
+        before, text = text, marks.clean(links.clean(marks.replace(remove_hidden(text, links.warnings))))
         if text == before:
             break
     else:
         text = links.clean(text.translate(dict.fromkeys(map(ord, "[]<>"), " ")))
     render, citations = _number(text, list(marks.verified))
-    return Checked(render, citations, [*sorted(marks.warnings), *sorted(links.warnings)])
+    return Checked(render, citations, [*sorted(marks.warnings), *sorted(links.warnings)], marks.uncited)
 
 
 @dataclass(slots=True)
@@ -72,6 +76,7 @@ class _Marks:
     passages: Sequence[Passage]
     verified: dict[Citation, int] = field(default_factory=dict[Citation, int])
     warnings: set[str] = field(default_factory=set[str])
+    uncited: list[str] = field(default_factory=list[str])
 
     def replace(self, text: str) -> str:
         return MARK.sub(self._citation, text)
@@ -92,6 +97,8 @@ class _Marks:
         citation = self._verify(int(match["number"]), match["words"])
         if citation is None:
             self.warnings.add(CITATION_DROPPED)
+            before = match.string[max(0, match.start() - _CLAUSE) : match.start()]
+            self.uncited.append(_CLAUSE_START.split(before)[-1])
             return ""
         number = self.verified.setdefault(citation, len(self.verified))
         before = match[0][: match[0].index("[")]
@@ -140,7 +147,7 @@ def _normalize(text: str) -> tuple[str, Sequence[int]]:
     characters: list[str] = []
     places: list[int] = []
     for place, character in enumerate(text.translate(_TYPOGRAPHY)):
-        if character in {OPEN, CLOSE}:
+        if character in {OPEN, CLOSE} or (not character.isspace() and unicodedata.category(character) in {"Cc", "Cf"}):
             continue
         if not character.isspace():
             characters.append(character)

@@ -2,24 +2,30 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import PurePath
-from typing import Any
 
-from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
 from service.domains.agents.answering.phrases import Phrases, answer_small_talk, drop_greeting, phrases_of
 from service.domains.agents.answering.providers import BUILT_IN
 from service.domains.agents.answering.scoring import Quotable, choose_quotes
 from service.domains.agents.answering.segments import segments_of
+from service.domains.search.understanding.extraction import extract_questions
 from service.domains.search.understanding.following import complete_question, find_new_words
 from service.text.embedding import MINILM, Embedders
 
 LONGEST_NAME = 120
 _BRACKETS = str.maketrans("[]<>", "()()")
+_COMPARES = re.compile(
+    r"\b(?:compare|differences? between|vergleiche?|unterschied zwischen) (.{3,80}?)"
+    r" (?:and|with|to|und|mit) ([^?.!]{3,80})",
+    re.IGNORECASE,
+)
 MOST_QUOTABLE = 160
 """Segments that are compared with the question, the best passages' first."""
 
@@ -37,44 +43,53 @@ async def _write(
     if written and (reply := answer_small_talk(written[-1])):
         yield reply
         return
-    question = complete_question([drop_greeting(message) for message in written])
-    last = messages[-1]
-    returns = (
-        [part for part in last.parts if isinstance(part, ToolReturnPart)] if isinstance(last, ModelRequest) else []
-    )
-    found = json.loads(str(returns[-1].content)) if returns else None
-    if found is None and info.function_tools:
-        call = DeltaToolCall(info.function_tools[0].name, json.dumps({"query": question}), tool_call_id="search")
-        yield {0: call}
+    *before, newest = [drop_greeting(message) for message in written] or [""]
+    questions = [complete_question([*before, part]) for part in _cut_question(newest)]
+    returns = [part for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
+    if not returns and info.function_tools:
+        name = info.function_tools[0].name
+        yield {
+            place: DeltaToolCall(name, json.dumps({"query": each}), tool_call_id=f"search-{place}")
+            for place, each in enumerate(questions)
+        }
         return
-    new = find_new_words(drop_greeting(written[-1])) if len(written) > 1 else []
-    quotes = await choose_quotes(embedders.get(MINILM), question, _quotable(found or []), having=new)
-    phrases = await asyncio.to_thread(phrases_of, written[-1] if written else "")
-    nothing = phrases.nothing_about.format(_line(" ".join(new))) if new else phrases.nothing_answers
-    yield _reply(quotes, phrases) if quotes else nothing
+    found = {passage["n"]: passage for part in returns for passage in json.loads(str(part.content))}
+    new = find_new_words(newest) if before else []
+    phrases = await asyncio.to_thread(phrases_of, newest)
+    quotable = [
+        Quotable(number, each["document"], segment.headings, segment.text, segment.section, segment.whole)
+        for number, each in found.items()
+        for segment in segments_of(each["text"], document=each["document"])
+    ][:MOST_QUOTABLE]
+    model = embedders.get(MINILM)
+    chosen = [await choose_quotes(model, each, quotable, having=new) for each in questions]
+    quotes = list({(one.number, one.quote): one for some, answers in chosen if answers for one in some}.values())
+    if quotes:
+        missing = [part for part, (_, answers) in zip(_cut_question(newest), chosen, strict=True) if not answers]
+        yield "\n\n".join([_reply(quotes, phrases), *(phrases.nothing_about.format(_line(part)) for part in missing)])
+    elif nearest := list(dict.fromkeys(quote for some, _ in chosen for quote in some)):
+        yield f"{phrases.closest}\n\n{_reply(nearest, phrases)}"
+    else:
+        yield phrases.nothing_about.format(_line(" ".join(new))) if new else phrases.nothing_answers
+
+
+def _cut_question(message: str) -> list[str]:
+    """Return the parts of a message that are answered each by itself: its questions, or the two things it compares."""
+    compared = _COMPARES.search(message)
+    return [compared[1], compared[2]] if compared else extract_questions(message)
 
 
 def _read_messages(messages: Sequence[ModelMessage]) -> list[str]:
-    requests = [message for message in messages if isinstance(message, ModelRequest)]
-    parts = [part for request in requests for part in request.parts if isinstance(part, UserPromptPart)]
-    return [part.content for part in parts if isinstance(part.content, str)]
-
-
-def _quotable(found: Sequence[dict[str, Any]]) -> list[Quotable]:
-    quotable = [
-        Quotable(passage["n"], passage["document"], segment.headings, segment.text, segment.section)
-        for passage in found
-        for segment in segments_of(passage["text"], document=passage["document"])
-    ]
-    return quotable[:MOST_QUOTABLE]
+    parts = (part for message in messages for part in message.parts)
+    return [part.content for part in parts if isinstance(part, UserPromptPart) and isinstance(part.content, str)]
 
 
 def _reply(quotes: Sequence[Quotable], phrases: Phrases) -> str:
     """Write the quotes down by document and section: words can mean something else under another heading."""
-    parts = [
-        f"{place}\n\n" + "\n\n".join(_format_quote(quote) for quote in group)
-        for place, group in groupby(quotes, key=partial(_describe_source, phrases=phrases))
-    ]
+    parts: list[str] = []
+    for place, group in groupby(quotes, key=partial(_describe_source, phrases=phrases)):
+        lines = (("\n".join(f"> {line}" for line in one.quote.splitlines()), one) for one in group)
+        parts += [place, *(f'{text} [[{one.number}: "{one.quote}"]]' for text, one in lines)]
     return "\n\n".join(parts)
 
 
@@ -88,8 +103,3 @@ def _describe_source(quote: Quotable, phrases: Phrases) -> str:
 def _line(name: str) -> str:
     """Return a name as one line; its brackets are no citation and no link."""
     return " ".join(name.translate(_BRACKETS).split())[:LONGEST_NAME]
-
-
-def _format_quote(quote: Quotable) -> str:
-    lines = "\n".join(f"> {line}" for line in quote.text.splitlines())
-    return f'{lines} [[{quote.number}: "{quote.text}"]]'

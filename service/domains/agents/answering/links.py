@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from service.domains.agents.answering.hidden import SCRIPT_REMOVED
+
 IMAGE_REMOVED = "An image was removed: replies show none."
 LINK_REMOVED = "A link was removed: its address stands neither in the passages nor in the conversation."
 
@@ -24,6 +26,7 @@ _TAG = re.compile(
     r"|base|meta)\b)[^<>]*>?|<[a-z][a-z0-9-]*+[\s/][^<>=]*+=[^<>]*+>",
     re.IGNORECASE,
 )
+_PICTURES = frozenset({"img", "image", "svg", "video", "audio", "source", "picture"})
 # A tag without an end, whose end somebody else's words may be; and `<scheme:…>`, a link without two slashes.
 _HALF_TAG = re.compile(
     rf"<(?=[a-z][a-z0-9-]*+[\s/][^<>=]*+=|(?!{_SCHEME})[a-z][a-z0-9+.-]{{1,31}}:[^\s<>]*+>)", re.IGNORECASE
@@ -63,7 +66,7 @@ class LinkFilter:
     def clean(self, text: str) -> str:
         """Return the text without them; the words of a link stay."""
         text = _IMAGE.sub(self._image, text)
-        text = _TAG.sub(self._image, text)
+        text = _TAG.sub(self._tag, text)
         text = _HALF_TAG.sub(self._separate, text)
         text = _DEFINITION.sub(lambda match: self._keep_known(match, ""), text)
         text = _DEFINES.sub(lambda match: self._keep_known(match, "] :"), text)
@@ -73,6 +76,12 @@ class LinkFilter:
 
     def _image(self, _match: re.Match[str]) -> str:
         self.warnings.add(IMAGE_REMOVED)
+        return ""
+
+    def _tag(self, match: re.Match[str]) -> str:
+        name = re.findall(r"\w+", match[0])[0].lower()
+        other = LINK_REMOVED if name in {"a", "base", "link"} else SCRIPT_REMOVED
+        self.warnings.add(IMAGE_REMOVED if name in _PICTURES else other)
         return ""
 
     def _separate(self, match: re.Match[str]) -> str:

@@ -51,10 +51,11 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Words of a passage (`passage_no` counts from 0), exactly as they stand there; the reply's `[1]` is the first."""
+    """Words of a passage (`passage_no` counts from 0); `unsupported` is what the reply says with it and it lacks."""
 
     passage_no: int
     quote: str
+    unsupported: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

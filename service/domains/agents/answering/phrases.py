@@ -15,11 +15,13 @@ from service.text.languages import ENGLISH, tell_language
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """The built-in model's phrases in a language. `nothing_answers` is said for any reason, `nothing_about` of new
-    words of a follow-up message; `grammar` are words that tell the language."""
+    """The built-in model's phrases in a language. `nothing_answers` is said for any reason, `nothing_about` of a
+    question's part, `closest` before passages that may help; `grammar` are words that tell the language, `numbers`
+    the values of words, and `refusing` finds a reply without an answer."""
 
     nothing_answers: str
     nothing_about: str
+    closest: str
     source: str
     section: str
     welcome: str
@@ -29,6 +31,11 @@ class Phrases:
     thanks: frozenset[str]
     ability_questions: frozenset[str]
     grammar: frozenset[str]
+    numbers: Mapping[str, int]
+    refusing: re.Pattern[str]
+
+
+_NUMBERS = (*range(1, 21), *range(30, 100, 10), 100, 1000)
 
 
 def _read(section: Mapping[str, Any]) -> Phrases:
@@ -36,8 +43,10 @@ def _read(section: Mapping[str, Any]) -> Phrases:
     greets, asks = _fold_all(members.pop("greetings")), _fold_all(members.pop("well_being"))
     greetings = greets | asks | {f"{greeting} {question}" for greeting in greets for question in asks}
     grammar = _fold_all(members.pop("grammar").split())
+    numbers = {word: value for word, value in zip(members.pop("numbers").split(), _NUMBERS, strict=True) if word != "-"}
+    refusing = re.compile(rf"\b(?:{members.pop('refusing')})", re.IGNORECASE)
     read: dict[str, Any] = {name: each if isinstance(each, str) else _fold_all(each) for name, each in members.items()}
-    return Phrases(greetings=greetings, grammar=grammar, **read)
+    return Phrases(greetings=greetings, grammar=grammar, numbers=numbers, refusing=refusing, **read)
 
 
 def _fold_all(phrases: Iterable[str]) -> frozenset[str]:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from psycopg import Error as DriverError
@@ -28,19 +29,22 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service.domains.agents.answering import failures
 from service.domains.agents.answering.agent import AGENT, LIMITS, AgentDeps
-from service.domains.agents.answering.citations import CITATION_DROPPED
+from service.domains.agents.answering.citations import CITATION_DROPPED, NUMBER_DROPPED, Checked
 from service.domains.agents.answering.extractive import extractive_model
-from service.domains.agents.answering.models import Assignment, Exchange, ModelFailure, Progress, Reply
+from service.domains.agents.answering.grounding import find_unsupported, is_in_another_language, needs_source
+from service.domains.agents.answering.hidden import CALL_REMOVED
+from service.domains.agents.answering.models import Assignment, Citation, Exchange, ModelFailure, Progress, Reply
 from service.domains.agents.answering.phrases import drop_greeting
 from service.domains.agents.answering.providers import BUILT_IN, model_names
-from service.domains.agents.answering.streaming import Draft
+from service.domains.agents.answering.streaming import LONGEST_REPLY, Draft, Ended
 from service.platform.errors import Forbidden, NotFound, Unavailable
 from service.runtime import Runtime
 from service.text.embedding import WordPieces
 
-LONGEST_REPLY = 40_000
-"""Characters that a model may write for one reply, its thoughts and searches included."""
-
+UNSUPPORTED = "In none of the passages that the reply cites for it: {0}. Check this before you rely on it."
+UNCITED = "The reply names no source: nothing shows that a document says this."
+ONLY_CALLED = "The model tried to look something up in a way that does not work, and said nothing else."
+OTHER_LANGUAGE = "The reply is in another language than the question."
 CUT_SHORT = "The reply was cut short: the model reached its longest length."
 
 _CITED = re.compile(r"[ \t]?\[\d+\]")
@@ -57,12 +61,14 @@ async def reply_to(runtime: Runtime, assignment: Assignment, *, progress: Progre
     except TimeoutError as error:
         if not deadline.expired():
             raise
-        raise failures.model_timed_out(seconds) from error
+        raise failures.failure("timeout", seconds=seconds) from error
 
 
 async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -> Reply:
     name = assignment.model or model_names(runtime.settings)[0]
-    model = _model(runtime, name)
+    model = extractive_model(runtime.embedders) if name == BUILT_IN else runtime.models.get(name)
+    if model is None:
+        raise failures.failure("not_configured")
     history = await select_history(
         assignment.history,
         tokenizer=runtime.embedders.default.tokenizer,
@@ -76,32 +82,45 @@ async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -
         messages=[drop_greeting(each) for each in (*(one.message for one in history), assignment.message)],
         retrieval=assignment.retrieval,
     )
-    known = [
-        assignment.message,
-        assignment.instructions,
-        *(part for each in history for part in (each.message, each.reply)),
-    ]
+    before = (part for each in history for part in (each.message, each.reply))
+    known = [assignment.message, assignment.instructions, *before]
     draft = Draft(progress, passages=deps.passages, known=known, searches=deps.may_search)
     warnings = await _run(model, assignment.message, deps=deps, draft=draft, history=history, name=name)
     checked = await draft.finish()
+    if not checked.text and CALL_REMOVED in checked.warnings:
+        checked = replace(checked, text=ONLY_CALLED)
     if not checked.text:
-        raise failures.empty_reply()
+        raise failures.failure("endless" if warnings else "empty")
+    citations, doubts = list(checked.citations), []
+    if name != BUILT_IN:
+        citations, doubts = await asyncio.to_thread(_doubt, checked, deps, [deps.messages[-1], assignment.instructions])
     return Reply(
         text=checked.text,
         model=name,
         passages=tuple(deps.passages),
-        citations=tuple(checked.citations),
-        warnings=(*checked.warnings, *warnings, *deps.warnings),
+        citations=tuple(citations),
+        warnings=(*checked.warnings, *doubts, *warnings, *deps.warnings),
         # What lost its citation would rest on nothing.
         quotes_only=name == BUILT_IN and CITATION_DROPPED not in checked.warnings,
     )
 
 
-def _model(runtime: Runtime, name: str) -> Model[Any]:
-    model = extractive_model(runtime.embedders) if name == BUILT_IN else runtime.models.get(name)
-    if model is None:
-        raise failures.model_not_configured()
-    return model
+def _doubt(checked: Checked, deps: AgentDeps, asked: Sequence[str]) -> tuple[list[Citation], list[str]]:
+    """Return the citations with what their passages lack of the reply, and the warnings of this and of no source."""
+    named = "\n".join([asked[0], *(passage.document_name for passage in deps.passages)])
+    passages = {number: deps.passages[one.passage_no].text for number, one in enumerate(checked.citations, 1)}
+    lacking = find_unsupported(checked.text, passages, uncited=checked.uncited, known=named)
+    citations = [
+        replace(one, unsupported=tuple(lacking.get(number, ()))) for number, one in enumerate(checked.citations, 1)
+    ]
+    words = ", ".join(f"“{word}”" for each in lacking.values() for word in each)
+    doubts = [UNSUPPORTED.format(words)] if words else []
+    removed = {CITATION_DROPPED, NUMBER_DROPPED} & set(checked.warnings)
+    if deps.searches and not citations and not removed and needs_source(checked.text):
+        doubts.append(UNCITED)
+    if is_in_another_language(checked.text, asked=asked):
+        doubts.append(OTHER_LANGUAGE)
+    return citations, doubts
 
 
 async def _run(
@@ -118,6 +137,8 @@ async def _run(
             event_stream_handler=_Listener(draft).listen,
             infer_name=False,
         )
+    except Ended as ended:
+        return [str(ended)]
     # The sender may ask no more; and the database, which the caller knows.
     except (ModelFailure, Forbidden, NotFound, SQLAlchemyError, DriverError):
         raise
@@ -143,26 +164,18 @@ class _Listener:
                     PartStartEvent(part=TextPart(content=words))
                     | PartDeltaEvent(delta=TextPartDelta(content_delta=words))
                 ):
-                    self._count(words)
                     await self._draft.add(words)
-                case PartStartEvent(part=ThinkingPart(content=words)):
-                    self._count(words)
-                case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=words)):
-                    self._count(words)
                 case (
-                    PartStartEvent(part=ToolCallPart(args=words))
-                    | PartDeltaEvent(delta=ToolCallPartDelta(args_delta=words))
+                    PartStartEvent(part=ThinkingPart(content=words) | ToolCallPart(args=words))
+                    | PartDeltaEvent(delta=ThinkingPartDelta(content_delta=words) | ToolCallPartDelta(args_delta=words))
                 ):
-                    self._count(words)
+                    self._heard += len(words) if isinstance(words, str) else 0
+                    if self._heard > LONGEST_REPLY:
+                        raise failures.failure("endless")
                 case FunctionToolResultEvent():
                     self._draft.discard_preface()
                 case _:
                     pass
-
-    def _count(self, words: object) -> None:
-        self._heard += len(words) if isinstance(words, str) else 0
-        if self._heard > LONGEST_REPLY:
-            raise failures.endless_reply()
 
 
 async def select_history(history: Sequence[Exchange], *, tokenizer: WordPieces, most_tokens: int) -> list[Exchange]:
@@ -180,8 +193,8 @@ async def select_history(history: Sequence[Exchange], *, tokenizer: WordPieces, 
 
 def _as_messages(history: Sequence[Exchange]) -> list[ModelMessage]:
     """Return exchanges as a model's messages; the numbers of citations mean nothing any more and are left out."""
-    messages: list[ModelMessage] = []
-    for exchange in history:
-        messages.append(ModelRequest(parts=[UserPromptPart(exchange.message)]))
-        messages.append(ModelResponse(parts=[TextPart(exchange.reply)]))
-    return messages
+    return [
+        message
+        for each in history
+        for message in (ModelRequest(parts=[UserPromptPart(each.message)]), ModelResponse(parts=[TextPart(each.reply)]))
+    ]

@@ -59,8 +59,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """Passages, best first, and how they were found. `narrowed` has the message's words that state filters, and whether
-    they narrowed collections."""
+    """Passages, best first; `narrowed` has the message's words that state filters, and whether they narrowed."""
 
     passages: Sequence[Passage]
     narrowed: Mapping[str, frozenset[bool]] = field(default_factory=dict[str, frozenset[bool]])
@@ -68,8 +67,7 @@ class Retrieved:
 
 
 async def retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequence[UUID], lookup: Lookup) -> Retrieved:
-    """Return the best passages from these collections, each chunk once; unsearchable collections and unreadable
-    documents are skipped silently. Raises Unavailable when the query can't be embedded."""
+    """Return the best passages of what the caller may search and read, each chunk once; may raise Unavailable."""
     query = lookup.query.strip()[:LONGEST_QUERY]
     if not query or not collection_ids:
         return Retrieved(())

@@ -1,5 +1,4 @@
-"""Choose sentences that answer a question, if any, by their meaning and their share of the question's words. Weights
-and bound are calibrated on questions with and without an answer (docs/decisions has the results)."""
+"""Choose sentences that answer a question by meaning and words; docs/decisions has how the weights were found."""
 
 import asyncio
 import math
@@ -22,7 +21,17 @@ BOUND = 0.7
 NEAR_THE_BEST = 0.85
 """Beside the best one, sentences with at least this share of its score are quoted."""
 
-MOST_QUOTES = 3
+MEANING = 0.62
+"""A sentence this near in meaning is an answer in whatever words."""
+
+NEAREST = 0.55
+"""Where no sentence is an answer, those with at least this score are shown as the nearest."""
+
+MOST_QUOTES, MOST_NEAREST = 3, 2
+MOST_GATHERED, NEAR_WHEN_GATHERING = 6, 0.75
+"""Quotes of a question for all that there is, and the share of the best score that each of them has."""
+
+_GATHERS = re.compile(r"\b(?:all|every|list|alle|liste|tou(?:s|tes)|tod[ao]s|tutt[ie])\b", re.IGNORECASE)
 COMPOUNDING = frozenset({"danish", "dutch", "german", "norwegian", "swedish"})
 """The stemmings of languages that write compounds as one word ("Teilzeitkräfte")."""
 SHORTEST_STEM = 5
@@ -35,33 +44,42 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Quotable:
-    """A sentence of a passage (by its number), and what it stands under."""
+    """A sentence of a passage (by its number), what it stands under, and the list or table that it is quoted with."""
 
     number: int
     document: str
     headings: str
     text: str
     section: str = ""
+    whole: str = ""
+
+    @property
+    def quote(self) -> str:
+        return self.whole or self.text
 
     @property
     def context(self) -> str:
-        """What it stands under."""
         return f"{self.document}\n{self.headings}"
 
 
 async def choose_quotes(
     embedder: Embedder, question: str, quotable: Sequence[Quotable], *, having: Sequence[str] = ()
-) -> list[Quotable]:
-    """Return the one to three best sentences in order; empty without an answer. Sentences, or headings above them, must
-    have the words `having`. The result never depends on unreadable text."""
+) -> tuple[list[Quotable], bool]:
+    """Return the best sentences in order, and whether they answer; else they are the nearest, if any. They, or headings
+    above them, have the words `having`. The result never depends on unreadable text."""
     if having:
-        quotable = await asyncio.to_thread(_keep_having, quotable, having)
+        stemmings = await asyncio.to_thread(_tell_stemmings, quotable)
+        quotable = [each for each, one in zip(quotable, stemmings, strict=True) if has_words(each, having, one)]
     if not quotable or not question.strip():
-        return []
+        return [], False
     vectors = await embedder.embed([question, *(f"{each.context}\n{each.text}" for each in quotable)])
     overlaps = await asyncio.to_thread(_overlaps, question, quotable)
-    scores = vectors[1:] @ vectors[0] + np.array(overlaps)
-    return _choose(quotable, [float(score) for score in scores])
+    near = vectors[1:] @ vectors[0]
+    scores = np.maximum(near + np.array(overlaps), np.where(near >= MEANING, BOUND, 0.0)).tolist()
+    most, share = (MOST_GATHERED, NEAR_WHEN_GATHERING) if _GATHERS.search(question) else (MOST_QUOTES, NEAR_THE_BEST)
+    if chosen := _choose(quotable, scores, bound=BOUND, most=most, share=share):
+        return chosen, True
+    return ([] if having else _choose(quotable, scores, bound=NEAREST, most=MOST_NEAREST, share=share)), False
 
 
 def _overlaps(question: str, quotable: Sequence[Quotable]) -> list[float]:
@@ -84,14 +102,8 @@ def _overlaps(question: str, quotable: Sequence[Quotable]) -> list[float]:
     ]
 
 
-def _keep_having(quotable: Sequence[Quotable], wanted: Sequence[str]) -> list[Quotable]:
-    """Return the sentences that have each of these words; of one with a hyphen its parts, one after the other."""
-    every = _tell_stemmings(quotable)
-    return [each for each, stemming in zip(quotable, every, strict=True) if has_words(each, wanted, stemming)]
-
-
 def has_words(sentence: Quotable, wanted: Sequence[str], stemming: str) -> bool:
-    """Return whether a sentence, with what it stands under, has each of these words in any form."""
+    """Return whether a sentence, with its headings, has each of these words in any form, or its parts in a row."""
     words = words_of(f"{sentence.context}\n{sentence.text}", stemming)
     phrases = [words_of(each, stemming) for each in wanted]
     has_compounds = stemming in COMPOUNDING
@@ -123,12 +135,14 @@ def _terms(text: str, stemming: str = ENGLISH) -> frozenset[int]:
     return frozenset(count_terms(text, stemming))
 
 
-def _choose(quotable: Sequence[Quotable], scores: Sequence[float]) -> list[Quotable]:
+def _choose(
+    quotable: Sequence[Quotable], scores: Sequence[float], *, bound: float, most: int, share: float
+) -> list[Quotable]:
     best_first = sorted(range(len(quotable)), key=lambda place: (-scores[place], place))
     best = best_first[0]
     chosen: list[int] = []
     for place in best_first:
-        if len(chosen) == MOST_QUOTES or scores[place] < max(BOUND, NEAR_THE_BEST * scores[best]):
+        if len(chosen) == most or scores[place] < max(bound, share * scores[best]):
             break
         if not any(is_alike(quotable[place], quotable[other]) for other in chosen):
             chosen.append(place)
@@ -139,7 +153,7 @@ def _choose(quotable: Sequence[Quotable], scores: Sequence[float]) -> list[Quota
 
 def is_alike(one: Quotable, other: Quotable) -> bool:
     """Return whether a sentence has the other as whole words, or says the same with the same numbers."""
-    if _has(one.text, other.text) or _has(other.text, one.text):
+    if _has(one.quote, other.quote) or _has(other.quote, one.quote):
         return True
     if _NUMBER.findall(one.text) != _NUMBER.findall(other.text):
         return False

@@ -1,5 +1,6 @@
 """What of a passage can be quoted: whole sentences, table rows and list items, each with what it stands under."""
 
+import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ FEWEST_WORDS = 4
 
 _LEADING = (":", "?")
 _MARKS = ("-", "*", "•")
+_ITEM = re.compile(r"[-*•]|\d{1,3}[.)] ")
 _ROW_SEPARATOR = " | "
 _BACK = frozenset({"he", "it", "its", "she", "such", "that", "their", "these", "they", "this", "those"})
 _TIMES = frozenset({"above", "after", "before", "beyond"})
@@ -32,11 +34,12 @@ _CLOSERS = " )]}\"'”’»*_"  # noqa: RUF001 - likewise
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Words of a passage as they stand there, the nearest heading (`section`), and all `headings` above them."""
+    """Words of a passage, their nearest heading (`section`), all `headings`, and the `whole` list or table."""
 
     text: str
     headings: str
     section: str = ""
+    whole: str = ""
 
 
 def segments_of(passage: str, *, document: str = "") -> list[Segment]:
@@ -46,15 +49,22 @@ def segments_of(passage: str, *, document: str = "") -> list[Segment]:
     names = {_plain(document), _plain(PurePath(document).stem)} - {""}
     above, section = [lines[0][:LONGEST_HEADING]] if lines else [], ""
     segments: list[Segment] = []
+    announced, lead = "", ""
     for number, line in enumerate(lines):
         if _is_title(line, names):
             continue
         if number + 1 < len(lines) and _is_heading(line, below=lines[number + 1], is_first=number == 0):
             above, section = [*above[:1], line], line
             continue
-        texts = _texts(sentences[number], sentences[number + 1 :])
+        texts = list(_texts(sentences[number], sentences[number + 1 :]))
         headings = "\n".join(dict.fromkeys(above))
-        segments += [Segment(text, headings, section) for text in texts if _is_quotable(text)]
+        if not _ITEM.match(line):
+            announced, lead = ("", "") if not line.endswith(_LEADING) else (texts[-1], sentences[number][-1].text)
+        whole = _table_around(lines, number) if _is_row(line) else announced
+        for text in filter(_is_quotable, texts):
+            is_within = text != whole and text in whole and _is_quotable(whole)
+            under = section if is_within or not lead or text in announced else lead[:LONGEST_HEADING]
+            segments.append(Segment(text, headings, under, whole if is_within else ""))
     return segments
 
 
@@ -92,6 +102,15 @@ def _is_prose(line: str) -> bool:
 def _is_row(line: str) -> bool:
     """Return whether a line is a row of a table, with the names of its columns; its points end no sentence."""
     return _ROW_SEPARATOR in line
+
+
+def _table_around(lines: Sequence[str], number: int) -> str:
+    first = last = number
+    while first and _is_row(lines[first - 1]) and number - first < LONGEST_SEGMENT:
+        first -= 1
+    while last + 1 < len(lines) and _is_row(lines[last + 1]) and last - number < LONGEST_SEGMENT:
+        last += 1
+    return "\n".join(lines[first : last + 1])
 
 
 def _cut_line(line: str) -> list[Span]:
@@ -143,7 +162,6 @@ def _is_quotable(text: str) -> bool:
 
 
 def _is_label(text: str) -> bool:
-    """Return whether a text says too little alone."""
     return len(text.split()) < FEWEST_WORDS and not any(map(str.isdigit, text)) and not _is_unspaced(text)
 
 

@@ -1,5 +1,4 @@
-"""The job that answers a turn with its sender's present rights. A conversation has at most one job: ending a turn
-enqueues the next turn's job. A turn with an abandoned job is ended too."""
+"""The job that answers a turn with its sender's present rights. A conversation has one job at most, the next turn's."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -49,8 +48,7 @@ class _Started:
 
 
 async def answer_turn(runtime: Runtime, *, organization_id: UUID, turn_id: UUID) -> None:
-    """Answer a running turn from its beginning, whatever an earlier job did; otherwise do nothing. Database errors are
-    raised while it is out of reach, to put the job back."""
+    """Answer a running turn from its beginning; raise errors of a database out of reach, to put the job back."""
     started = await _start(runtime, organization_id, turn_id)
     if started is None:
         return
@@ -143,16 +141,11 @@ async def _outcome(runtime: Runtime, started: _Started) -> Reply | ServiceError:
     except TimeoutError:
         return Unavailable("The reply took too long, and was cancelled. Send the message again.", code="reply_timeout")
     except Exception as error:
-        if _is_away(error):
+        away = isinstance(error, DBAPIError) and isinstance(from_database(error), Unavailable | InsufficientStorage)
+        if away or isinstance(error, (DriverError, PoolTimeoutError)):
             raise
         logger.exception("reply_failed", turn_id=str(started.work.turn_id))
         return internal_error()
-
-
-def _is_away(error: Exception) -> bool:
-    if isinstance(error, DBAPIError):
-        return isinstance(from_database(error), Unavailable | InsufficientStorage)
-    return isinstance(error, (DriverError, PoolTimeoutError))
 
 
 async def _finish(runtime: Runtime, started: _Started, outcome: Reply | ServiceError) -> None:
@@ -187,24 +180,19 @@ PATIENCE = timedelta(minutes=10)
 
 async def expire_turns(runtime: Runtime) -> int:
     """Fail the abandoned turns of every organization; return their number."""
-    expired = 0
+    expired: list[UUID] = []
+    patience = PATIENCE + timedelta(seconds=2 * runtime.settings.model_seconds)
 
     async def expire(organization_id: UUID) -> None:
-        nonlocal expired
-        expired += await _expire_turns_in(runtime, organization_id)
+        async with runtime.database.transaction(organization_id) as connection:
+            before = await runtime.clock.now(connection) - patience
+            found = await queries.list_abandoned(connection, organization_id, before=before, limit=AT_ONCE)
+        for turn_id in found:
+            await _fail(runtime, organization_id, turn_id)
+        expired.extend(found)
 
     await for_each_organization(await organization_ids(runtime.database), expire)
-    return expired
-
-
-async def _expire_turns_in(runtime: Runtime, organization_id: UUID) -> int:
-    patience = PATIENCE + timedelta(seconds=2 * runtime.settings.model_seconds)
-    async with runtime.database.transaction(organization_id) as connection:
-        before = await runtime.clock.now(connection) - patience
-        found = await queries.list_abandoned(connection, organization_id, before=before, limit=AT_ONCE)
-    for turn_id in found:
-        await _fail(runtime, organization_id, turn_id)
-    return len(found)
+    return len(expired)
 
 
 async def _fail(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> None:
@@ -212,5 +200,5 @@ async def _fail(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> None:
     async with runtime.database.transaction(organization_id) as connection:
         await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
         work = await queries.get_work(connection, organization_id, turn_id=turn_id)
-        if work is not None and await outcomes.fail(connection, work, attempt=work.attempt, error=error):
-            await enqueue_next(runtime, connection, organization_id, conversation_id=work.conversation_id)
+        if work is not None:
+            await _end(runtime, connection, work, attempt=work.attempt, error=error)

@@ -1,7 +1,7 @@
 """Values that the modules of conversations pass to each other, and the variables that a program gives an agent."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -66,31 +66,23 @@ async def fill_in(connection: Connection, caller: Caller, *, message: Message) -
     names = await list_names(connection, caller, document_ids=ids)
     if len(names) != len(ids):
         raise unknown_document()
+    # As short quotable lines: whoever named a document must not write the sender's words.
+    plain = {one: " ".join(re.sub("[“”]", "", name).split())[:MOST_OF_A_NAME] for one, name in names.items()}
     values = {
-        variable.name: ", ".join(f"“{_plain(names[one])}”" for one in dict.fromkeys(variable.ids))
-        for variable in variables
+        variable.name: ", ".join(f"“{plain[one]}”" for one in dict.fromkeys(variable.ids)) for variable in variables
     }
     if len(values) != len(variables):
         raise _refuse("Two input variables have the same name. Send each once.", "must have different names")
-    return _filled(message.text, values)
-
-
-def _plain(name: str) -> str:
-    """Return a document's name as a short quotable line: whoever named it must not write the sender's words."""
-    return " ".join(re.sub("[“”]", "", name).split())[:MOST_OF_A_NAME]
-
-
-def _filled(message: str, values: Mapping[str, str]) -> str:
-    used = {match[1].strip() for match in VARIABLE.finditer(message)} & values.keys()
-    growth = sum(len(values.get(match[1].strip(), "")) for match in VARIABLE.finditer(message))
-    lines = [f"{name}: {value}" for name, value in values.items() if name not in used]
+    found = [match[1].strip() for match in VARIABLE.finditer(message.text)]
+    lines = [f"{name}: {value}" for name, value in values.items() if name not in found]
     # Measured before it is made: a variable that stands there a thousand times would take gigabytes.
-    if len(message) + growth + sum(map(len, lines)) > MOST_CHARACTERS:
+    growth = sum(len(values.get(name, "")) for name in found)
+    if len(message.text) + growth + sum(map(len, lines)) > MOST_CHARACTERS:
         raise _refuse(
             f"The message is longer than {MOST_CHARACTERS:,} characters with the names of its documents. Send fewer.",
             "too long",
         )
-    return "\n".join([VARIABLE.sub(lambda match: values.get(match[1].strip(), match[0]), message), *lines])
+    return "\n".join([VARIABLE.sub(lambda match: values.get(match[1].strip(), match[0]), message.text), *lines])
 
 
 def _refuse(message: str, reason: str) -> BadRequest:

@@ -40,13 +40,14 @@ async def complete(connection: Connection, caller: Caller, work: Work, *, draft:
 
 
 def _to_stored_citation(citation: Citation, passage: Passage) -> dict[str, Any]:
-    """Return a citation as it is kept; replies of before have none of the last three members."""
+    """Return a citation as it is kept; replies of before have none of the last four members."""
     return {
         "passageNo": citation.passage_no,
         "quote": citation.quote,
         "collectionId": None if passage.collection_id is None else str(passage.collection_id),
         "chunkNo": None if passage.collection_id is None else passage.chunk_no,
         "version": passage.version,
+        "unsupported": list(citation.unsupported),
     }
 
 

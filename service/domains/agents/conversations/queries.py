@@ -64,8 +64,7 @@ class JudgedTurn:
 
 
 async def lock_conversation(connection: Connection, caller: Caller, *, conversation_id: UUID, agent_id: UUID) -> bool:
-    """Lock the caller's conversation with an agent until the transaction ends; False without any. Each transaction that
-    adds or ends a turn locks first, so that turns are numbered and answered in order."""
+    """Lock the caller's conversation, which adding or ending a turn does first to keep the order; False without any."""
     statement = (
         select(conversations.c.conversation_id)
         .where(
@@ -301,8 +300,7 @@ async def note_feedback(
 async def list_abandoned(
     connection: Connection, organization_id: UUID, *, before: datetime, limit: int
 ) -> Sequence[UUID]:
-    """List turns begun before a moment that are the first RUNNING of a conversation without a job. The transaction must
-    be in the organization, to see its jobs."""
+    """List turns begun before a moment that are the first RUNNING of a conversation without a job of its own."""
     other = turns.alias("other")
     others = select(other.c.turn_id).where(
         matches(other, organization_id, conversation_id=turns.c.conversation_id, status=RUNNING)

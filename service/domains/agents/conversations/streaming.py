@@ -1,5 +1,4 @@
-"""Send a job's progress as server-sent events, from where a client stopped reading; on v0 from the start. An event's id
-is `<attempt>-<characters sent>`. Each read is a short transaction that authenticates the client again."""
+"""Send a job's progress as server-sent events. An event's id is `<attempt>-<characters sent>`."""
 
 import asyncio
 import re
@@ -37,12 +36,14 @@ RETRY_SECONDS = 5
 
 
 async def wait_until_done(runtime: Runtime, request: Request, *, organization_id: UUID, turn_id: UUID) -> None:
-    """Wait until a turn is done, or erased; it is answered even if waiting ends early. Raises Unavailable after too
-    long or when the service stops, ClientDisconnect when the client has gone away."""
+    """Wait until a turn is done or erased; raises Unavailable after too long, ClientDisconnect without a client."""
     pause = FIRST_PAUSE_SECONDS
     deadline = time.monotonic() + runtime.settings.model_seconds + QUEUE_SECONDS
     stops_at = deadline
-    while await _is_running(runtime, organization_id, turn_id):
+    while True:
+        async with runtime.database.transaction(organization_id, read_only=True) as connection:
+            if await status_of(connection, organization_id, turn_id=turn_id) != RUNNING:
+                return
         if is_stopping(request):
             stops_at = min(stops_at, time.monotonic() + STOPPING_SECONDS)
         if time.monotonic() >= min(deadline, stops_at):
@@ -51,11 +52,6 @@ async def wait_until_done(runtime: Runtime, request: Request, *, organization_id
             raise ClientDisconnect
         await asyncio.sleep(pause)
         pause = min(pause * PAUSE_GROWTH, LONGEST_PAUSE_SECONDS)
-
-
-async def _is_running(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> bool:
-    async with runtime.database.transaction(organization_id, read_only=True) as connection:
-        return await status_of(connection, organization_id, turn_id=turn_id) == RUNNING
 
 
 def _late() -> Unavailable:
@@ -118,8 +114,7 @@ async def read_job(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenT
 async def stream_events(
     request: Request, *, turn: SeenTurn, position: Position, look: Look, tell: Tell, cut: bytes = b""
 ) -> AsyncGenerator[bytes]:
-    """Yield a job's events from a position until it ends, the service stops (with `cut`), or rights end. `look` reads
-    the turn again; `tell` returns events between a position and a turn."""
+    """Yield a job's events until it ends, the service stops (with `cut`), or rights end; `look` reads it again."""
     quiet_since = time.monotonic()
     while True:
         news, position = tell(turn, position)

@@ -1,5 +1,4 @@
-"""Rules of agents, which nobody may use before they are deployed (`deploying`). An agent retrieves only documents that
-the sender may read, so an admin may name any collection in it."""
+"""Rules of agents. An agent retrieves what the sender may read, so an admin may name any collection in it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -103,7 +102,9 @@ async def update_agent(
     after = replace(before, **given)
     if after == before:
         return wire.AdminAgentsUpdateResponse(**dict(shown))
-    await _refuse_taken_name(connection, caller, after)
+    # None can take it meanwhile, since the organization is locked.
+    if await queries.is_name_taken(connection, caller.organization_id, name=after.name, but=after.agent_id):
+        raise _name_taken()
     row = {name: getattr(after, name) for name in _ROW}
     await queries.update_agent(connection, caller.organization_id, agent_id=after.agent_id, values=row)
     await queries.set_collections(
@@ -176,12 +177,6 @@ def _refuse_unknown_model(model: str | None, models: Sequence[str]) -> None:
     if model is not None and model not in models:
         message = f"No such model; there are: {', '.join(models)}."
         raise BadRequest(message, code="unknown_model", details=[FieldError("model", message)])
-
-
-async def _refuse_taken_name(connection: Connection, caller: Caller, agent: StoredAgent) -> None:
-    """Refuse the name of another agent; none can take it meanwhile, since the organization is locked."""
-    if await queries.is_name_taken(connection, caller.organization_id, name=agent.name, but=agent.agent_id):
-        raise _name_taken()
 
 
 def _name_taken() -> Conflict:

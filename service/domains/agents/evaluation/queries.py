@@ -225,12 +225,7 @@ async def find_overfull_case(
     """Find the question of one of these cases that has more judgements than `most`; None without any."""
     keys = func.jsonb_object_keys(evaluation_cases.c.judgements).table_valued("key")
     count = select(func.count()).select_from(keys).correlate(evaluation_cases).scalar_subquery()
-    statement = select(evaluation_cases.c.question).where(
-        evaluation_cases.c.organization_id == organization_id,
-        in_array(evaluation_cases.c.case_id, case_ids),
-        count > most,
-    )
-    return (await connection.execute(statement.limit(1))).scalar_one_or_none()
+    return await _find_case(connection, organization_id, case_ids, count > most)
 
 
 async def find_contradiction(
@@ -238,13 +233,16 @@ async def find_contradiction(
 ) -> str | None:
     """Find the question of one of these cases that nothing answers, and yet something should; None without any."""
     is_relevant = func.jsonb_path_exists(evaluation_cases.c.judgements, cast("$.* ? (@ > 0)", JSONPATH))
-    statement = select(evaluation_cases.c.question).where(
-        evaluation_cases.c.organization_id == organization_id,
-        in_array(evaluation_cases.c.case_id, case_ids),
-        evaluation_cases.c.nothing_answers,
-        or_(is_relevant, func.jsonb_array_length(evaluation_cases.c.statements) > 0),
-    )
-    return (await connection.execute(statement.limit(1))).scalar_one_or_none()
+    answers = or_(is_relevant, func.jsonb_array_length(evaluation_cases.c.statements) > 0)
+    return await _find_case(connection, organization_id, case_ids, evaluation_cases.c.nothing_answers & answers)
+
+
+async def _find_case(
+    connection: Connection, organization_id: UUID, case_ids: Collection[UUID], condition: ColumnElement[bool]
+) -> str | None:
+    of_these = matches(evaluation_cases, organization_id) & in_array(evaluation_cases.c.case_id, case_ids)
+    statement = select(evaluation_cases.c.question).where(of_these, condition).limit(1)
+    return (await connection.execute(statement)).scalar_one_or_none()
 
 
 async def remove_judgements(
@@ -297,15 +295,6 @@ async def find_cases(
         _is_of_set(organization_id, set_id), in_array(evaluation_cases.c.case_id, case_ids)
     )
     return await find_rows(connection, statement, StoredCase)
-
-
-async def existing_cases(
-    connection: Connection, organization_id: UUID, *, set_id: UUID, case_ids: Collection[UUID]
-) -> set[UUID]:
-    statement = select(evaluation_cases.c.case_id).where(
-        _is_of_set(organization_id, set_id), in_array(evaluation_cases.c.case_id, case_ids)
-    )
-    return set((await connection.execute(statement)).scalars())
 
 
 async def read_agent_settings(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> AgentSettings:

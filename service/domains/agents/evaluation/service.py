@@ -118,8 +118,7 @@ async def put_judgements(
         await refuse_stale(connection, caller, one.version, before.get(case_id), target_id=set_id)
     changed = await queries.save_cases(connection, caller.organization_id, set_id=set_id, rows=rows)
     if changed:
-        await _refuse_too_many(connection, caller, set_id, changed)
-        await _refuse_contradiction(connection, caller, changed)
+        await _refuse_wrong_cases(connection, caller, set_id, changed)
         count = sum(len(one.judgements) for one in request.cases)
         details: dict[str, Any] = {"caseCount": len(changed), "judgementCount": count}
         after = await _find_cases(connection, caller, set_id, sorted(changed & before.keys())[:MOST_TOLD])
@@ -213,7 +212,7 @@ async def _require_target(
         raise unknown_collection()
 
 
-async def _refuse_too_many(connection: Connection, caller: Caller, set_id: UUID, case_ids: set[UUID]) -> None:
+async def _refuse_wrong_cases(connection: Connection, caller: Caller, set_id: UUID, case_ids: set[UUID]) -> None:
     organization_id = caller.organization_id
     if await queries.count_cases(connection, organization_id, set_id=set_id) > evaluation.MOST_CASES:
         message = (
@@ -228,10 +227,7 @@ async def _refuse_too_many(connection: Connection, caller: Caller, set_id: UUID,
             f"A question has at most {evaluation.MOST_JUDGEMENTS} judged documents; “{overfull[:100]}” would have more."
         )
         raise Conflict(message, code="too_many_judgements")
-
-
-async def _refuse_contradiction(connection: Connection, caller: Caller, case_ids: set[UUID]) -> None:
-    question = await queries.find_contradiction(connection, caller.organization_id, case_ids=case_ids)
+    question = await queries.find_contradiction(connection, organization_id, case_ids=case_ids)
     if question is not None:
         message = (
             f"“{question[:100]}” is a question that nothing answers, and has relevant documents or statements. "

@@ -1,7 +1,9 @@
 """What a message asks that leans on the one before it."""
 
 import re
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 
 from service.index.stemming import ENGLISH
 from service.index.stop_words import QUERY_STOP_WORDS
@@ -15,33 +17,13 @@ MOST_NEW_WORDS = 4
 _LONGEST = 200
 
 _PHRASE = re.compile(rf"{WORD.pattern}(?:[-\u2010\u2011'\u2019]{WORD.pattern})*")
-_GOES_ON = frozenset({"also", "and", "aber", "but", "else", "et", "oder", "or", "so", "then", "und", "y"})
-_POINTS_BACK = frozenset(
-    {"he", "her", "his", "it", "its", "she", "that", "their", "them", "these", "they", "this", "those"}
+_SET = tomllib.loads(Path(__file__).with_suffix(".toml").read_bytes().decode())
+_GOES_ON, _POINTS_BACK, _VERBS, _ASKS, _ASKS_ELSEWHERE, _OF_ANOTHER, _SAYS_NOTHING = (
+    frozenset(_SET[name].split())
+    for name in ("goes_on", "points_back", "verbs", "asks", "asks_elsewhere", "of_another", "says_nothing")
 )
-_VERBS = frozenset(
-    {"am", "are", "can", "could", "did", "do", "does", "had", "has", "have", "is", "may", "might", "must", "should"}
-    | {"was", "were", "will", "would"}
-)
-_ASKS = frozenset({"how", "what", "when", "where", "which", "who", "whom", "whose", "why"})
+_WHAT_ABOUT: list[list[str]] = [each.split() for each in _SET["what_about"]]
 _WHAT_IS = (["what", "is"], ["what", "are"])
-_WHAT_ABOUT = (
-    ("what", "about"), ("how", "about"), ("was", "ist", "mit"), ("wie", "ist", "es", "mit"),
-    ("wie", "ist", "es", "bei"), ("wie", "sieht", "es", "aus", "mit"), ("wie", "sieht", "es", "mit"),
-    ("qu'en", "est-il", "de"), ("qué", "hay", "de"),
-)  # fmt: skip
-_OF_ANOTHER = frozenset({"left", "missing", "next"})
-_GERMAN_ASKS = "wann warum was welche welcher welches wem wen wer wie wieso wo woher wohin"
-_FRENCH_ASKS = "combien comment où pourquoi quand quel quelle quels quelles qui quoi"
-_SPANISH_ASKS = "cómo cuál cuáles cuándo cuánta cuánto cuántos dónde qué quién"
-_ASKS_ELSEWHERE = frozenset(f"{_GERMAN_ASKS} {_FRENCH_ASKS} {_SPANISH_ASKS}".split())
-_GERMAN_GRAMMAR = "am an auf bei das dem den der des die ein eine einem einen einer für im mit noch und von zu zum zur"
-_FRENCH_GRAMMAR = "au aux avec dans de des du en est la le les pour sont sur un une"
-_SPANISH_GRAMMAR = "con del el es las los para por son"
-_POLITE = "bitte danke merci gracias no ok okay plaît really s'il s'il-vous-plaît sure thank thanks te vous yes"
-_SAYS_NOTHING = QUERY_STOP_WORDS.union(
-    f"{_GERMAN_GRAMMAR} ist sind {_FRENCH_GRAMMAR} {_SPANISH_GRAMMAR} {_POLITE}".split()
-)
 
 
 def complete_question(messages: Sequence[str]) -> str:
@@ -84,7 +66,7 @@ def _asks_by_itself(words: Sequence[str], telling: Sequence[str]) -> bool:
 
 def _skip_what_about(words: list[str]) -> list[str]:
     """Return the words behind "what about" and its like in other languages."""
-    known = next((each for each in _WHAT_ABOUT if tuple(words[: len(each)]) == each), ())
+    known = next((each for each in _WHAT_ABOUT if words[: len(each)] == each), list[str]())
     return words[len(known) :]
 
 
@@ -100,5 +82,5 @@ def find_new_words(message: str) -> list[str]:
         rest = rest[2:]
     if rest == words or not (_ASKS | _ASKS_ELSEWHERE | _VERBS | _POINTS_BACK).isdisjoint(rest):
         return []
-    new = dict.fromkeys(word for word in rest if word not in _SAYS_NOTHING)
+    new = dict.fromkeys(word for word in rest if word not in _SAYS_NOTHING | QUERY_STOP_WORDS)
     return [written[word] for word in new] if len(new) <= MOST_NEW_WORDS else []

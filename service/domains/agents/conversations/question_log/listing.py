@@ -59,20 +59,20 @@ def _position(row: StoredQuestion | Position) -> list[str]:
 
 
 def _question(row: StoredQuestion, turn: SeenTurn | None) -> wire.LoggedQuestion:
-    said = {} if turn is None else _words(turn)
+    said: dict[str, Any] = (
+        {}
+        if turn is None
+        else {
+            "message": turn.row.message,
+            "agent_response_text": turn.text if turn.status == COMPLETED else None,
+            "referenced_sources": list(turn.cited),
+            "warnings": turn.warnings,
+            "error_message": turn.row.error_message,
+        }
+    )
     more = {
         "message_id": row.turn_id,
         "actor": UserPrincipal(id=str(row.principal_id), name=row.name, email=row.email),
         "withheld": turn is not None and turn.status == "WITHHELD",
     }
     return wire.LoggedQuestion.model_validate(asdict(row) | more | said)
-
-
-def _words(turn: SeenTurn) -> dict[str, Any]:
-    return {
-        "message": turn.row.message,
-        "agent_response_text": turn.text if turn.status == COMPLETED else None,
-        "referenced_sources": list(turn.cited),
-        "warnings": turn.warnings,
-        "error_message": turn.row.error_message,
-    }

@@ -22,6 +22,7 @@ from sqlalchemy import (
     func,
     literal,
     literal_column,
+    or_,
     select,
     tuple_,
     update,
@@ -31,6 +32,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.messages import Verdict
 from carrel.wire.question_log import MOST_LOOKED_THROUGH, Outcome, QuestionsInBucket, RankedQuestions
+from service.domains.agents.answering.phrases import PHRASES
 from service.platform.sql import as_member, columns_of, count_where, find_row, find_rows, in_array, matches, optional_in
 from service.schema.agents import agents
 from service.schema.audit import audit_entries, free_texts
@@ -82,7 +84,8 @@ class StoredQuestion:
 
 async def log_turn(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> None:
     """Add a turn to the question log, or bring its row there up to date."""
-    cites_nothing = func.jsonb_array_length(turns.c.citations) == 0
+    closest = (turns.c.reply.startswith(one.closest, autoescape=True) for one in PHRASES.values())
+    cites_nothing = or_(func.jsonb_array_length(turns.c.citations) == 0, *closest)
     outcome = case(
         (turns.c.status != COMPLETED, turns.c.status),
         (cites_nothing, Outcome.UNANSWERED.value),
@@ -239,20 +242,14 @@ def _newest(organization_id: UUID, filters: QuestionFilter, before: Position | N
 
 def _conditions(organization_id: UUID, filters: QuestionFilter) -> list[ColumnElement[bool]]:
     conditions = [questions.c.organization_id == organization_id, optional_in(questions.c.turn_id, filters.ids)]
-    if filters.agent_id is not None:
-        conditions.append(questions.c.agent_id == filters.agent_id)
+    equal = {name: getattr(filters, name) for name in ("agent_id", "conversation_id", "outcome", "feedback")}
+    conditions += [questions.c[name] == getattr(one, "value", one) for name, one in equal.items() if one is not None]
     if filters.group_id is not None:
         conditions.append(questions.c.principal_id.in_(_members_of(organization_id, filters.group_id)))
-    if filters.conversation_id is not None:
-        conditions.append(questions.c.conversation_id == filters.conversation_id)
     if filters.since is not None:
         conditions.append(questions.c.at >= filters.since)
     if filters.until is not None:
         conditions.append(questions.c.at < filters.until)
-    if filters.outcome is not None:
-        conditions.append(questions.c.outcome == filters.outcome.value)
-    if filters.feedback is not None:
-        conditions.append(questions.c.feedback == filters.feedback.value)
     return conditions
 
 

@@ -1,7 +1,5 @@
 """The question log in numbers: by day or week, for each agent, and for each group of those who asked."""
 
-from datetime import datetime
-
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import question_log as wire
@@ -19,9 +17,12 @@ async def summarize(
     filters, organization_id = _filters(request), caller.organization_id
     by = request.bucket.value, request.time_zone
     rows = await queries.count_by_bucket(connection, organization_id, filters=filters, by=by)
+    none = wire.QuestionsInBucket(
+        from_=starts[0], questions=0, unanswered=0, failed=0, thumbs_up=0, thumbs_down=0, askers=0
+    )
     counted = {row.from_: row for row in rows}
     return wire.AdminQuestionLogSummarizeResponse(
-        buckets=[counted.get(start) or _empty(start) for start in starts],
+        buckets=[counted.get(start) or none.model_copy(update={"from_": start}) for start in starts],
         askers=await queries.count_askers(connection, organization_id, filters=filters),
     )
 
@@ -39,9 +40,3 @@ async def rank(
 
 def _filters(request: wire.AdminQuestionLogSummarizeRequest | wire.AdminQuestionLogRankRequest) -> QuestionFilter:
     return QuestionFilter(agent_id=request.agent_id, group_id=request.group_id, since=request.from_, until=request.to)
-
-
-def _empty(start: datetime) -> wire.QuestionsInBucket:
-    return wire.QuestionsInBucket(
-        from_=start, questions=0, unanswered=0, failed=0, thumbs_up=0, thumbs_down=0, askers=0
-    )

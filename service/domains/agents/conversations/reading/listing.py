@@ -81,13 +81,10 @@ def _read_position(cursor: Cursor) -> WalkPosition | None:
 
 
 def _conversation(row: queries.StoredConversation) -> wire.Conversation:
-    more = {"title": _title(row.beginning or ""), "message_count": row.length}
+    line = " ".join((row.beginning or "").split())
+    title = line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
+    more = {"title": title, "message_count": row.length}
     return wire.Conversation.model_validate(asdict(row) | more)
-
-
-def _title(message: str) -> str:
-    line = " ".join(message.split())
-    return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
 
 
 def _message(turn: SeenTurn) -> wire.ConversationMessage:

@@ -1,5 +1,4 @@
-"""SQL of people's view of their conversations: each turn with whether its reply is `withheld` now, and sources' present
-names and addresses."""
+"""SQL of people's view of their conversations: turns with whether each is `withheld` now, and present sources."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from carrel.wire.evaluation_runs import CaseResult
 from service.auth.callers import Caller
+from service.domains.agents.answering.grounding import measure_groundedness
 from service.domains.agents.conversations.reading.queries import list_sources, list_turns_of_everybody
-from service.domains.agents.evaluation.runs.grounding import measure_groundedness
 from service.platform.database import Database
 
 REPLIES_AT_ONCE = 50

@@ -31,8 +31,7 @@ async def add_run(
     grounded: Mapping[UUID | None, float | None],
     default_model: str,
 ) -> evaluation_runs.EvaluationRun:
-    """Keep a run's results so far, except of deleted cases; present results stay. `grounded`, by message, is from
-    `runs.replies`. Raises BadRequest `unknown_case` when no case is left, and `wrong_mode`."""
+    """Keep a run's results so far, except of deleted cases; present results stay. `grounded` is by message."""
     set_id = request.evaluation_set_id
     await lock_set(connection, caller, set_id)
     stored = await require_set(connection, caller, set_id)
@@ -52,7 +51,12 @@ async def add_run(
         run_id = await _begin_run(connection, caller, stored, request, agent_id=agent_id, default_model=default_model)
     else:
         run_id = request.evaluation_run_id
-        _refuse_other_run(caller, await _require_run(connection, caller, set_id, run_id), request, agent_id)
+        run = await _require_run(connection, caller, set_id, run_id)
+        if run.ran_by.id != str(caller.principal_id):
+            raise _unknown_run()
+        if (run.mode, run.agent_id) != (request.mode, agent_id):
+            message = "The run was measured in another mode, or asked another agent. Begin a run of its own."
+            raise BadRequest(message, code="wrong_mode", details=[FieldError("evaluationRunId", message)])
     if gone:
         await queries.lower_planned_count(connection, caller.organization_id, run_id=run_id, by=gone)
     if rows:
@@ -87,19 +91,6 @@ async def _begin_run(
     details = {"evaluationRunId": str(run_id), "mode": request.mode, "caseCount": count}
     await record_change(connection, caller, "add_run", set_id, details=details)
     return run_id
-
-
-def _refuse_other_run(
-    caller: Caller,
-    run: evaluation_runs.EvaluationRun,
-    request: evaluation_runs.AdminEvaluationSetsAddRunRequest,
-    agent_id: UUID | None,
-) -> None:
-    if run.ran_by.id != str(caller.principal_id):
-        raise _unknown_run()
-    if (run.mode, run.agent_id) != (request.mode, agent_id):
-        message = "The run was measured in another mode, or asked another agent. Begin a run of its own."
-        raise BadRequest(message, code="wrong_mode", details=[FieldError("evaluationRunId", message)])
 
 
 async def list_runs(
@@ -185,12 +176,9 @@ async def _require_agent(
 async def _existing_results(
     connection: Connection, caller: Caller, request: evaluation_runs.AdminEvaluationSetsAddRunRequest
 ) -> list[evaluation_runs.CaseResult]:
-    known = await queries.existing_cases(
-        connection,
-        caller.organization_id,
-        set_id=request.evaluation_set_id,
-        case_ids=[one.case_id for one in request.results],
-    )
+    ids, set_id = [one.case_id for one in request.results], request.evaluation_set_id
+    found = await queries.find_cases(connection, caller.organization_id, set_id=set_id, case_ids=ids)
+    known = {one.case_id for one in found}
     results = [one for one in request.results if one.case_id in known]
     if not results and request.evaluation_run_id is None:
         message = "None of these cases is in the evaluation set. List its cases, and run again."
@@ -204,7 +192,6 @@ async def _describe_agent(
     if agent_id is None:
         return {}
     agent = await queries.read_agent_settings(connection, caller.organization_id, agent_id=agent_id)
-    digest = hashlib.sha256(agent.instructions.encode()).hexdigest()
     settings = evaluation_runs.AskedSettings(
         instructions=agent.instructions,
         collection_ids=agent.collection_ids,
@@ -213,7 +200,7 @@ async def _describe_agent(
     return {
         "agent_id": agent_id,
         "model": agent.model or default_model,
-        "instructions_digest": digest,
+        "instructions_digest": hashlib.sha256(agent.instructions.encode()).hexdigest(),
         "settings": settings.model_dump(mode="json", by_alias=True, exclude_none=True),
     }
 
