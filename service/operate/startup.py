@@ -1,7 +1,7 @@
 """Starting and stopping the parts of the service."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -130,7 +130,7 @@ async def open_runtime(
     *,
     prepared: Prepared | None = None,
     share: Share | None = None,
-    arithmetic: Arithmetic | None = None,
+    arithmetic: Sequence[Arithmetic] = (),
     extractor: Extractor | None = None,
     embedders: Embedders | None = None,
     rate_limits: RateLimits | None = None,
@@ -146,7 +146,9 @@ async def open_runtime(
         primary = NewestPrimary(share)
         database = _connect(stack, url, settings, primary, connections=settings.database_pool_size)
         await _see_distribution(database)
-        embedders = embedders or await _open_embedders(stack, settings, arithmetic)
+        if embedders is None:
+            embedders = await open_embedders(settings, arithmetic=arithmetic)
+            stack.push_async_callback(embedders.close)
         files = await asyncio.to_thread(open_files, settings)
         runtime = Runtime(
             settings=settings,
@@ -218,12 +220,6 @@ def _open_reranker(stack: AsyncExitStack, settings: Settings, share: Share) -> R
     reranker = Reranker(settings.reranking_url, settings, share=share)
     stack.push_async_callback(reranker.close)
     return reranker
-
-
-async def _open_embedders(stack: AsyncExitStack, settings: Settings, arithmetic: Arithmetic | None) -> Embedders:
-    embedders = await open_embedders(settings, arithmetic=arithmetic)
-    stack.push_async_callback(embedders.close)
-    return embedders
 
 
 def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:

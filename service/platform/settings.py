@@ -175,6 +175,10 @@ class Settings(BaseSettings):
         default=30.0, gt=0, description="Longest a single SQL statement of a request may take."
     )
 
+    embeddings_folder: Annotated[tuple[Path, ...], NoDecode] = Field(
+        default=(),
+        description="Folder with a model's weights instead of the local model; after commas, of earlier models.",
+    )
     embeddings_url: str | None = Field(
         default=None, description="An OpenAI-compatible endpoint instead of the local model."
     )
@@ -414,6 +418,7 @@ class Settings(BaseSettings):
 
     @field_validator(
         "database_replica_urls",
+        "embeddings_folder",
         "trusted_proxies",
         "model_names",
         "docstore_allowed_hosts",
