@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from bench.report import report
 from service.platform.settings import default_precision
 from service.text.embedding.batching import BatchLimits
+from service.text.embedding.engine import Engine
 from service.text.embedding.local import LocalEmbedder
 from service.text.embedding.prepared import Precision, prepare
 from service.text.embedding.session import Session
@@ -76,7 +77,10 @@ async def compare(folder: Path, *, threads: int, count: int, turns: int) -> list
         for precision in PRECISIONS
     }
     embedders = {
-        precision: await LocalEmbedder.open(folder, precision=precision, threads=threads) for precision in PRECISIONS
+        precision: await LocalEmbedder.open(
+            folder, precision=precision, arithmetic=Engine.open(folder, precision=precision, threads=threads)
+        )
+        for precision in PRECISIONS
     }
     vectors = {precision: await embedder.embed(texts) for precision, embedder in embedders.items()}
     seconds: dict[Precision, list[tuple[float, float]]] = {precision: [] for precision in PRECISIONS}
@@ -104,7 +108,9 @@ async def compare(folder: Path, *, threads: int, count: int, turns: int) -> list
 
 async def query_waits(folder: Path, *, threads: int) -> dict[str, object]:
     """Measure a query alone and while a long document is embedded, in milliseconds (medians)."""
-    embedder = await LocalEmbedder.open(folder, precision=default_precision(), threads=threads)
+    precision = default_precision()
+    engine = Engine.open(folder, precision=precision, threads=threads)
+    embedder = await LocalEmbedder.open(folder, precision=precision, arithmetic=engine)
 
     async def milliseconds() -> float:
         started = time.perf_counter()

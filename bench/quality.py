@@ -151,7 +151,7 @@ async def write(index: Index, collection: Collection, keys: Sequence[UUID]) -> N
         chunks.append(
             chunk_blocks([Block(kind="paragraph", text=passage)], title=title, tokenizer=index.embedder.tokenizer)
         )
-    vectors = await index.embedder.embed([chunk.dense_text for each in chunks for chunk in each])
+    vectors = await index.embedder.embed([chunk.dense_text for each in chunks for chunk in each], in_background=True)
     offsets = np.cumsum([0, *(len(each) for each in chunks)])
     organization_id = index.caller.organization_id
     documents = [
@@ -175,8 +175,8 @@ async def search(index: Index, question: str, vector: Any, mode: SearchMode, *, 
     """The ids of the best ten documents."""
 
     async def prepare(space: Space) -> list[SearchQuery]:
-        mean = index.embedder.model.mean
-        return [prepare_query(question, mode=mode, language=space.language, embedding=vector, mean=mean)]
+        model = index.embedder.model
+        return [prepare_query(question, mode=mode, language=space.language, embedding=vector, model=model)]
 
     organization_id = index.caller.organization_id
     source = Source(index.runtime.database)

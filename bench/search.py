@@ -50,7 +50,7 @@ class VectorBook:
 
     def __init__(self) -> None:
         zeros = np.zeros(synthetic.DIMENSIONS, np.float32)
-        self.model = EmbeddingModel(name="bench", dimensions=synthetic.DIMENSIONS, max_tokens=256, mean=zeros)
+        self.model = EmbeddingModel(name="bench", dimensions=synthetic.DIMENSIONS, mean=zeros)
         self.vectors: dict[str, Any] = {}
 
     async def embed(self, texts: list[str], *, in_background: bool = False) -> Any:

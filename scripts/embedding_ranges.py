@@ -11,12 +11,9 @@ import re
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
-from numpy.typing import NDArray
-from onnx import TensorProto, helper
 
 from service.text.embedding.graph import build
-from service.text.embedding.quantization import RANGES_FILE, weight_products
+from service.text.embedding.quantization import RANGES_FILE, measure
 from service.text.embedding.tokenizer import WordPieces
 from service.text.embedding.weights import locate
 
@@ -38,25 +35,12 @@ def read_texts(root: Path) -> list[str]:
     return texts[::EVERY]
 
 
-def measure(texts: list[str]) -> dict[str, NDArray[np.float32]]:
-    """Return the largest absolute value of each channel that goes into a product with weights."""
-    files = locate()
-    model = build(files.weights, files.config)
-    inputs = {name: node.input[0] for name, node in weight_products(model).items()}
-    model.graph.output.extend(helper.make_tensor_value_info(each, TensorProto.FLOAT, None) for each in inputs.values())
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    largest = {name: np.zeros(1, np.float32) for name in inputs}
-    for ids in WordPieces(files.tokenizer).token_ids(texts):
-        feeds = {"input_ids": ids[None], "attention_mask": np.ones_like(ids)[None]}
-        for name, value in zip(inputs, session.run(list(inputs.values()), feeds), strict=True):
-            largest[name] = np.maximum(largest[name], np.abs(value[0]).max(axis=0))
-    return largest
-
-
 def main() -> None:
     """Measure, and write the file; half precision is more than the ranges mean."""
-    texts = read_texts(Path(__file__).parent.parent)
-    np.savez_compressed(RANGES_FILE, **{name: value.astype(np.float16) for name, value in measure(texts).items()})
+    files = locate()
+    texts = WordPieces(files.tokenizer).token_ids(read_texts(Path(__file__).parent.parent))
+    ranges, _ = measure(build(files), texts)
+    np.savez_compressed(RANGES_FILE, **{name: value.astype(np.float16) for name, value in ranges.items()})
 
 
 if __name__ == "__main__":

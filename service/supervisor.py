@@ -8,7 +8,7 @@ import gc
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from multiprocessing.connection import wait
@@ -32,9 +32,9 @@ from service.platform.postgres.server import EmbeddedPostgres
 from service.platform.settings import Settings
 from service.platform.sharing import MOST_COUNTS, Counts, Figures, Share
 from service.server import CANCELLED_SECONDS, GRACE_SECONDS, bind, serve
-from service.text.embedding import MODEL_FOLDER
+from service.text.embedding import MODEL_FOLDER, local_files
 from service.text.embedding.engine import Engine
-from service.text.embedding.exchange import DistantArithmetic, Line, answer
+from service.text.embedding.exchange import DistantArithmetic, Line
 from service.text.embedding.weights import ModelFilesError
 from service.web.metrics import count_in_row
 from service.web.pages import confidential
@@ -61,7 +61,7 @@ class Supervisor:
         self.settings = settings
         self.signals = processes.Signals()
         self._metrics = metrics
-        self._line = Line()
+        self._lines = [Line() for _ in (None, *settings.embeddings_folder)]
         self._workers = {f"worker-{number}": number for number in range(settings.workers)}
         # One row more than workers: the one that replaces another begins before that ends.
         self._rows = range(settings.workers + 1)
@@ -283,7 +283,7 @@ class Supervisor:
         count_in_row(row)
         share = Share(row, self.settings.workers, self._figures, self._counts)
         settings = part_of(self.settings, worker=number)
-        arithmetic = DistantArithmetic(self._line)
+        arithmetic = [DistantArithmetic(line) for line in self._lines]
         with traces.sending(f"worker-{number}"), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(
                 serve(
@@ -299,10 +299,12 @@ class Supervisor:
 
     def _embed(self, orders: socket) -> None:
         self._listener.close()
-        settings = self.settings
-        engine = Engine.open(settings.data_dir / MODEL_FOLDER, precision=settings.embeddings_precision)
+        folder, precision = self.settings.data_dir / MODEL_FOLDER, self.settings.embeddings_precision
+        engines = [Engine.open(folder, precision=precision, files=files) for files in local_files(self.settings)]
         with traces.sending(EMBEDDING), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_embed_until_ordered(self._line, engine, orders, metrics=self._metrics))
+            runner.run(
+                _embed_until_ordered(dict(zip(self._lines, engines, strict=True)), orders, metrics=self._metrics)
+            )
 
     def _archive(self, orders: socket) -> None:
         self._listener.close()
@@ -330,7 +332,7 @@ class Supervisor:
             child.process.join()
 
 
-async def _embed_until_ordered(line: Line, engine: Engine, orders: socket, *, metrics: Path) -> None:
+async def _embed_until_ordered(engines: Mapping[Line, Engine], orders: socket, *, metrics: Path) -> None:
     ordered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def obey(_: bytes) -> None:
@@ -342,5 +344,5 @@ async def _embed_until_ordered(line: Line, engine: Engine, orders: socket, *, me
         orders, obey, at_death=partial(shutil.rmtree, metrics, ignore_errors=True)
     )
     listening.say(processes.READY)
-    await answer(line, engine, ordered)
+    await asyncio.gather(*(line.answer(engine, ordered) for line, engine in engines.items()))
     listening.close()

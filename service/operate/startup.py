@@ -1,7 +1,7 @@
 """Starting and stopping the parts of the service."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -132,7 +132,7 @@ async def open_runtime(
     *,
     prepared: Prepared | None = None,
     share: Share | None = None,
-    arithmetic: Arithmetic | None = None,
+    arithmetic: Sequence[Arithmetic] = (),
     extractor: Extractor | None = None,
     embedders: Embedders | None = None,
     rate_limits: RateLimits | None = None,

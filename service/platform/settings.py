@@ -144,6 +144,8 @@ class Settings(BaseSettings):
     request_seconds: float = Field(default=30.0, gt=0)
     """Longest a single SQL statement of a request may take."""
 
+    embeddings_folder: Annotated[tuple[Path, ...], NoDecode] = ()
+    """Folder with a model's weights instead of the local model; after commas, of earlier models."""
     embeddings_url: str | None = None
     """An OpenAI-compatible endpoint instead of the local model."""
     embeddings_api_key: SecretStr | None = None
@@ -337,6 +339,7 @@ class Settings(BaseSettings):
 
     @field_validator(
         "database_replica_urls",
+        "embeddings_folder",
         "trusted_proxies",
         "model_names",
         "docstore_allowed_hosts",

@@ -198,7 +198,7 @@ class SharedParts:
     async def _open_embedders(self, settings: Settings) -> Embedders:
         folder = settings.data_dir / MODEL_FOLDER
         engine = Engine.open(folder, precision=settings.embeddings_precision)
-        local = (await open_embedders(settings, arithmetic=Remembering(engine))).default
+        local = (await open_embedders(settings, arithmetic=[Remembering(engine)])).default
         further = RemoteEmbedder(
             url=self.embeddings.url,
             api_key=None,

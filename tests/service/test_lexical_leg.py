@@ -20,10 +20,12 @@ from service.index.terms import term_of, weigh_query
 from service.permissions.access import Access
 from service.platform.identifiers import uuid7
 from service.schema.indexing import TOTAL_TERM
+from service.text.embedding import EmbeddingModel
 from tests.harness.corpus import MEAN, Corpus, vector_of
 from tests.harness.services import RunningService
 from tests.unit.test_term_keys import keys_of
 
+MODEL = EmbeddingModel("a model", 384, MEAN)
 WORDS = [f"word{number}" for number in range(40)]
 NEEDED = 10
 
@@ -70,7 +72,7 @@ def reader(corpus: Corpus, *, is_owner: bool) -> Caller:
 async def weigh(corpus: Corpus, words: list[str], *, most: int) -> SearchQuery:
     """A query for words, of which about so many chunks are found by keys."""
     query = " ".join(words)
-    asked = prepare_query(query, mode=SearchMode.LEXICAL, language="english", embedding=vector_of(query), mean=MEAN)
+    asked = prepare_query(query, mode=SearchMode.LEXICAL, language="english", embedding=vector_of(query), model=MODEL)
     space_id = corpus.space.space_id
     frequencies = await corpus.frequencies(space_id, [TOTAL_TERM, *asked.term_set])
     weights = weigh_query(query, stemmings=["english"], frequencies=frequencies, total=frequencies[TOTAL_TERM])

@@ -51,7 +51,7 @@ async def make_batcher(stand_in: StandIn) -> AsyncIterator[MakeBatcher]:
     made: list[Batcher] = []
 
     def make(*, workers: int = 1, **limits: int) -> Batcher:
-        made.append(Batcher(stand_in, width=2, workers=workers, limits=BatchLimits(**limits)))
+        made.append(Batcher(stand_in, workers=workers, limits=BatchLimits(**limits)))
         return made[-1]
 
     yield make

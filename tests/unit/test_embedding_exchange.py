@@ -11,7 +11,7 @@ import pytest
 from service.platform.errors import Unavailable
 from service.text.embedding import exchange
 from service.text.embedding.batching import Rows, Tokens
-from service.text.embedding.exchange import DistantArithmetic, Line, answer
+from service.text.embedding.exchange import DistantArithmetic, Line
 from tests.unit.test_batching import texts
 
 SECONDS = 20
@@ -58,7 +58,7 @@ def line() -> Iterator[Line]:
 async def asking(line: Line) -> AsyncIterator[DistantArithmetic]:
     """The asking end of the line, whose other end answers in this process."""
     until: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    answering = asyncio.create_task(answer(line, StandIn(), until))
+    answering = asyncio.create_task(line.answer(StandIn(), until))
     distant = DistantArithmetic(line)
     yield distant
     await distant.close()
@@ -88,7 +88,7 @@ async def test_what_comes_instead_of_rows_is_raised(asking: DistantArithmetic) -
 
 async def test_who_gives_up_is_not_worked_for(line: Line) -> None:
     stand_in, until = StandIn(), asyncio.get_running_loop().create_future()
-    answering = asyncio.create_task(answer(line, stand_in, until))
+    answering = asyncio.create_task(line.answer(stand_in, until))
     asking = DistantArithmetic(line)
     call = asyncio.create_task(asking.embed(texts(StandIn.ENDLESS, 3), in_background=True))
     await asking.embed(texts(9, 3), in_background=False)
@@ -128,7 +128,7 @@ def fork_answering(line: Line, *, dies: bool) -> int:
         return child
 
     async def work() -> None:
-        await answer(line, StandIn(dies=dies), asyncio.get_running_loop().create_future())
+        await line.answer(StandIn(dies=dies), asyncio.get_running_loop().create_future())
 
     asyncio.run(work())
     os._exit(0)

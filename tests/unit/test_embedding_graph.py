@@ -1,11 +1,11 @@
 """The local model computes what its weights say, in both precisions, and its files are built once and safely."""
 
 import json
-import math
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,21 +14,20 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import numpy_helper
-from safetensors.numpy import load_file
 
+from service.text.embedding.graph import build
 from service.text.embedding.local import LocalEmbedder
 from service.text.embedding.models import minilm
 from service.text.embedding.prepared import prepare
 from service.text.embedding.session import Session
 from service.text.embedding.tokenizer import MAX_PIECES, MAX_TOKENS, WordPieces
-from service.text.embedding.weights import ModelFilesError, locate
+from service.text.embedding.weights import ModelFilesError, locate, read_folder
+from tests.harness.cases import cases
 
 DATA = Path(__file__).parent / "data"
 TEXTS: list[str] = json.loads((DATA / "reference_texts.json").read_text())
-HEADS = 12
 TOKENIZER = WordPieces(locate().tokenizer)
-
-Array = NDArray[np.float64]
+UNFIT = cases("unfit_models")
 
 
 @pytest.fixture(scope="module")
@@ -47,59 +46,6 @@ def references() -> NDArray[np.float32]:
     return np.load(DATA / "reference_vectors.npy")
 
 
-class PlainBert:
-    """BERT in plain numpy and double precision, written from the paper: slow, and independent of the graph."""
-
-    def __init__(self) -> None:
-        self.weights: Mapping[str, Array] = {
-            name: value.astype(np.float64) for name, value in load_file(locate().weights).items() if value.ndim
-        }
-
-    def linear(self, value: Array, name: str) -> Array:
-        return value @ self.weights[f"{name}.weight"].T + self.weights[f"{name}.bias"]
-
-    def norm(self, value: Array, name: str) -> Array:
-        centred = value - value.mean(axis=-1, keepdims=True)
-        scaled = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-12)
-        return scaled * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
-
-    def layer(self, value: Array, prefix: str) -> Array:
-        query, key, values = (
-            np.split(self.linear(value, f"{prefix}.attention.self.{part}"), HEADS, axis=1)
-            for part in ("query", "key", "value")
-        )
-        heads: list[Array] = []
-        for head in range(HEADS):
-            scores = query[head] @ key[head].T / math.sqrt(query[head].shape[1])
-            shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-            heads.append(shares / shares.sum(axis=1, keepdims=True) @ values[head])
-        attended = self.linear(np.concatenate(heads, axis=1), f"{prefix}.attention.output.dense")
-        value = self.norm(attended + value, f"{prefix}.attention.output.LayerNorm")
-        hidden = self.linear(value, f"{prefix}.intermediate.dense")
-        active = hidden * 0.5 * (1 + np.vectorize(math.erf)(hidden / math.sqrt(2)))
-        return self.norm(self.linear(active, f"{prefix}.output.dense") + value, f"{prefix}.output.LayerNorm")
-
-    def embed(self, ids: NDArray[np.int64]) -> Array:
-        """Embed one text: the mean over its tokens, at unit length."""
-        tables = {
-            part: self.weights[f"embeddings.{part}_embeddings.weight"] for part in ("word", "position", "token_type")
-        }
-        value = tables["word"][ids] + tables["position"][: len(ids)] + tables["token_type"][0]
-        value = self.norm(value, "embeddings.LayerNorm")
-        for layer in range(6):
-            value = self.layer(value, f"encoder.layer.{layer}")
-        mean = value.mean(axis=0)
-        return mean / np.linalg.norm(mean)
-
-
-def test_equals_plain_numpy_and_padding_changes_nothing(exact: Session):
-    bert = PlainBert()
-    ids = TOKENIZER.token_ids([*TEXTS[:3], TEXTS[8], TEXTS[11]])
-    assert np.abs(exact.run(ids) - np.array([bert.embed(text) for text in ids])).max() < 1e-4
-    short, long = TOKENIZER.token_ids([TEXTS[1], TEXTS[19]])
-    assert np.abs(exact.run([short, long])[0] - exact.run([short])[0]).max() < 1e-5
-
-
 def test_int8_fits_16_bits(folder: Path):
     """Two neighbouring 8-bit weights times the largest activations fit 16 bits, which CPUs without VNNI add them in."""
     model = onnx.load(prepare(folder, "int8", files=locate()))
@@ -113,7 +59,7 @@ def test_int8_fits_16_bits(folder: Path):
 
 async def test_int8_is_near_and_the_same_in_any_company(folder: Path, references: NDArray[np.float32]):
     """A text's 8-bit vector is the same to the last bit, alone and among texts of other lengths."""
-    embedder = await LocalEmbedder.open(folder, precision="int8", threads=2)
+    embedder = await LocalEmbedder.open(folder, precision="int8")
     together = await embedder.embed(TEXTS)
     alone = [await embedder.embed([text]) for text in TEXTS]
     await embedder.close()
@@ -125,7 +71,7 @@ async def test_int8_is_near_and_the_same_in_any_company(folder: Path, references
 
 
 async def test_equals_sentence_transformers_in_the_order_of_the_texts(folder: Path, references: NDArray[np.float32]):
-    embedder = await LocalEmbedder.open(folder, precision="fp32", threads=2)
+    embedder = await LocalEmbedder.open(folder, precision="fp32")
     vectors = await embedder.embed(TEXTS)
     nothing = await embedder.embed([])
     await embedder.close()
@@ -176,3 +122,51 @@ def test_the_mean_is_the_models(exact: Session):
     assert mean.shape == (384,)
     assert 0.1 < np.linalg.norm(mean) < 0.5
     assert (np.linalg.norm(vectors - mean, axis=1) < np.linalg.norm(vectors, axis=1)).all()
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Path:
+    """A folder with the files of the local model."""
+    shutil.copytree(
+        locate().weights.parent, tmp_path / "given", copy_function=lambda one, copy: Path(copy).symlink_to(one)
+    )
+    return tmp_path / "given"
+
+
+def export(folder: Path) -> None:
+    """Put a graph of ONNX, which asks for the types of tokens too, in the place of the weights."""
+    graph = (model := build(replace(locate(), pooling="cls"))).graph
+    (folder / "model.safetensors").unlink()
+    del graph.output[:], graph.node[-2:]
+    unknown = [
+        onnx.helper.make_tensor_value_info(name, 1, None) for name in ("token_type_ids", graph.node[-1].output[0])
+    ]
+    graph.input.append(unknown[0])
+    graph.output.append(unknown[1])
+    onnx.save(model, folder / "model.onnx")
+
+
+@pytest.mark.parametrize("change", [lambda _: None, export, lambda folder: (folder / "tokenizer.json").unlink()])
+async def test_a_folder_has_the_vectors_of_its_weights(
+    given: Path, references: NDArray[np.float32], change: Callable[[Path], None]
+):
+    change(given)
+    prompts = given / "config_sentence_transformers.json"
+    prompts.unlink()
+    prompts.write_text('{"prompts": {"query": "query: "}}')
+    embedder = await LocalEmbedder.open(given.parent, precision="int8", files=read_folder(given))
+    vectors = await embedder.embed([*TEXTS, "query: a ferry"], in_background=True)
+    of_query = await embedder.embed(["a ferry"])
+    await embedder.close()
+    assert (vectors[:-1] * references).sum(axis=1).min() > 0.98
+    assert (of_query[0] == vectors[-1]).all()
+    assert 0.1 < np.linalg.norm(embedder.model.mean) < 0.6
+
+
+@pytest.mark.parametrize("case", UNFIT, ids=lambda case: case["says"])
+async def test_what_a_folder_lacks_or_cannot_be_run_is_named(given: Path, case: dict[str, str]):
+    (given / case["file"]).unlink()
+    if "content" in case:
+        (given / case["file"]).write_text(case["content"])
+    with pytest.raises(ModelFilesError, match=case["says"]):
+        await LocalEmbedder.open(given.parent, precision="int8", files=read_folder(given))

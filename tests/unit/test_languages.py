@@ -2,6 +2,7 @@
 
 import asyncio
 import unicodedata
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,13 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from carrel.wire.search import SearchMode
 from service.domains.agents.answering.scoring import Quotable, choose_quotes
+from service.domains.search import snapshot
+from service.domains.search.search_query import WORDS, prepare_query
 from service.domains.search.snippets import snippet_of
 from service.index.stemming import STEMMINGS, stemmer_for, stemming_of
-from service.index.terms import count_terms, find_stemmings, query_words, term_of, terms_of, weigh_query
+from service.index.terms import (
+    TERMS_OF_STEMMINGS,
+    count_terms,
+    find_stemmings,
+    query_words,
+    term_of,
+    terms_of,
+    weigh_query,
+)
 from service.index.tokenization import split_words
 from service.schema.indexing import TOTAL_TERM
 from service.text import languages
+from service.text.embedding.models import minilm
 from service.text.languages import tell_language
 from tests.harness.cases import cases
 
@@ -96,6 +109,21 @@ def test_a_word_is_looked_for_by_the_stemmings_of_the_space():
     weights = weigh_query("Verträge Harbour", stemmings=stemmings, frequencies=frequencies, total=100)
     assert set(weights) == set(frequencies)
     assert len(set(weights.values())) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "german", "weighs_as"),
+    [
+        ("travel budget", 0, None), ("travel budget", 2, None), ("how many days of leave do I have", 8, None),
+        ("Reisen", 8, "german"), ("Wie viele freie Tage habe ich im Jahr?", 2, "german"), ("年休假", 0, "unspaced"),
+        ("Скільки днів відпустки має кожен працівник?", 0, "other"),
+    ],
+)  # fmt: skip
+def test_words_count_more_in_a_language_that_the_model_does_not_know(text, german, weighs_as):
+    model, frequencies = minilm(), {TOTAL_TERM: 10, TERMS_OF_STEMMINGS["german"]: german}
+    query = prepare_query(text, mode=SearchMode.HYBRID, language=ENGLISH, embedding=model.mean, model=model)
+    query = replace(query, stemmings=find_stemmings(frequencies, own=ENGLISH))
+    assert snapshot._weigh_words(query, frequencies) == (model.weights_of_words[weighs_as] if weighs_as else WORDS)
 
 
 async def test_sentences_answer_in_their_language():

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from service.platform.errors import BadRequest, Unavailable
 from service.platform.settings import Settings
-from service.text.embedding import Embedders, remote_dimensions, remote_models
+from service.text.embedding import Embedders, remote_models
 from service.text.embedding import remote as remote_module
 from service.text.embedding.remote import TEXTS_A_REQUEST, RemoteEmbedder, endpoint
 from service.text.embedding.tokenizer import WordPieces
@@ -155,7 +155,7 @@ def test_endpoint_addresses():
 )
 def test_settings_that_do_not_fit(settings: dict[str, object], says: str):
     with pytest.raises(ValueError, match=says):
-        remote_dimensions(Settings.model_validate(settings))
+        remote_models(Settings.model_validate(settings))
 
 
 def test_further_models_of_an_endpoint():

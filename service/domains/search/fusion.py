@@ -8,11 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from service.domains.search.search_query import Hit
+from service.domains.search.search_query import WORDS, Hit
 
 SMALLEST_DEVIATION = 1e-6
-WORDS = 0.45
-"""The weight of words; the rest is of meaning."""
 
 # So many deviations below the dense leg's hits, nothing is further away in meaning. They lie the closer together the
 # more texts there are of a kind, and what only a rare word finds would count the less for it, without a limit.
@@ -44,16 +42,17 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """The two scales a search's scores are fused on; both come from what the caller may read, and nothing else."""
+    """The scales of a search's scores, which come of what the caller may read alone, and the weight of words."""
 
     lexical: Scale
     dense: Scale
+    words: float = WORDS
 
     def score(self, scores: Iterable[Scores]) -> list[float]:
         """Return the weighted mean of the two standardised scores of each hit."""
         lexical, dense = np.array(list(scores)).reshape(-1, 2).T
         far = np.maximum(self.dense.standardise(dense), FURTHEST_IN_MEANING)
-        return (WORDS * self.lexical.standardise(lexical) + (1 - WORDS) * far).tolist()
+        return (self.words * self.lexical.standardise(lexical) + (1 - self.words) * far).tolist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +70,11 @@ def scale_of(scores: Collection[float], *, at_least: int = 0) -> Scale:
     return Scale(mean=float(padded.mean()), deviation=max(float(padded.std()), SMALLEST_DEVIATION))
 
 
-def fusion_of(legs: Legs, scores: Mapping[Hit, Scores]) -> Fusion:
+def fusion_of(legs: Legs, scores: Mapping[Hit, Scores], *, words: float = WORDS) -> Fusion:
     """Return a search's scales; the lexical leg is padded to as many hits, which tells rare words from common words."""
     lexical = [scores[hit].lexical for hit in legs.lexical if scores[hit].lexical > 0]
     dense = [scores[hit].dense for hit in legs.dense]
-    return Fusion(lexical=scale_of(lexical, at_least=len(dense)), dense=scale_of(dense))
+    return Fusion(lexical=scale_of(lexical, at_least=len(dense)), dense=scale_of(dense), words=words)
 
 
 def fuse(scores: Mapping[Hit, Scores], fusion: Fusion, *, bare: Collection[Hit] = ()) -> list[Hit]:

@@ -225,7 +225,7 @@ async def embed(plan: Plan[Row], space: Space) -> list[SearchQuery]:
             mode=plan.mode,
             language=space.language,
             embedding=embedding,
-            mean=embedder.model.mean,
+            model=embedder.model,
             by_frequency=plan.by_frequency,
         )
         for text, embedding in zip(plan.texts, plan.embeddings[space.model], strict=True)

@@ -9,7 +9,7 @@ from carrel.wire.search import SearchMode
 from service.domains.search import queries
 from service.domains.search.fusion import BARE_SHARE, Legs, Scores, fuse, fusion_of, smooth_scores
 from service.domains.search.queries import ChunkWeights, ExactScores
-from service.domains.search.search_query import Hit, Scope, SearchQuery
+from service.domains.search.search_query import WORDS, Hit, Scope, SearchQuery
 
 # Feedback from the first results (Rocchio, 1971): the question moves this far towards the mean of so many of them.
 FEEDBACK_WEIGHT = 0.4
@@ -76,11 +76,14 @@ async def rank(
     if not scores:
         return replace(NOTHING_RANKED, has_words=has_words)
     if search_query.mode is SearchMode.HYBRID:
-        fusion = fusion_of(legs, scores)
+        words = search_query.weight_of_words
+        fusion = fusion_of(legs, scores, words=words)
         hits = fuse(scores, fusion, bare=bare)
         if feedback:
             hits = await _search_again(connection, scope, search_query, legs=legs, exact=exact, first=hits)
-        chunk_weights = ChunkWeights(lexical=1 / fusion.lexical.deviation, dense=1 / fusion.dense.deviation)
+        chunk_weights = ChunkWeights(
+            lexical=words / WORDS / fusion.lexical.deviation, dense=(1 - words) / (1 - WORDS) / fusion.dense.deviation
+        )
     else:
         by_words = search_query.mode is SearchMode.LEXICAL
         chunk_weights = ChunkWeights(lexical=int(by_words), dense=int(not by_words))
@@ -153,4 +156,5 @@ async def _search_again(
         connection, scope, search_query, hits=list(exact), examples=examples, weight=FEEDBACK_WEIGHT
     )
     scores = {hit: Scores(lexical=exact[hit].scores.lexical, dense=near[hit]) for hit in near}
-    return fuse(scores, fusion_of(legs, scores), bare={hit for hit in near if exact[hit].is_bare})
+    fusion = fusion_of(legs, scores, words=search_query.weight_of_words)
+    return fuse(scores, fusion, bare={hit for hit in near if exact[hit].is_bare})

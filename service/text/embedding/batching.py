@@ -49,10 +49,9 @@ class _Request:
 
     number: int
     texts: Sequence[Tokens]
-    rows: Rows
+    rows: dict[int, NDArray[np.float32]]
     left: list[int]
     tokens_left: int
-    unfinished: int
     future: "Future[Rows]" = field(default_factory=Future[Rows])
 
     def longest_within(self, length: int) -> int | None:
@@ -63,11 +62,6 @@ class _Request:
         place = self.longest_within(within)
         return 0 if place is None else len(self.texts[self.left[place]])
 
-    def take(self, place: int) -> int:
-        text = self.left.pop(place)
-        self.tokens_left -= len(self.texts[text])
-        return text
-
 
 _Batch = list[tuple[_Request, int]]
 
@@ -75,8 +69,7 @@ _Batch = list[tuple[_Request, int]]
 class BatchQueue:
     """The texts that wait to be embedded, in the order of batches. Every method may be called from any thread."""
 
-    def __init__(self, *, width: int, limits: BatchLimits) -> None:
-        self._width = width
+    def __init__(self, limits: BatchLimits) -> None:
         self._limits = limits
         self._requests: dict[int, _Request] = {}
         self._changed = threading.Condition()
@@ -86,12 +79,11 @@ class BatchQueue:
 
     def put(self, texts: Sequence[Tokens]) -> _Request:
         left = sorted(range(len(texts)), key=lambda text: len(texts[text]))
-        rows = np.empty((len(texts), self._width), np.float32)
         with self._changed:
             if self._closed:
                 raise _stopping()
             self._arrivals += 1
-            request = _Request(self._arrivals, texts, rows, left, sum(map(len, texts)), len(texts))
+            request = _Request(self._arrivals, texts, {}, left, sum(map(len, texts)))
             self._requests[request.number] = request
             self._changed.notify_all()
         return request
@@ -132,16 +124,16 @@ class BatchQueue:
             place = request.longest_within(longest)
             if place is None or len(request.texts[request.left[place]]) < longest - self._limits.padding:
                 return
-            batch.append((request, request.take(place)))
+            batch.append((request, text := request.left.pop(place)))
+            request.tokens_left -= len(request.texts[text])
 
     def deliver(self, batch: _Batch, rows: Rows) -> None:
         """Store the rows of a batch in their requests, and answer each request that is complete."""
         with self._changed:
             for (request, text), row in zip(batch, rows, strict=True):
                 request.rows[text] = row
-                request.unfinished -= 1
-                if not request.unfinished and _begin_answer(request):
-                    request.future.set_result(request.rows)
+                if len(request.rows) == len(request.texts) and _begin_answer(request):
+                    request.future.set_result(np.stack([request.rows[text] for text in range(len(request.texts))]))
 
     def fail(self, batch: _Batch, error: Exception) -> None:
         for request in {request.number: request for request, _ in batch}.values():
@@ -175,7 +167,6 @@ class Batcher:
         self,
         run: Callable[[Sequence[Tokens]], Rows],
         *,
-        width: int,
         workers: int,
         limits: BatchLimits | None = None,
         niceness: int = 0,
@@ -183,7 +174,7 @@ class Batcher:
         self._run = run
         self._niceness = niceness
         self._limits = limits or BatchLimits()
-        self._queue = BatchQueue(width=width, limits=self._limits)
+        self._queue = BatchQueue(self._limits)
         self._waiting = 0
         self._counting = threading.Lock()
         self._seconds_a_text = 0.05 / workers
@@ -196,24 +187,20 @@ class Batcher:
     @contextmanager
     def admit(self, texts: int) -> Generator[None]:
         """Count texts as waiting until the block ends; Unavailable, with the seconds to wait, if they are too many."""
-        self._admit(texts)
+        with self._counting:
+            if self._waiting and self._waiting + texts > self._limits.waiting_texts:
+                seconds = math.ceil(min(self._waiting * self._seconds_a_text, _LONGEST_RETRY_SECONDS))
+                raise Unavailable(
+                    f"The service is busy embedding other texts. Try again in {seconds} s.",
+                    code="embedding_saturated",
+                    retry_after=seconds,
+                )
+            self._waiting += texts
         try:
             yield
         finally:
             with self._counting:
                 self._waiting -= texts
-
-    def _admit(self, texts: int) -> None:
-        with self._counting:
-            if not self._waiting or self._waiting + texts <= self._limits.waiting_texts:
-                self._waiting += texts
-                return
-            seconds = math.ceil(min(self._waiting * self._seconds_a_text, _LONGEST_RETRY_SECONDS))
-        raise Unavailable(
-            f"The service is busy embedding other texts. Try again in {seconds} s.",
-            code="embedding_saturated",
-            retry_after=seconds,
-        )
 
     async def embed(self, texts: Sequence[Tokens]) -> Rows:
         """Return a row for each text, in their order. Cancelling removes the texts that still wait."""

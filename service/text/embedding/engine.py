@@ -7,10 +7,9 @@ from typing import Protocol
 
 from service.platform.settings import usable_cores
 from service.text.embedding.batching import Batcher, BatchLimits, Rows, Tokens
-from service.text.embedding.models import minilm
 from service.text.embedding.prepared import Precision, prepare
 from service.text.embedding.session import Session
-from service.text.embedding.weights import locate
+from service.text.embedding.weights import ModelFiles, locate
 
 DOCUMENTS_NICENESS = 10
 """A core that a query wants is its own within a moment: one more such step would hardly be felt."""
@@ -32,20 +31,20 @@ class Arithmetic(Protocol):
 
 
 class Engine:
-    """A session of onnxruntime behind two micro-batchers: queries and documents. Each thread uses one core: measured,
-    long texts are as fast as with two cores and short texts half again as fast. Document threads yield to query
-    threads."""
+    """A session of onnxruntime behind micro-batchers of queries and of documents, whose threads yield. Each thread uses
+    one core: measured, long texts are as fast as with two cores and short texts half again as fast."""
 
     def __init__(self, session: Session, *, threads: int | None = None, limits: BatchLimits | None = None) -> None:
         workers = threads or usable_cores()
-        width = minilm().dimensions
-        self._queries = Batcher(session.run, width=width, workers=workers, limits=limits)
-        self._documents = Batcher(session.run, width=width, workers=workers, limits=limits, niceness=DOCUMENTS_NICENESS)
+        self._queries = Batcher(session.run, workers=workers, limits=limits)
+        self._documents = Batcher(session.run, workers=workers, limits=limits, niceness=DOCUMENTS_NICENESS)
 
     @classmethod
-    def open(cls, folder: Path, *, precision: Precision, threads: int | None = None) -> "Engine":
+    def open(
+        cls, folder: Path, *, precision: Precision, threads: int | None = None, files: ModelFiles | None = None
+    ) -> "Engine":
         """Load the graph from `folder`, building it there first if need be; blocks, and raises ModelFilesError."""
-        session = Session(prepare(folder, precision, files=locate()))
+        session = Session(prepare(folder, precision, files=files or locate()))
         return cls(session, threads=threads, limits=_ONE_BY_ONE if precision == "int8" else None)
 
     async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:

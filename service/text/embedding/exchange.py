@@ -5,9 +5,9 @@ restarts."""
 import asyncio
 import json
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from itertools import accumulate, count, pairwise
+from itertools import count
 from socket import AF_UNIX, SOCK_DGRAM, SOCK_STREAM, recv_fds, send_fds, socket, socketpair
 from typing import Any, cast
 
@@ -30,8 +30,8 @@ _SIZE = struct.Struct("<I")
 _HEAD = struct.Struct("<IBBI")
 _QUERY, _DOCUMENT, _CANCEL = range(3)
 _HERE, _DONE, _BUSY, _FAILED = range(4)
-# The vocabulary has 30,522 tokens and a text at most 256.
-_TOKENS = np.dtype("<u2")
+# The vocabulary of a model for many languages has 250,000 tokens.
+_TOKENS = np.dtype("<u4")
 _ROWS = np.dtype("<f4")
 
 
@@ -55,22 +55,23 @@ class Line:
         own.setblocking(False)
         return own
 
-    def answer(self, take: Callable[[socket], None]) -> None:
-        """Have `take` called with each socket that comes, on the running event loop."""
-        loop = asyncio.get_running_loop()
+    async def answer(self, arithmetic: Arithmetic, until: "asyncio.Future[Any]") -> None:
+        """Embed what comes along the line until something has happened."""
+        loop, starting = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
 
         def receive() -> None:
             with suppress(BlockingIOError, InterruptedError):
                 _, descriptors, _, _ = recv_fds(self._answering, 1, 1)
-                for each in descriptors:
-                    taken = socket(fileno=each)
+                for taken in (socket(fileno=each) for each in descriptors):
                     taken.setblocking(False)
-                    take(taken)
+                    task = asyncio.create_task(loop.connect_accepted_socket(lambda: _Answering(arithmetic), taken))
+                    starting.add(task)
+                    task.add_done_callback(starting.discard)
 
         loop.add_reader(self._answering, receive)
-
-    def hang_up(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._answering)
+        await until
+        loop.remove_reader(self._answering)
+        await arithmetic.close()
 
     def close(self) -> None:
         """Close both ends, in this process."""
@@ -132,7 +133,8 @@ class _Answering(_Frames):
             if (task := self._tasks.get(number)) is not None:
                 task.cancel()
             return
-        tokens, in_background = _unpack_tokens(texts, body), kind == _DOCUMENT
+        numbers = np.frombuffer(body, _TOKENS).astype(np.int64)
+        tokens, in_background = np.split(numbers[texts:], np.cumsum(numbers[:texts])[:-1]), kind == _DOCUMENT
         task = asyncio.create_task(self._answer(number, tokens, in_background=in_background, trace=trace))
         self._tasks[number] = task
         task.add_done_callback(lambda _: self._tasks.pop(number, None))
@@ -172,7 +174,8 @@ class _Asking(_Frames):
     async def ask(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
         number = next(self._numbers)
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
-        self.send(number, _DOCUMENT if in_background else _QUERY, len(texts), _pack_tokens(texts))
+        packed = np.concatenate([[len(text) for text in texts], *texts]).astype(_TOKENS)
+        self.send(number, _DOCUMENT if in_background else _QUERY, len(texts), packed.tobytes())
         try:
             return await future
         finally:
@@ -243,29 +246,3 @@ class DistantArithmetic:
         if connection.is_lost:
             raise ConnectionResetError("the embedding process ended as soon as it had answered")
         return connection
-
-
-async def answer(line: Line, arithmetic: Arithmetic, until: "asyncio.Future[Any]") -> None:
-    """Embed what comes along the line until something has happened."""
-    loop, starting = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
-
-    def take(taken: socket) -> None:
-        task = asyncio.create_task(loop.connect_accepted_socket(lambda: _Answering(arithmetic), taken))
-        starting.add(task)
-        task.add_done_callback(starting.discard)
-
-    line.answer(take)
-    await until
-    line.hang_up()
-    await arithmetic.close()
-
-
-def _pack_tokens(texts: Sequence[Tokens]) -> bytes:
-    lengths = np.array([len(text) for text in texts], _TOKENS)
-    return b"".join([lengths.tobytes(), *(text.astype(_TOKENS).tobytes() for text in texts)])
-
-
-def _unpack_tokens(texts: int, body: bytes) -> list[Tokens]:
-    numbers = np.frombuffer(body, _TOKENS).astype(np.int64)
-    ends = list(accumulate(numbers[:texts].tolist(), initial=texts))
-    return [numbers[start:end] for start, end in pairwise(ends)]

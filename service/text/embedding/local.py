@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from service.platform import traces
 from service.text.embedding.batching import Tokens
 from service.text.embedding.engine import Arithmetic, Engine
-from service.text.embedding.models import EmbeddingModel, minilm
-from service.text.embedding.prepared import Precision
+from service.text.embedding.models import MINILM, EmbeddingModel, minilm
+from service.text.embedding.prepared import Precision, prepare
 from service.text.embedding.tokenizer import WordPieces
-from service.text.embedding.weights import locate
+from service.text.embedding.weights import ModelFiles, locate
 
 _INLINE_CHARACTERS = 2000
 """Up to here (a search query, say) tokenizing takes less time than handing it to a thread."""
@@ -23,42 +23,49 @@ _SLICE = 256
 
 
 class LocalEmbedder:
-    """all-MiniLM-L6-v2: texts to tokens here, tokens to vectors by an `Engine`, in this process or in another."""
+    """all-MiniLM-L6-v2 or a folder's model: texts to tokens here, tokens to vectors by an `Engine`, in this process or
+    in another. `tokenizer` measures chunks; the model's own feeds it."""
 
-    def __init__(self, arithmetic: Arithmetic, tokenizer: WordPieces) -> None:
-        self.model: EmbeddingModel = minilm()
-        self.tokenizer = tokenizer
+    def __init__(self, model: EmbeddingModel, arithmetic: Arithmetic, files: ModelFiles) -> None:
+        self.model: EmbeddingModel = model
+        self.tokenizer = self._own = WordPieces(files.tokenizer, max_tokens=files.max_tokens)
         self.texts_embedded = 0
-        self._arithmetic = arithmetic
+        self._arithmetic, self._prefixes = arithmetic, files.prefixes
 
     @classmethod
     async def open(
-        cls, folder: Path, *, precision: Precision, threads: int | None = None, arithmetic: Arithmetic | None = None
+        cls,
+        folder: Path,
+        *,
+        precision: Precision,
+        arithmetic: Arithmetic | None = None,
+        files: ModelFiles | None = None,
     ) -> "LocalEmbedder":
         """Load the tokenizer, and an engine from `folder` unless `arithmetic` is given; raises ModelFilesError."""
+        files = files or locate()
 
-        def load() -> tuple[Arithmetic, WordPieces]:
-            tokenizer = WordPieces(locate().tokenizer)
-            return arithmetic or Engine.open(folder, precision=precision, threads=threads), tokenizer
+        def load() -> "LocalEmbedder":
+            model = minilm()
+            if files.name != MINILM:
+                mean = np.load(prepare(folder, precision, files=files).with_suffix(".npy"))
+                model = EmbeddingModel(files.name, len(mean), mean)
+            return cls(model, arithmetic or Engine.open(folder, precision=precision, files=files), files)
 
-        return cls(*await asyncio.to_thread(load))
+        return await asyncio.to_thread(load)
 
     async def embed(self, texts: Sequence[str], *, in_background: bool = False) -> NDArray[np.float32]:
-        """Return a unit row for each text, read to 256 tokens; raises Unavailable (Retry-After) under load."""
+        """Return a unit row for each text, read to the model's limit; raises Unavailable (Retry-After) under load."""
         if not texts:
             return np.empty((0, self.model.dimensions), np.float32)
         with traces.span("embed", {"carrel.model": self.model.name, "carrel.texts": len(texts)}):
-            rows = await self._arithmetic.embed(await self._token_ids(texts), in_background=in_background)
+            texts, tokens = [self._prefixes[in_background] + text for text in texts], list[Tokens]()
+            if sum(map(len, texts)) <= _INLINE_CHARACTERS:
+                tokens = self._own.token_ids(texts)
+            while len(tokens) < len(texts):
+                tokens += await asyncio.to_thread(self._own.token_ids, texts[len(tokens) : len(tokens) + _SLICE])
+            rows = await self._arithmetic.embed(tokens, in_background=in_background)
         self.texts_embedded += len(texts)
         return rows
-
-    async def _token_ids(self, texts: Sequence[str]) -> list[Tokens]:
-        if sum(map(len, texts)) <= _INLINE_CHARACTERS:
-            return self.tokenizer.token_ids(texts)
-        ids: list[Tokens] = []
-        for start in range(0, len(texts), _SLICE):
-            ids += await asyncio.to_thread(self.tokenizer.token_ids, texts[start : start + _SLICE])
-        return ids
 
     async def close(self) -> None:
         """Stop the arithmetic; calls under way fail with Unavailable."""

@@ -63,8 +63,7 @@ class RemoteEmbedder:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         # Nothing is known of the cloud's centre, and a guess that changed later would spoil the codes stored before.
-        centre = np.zeros(dimensions, np.float32)
-        self.model: EmbeddingModel = EmbeddingModel(model, dimensions, MAX_PIECES, centre)
+        self.model: EmbeddingModel = EmbeddingModel(model, dimensions, np.zeros(dimensions, np.float32))
         self.tokenizer = tokenizer
         self.texts_embedded = 0
         self._endpoint = endpoint(url)
@@ -104,8 +103,14 @@ class RemoteEmbedder:
                 except _TryAgain as error:
                     logger.warning("embeddings_endpoint_failed", attempt=attempt, reason=str(error))
                     if attempt == _ATTEMPTS or (error.after or 0) > _LONGEST_PAUSE_SECONDS:
-                        raise _out_of_reach(error.after) from error
-                    await asyncio.sleep(_pause(attempt, error.after))
+                        seconds = max(1, round(error.after or _LONGEST_PAUSE_SECONDS))
+                        raise Unavailable(
+                            f"The embeddings endpoint doesn't answer. Try again in {seconds} s.",
+                            code="embeddings_unavailable",
+                            retry_after=seconds,
+                        ) from error
+                    pause = min(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1), _LONGEST_PAUSE_SECONDS)
+                    await asyncio.sleep(pause * random.uniform(0.5, 1.0) if error.after is None else error.after)  # noqa: S311
         raise AssertionError("the last attempt returns or raises")
 
     async def _ask(self, texts: Sequence[str]) -> httpx.Response:
@@ -154,22 +159,6 @@ def _retry_after(response: httpx.Response) -> float | None:
     """Return Retry-After in seconds; None for a date, because the two clocks may disagree."""
     value = response.headers.get("Retry-After", "")
     return float(value) if value.isascii() and value.replace(".", "", 1).isdigit() else None
-
-
-def _pause(attempt: int, after: float | None) -> float:
-    """Return the seconds to wait: what the endpoint asks for, or twice as long each time, with jitter."""
-    if after is not None:
-        return after
-    return min(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1), _LONGEST_PAUSE_SECONDS) * random.uniform(0.5, 1.0)  # noqa: S311
-
-
-def _out_of_reach(after: float | None) -> Unavailable:
-    seconds = max(1, round(after or _LONGEST_PAUSE_SECONDS))
-    return Unavailable(
-        f"The embeddings endpoint doesn't answer. Try again in {seconds} s.",
-        code="embeddings_unavailable",
-        retry_after=seconds,
-    )
 
 
 def _misconfigured(what: str, response: httpx.Response) -> Unavailable:

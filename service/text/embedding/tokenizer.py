@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 MAX_TOKENS = 256
 """What the model was trained for, its two special tokens included."""
@@ -33,24 +33,22 @@ class Pieces:
 
 
 class WordPieces:
-    """The tokenizer of tokenizer.json, with its truncation and padding at 128 replaced; safe in any thread."""
+    """The tokenizer of tokenizer.json or vocab.txt, with its truncation and padding replaced; safe in any thread."""
 
-    def __init__(self, path: Path) -> None:
-        self._whole = _load(path)
-        self._truncating = _load(path)
-        self._truncating.enable_truncation(MAX_TOKENS)  # pyright: ignore[reportUnknownMemberType] - **kwargs untyped
+    def __init__(self, path: Path, *, max_tokens: int = MAX_TOKENS) -> None:
+        self._tokenizer, self._max_tokens = _load(path), max_tokens
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Count the word pieces of each text, special tokens not included."""
         return [
             len(encoding)
             for start in range(0, len(texts), _SLICE)
-            for encoding in self._whole.encode_batch_fast(texts[start : start + _SLICE], add_special_tokens=False)
+            for encoding in self._tokenizer.encode_batch_fast(texts[start : start + _SLICE], add_special_tokens=False)
         ]
 
     def split(self, texts: Sequence[str]) -> list[Pieces]:
         """Return where the word pieces of each text end."""
-        encodings = self._whole.encode_batch(list(texts), add_special_tokens=False)
+        encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [Pieces([end for _, end in encoding.offsets], encoding.word_ids) for encoding in encodings]
 
     def cut(self, text: str, pieces: int) -> str:
@@ -59,13 +57,17 @@ class WordPieces:
         return text[:_LONGEST_READ] if len(ends) <= pieces else text[: ends[pieces - 1]]
 
     def token_ids(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Return each text's model input, special tokens included, cut at MAX_TOKENS."""
-        encodings = self._truncating.encode_batch_fast([text[:_LONGEST_READ] for text in texts])
-        return [np.array(encoding.ids, np.int64) for encoding in encodings]
+        """Return each text's model input, special tokens included, cut at the model's limit."""
+        encodings = self._tokenizer.encode_batch_fast([text[:_LONGEST_READ] for text in texts])
+        most = self._max_tokens
+        return [np.array([*each.ids[: most - 1], *each.ids[most - 1 :][-1:]], np.int64) for each in encodings]
 
 
 def _load(path: Path) -> Tokenizer:
-    tokenizer = Tokenizer.from_file(str(path))
+    is_json = path.suffix == ".json"
+    tokenizer = (
+        Tokenizer.from_file(str(path)) if is_json else Tokenizer.from_str(BertWordPieceTokenizer(str(path)).to_str())
+    )
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
