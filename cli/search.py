@@ -120,7 +120,7 @@ def _show_applied(applied: AppliedOptions, *, screen: Screen) -> None:
         screen.say(applied.reranking.note or f"Reranked: the best {applied.reranking.candidate_count}.")
     if words := applied.missing_words:
         screen.say(f"No document that may be read contains {' or '.join(words)}.")
-    for each in applied.corrections:
+    for each in applied.corrections or ():
         screen.say(
             f"Searched for {' or '.join(each.replaced_by)} instead of {each.word}; --as-typed keeps {each.word}."
         )

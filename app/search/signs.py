@@ -37,7 +37,7 @@ def show_reading(found: Answer, question: SearchQuery, documents: Documents, go:
     if (words := found.applied.missing_words) and (found.results or syntax is None):
         is_wide = question.where == CATALOG and not question.only and syntax is None
         notes.append(f"No document that {'you can read' if is_wide else 'was searched'} contains {' or '.join(words)}.")
-    corrections = found.applied.corrections
+    corrections = found.applied.corrections or ()
     notes += [f"Searched for {' or '.join(each.replaced_by)} instead of {each.word}." for each in corrections]
     if notes:
         show_note(" ".join(notes))

@@ -77,8 +77,8 @@ async def _search(call: Call, arguments: SearchArguments) -> SearchResult:
             )
             for number, one in enumerate(found.results)
         ],
-        unmatched_words=applied.unmatched_words or None,
-        corrections={each.word: each.replaced_by for each in applied.corrections} or None,
+        unmatched_words=applied.unmatched_words,
+        corrections={each.word: each.replaced_by for each in applied.corrections or ()} or None,
         not_understood=(applied.syntax.not_understood or None) if applied.syntax else None,
     )
 

@@ -153,7 +153,8 @@ class AppliedOptions(common.ResponseModel):
     @property
     def missing_words(self) -> list[str]:
         """Unmatched words that were not corrected."""
-        return [word for word in self.unmatched_words if word not in {each.word for each in self.corrections}]
+        corrected = {each.word for each in self.corrections or ()}
+        return [word for word in self.unmatched_words or () if word not in corrected]
 
 
 class ResultOrder(StrEnum):

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
+from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.search import queries
 from service.domains.search.queries import Row
