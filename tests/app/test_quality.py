@@ -168,7 +168,7 @@ def open_set(house: House, one: EvaluationSet) -> Page:
 
 def test_the_worst_queries_come_first_whoever_asked(house: House) -> None:
     """Thumbs down weigh more than no results, or words that nothing has; equal words count together."""
-    mark = uuid4().hex[:6]
+    mark = uuid4().hex[:6].translate(str.maketrans("0123456789", "ghijklmnop"))  # letters are no parts of a word
     load(house, f"Bad {mark}", "The barge carries coal.")
     for words in (f"Zeppelin  {mark}x", f"zeppelin {mark}x"):
         search(house, words)

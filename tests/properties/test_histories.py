@@ -125,6 +125,7 @@ class History:
             return
         names = self.random.sample(sorted(self.waiting), self.random.randint(1, len(self.waiting)))
         await self.source.retry(names=names)
+        self.found = {name: content for name, content in self.found.items() if name not in names}
         self.failed = self.found | self.failed
         self.take({name: self.folder[name] for name in names if name in self.folder})
         for name in set(names) - self.folder.keys():
