@@ -170,7 +170,7 @@ def test_the_worst_queries_come_first_whoever_asked(house: House) -> None:
     """Thumbs down weigh more than no results, or words that nothing has; equal words count together."""
     mark = uuid4().hex[:6].translate(str.maketrans("0123456789", "ghijklmnop"))  # letters are no parts of a word
     load(house, f"Bad {mark}", "The barge carries coal.")
-    for words in (f"Zeppelin  {mark}x", f"zeppelin {mark}x"):
+    for words in (f"Zeppelin  {mark}xyz", f"zeppelin {mark}xyz"):
         search(house, words)
     search(house, f"quixotic{mark} windmills{mark}", mode="HYBRID")
     down = search(house, f"{mark} barge with coal {MARKUP}", mode="HYBRID")
