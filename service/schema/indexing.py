@@ -49,7 +49,7 @@ spaces = sa.Table(
 # is: `chunks_embedded` of `chunks_expected` (only while it works; afterwards `chunk_count` counts). Large texts wait in
 # a line of their own (`is_large`, as of the last request), so that its first is found however many small ones wait.
 # `language`: by which the words of what is indexed were stemmed, by ISO 639-1; NULL: as English. `forms`: the number of
-# the rules of their further forms. A write of `indexed_version` must set its negative; without it a trigger sets 0.
+# the rules of their further forms. A write of a version that is indexed sets its negative; without it a trigger sets 0.
 space_documents = sa.Table(
     "space_documents",
     metadata,

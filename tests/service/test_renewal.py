@@ -3,6 +3,7 @@
 import pytest
 from sqlalchemy import text
 
+from service.domains.oversight.status.queries import read_state
 from service.index import terms
 from service.index.forms import FORMS
 from service.index.ingestion import queries, renewal
@@ -52,6 +53,19 @@ async def test_earlier_forms_are_renewed_once(corpus):
     for _ in range(2):
         await renewal.renew_all(corpus.database, DiskGuard())
         assert await state(corpus) == RENEWED
+
+
+async def renewing_count(corpus: Corpus) -> int | None:
+    async with corpus.transaction() as connection:
+        return (await read_state(connection, corpus.organization_id))["renewing_count"]
+
+
+async def test_a_request_for_indexing_again_leaves_the_forms(corpus):
+    async with corpus.transaction() as connection:
+        [document_id] = (await connection.execute(text("SELECT document_id FROM space_documents"))).scalars()
+        wanted = {"document_id": document_id, "space_id": corpus.space.space_id, "version": 1, "custom_metadata": {}}
+        await queries.request_indexing_in_space(connection, corpus.organization_id, **wanted, is_begun=False, anew=True)
+    assert ((await state(corpus))[1], await renewing_count(corpus)) == ([FORMS], None)
 
 
 async def test_a_document_that_was_broken_off_or_changed_is_renewed_later(corpus):

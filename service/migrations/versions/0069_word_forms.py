@@ -7,8 +7,8 @@ revision, down_revision, usable_from = "0069", "0068", None
 
 
 def upgrade() -> None:
-    """Add the column. Who knows it writes the number of its forms as a negative one, which the trigger turns; who does
-    not know it writes none, and the trigger forgets the number."""
+    """Add the column. A release that knows the column writes the negative number of its forms, which the trigger turns.
+    An earlier release leaves the column out, and the trigger sets 0. A request for indexing (NULL) changes no forms."""
     op.add_column("space_documents", sa.Column("forms", sa.SmallInteger, nullable=False, server_default=sa.text("0")))
     op.execute(
         "CREATE FUNCTION note_forms() RETURNS trigger LANGUAGE plpgsql AS"
@@ -16,5 +16,5 @@ def upgrade() -> None:
     )
     op.execute(
         "CREATE TRIGGER note_forms BEFORE UPDATE OF indexed_version ON space_documents"
-        " FOR EACH ROW EXECUTE FUNCTION note_forms()"
+        " FOR EACH ROW WHEN (NEW.indexed_version IS NOT NULL) EXECUTE FUNCTION note_forms()"
     )
