@@ -40,42 +40,63 @@ async def state(corpus: Corpus) -> tuple[list[list[int]], list[int], dict[int, i
         return sorted(sorted(read_sparsevec(row)) for row in rows.scalars()), list(forms.scalars()), counts
 
 
+async def noted(corpus: Corpus) -> tuple[list[int], int | None]:
+    """Return the forms that are noted, and how many documents Health counts."""
+    async with corpus.transaction() as connection:
+        counted = (await read_state(connection, corpus.organization_id))["renewing_count"]
+    return (await state(corpus))[1], counted
+
+
+async def renew(corpus: Corpus) -> tuple[list[int], int | None]:
+    await renewal.renew_all(corpus.database, DiskGuard())
+    return await noted(corpus)
+
+
 async def write_as_an_earlier_version(corpus: Corpus) -> None:
     async with corpus.transaction() as connection:
         await connection.execute(text("UPDATE space_documents SET indexed_version = version"))
 
 
-async def test_earlier_forms_are_renewed_once(corpus):
+async def test_earlier_forms_are_renewed_once_by_one_process(corpus):
     chunks, forms, _ = await state(corpus)
     assert (chunks == RENEWED[0], forms) == (False, [FORMS])
     await write_as_an_earlier_version(corpus)
-    assert (await state(corpus))[1] == [0]
+    async with corpus.transaction() as connection:
+        assert await queries.try_lock_renewal(connection)
+        assert await renew(corpus) == ([0], 1)
     for _ in range(2):
-        await renewal.renew_all(corpus.database, DiskGuard())
+        assert await renew(corpus) == ([FORMS], None)
         assert await state(corpus) == RENEWED
 
 
-async def renewing_count(corpus: Corpus) -> int | None:
-    async with corpus.transaction() as connection:
-        return (await read_state(connection, corpus.organization_id))["renewing_count"]
-
-
-async def test_a_request_for_indexing_again_leaves_the_forms(corpus):
+async def test_a_request_to_index_again_keeps_the_forms_and_a_retired_space_has_none_to_renew(corpus):
     async with corpus.transaction() as connection:
         [document_id] = (await connection.execute(text("SELECT document_id FROM space_documents"))).scalars()
         wanted = {"document_id": document_id, "space_id": corpus.space.space_id, "version": 1, "custom_metadata": {}}
         await queries.request_indexing_in_space(connection, corpus.organization_id, **wanted, is_begun=False, anew=True)
-    assert ((await state(corpus))[1], await renewing_count(corpus)) == ([FORMS], None)
-
-
-async def test_a_document_that_was_broken_off_or_changed_is_renewed_later(corpus):
+    assert await noted(corpus) == ([FORMS], None)
     await write_as_an_earlier_version(corpus)
     async with corpus.transaction() as connection:
-        [long] = await queries.list_old(connection, corpus.organization_id, after=(0, NIL), limit=9)
-    for first, then in ((0, 2), (4, None)):
-        async with corpus.transaction() as connection:
-            assert await renewal.renew_slice(connection, corpus.organization_id, long, first=first) == then
-        assert (await state(corpus))[1] == [0]
+        await connection.execute(text("UPDATE spaces SET is_catalog = false, retired_at = now()"))
+    assert await renew(corpus) == ([0], None)
+
+
+@pytest.mark.parametrize(
+    ("renewed", "name", "is_indexed"), [(0, "Rapport", True), (2, "Rapport", False), (2, "Names", False)]
+)
+async def test_a_document_that_changes_meanwhile_is_renewed_as_it_is_then(corpus, renewed, name, is_indexed):
+    await write_as_an_earlier_version(corpus)
+    async with corpus.transaction() as connection:
+        [old] = await queries.list_old(connection, corpus.organization_id, after=(0, NIL), limit=9)
+        assert not renewed or await renewal.renew_slice(connection, corpus.organization_id, old, first=0) == renewed
+    async with corpus.transaction() as connection:
+        await connection.execute(text("UPDATE documents SET name = :name"), {"name": name})
+        assert not is_indexed or await corpus.write(connection, old.document_id, name, CHUNKS)
+    if name == "Names":
         await write_as_an_earlier_version(corpus)
-    await renewal.renew_all(corpus.database, DiskGuard())
-    assert await state(corpus) == RENEWED
+    for first in (renewed, 4):
+        async with corpus.transaction() as connection:
+            assert await renewal.renew_slice(connection, corpus.organization_id, old, first=first) is None
+    assert await noted(corpus) == (([FORMS], None) if is_indexed else ([0], 1))
+    assert await renew(corpus) == ([FORMS], None)
+    assert (await state(corpus))[0] == sorted(map(sorted, weigh_chunks(CHUNKS, title=name, stemming="english")))

@@ -341,18 +341,18 @@ _ROW: ColumnElement[str] = cast(literal_column("space_documents.xmin"), Text)
 
 
 def is_old() -> ColumnElement[bool]:
-    """Build the condition that a document's indexed terms have earlier forms."""
-    return (space_documents.c.forms < FORMS) & (space_documents.c.chunk_count > 0)
+    """Build the condition that a document's terms have earlier forms in a space, which is not retired."""
+    entry = space_documents.c
+    return and_(
+        entry.forms < FORMS, entry.chunk_count > 0, spaces.c.space_id == entry.space_id, spaces.c.retired_at.is_(None)
+    )
 
 
-async def list_old(
-    connection: Connection, organization_id: UUID, *, after: tuple[int, UUID], limit: int
-) -> list[OldEntry]:
-    """List documents with earlier forms by space and id; `after` is the last of the list before."""
-    key, entry = (space_documents.c.space_id, space_documents.c.document_id), space_documents.c
-    statement = (
-        select(*columns_of(spaces, OldEntry, *reversed(key), NAME, TITLE, _ROW.label("row")))
-        .join(space_documents, entry.space_id == spaces.c.space_id)
+def _select_old(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+    entry, key = space_documents.c, (space_documents.c.document_id, space_documents.c.space_id)
+    return (
+        select(*columns_of(spaces, OldEntry, *key, NAME, TITLE, _ROW.label("row")))
+        .join(space_documents, is_old())
         .join(documents, documents.c.document_id == entry.document_id)
         .outerjoin(document_contents, document_contents.c.document_id == entry.document_id)
         .outerjoin(
@@ -360,23 +360,36 @@ async def list_old(
             (document_versions.c.document_id == document_contents.c.document_id)
             & (document_versions.c.version == document_contents.c.version),
         )
-        .where(entry.organization_id == organization_id, is_old(), spaces.c.retired_at.is_(None), tuple_(*key) > after)
-        .order_by(*key)
-        .limit(limit)
+        .where(entry.organization_id == organization_id)
     )
+
+
+async def list_old(
+    connection: Connection, organization_id: UUID, *, after: tuple[int, UUID], limit: int
+) -> list[OldEntry]:
+    """List documents with earlier forms by space and id; `after` is the last of the list before."""
+    key = space_documents.c.space_id, space_documents.c.document_id
+    statement = _select_old(organization_id).where(tuple_(*key) > after).order_by(*key).limit(limit)
     return await find_rows(connection, statement, OldEntry)
 
 
+async def find_old(connection: Connection, entry: IndexEntry) -> OldEntry | None:
+    """Find a document in a space as `list_old` lists it; None when it has the present forms or was removed."""
+    statement = _select_old(entry.organization_id).where(entry.matches(space_documents))
+    return await find_row(connection, statement, OldEntry)
+
+
+async def try_lock_renewal(connection: Connection) -> bool:
+    """Lock the renewal of terms in all organizations until the transaction ends; False when it is locked."""
+    key = func.hashtextextended("carrel.word_forms", 0)
+    return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(key)))).scalar_one())
+
+
 async def write_terms(
-    connection: Connection,
-    entry: IndexEntry,
-    *,
-    terms: Mapping[int, str],
-    deltas: Mapping[int, int],
-    row: str | None = None,
+    connection: Connection, entry: IndexEntry, *, terms: Mapping[int, str], deltas: Mapping[int, int], is_last: bool
 ) -> None:
-    """Write terms of a locked document's chunks, and how many chunks have each term more or less. With `row`, note that
-    it has the present forms, unless its row has changed since it was listed."""
+    """Write terms of a locked document's chunks, and how many chunks have each term more or less. After the last, note
+    that the document has the present forms."""
     chunks = INDEX_TABLES[entry.dimensions].chunks
     this = entry.matches(chunks), chunks.c.chunk_no == bindparam("param_chunk_no", type_=Integer())
     new = cast(bindparam("param_terms", type_=Text()), chunks.c.terms.type)
@@ -385,6 +398,5 @@ async def write_terms(
         await connection.execute(update(chunks).where(*this).values(terms=new), changed)
     counted = as_arrays("deltas", OF_DELTAS, sum_changes([deltas]))
     await connection.execute(ADD_DELTAS, params(entry.organization_id, space_id=entry.space_id, **counted))
-    if row is not None:
-        own = update(space_documents).where(entry.matches(space_documents), literal(row) == _ROW)
-        await connection.execute(own.values(forms=FORMS))
+    if is_last:
+        await connection.execute(update(space_documents).where(entry.matches(space_documents)).values(forms=FORMS))

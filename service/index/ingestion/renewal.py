@@ -1,9 +1,11 @@
 """Renew terms in the background, from the stored texts: nothing is read or embedded again, and searches go on.
 
-Each transaction renews a slice of a document. A document that a kill broke off begins again."""
+Each transaction renews a slice of a document. A document that a kill or a change broke off begins again."""
 
 import asyncio
 import time
+from collections import Counter
+from collections.abc import Sequence
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -11,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from service.identity.queries import organization_ids
 from service.index.ingestion import queries
 from service.index.ingestion.queries import OldEntry
-from service.index.queries import IndexEntry, list_chunks, lock_to_write
+from service.index.queries import IndexedChunk, IndexEntry, list_chunks, lock_to_write
 from service.index.service import count_deltas, title_of
 from service.index.stemming import stemming_of
 from service.index.terms import as_sparsevec, read_sparsevec, weigh_chunks
@@ -22,11 +24,11 @@ from service.platform.identifiers import NIL
 from service.platform.logs import logger
 
 RENEWED_EVERY = 3600.0
-"""How often documents are looked for that a process of an earlier version has written since."""
+"""Seconds between two looks for documents that an earlier version has written."""
 
 LISTED_AT_ONCE = 64
 SLICE = 64
-# The share of the time that it works: the rest is for people who load and search.
+# The share of the time that the one process which renews works: the rest is for people who load and search.
 WORKING = 0.25
 
 
@@ -38,12 +40,8 @@ async def renew_all(database: Database, disk: DiskGuard) -> None:
         while entries := await _list_old(database, organization_id, after):
             for entry in entries:
                 await disk.wait_for_room()
-                first: int | None = 0
-                while first is not None:
-                    began = time.monotonic()
-                    async with database.transaction(organization_id) as connection:
-                        first = await renew_slice(connection, organization_id, entry, first=first)
-                    await asyncio.sleep((time.monotonic() - began) * (1 / WORKING - 1))
+                if not await _renew_document(database, organization_id, entry):
+                    return
             after, count = (entries[-1].space_id, entries[-1].document_id), count + len(entries)
         if count:
             logger.info("word_forms_renewed", organization_id=str(organization_id), documents=count)
@@ -56,18 +54,38 @@ async def _list_old(database: Database, organization_id: UUID, after: tuple[int,
         return await queries.list_old(connection, organization_id, after=after, limit=LISTED_AT_ONCE)
 
 
+async def _renew_document(database: Database, organization_id: UUID, entry: OldEntry) -> bool:
+    """Renew a document, with pauses; False when another process of any server renews at the moment."""
+    async with database.transaction(None, read_only=True) as turn:
+        if not await queries.try_lock_renewal(turn):
+            return False
+        first: int | None = 0
+        while first is not None:
+            began = time.monotonic()
+            async with database.transaction(organization_id) as connection:
+                first = await renew_slice(connection, organization_id, entry, first=first)
+            await asyncio.sleep((time.monotonic() - began) * (1 / WORKING - 1))
+    return True
+
+
 async def renew_slice(connection: Connection, organization_id: UUID, entry: OldEntry, *, first: int) -> int | None:
-    """Renew a document's chunks from this number on; return where to go on, None at the end or when it was removed."""
+    """Renew a document's chunks from this number on; return where to go on, None at the end or when it is not as it was
+    listed."""
     known = await lock_to_write(connection, organization_id, space_id=entry.space_id, document_ids=[entry.document_id])
-    if entry.document_id not in known:
-        return None
     place = IndexEntry(organization_id, entry.space_id, entry.document_id, entry.dimensions)
+    # Read with the lock held: terms of an earlier title would stay for good.
+    if entry.document_id not in known or await queries.find_old(connection, place) != entry:
+        return None
     chunks = await list_chunks(connection, place, first=first, limit=SLICE)
     stemming = stemming_of(known[entry.document_id].language, default=entry.language)
-    title, texts = title_of(entry.name, entry.title), [chunk.text for chunk in chunks]
-    weighed = await asyncio.to_thread(weigh_chunks, texts, title=title, stemming=stemming)
-    terms = {chunk.chunk_no: as_sparsevec(new) for chunk, new in zip(chunks, weighed, strict=True)}
-    deltas = count_deltas(added=weighed, removed=[read_sparsevec(chunk.terms) for chunk in chunks])
+    title = title_of(entry.name, entry.title)
+    terms, deltas = await asyncio.to_thread(_weigh_again, chunks, title=title, stemming=stemming)
     is_last = len(chunks) < SLICE
-    await queries.write_terms(connection, place, terms=terms, deltas=deltas, row=entry.row if is_last else None)
+    await queries.write_terms(connection, place, terms=terms, deltas=deltas, is_last=is_last)
     return None if is_last else chunks[-1].chunk_no + 1
+
+
+def _weigh_again(chunks: Sequence[IndexedChunk], *, title: str, stemming: str) -> tuple[dict[int, str], Counter[int]]:
+    weighed = weigh_chunks([chunk.text for chunk in chunks], title=title, stemming=stemming)
+    terms = {chunk.chunk_no: as_sparsevec(new) for chunk, new in zip(chunks, weighed, strict=True)}
+    return terms, count_deltas(added=weighed, removed=[read_sparsevec(chunk.terms) for chunk in chunks])
