@@ -90,7 +90,9 @@ def test_what_a_sync_brings_belongs_to_who_made_it(syncing: Syncing) -> None:
     syncing.api_key = owner_key
     assert syncing.documents() == {}
     [entry] = entries(syncing.service, action="docstore.sync")
-    assert (entry["actor"]["email"], entry["details"]["created"]) == ("editor@example.test", 3)
+    told = {"read": 3, "created": 3, "updated": 0, "deleted": 0}
+    assert entry["details"] == {"status": "COMPLETED", "collectionId": syncing.collection_id, **told}
+    assert entry["actor"]["email"] == "editor@example.test"
 
 
 @pytest.mark.parametrize("lost", ["role", "active"])

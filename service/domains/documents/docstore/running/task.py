@@ -108,7 +108,7 @@ async def _finish(
         details = {
             "status": ended.status.value,
             "collectionId": str(sync.collection_id),
-            **ended.counts.model_dump(by_alias=False, exclude={"unchanged"}),
+            **ended.counts.model_dump(by_alias=False, include={"read", "created", "updated", "deleted"}),
             **({} if error is None else {"error": error.code}),
             **({} if warning is None else {"warning": warning.code}),
         }
