@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -130,11 +129,20 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make a sync and launch its first run. Without an access option its documents are their owner's alone."""
-    given = locals()
     screen = Screen(as_json=as_json)
     uri = _uri(uri_file, screen=screen)
     with client_of(screen) as client:
-        config = _config({"sync_name": name, "source_fields": {}}, given)
+        config = _config(
+            {"sync_name": name, "source_fields": {}},
+            {"body": body, "source_name": title, "source_system_updated": updated, "source_url": url},
+            filter_text,
+            collection_name=source,
+            allowed_users_email_addresses=allow_user,
+            allowed_group_ids=allow_group,
+            internal_public=internal_public,
+            delete_missing=delete_missing,
+            delete_limit_percent=delete_limit,
+        )
         collection_id = collection_of(into, client).document_collection_id
         made = client.document_collections.docstore.create_docstore_sync(collection_id, docstore_uri=uri, config=config)
     words = f"Created {name}, whose first run begins: {made.docstore_credential_id}"
@@ -163,12 +171,23 @@ def update(
     """Change what is given, keep the rest, and launch a run.
 
     Where no address is given, it stays as it is. The run reads everything, unless only deletions or the name change."""
-    given = locals()
     screen = Screen(as_json=as_json)
     uri = _uri(uri_file, screen=screen) if uri_file or os.environ.get(URI_VARIABLE) else None
     with client_of(screen) as client:
         found = sync_of(name, client)
-        config = _config(found.config.model_dump(exclude_none=True, by_alias=False), given)
+        before: dict[str, Any] = found.config.model_dump(exclude_none=True, by_alias=False)
+        config = _config(
+            before,
+            {"body": body, "source_name": title, "source_system_updated": updated, "source_url": url},
+            filter_text,
+            sync_name=rename,
+            collection_name=source,
+            allowed_users_email_addresses=allow_user,
+            allowed_group_ids=allow_group,
+            internal_public=internal_public,
+            delete_missing=delete_missing,
+            delete_limit_percent=delete_limit,
+        )
         changed = client.document_collections.docstore.update_docstore_sync(
             found.docstore_credential_id, docstore_uri=uri, config=config, version=found.version
         )
@@ -282,24 +301,14 @@ def _uri(uri_file: str | None, *, screen: Screen) -> SecretStr:
     return SecretStr(text.strip())
 
 
-_MEMBERS: Mapping[str, str] = {
-    "rename": "sync_name",
-    "source": "collection_name",
-    "allow_user": "allowed_users_email_addresses",
-    "allow_group": "allowed_group_ids",
-    **{name: name for name in ("internal_public", "delete_missing")},
-    "delete_limit": "delete_limit_percent",
-}
-_PATHS = {"body": "body", "title": "source_name", "updated": "source_system_updated", "url": "source_url"}
-"""The members of a sync's config, and its paths to fields, by the parameters of the commands."""
-
-
-def _config(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    said = {member: given[name] for name, member in _MEMBERS.items() if given.get(name) is not None}
-    paths = {member: given[name] for name, member in _PATHS.items() if given[name] is not None}
-    if given["filter_text"] is not None:
-        said["filter_expression"] = _filter(given["filter_text"])
-    return {**before, **said, "source_fields": {**before["source_fields"], **paths}}
+def _config(
+    before: dict[str, Any], paths: dict[str, str | None], filter_text: str | None, **members: object
+) -> dict[str, Any]:
+    if filter_text is not None:
+        members["filter_expression"] = _filter(filter_text)
+    given = {name: value for name, value in members.items() if value is not None}
+    named = {name: path for name, path in paths.items() if path is not None}
+    return {**before, **given, "source_fields": {**before["source_fields"], **named}}
 
 
 def _filter(text: str) -> dict[str, Any]:
