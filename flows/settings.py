@@ -32,35 +32,26 @@ class FlowSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="CARREL_", extra="ignore", frozen=True, env_ignore_empty=True)
 
-    base_url: str = Field(default="http://127.0.0.1:8000", description="The service's address.")
-    api_key: SecretStr | None = Field(default=None, description="The API key that runs act with.")
-    data_dir: Path = Field(default_factory=_data_dir, description="Folder of all state, Prefect's too.")
-    flows_dir: Path | None = Field(
-        default=None, description="Ledgers and quarantine files; `flows` in the data folder by default."
-    )
-    flows_database_url: SecretStr | None = Field(
-        default=None,
-        description="PostgreSQL database of the ledgers, for runs on several machines; a file for each source without.",
-    )
-    flows_concurrency: int = Field(
-        default=16,
-        ge=1,
-        le=256,
-        description="Most documents on their way to the service at a time; fewer while it is busy.",
-    )
-    flows_batch_size: int = Field(
-        default=750, ge=1, le=100_000, description="Documents of a task run, which costs tens of milliseconds."
-    )
-    flows_batches_at_once: int = Field(
-        default=8, ge=1, description="Task runs that send at a time, over all runs on one Prefect server."
-    )
-    flows_deployments: Path | None = Field(
-        default=None,
-        description="The deployments that `python -m flows serve` offers; prefect.yaml in Carrel's folder by default.",
-    )
-    flows_outage_seconds: float = Field(
-        default=900.0, ge=0, description="How long a run waits for a service that is away before it fails, in seconds."
-    )
+    base_url: str = "http://127.0.0.1:8000"
+    """The service's address."""
+    api_key: SecretStr | None = None
+    """The API key that runs act with."""
+    data_dir: Path = Field(default_factory=_data_dir)
+    """Folder of all state, Prefect's too."""
+    flows_dir: Path | None = None
+    """Ledgers and quarantine files; `flows` in the data folder by default."""
+    flows_database_url: SecretStr | None = None
+    """PostgreSQL database of the ledgers, for runs on several machines; a file for each source without."""
+    flows_concurrency: int = Field(default=16, ge=1, le=256)
+    """Most documents on their way to the service at a time; fewer while it is busy."""
+    flows_batch_size: int = Field(default=750, ge=1, le=100_000)
+    """Documents of a task run, which costs tens of milliseconds."""
+    flows_batches_at_once: int = Field(default=8, ge=1)
+    """Task runs that send at a time, over all runs on one Prefect server."""
+    flows_deployments: Path | None = None
+    """The deployments that `python -m flows serve` offers; prefect.yaml in Carrel's folder by default."""
+    flows_outage_seconds: float = Field(default=900.0, ge=0)
+    """How long a run waits for a service that is away before it fails, in seconds."""
 
     @property
     def deployments(self) -> Path:

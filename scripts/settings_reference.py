@@ -6,6 +6,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
 from app.settings import WorkbenchSettings
+from carrel.wire.schemas import descriptions_of
 from flows.settings import FlowSettings
 from service.platform.settings import Settings
 
@@ -24,14 +25,15 @@ def reference() -> str:
         "Every setting is an environment variable. This page is made from the code by `make docs`.\n",
     ]
     for title, room in ROOMS.items():
-        rows = [_row(name, field) for name, field in room.model_fields.items()]
+        described = descriptions_of(room)
+        rows = [_row(name, field, described[name]) for name, field in room.model_fields.items()]
         parts.append("\n".join([f"## {title}\n", "| variable | default | what it is |", "|---|---|---|", *rows]) + "\n")
     return "\n".join(parts)
 
 
-def _row(name: str, field: FieldInfo) -> str:
+def _row(name: str, field: FieldInfo, description: str) -> str:
     variable = field.validation_alias if isinstance(field.validation_alias, str) else f"CARREL_{name.upper()}"
-    return f"| `{variable}` | {_default(field)} | {' '.join((field.description or '').split())} |"
+    return f"| `{variable}` | {_default(field)} | {description} |"
 
 
 def _default(field: FieldInfo) -> str:

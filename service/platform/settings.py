@@ -65,12 +65,7 @@ class Settings(BaseSettings):
     """The service's settings. Secrets have no defaults; the string under a field documents it."""
 
     model_config = SettingsConfigDict(
-        env_prefix="CARREL_",
-        frozen=True,
-        extra="ignore",
-        env_ignore_empty=True,
-        hide_input_in_errors=True,
-        use_attribute_docstrings=True,
+        env_prefix="CARREL_", frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True
     )
 
     host: str = "127.0.0.1"
@@ -145,7 +140,8 @@ class Settings(BaseSettings):
     """Longest a single SQL statement of a request may take."""
 
     embeddings_folder: Annotated[tuple[Path, ...], NoDecode] = ()
-    """Folder with a model's weights instead of the local model; after commas, of earlier models."""
+    """Folder of a model's weights; that model is the default for new indexes. Folders of earlier models follow after
+    commas."""
     embeddings_url: str | None = None
     """An OpenAI-compatible endpoint instead of the local model."""
     embeddings_api_key: SecretStr | None = None
