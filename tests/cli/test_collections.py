@@ -82,6 +82,7 @@ def test_search_says_what_it_made_of_the_query(run: Run, service: RunningService
     assert "and 1 similar: ferry" in found.out
     assert "Searched for" not in run("search", "passangers", "--as-typed").err
     assert run("search", "noon", "--group", "--collection", filled).code == 2
+    assert "No document of the collection contains VLTP" in run("search", "noon VLTP", "--collection", filled).err
 
 
 def test_a_filter_from_the_query_is_shown_as_a_shell_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
