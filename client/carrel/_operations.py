@@ -45,7 +45,7 @@ class Raw(Generic[M]):
     """Mode of resources whose operations give the whole HTTP answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Session:
     """A connection, the driver to use it with, and whether whole answers are wanted."""
 

@@ -20,6 +20,7 @@ import carrel
 from carrel import AsyncCarrel, Carrel, errors
 from carrel._connect import normalize
 from carrel._logging import log_if_configured
+from carrel._operations import session_of
 from carrel.wire.common import ErrorDetail
 from carrel.wire.permissions import ListAuthorizedResourcesResponse
 from tests.client.conftest import API_KEY, Caller, MakeCaller, delete
@@ -239,6 +240,7 @@ def test_threads_share_a_client(server: Server) -> None:
     with Carrel(API_KEY, server.base_url) as client, ThreadPoolExecutor(8) as threads:
         found = threads.map(lambda _: client.search.search_document_catalog("trains"), range(64))
         assert [one.results[0].score for one in found] == [0.9] * 64
+        assert {session_of(client.search): "found"}
     assert len(server.received) == 64
 
 
