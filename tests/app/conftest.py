@@ -138,12 +138,11 @@ class House:
 
     def break_index(self, document: str, error: str | None = None) -> None:
         """Let the index of a document have failed, claimed so that the service doesn't mend it before it is seen."""
-        with self.service.owner_connection() as connection:
-            connection.execute(
-                "UPDATE space_documents SET indexed_version = NULL, attempts = 9, error = %s, "
-                "claimed_until = now() + '1 hour' WHERE document_id = %s",
-                [error, document],
-            )
+        self.service.execute(
+            "UPDATE space_documents SET indexed_version = NULL, attempts = 9, error = %s, "
+            "claimed_until = now() + '1 hour' WHERE document_id = %s",
+            [error, document],
+        )
 
     def add_collection(self, name: str = "", **options: Any) -> str:
         made = self.client.document_collections.create_document_collection(name or f"Shelf {uuid4()}", **options)

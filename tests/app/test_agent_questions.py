@@ -160,8 +160,7 @@ def test_a_reply_that_the_admin_may_not_read_is_not_shown(house: House, desk: De
 def test_erased_words_and_wrong_addresses_are_said_calmly(house: House, desk: Desk) -> None:
     """Who asked which agent and when stays; nothing can be searched for or kept without words."""
     question = desk.ask(FERRY, userEmail=ADA)
-    with house.service.owner_connection() as connection:
-        connection.execute("DELETE FROM turns WHERE turn_id = %s", [question["messageId"]])
+    house.service.execute("DELETE FROM turns WHERE turn_id = %s", [question["messageId"]])
     assert open_questions(house, desk).column("Question") == [ERASED]
     shown = open_one(house, question["messageId"])
     assert "The words of this question and its reply were erased." in shown

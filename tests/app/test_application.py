@@ -122,9 +122,8 @@ async def finished(service: RunningService) -> httpx.Response:
 
 def given(service: RunningService) -> list[bool]:
     """Of what people allowed, whether it lasts."""
-    with service.owner_connection() as connection:
-        asked = "SELECT revoked_at IS NULL FROM oauth_token_families WHERE organization_id = %s"
-        return [lasts for (lasts,) in connection.execute(asked, [organization_id(service)]).fetchall()]
+    asked = "SELECT revoked_at IS NULL FROM oauth_token_families WHERE organization_id = %s"
+    return [lasts for (lasts,) in service.execute(asked, [organization_id(service)])]
 
 
 async def test_trying_again_leads_where_one_wanted(make_house: MakeHouse, service: RunningService) -> None:

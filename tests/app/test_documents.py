@@ -243,9 +243,8 @@ def test_the_same_name_again_is_the_next_version_and_everybody_may_be_let_in(hou
     page.toggle(key="load.pictures").set_value(True).run().press("Add")
     mine = [one for one in house.client.catalog.list_documents(document_name=name) if one.document_external_id != name]
     assert [one.document_version for one in mine] == [2]
-    with house.service.owner_connection() as connection:
-        asked = "SELECT reads_pictures FROM document_versions WHERE document_id = %s ORDER BY version"
-        assert connection.execute(asked, [mine[0].document_id]).fetchall() == [(False,), (True,)]
+    asked = "SELECT reads_pictures FROM document_versions WHERE document_id = %s ORDER BY version"
+    assert house.service.execute(asked, [mine[0].document_id]) == [(False,), (True,)]
     assert next(house.client.admin.grants.list(mine[0].resource).pages()).organization_wide
     house.client.admin.groups.upsert([{"name": f"Crew {name}", "members": [{"type": "user", "email": MEMBER}]}])
     st.cache_data.clear()
@@ -256,8 +255,7 @@ def test_the_same_name_again_is_the_next_version_and_everybody_may_be_let_in(hou
 
 
 def test_files_of_one_name_and_too_many_files_are_not_begun(house: House) -> None:
-    note = ("twin.txt", b"a", "text/plain")
-    page = drop(house, note, ("Twin.txt", b"b", "text/plain"))
+    page = drop(house, ("twin.txt", b"a", "text/plain"), ("Twin.txt", b"b", "text/plain"))
     assert "Several files are called" in page.shown
     assert page.find_button("Add").disabled
     page = drop(house, *((f"{number}.txt", b"a", "text/plain") for number in range(21)))

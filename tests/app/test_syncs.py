@@ -203,10 +203,9 @@ def test_a_run_that_nobody_begins_is_said(make_service, make_house, mongo):
     house, syncing = make_house(service), Syncing(service, mongo)
     syncing.create().raise_for_status()
     assert "A run is to begin. It is the service" in house.open("syncs", sync=syncing.sync_id).shown
-    with service.owner_connection() as connection:
-        connection.execute("UPDATE docstore_syncs SET updated_at = now() - interval '2 hours'")
-        shown = house.open("syncs", sync=syncing.sync_id).shown
-        assert "A run is to begin, wanted 2 hours ago." in shown
-        assert "CARREL_DOCSTORE_WORKERS" in shown
-        connection.execute("UPDATE docstore_syncs SET status = 'RUNNING', started_at = now()")
+    service.execute("UPDATE docstore_syncs SET updated_at = now() - interval '2 hours'")
+    shown = house.open("syncs", sync=syncing.sync_id).shown
+    assert "A run is to begin, wanted 2 hours ago." in shown
+    assert "CARREL_DOCSTORE_WORKERS" in shown
+    service.execute("UPDATE docstore_syncs SET status = 'RUNNING', started_at = now()")
     assert "A run is running, begun just now." in house.open("syncs", sync=syncing.sync_id).shown

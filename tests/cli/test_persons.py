@@ -44,18 +44,17 @@ def test_groups_are_joined_and_left_and_shown_with_what_they_are_through(run: Ru
     a_group(service, "Ship", group(crew))
     for name in ("Crew", "crew-1", crew["id"]):
         assert ran(run, "people", "join", ADA, name)["memberCount"] == 1
-    with service.owner_connection() as connection:
-        connection.execute(
-            "INSERT INTO second_factors (factor_id, organization_id, principal_id, kind, created_at) "
-            "SELECT principal_id, organization_id, principal_id, 'passkey', '2026-11-26' FROM principals "
-            "WHERE principal_id = %s",
-            [ada["id"]],
-        )
-        connection.execute(
-            "INSERT INTO passkeys SELECT factor_id, organization_id, principal_id, 'id', 'key', 'ada', 0, 'Phone' "
-            "FROM second_factors WHERE principal_id = %s",
-            [ada["id"]],
-        )
+    service.execute(
+        "INSERT INTO second_factors (factor_id, organization_id, principal_id, kind, created_at) "
+        "SELECT principal_id, organization_id, principal_id, 'passkey', '2026-11-26' FROM principals "
+        "WHERE principal_id = %s",
+        [ada["id"]],
+    )
+    service.execute(
+        "INSERT INTO passkeys SELECT factor_id, organization_id, principal_id, 'id', 'key', 'ada', 0, 'Phone' "
+        "FROM second_factors WHERE principal_id = %s",
+        [ada["id"]],
+    )
     shown = run("people", "show", ADA)
     assert "2nd factor passkey Phone, since 2026-11-26" in shown.out
     assert "in         Crew" in shown.out

@@ -53,8 +53,7 @@ def test_a_sync_is_made_watched_and_mended(run: Run, things: MongoServer) -> Non
 def test_a_run_that_nobody_begins_is_said_once(make_service, mongo, tmp_path):
     service = make_service(docstore_allowed_hosts=("127.0.0.1",), docstore_workers=0)
     Syncing(service, mongo).create().raise_for_status()
-    with service.owner_connection() as connection:
-        connection.execute("UPDATE docstore_syncs SET updated_at = now() - interval '2 hours'")
+    service.execute("UPDATE docstore_syncs SET updated_at = now() - interval '2 hours'")
     command = [COMMAND, "sync", "watch", "things"]
     watching = subprocess.Popen(command, cwd=tmp_path, env=environment_for(service), stderr=subprocess.PIPE, text=True)
     try:

@@ -1,7 +1,6 @@
 """Waiting for what was sent to become searchable."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,11 @@ from flows.operations.ledger.rows import Action, Entry, Sent, State
 from flows.operations.sources.documents import SourceDocument
 from flows.operations.summary import summarize
 from tests.flows.sources import Source
-from tests.harness.services import RunningService
+from tests.harness.services import MakeService
 
 
 @pytest.fixture
-def slow(make_service: Callable[..., RunningService], source: Source, monkeypatch: pytest.MonkeyPatch) -> Source:
+def slow(make_service: MakeService, source: Source, monkeypatch: pytest.MonkeyPatch) -> Source:
     """The library, loaded into a service that answers before it has indexed; runs ask again soon."""
     monkeypatch.setattr(index_waits, "_FIRST_PAUSE", 0.05)
     service = make_service(inline_indexing_seconds=0)
@@ -108,8 +107,7 @@ async def test_index_that_failed_is_asked_after_by_later_runs(unsearchable: Sour
     retried = (await unsearchable.retry()).summary
     assert (retried.documents, retried.failed) == (1, 1)
     assert await unsearchable.quarantine() == failed
-    with unsearchable.service.owner_connection() as connection:
-        connection.execute(_MENDED)
+    unsearchable.service.execute(_MENDED)
     well = (await unsearchable.retry()).summary
     assert (well.unchanged, well.quarantined, well.complete) == (1, 0, True)
     assert await unsearchable.quarantine() == {}

@@ -25,8 +25,7 @@ def service(own_service: RunningService) -> RunningService:
 
 
 def _leases(source: Source) -> list[tuple[bool]]:
-    with source.service.owner_connection() as connection:
-        return connection.execute("SELECT expires_at IS NOT NULL FROM alert_leases").fetchall()
+    return source.service.execute("SELECT expires_at IS NOT NULL FROM alert_leases")
 
 
 async def test_a_run_reports_how_it_goes_and_how_it_ended(source: Source) -> None:
@@ -64,8 +63,7 @@ async def test_a_run_that_fails_says_why_and_one_that_is_stopped_does_not(source
         await missing.load()
     with pytest.raises(SourceError, match="UTF-8"):
         await source.load("/srv/caf\udce9")
-    names = [("RUN_FAILED", name, "source_unreadable") for name in ("/srv/caf\\udce9", str(missing))]
-    assert _open(source) == names
+    assert _open(source) == [("RUN_FAILED", name, "source_unreadable") for name in ("/srv/caf\\udce9", str(missing))]
     assert set(_leases(source)) == {(False,)}
     with source.client() as client:
         for one in client.admin.alerts.list():
@@ -108,9 +106,8 @@ async def test_a_folder_is_the_same_however_it_is_named(source: Source, monkeypa
 def test_schedules_are_due_next_or_since_nothing_started_them(prefect_api: str) -> None:
     """A run that nobody has started makes its schedule late, unless it waits for another run of its schedule."""
     server = PrefectServer(prefect_api)
-    hourly = {"schedule": {"cron": "30 * * * *"}, "active": True}
     made = [
-        server.deploy(name=name, paused=paused, schedules=[hourly])
+        server.deploy(name=name, paused=paused, schedules=[{"schedule": {"cron": "30 * * * *"}, "active": True}])
         for name, paused in (("on-time", False), ("late", False), ("paused", True))
     ]
     now = datetime.now(UTC)

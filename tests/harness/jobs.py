@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.worker import keep_working
@@ -77,17 +79,13 @@ def organization_of(service: RunningService) -> UUID:
 
 
 def enqueue(service: RunningService, task: Task, *, count: int = 1, lock: str | None = None) -> list[UUID]:
-    organization_id = organization_of(service)
-    things = [uuid4() for _ in range(count)]
+    here, things = organization_of(service), [uuid4() for _ in range(count)]
 
-    async def put() -> None:
-        async with service.runtime.database.transaction(organization_id) as connection:
-            for thing_id in things:
-                await service.runtime.jobs.enqueue(
-                    connection, task, organization_id=organization_id, lock=lock, thing_id=thing_id
-                )
+    async def put(connection: AsyncConnection) -> None:
+        for thing in things:
+            await service.runtime.jobs.enqueue(connection, task, organization_id=here, lock=lock, thing_id=thing)
 
-    service.run(put())
+    service.in_transaction(here, put)
     return things
 
 
@@ -100,5 +98,4 @@ def until(claim: Callable[[], object], seconds: float = SECONDS) -> None:
 
 def queued(service: RunningService) -> Sequence[tuple[Any, ...]]:
     statement = "SELECT status::text, attempts, args FROM procrastinate_jobs WHERE queue_name = %s ORDER BY id"
-    with service.owner_connection() as connection:
-        return connection.execute(statement, [QUEUE]).fetchall()
+    return service.execute(statement, [QUEUE])

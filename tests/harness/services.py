@@ -6,12 +6,13 @@ import os
 import socket
 import ssl
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from uuid import UUID
 
 import httpx
 import numpy as np
@@ -20,8 +21,10 @@ import pytest
 import uvicorn
 from argon2 import PasswordHasher
 from httpx._transports import default
+from psycopg.abc import Params, QueryNoTemplate
 from pydantic import SecretStr
 from sqlalchemy.engine import URL
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.domains.people.directory.organizations import create_organization
 from service.identity import passwords
@@ -45,6 +48,7 @@ from tests.harness.first_start import bring_model
 from tests.harness.lazy import lazily
 from tests.harness.loops import LoopThread
 
+Result = TypeVar("Result")
 # They import all endpoints, which tests without a service do not wait for.
 main, web = lazily("service.main"), lazily("service.server")
 ADMIN_EMAIL = "admin@example.test"
@@ -105,18 +109,12 @@ class RunningService:
         shared. With `password_hash` the admin signs in by password; account pages then ask for the organization."""
         key, organization = secrets.mint(secrets.API_KEY), uuid7()
 
-        async def create() -> None:
-            async with self.runtime.database.transaction(organization) as connection:
-                await create_organization(
-                    connection,
-                    organization,
-                    name=name,
-                    admin_email=admin_email,
-                    password_hash=password_hash,
-                    api_key=key,
-                )
-
-        self.run(create())
+        self.in_transaction(
+            organization,
+            lambda connection: create_organization(
+                connection, organization, name=name, admin_email=admin_email, password_hash=password_hash, api_key=key
+            ),
+        )
         api_key = key.value.get_secret_value()
         headers = {"Authorization": f"Bearer {api_key}"}
         transport = Alternating(self.ports)
@@ -130,9 +128,27 @@ class RunningService:
     def owner_connection(self) -> psycopg.Connection[Any]:
         return connect(self.owner_url())
 
+    def execute(self, statement: QueryNoTemplate, values: Params | None = None) -> list[tuple[Any, ...]]:
+        """Run a statement as the owner of the database; return its rows."""
+        with self.owner_connection() as connection:
+            cursor = connection.execute(statement, values)
+            return cursor.fetchall() if cursor.description else []
+
     def run(self, work: Any) -> Any:
         """Run a coroutine that uses `runtime`, on the loop the service itself runs on."""
         return self.loop.run(work)
+
+    def in_transaction(self, organization: UUID | None, work: Callable[[AsyncConnection], Awaitable[Result]]) -> Result:
+        """Run what `work` makes of a connection, in a transaction of the service that sees this organization."""
+
+        async def run() -> Result:
+            async with self.runtime.database.transaction(organization) as connection:
+                return await work(connection)
+
+        return self.run(run())
+
+
+MakeService = Callable[..., RunningService]
 
 
 class Alternating(httpx.HTTPTransport):

@@ -191,14 +191,10 @@ def an_mcp_client(service: RunningService, *redirect_uris: str, scopes: list[str
 
 def call_mcp(service: RunningService, token: str) -> Caller:
     """Whom an access token acts as at /mcp; raises what the endpoint refuses with."""
-
-    async def authenticated() -> Caller:
-        async with service.runtime.database.transaction(None) as connection:
-            offset = service.runtime.clock.offset
-            bearer, keys = f"Bearer {token}", service.runtime.keys
-            return await authenticate(connection, bearer, keys=keys, version="mcp", clock_offset=offset)
-
-    return service.run(authenticated())
+    bearer, keys, offset = f"Bearer {token}", service.runtime.keys, service.runtime.clock.offset
+    return service.in_transaction(
+        None, lambda connection: authenticate(connection, bearer, keys=keys, version="mcp", clock_offset=offset)
+    )
 
 
 def a_person(service: RunningService, email: str = "ada@example.test", **body: Any) -> Person:

@@ -225,8 +225,7 @@ def test_a_host_has_no_case(near: RunningService, publisher: Publisher) -> None:
     allow(near, publisher.host)
     ada, agent = a_person(near), App(near, publisher.publish("/case.json"), None, LOCAL)
     ada.allow(agent)
-    with near.owner_connection() as owner:
-        owner.execute("UPDATE oauth_clients SET document_url = 'https://Agents.EXAMPLE.test/c'")
+    near.execute("UPDATE oauth_clients SET document_url = 'https://Agents.EXAMPLE.test/c'")
     allow(near, "agents.example.test")
     assert len(clients(near)) == 1
     allow(near)

@@ -10,7 +10,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from service.auth.queries import Grantable, get_grantable
+from service.auth.queries import get_grantable
 from tests.harness.documents import uploaded
 from tests.harness.lazy import lazily
 from tests.harness.services import RunningService
@@ -120,12 +120,8 @@ def test_a_scope_is_asked_for_only_where_the_person_could_allow_it(standing: Sta
         refused = refusal(service, token, "who_can_read", document_id=ferry)
         assert "lacks the scope api:admin, which is for admins alone. If you are an admin" in refused
         assert "missing_scope" in refused
-
-    async def grantable_by_nobody() -> Grantable | None:
-        async with service.runtime.database.transaction(UUID(int=2)) as connection:
-            return await get_grantable(connection, UUID(int=2), token_id=UUID(int=1))
-
-    assert service.run(grantable_by_nobody()) is None
+    nobody, no_token = UUID(int=2), UUID(int=1)
+    assert service.in_transaction(nobody, lambda one: get_grantable(one, nobody, token_id=no_token)) is None
 
 
 def test_an_admin_reads_no_more_than_others(standing: Standing, ferry: str) -> None:
@@ -319,8 +315,7 @@ def test_readers_and_reasons_are_for_admins(standing: Standing, token: str, secr
     lacking = use(service, admin, "why", document_id=secret, email=standing.email)
     assert (lacking["may_read"], lacking["paths"]) == (False, [])
     assert "Nobody has given access" in lacking["missing"]
-    plain = Person(service).tokens(standing.agent, scope="api:catalog:read")["access_token"]
-    for other in (token, plain):
+    for other in (token, Person(service).tokens(standing.agent, scope="api:catalog:read")["access_token"]):
         assert not {"who_can_read", "why"} & set(tools(service, other))
     for tool, arguments in (("who_can_read", {}), ("why", {"email": standing.email})):
         assert "missing_scope" in refusal(service, token, tool, document_id=secret, **arguments)

@@ -227,19 +227,18 @@ def test_another_secret_key_keeps_apps_and_a_lost_one_keeps_out(service: Running
     here = organization_id(service)
     old, new = service.runtime.keys, Keys(SecretStr("n" * 40))
 
-    async def rotate(before: Keys | None, after: Keys) -> None:
-        async with service.runtime.database.transaction(here) as connection:
-            await reseal_secrets(connection, here, old=before, new=after)
+    def rotate(before: Keys | None, after: Keys) -> None:
+        service.in_transaction(here, lambda connection: reseal_secrets(connection, here, old=before, new=after))
 
     def enter_with(text: str) -> int:
         person = flow.Person(service, ada.email)
         return give(person, enter(person), text).status_code
 
-    service.run(rotate(old, new))
+    rotate(old, new)
     assert enter_with(phone.code()) == 403
-    service.run(rotate(new, old))
+    rotate(new, old)
     assert enter_with(phone.code()) == 303
-    service.run(rotate(None, old))
+    rotate(None, old)
     assert enter_with(phone.code(steps=1)) == 403
     assert enter_with(codes[0]) == 303
 

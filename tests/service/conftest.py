@@ -16,7 +16,7 @@ from tests.harness.corpus import Corpus
 from tests.harness.embeddings import EmbeddingsEndpoint
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.services import SWEEP_SECONDS, RunningService, ServiceHarness
-from tests.service.conversations import Desk, Script, Visitor, a_desk, a_visitor
+from tests.service.conversations import Desk, Script, Visitor, a_desk, a_visitor, take_answers
 from tests.service.docstore import LOOPBACK, Syncing
 from tests.service.races import Race
 from tests.service.rebuilds import TEXTS, Shelf, a_shelf
@@ -43,12 +43,7 @@ def visitor(desk: Desk) -> Visitor:
 
 @pytest.fixture
 def script(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Script:
-    """The model, as the test has it; what it tells is written at once, and watched for often."""
-    monkeypatch.setattr("service.domains.agents.conversations.drafts.PAUSE_SECONDS", 0)
-    monkeypatch.setattr("service.domains.agents.conversations.streaming.LOOK_SECONDS", 0.02)
-    script = Script(desk.service)
-    monkeypatch.setattr("service.domains.agents.answering.answer", script)
-    return script
+    return take_answers(desk.service, monkeypatch)
 
 
 @pytest.fixture(scope="session")
@@ -92,8 +87,7 @@ def paused(
     with rebuilding_service.new_organization() as organization:
         yield organization
         embeddings.behave()
-    with rebuilding_service.owner_connection() as connection:
-        connection.execute("UPDATE index_rebuilds SET status = 'CANCELLED' WHERE status = 'RUNNING'")
+    rebuilding_service.execute("UPDATE index_rebuilds SET status = 'CANCELLED' WHERE status = 'RUNNING'")
 
 
 @pytest.fixture(params=["collection", "catalog"])

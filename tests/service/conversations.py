@@ -13,6 +13,8 @@ from typing import Any, Self
 from uuid import UUID
 
 import httpx
+import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.domains.agents.answering import Assignment, Citation, Passage, Progress, Reply
 from service.identity_server.oauth import queries as oauth
@@ -51,8 +53,7 @@ class Desk:
         return done(self.send(message, **options))["sendChatResult"]
 
     def share(self, *emails: str, everybody: bool = False, document_id: str | None = None) -> None:
-        resource = document(document_id or self.document_id)
-        grant(self.service, resource, *map(user, emails), organizationWide=everybody)
+        grant(self.service, document(document_id or self.document_id), *map(user, emails), organizationWide=everybody)
 
     def deploy(self, *emails: str, everybody: bool = False) -> None:
         deploy(self.service, {"agentId": self.agent_id}, *map(user, emails), organizationWide=everybody)
@@ -133,6 +134,15 @@ class Script:
         self.service.run(end())
 
 
+def take_answers(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> Script:
+    """Be the service's model, as the test has it; what it tells is written at once, and watched for often."""
+    monkeypatch.setattr("service.domains.agents.conversations.drafts.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("service.domains.agents.conversations.streaming.LOOK_SECONDS", 0.02)
+    script = Script(service)
+    monkeypatch.setattr("service.domains.agents.answering.answer", script)
+    return script
+
+
 def passage(document_id: str, text: str = FERRY) -> Passage:
     return Passage(UUID(document_id), "Ferries", text, 0.9)
 
@@ -206,17 +216,16 @@ def an_access_token(app: App, person_id: str, *, scope: str) -> str:
     now = datetime.now(UTC) + app.service.runtime.clock.offset
     hour = {"expires_at": now + timedelta(hours=1)}
 
-    async def keep() -> None:
-        async with app.service.runtime.database.transaction(organization) as connection:
-            await oauth.insert_family(connection, organization, row={**row, "created_at": now})
-            await oauth.insert_tokens(
-                connection,
-                organization,
-                access={**row, **hour, "token_id": uuid7(), "secret_hash": token.hash},
-                refresh={**hour, "family_id": family, "token_id": uuid7(), "secret_hash": mint(REFRESH_TOKEN).hash},
-            )
+    async def keep(connection: AsyncConnection) -> None:
+        await oauth.insert_family(connection, organization, row={**row, "created_at": now})
+        await oauth.insert_tokens(
+            connection,
+            organization,
+            access={**row, **hour, "token_id": uuid7(), "secret_hash": token.hash},
+            refresh={**hour, "family_id": family, "token_id": uuid7(), "secret_hash": mint(REFRESH_TOKEN).hash},
+        )
 
-    app.service.run(keep())
+    app.service.in_transaction(organization, keep)
     return token.value.get_secret_value()
 
 

@@ -60,9 +60,7 @@ def on_rows(
 ) -> list[tuple[Any, ...]]:
     """Run a statement without WHERE (`more` continues it) on the organization's rows, as owner; return rows."""
     statement = f"{statement} WHERE organization_id = %s {more}"
-    with service.owner_connection() as connection:
-        cursor = connection.execute(statement, [*values, organization_id(service)])
-        return cursor.fetchall() if cursor.description else []
+    return service.execute(statement, [*values, organization_id(service)])
 
 
 def a_resource(
@@ -70,19 +68,17 @@ def a_resource(
 ) -> dict[str, str]:
     """A resource without contents that nobody but its owner (a principal's id) may read, as requests name it."""
     organization = organization_id(service)
-
-    async def register() -> None:
-        async with service.runtime.database.transaction(organization) as connection:
-            await register_resource(
-                connection,
-                organization,
-                object_id=uuid7(),
-                resource_type=resource_type,
-                resource_id=resource_id,
-                access=Access(owner_id=UUID(owner) if owner else None),
-            )
-
-    service.run(register())
+    service.in_transaction(
+        organization,
+        lambda connection: register_resource(
+            connection,
+            organization,
+            object_id=uuid7(),
+            resource_type=resource_type,
+            resource_id=resource_id,
+            access=Access(owner_id=UUID(owner) if owner else None),
+        ),
+    )
     return {"resourceId": resource_id, "resourceType": resource_type}
 
 
@@ -95,12 +91,10 @@ def grant(
 
 def another_organization(service: RunningService, *, admin_email: str = "admin@other.test") -> str:
     key, organization = mint(API_KEY), uuid7()
-
-    async def create() -> None:
-        async with service.runtime.database.transaction(organization) as connection:
-            await create_organization(connection, organization, name="Other", admin_email=admin_email, api_key=key)
-
-    service.run(create())
+    service.in_transaction(
+        organization,
+        lambda one: create_organization(one, organization, name="Other", admin_email=admin_email, api_key=key),
+    )
     return key.value.get_secret_value()
 
 

@@ -39,8 +39,7 @@ class Provider:
         return self.send("PATCH", path, {"schemas": [PATCH], member: list(operations)}, **headers)
 
     def find(self, kind: str, **query: str | int) -> dict[str, Any]:
-        headers = {"Authorization": f"Bearer {self.token}"}
-        return done(self.http.get(f"/scim/v2/{kind}", params=query, headers=headers))
+        return done(self.http.get(f"/scim/v2/{kind}", params=query, headers={"Authorization": f"Bearer {self.token}"}))
 
 
 def created(response: httpx.Response) -> dict[str, Any]:

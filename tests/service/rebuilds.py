@@ -69,15 +69,13 @@ class Shelf:
         return [each["documentName"] for each in ok(self.service.call(f"search/{operation}", body))["results"]]
 
     def model(self) -> str:
-        with self.service.owner_connection() as connection:
-            statement = (
-                "SELECT model FROM spaces WHERE is_catalog AND organization_id = %(organization_id)s"
-                if self.collection_id is None
-                else "SELECT model FROM spaces JOIN collections USING (space_id) WHERE collection_id = %(id)s"
-            )
-            ids = {"id": self.collection_id, "organization_id": organization_id(self.service)}
-            [model] = connection.execute(statement, ids).fetchone() or [None]
-        return str(model)
+        statement = (
+            "SELECT model FROM spaces WHERE is_catalog AND organization_id = %(organization_id)s"
+            if self.collection_id is None
+            else "SELECT model FROM spaces JOIN collections USING (space_id) WHERE collection_id = %(id)s"
+        )
+        ids = {"id": self.collection_id, "organization_id": organization_id(self.service)}
+        return str(self.service.execute(statement, ids)[0][0])
 
 
 def a_shelf(service: RunningService, *names: str) -> Shelf:
@@ -94,18 +92,14 @@ def places(service: RunningService) -> dict[tuple[str, str], tuple[int, int | No
         " JOIN spaces s USING (space_id) JOIN documents d USING (document_id)"
         " WHERE NOT s.is_catalog AND s.organization_id = %s"
     )
-    with service.owner_connection() as connection:
-        rows = connection.execute(statement, [organization_id(service)]).fetchall()
+    rows = service.execute(statement, [organization_id(service)])
     return {(name, model): (version, indexed, count) for name, model, version, indexed, count in rows}
 
 
 def let_time_pass(service: RunningService, interval: str = "2 hours") -> None:
     """Make what was retired so much older, and what is to be tried again due."""
-    with service.owner_connection() as connection:
-        connection.execute("UPDATE spaces SET retired_at = retired_at - %s::interval", [interval])
-        connection.execute(
-            "UPDATE space_documents SET claimed_until = NULL WHERE indexed_version IS DISTINCT FROM version"
-        )
+    service.execute("UPDATE spaces SET retired_at = retired_at - %s::interval", [interval])
+    service.execute("UPDATE space_documents SET claimed_until = NULL WHERE indexed_version IS DISTINCT FROM version")
 
 
 def wait_blocked(service: RunningService, number: int = 1) -> None:

@@ -4,6 +4,8 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from service.auth.callers import acting_for, authenticate
 from service.domains.agents.definitions.service import StoredAgent, get_deployed_agent
 from tests.harness.documents import add_to_collection, add_users, create_collection, get_document, ok, uploaded
@@ -31,14 +33,12 @@ def names(deployed: dict[str, Any]) -> tuple[set[str], bool]:
 def found(service: RunningService, agent: Agent, email: str | None = None, *, key: str = "") -> StoredAgent | None:
     """The agent as a message to it finds it, sent with a key (the admin's), for a user if one is named."""
 
-    async def find() -> StoredAgent | None:
-        credential = f"Bearer {key or service.api_key}"
-        async with service.runtime.database.transaction(None) as connection:
-            caller = await authenticate(connection, credential, keys=service.runtime.keys)
-            acting = await acting_for(connection, caller, email)
-            return await get_deployed_agent(connection, acting, agent_id=UUID(agent["agentId"]))
+    async def find(connection: AsyncConnection) -> StoredAgent | None:
+        caller = await authenticate(connection, f"Bearer {key or service.api_key}", keys=service.runtime.keys)
+        acting = await acting_for(connection, caller, email)
+        return await get_deployed_agent(connection, acting, agent_id=UUID(agent["agentId"]))
 
-    return service.run(find())
+    return service.in_transaction(None, find)
 
 
 def test_a_deployment_replaces_the_one_before(service: RunningService) -> None:
@@ -140,8 +140,7 @@ def test_a_service_account_has_what_is_deployed_to_it(service: RunningService) -
     body = {"action": "READ", "resourceType": "AGENT"}
     listed = ok(service.call("permissions/listAuthorizedResources", body, api_key=token))["resources"]
     assert [one["resourceId"] for one in listed] == [own["agentId"], shared["agentId"]]
-    deployed = [found(service, agent, key=token) is not None for agent in (own, shared, open_to_all)]
-    assert deployed == [True, True, False]
+    assert [found(service, agent, key=token) is not None for agent in (own, shared, open_to_all)] == [True, True, False]
     delete_account(service, robot)
     assert ok(service.call("admin/grants/list", {"resource": resource(own)}))["grants"] == []
     again = {"agentId": own["agentId"], "principals": [account(robot)]}
