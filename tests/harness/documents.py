@@ -9,15 +9,12 @@ from tests.harness.services import RunningService
 
 
 def add_users(service: RunningService, *emails: str) -> None:
-    answer = service.call("admin/users/upsert", {"users": [{"email": email, "name": email} for email in emails]})
-    assert answer.status_code == 200, answer.text
+    ok(service.call("admin/users/upsert", {"users": [{"email": email, "name": email} for email in emails]}))
 
 
 def add_group(service: RunningService, name: str, *emails: str) -> str:
     members = [{"type": "user", "email": email} for email in emails]
-    answer = service.call("admin/groups/upsert", {"groups": [{"name": name, "members": members}]})
-    assert answer.status_code == 200, answer.text
-    return answer.json()["groups"][0]["id"]
+    return ok(service.call("admin/groups/upsert", {"groups": [{"name": name, "members": members}]}))["groups"][0]["id"]
 
 
 def upload(

@@ -13,8 +13,6 @@ from aiosmtpd.controller import Controller
 
 from tests.harness.http_servers import Handler, serving
 
-SECONDS = 30
-
 
 @dataclass
 class Receiver:
@@ -37,7 +35,7 @@ def receiving() -> Generator[Receiver]:
     class Posts(Handler):
         def answer(self, body: bytes) -> None:
             receiver.posts.append(({name.lower(): value for name, value in self.headers.items()}, body))
-            receiver.open.wait(SECONDS)
+            receiver.open.wait(30)
             status = receiver.answers.pop(0) if receiver.answers else 200
             self.respond(status, f"Answer {status}".encode(), Location=receiver.url)
 

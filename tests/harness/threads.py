@@ -4,8 +4,6 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-SECONDS = 120
-
 
 @contextmanager
 def going_on(*work: Callable[[], object], ending: threading.Event | None = None) -> Generator[None]:
@@ -28,7 +26,7 @@ def going_on(*work: Callable[[], object], ending: threading.Event | None = None)
     finally:
         ends.set()
         for thread in threads:
-            thread.join(SECONDS)
+            thread.join(120)
         if failures:
             raise failures[0]
     assert not any(thread.is_alive() for thread in threads)

@@ -13,8 +13,6 @@ from tests.harness.services import RunningService
 from tests.harness.stack import ROOT, free_port
 from tests.oauth.flow import EVERY_SCOPE, an_app
 
-STARTING_SECONDS = 120.0
-
 
 class Workbench:
     """Starts `python -m app`; what it prints goes to a file in `folder`, which also keeps its sessions."""
@@ -46,7 +44,7 @@ class Workbench:
                 [sys.executable, "-m", "app"], cwd=ROOT, env=kept | settings | environment, stdout=output, stderr=output
             )
         logs_of_processes[f"workbench at {self.url}"] = self.folder / "output"
-        deadline = time.monotonic() + STARTING_SECONDS
+        deadline = time.monotonic() + 120.0
         while not self._answers():
             assert self._process.poll() is None, self.output
             assert time.monotonic() < deadline, self.output

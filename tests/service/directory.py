@@ -9,16 +9,12 @@ from service.domains.people.directory.organizations import create_organization
 from service.permissions.service import Access, register_resource
 from service.platform.identifiers import uuid7
 from service.platform.secrets import API_KEY, mint
+from tests.harness.documents import ok as done
 from tests.harness.services import RunningService
 
 
 def code(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.json()["error"]["code"]
-
-
-def done(response: httpx.Response) -> dict[str, Any]:
-    assert response.status_code == 200, response.text
-    return response.json()
 
 
 def a_key(service: RunningService, **body: Any) -> dict[str, Any]:

@@ -428,7 +428,6 @@ ELSEWHERE: dict[str, tuple[int, str] | None] = {
     "admin/agents/create": (400, "unknown_collection"),
     "admin/signInProviders/create": None,
 }
-FILES = {"catalog/uploadFile": "file", "catalog/uploadDocumentFile": "document"}
 ABOUT_ANYONE = {"permissions/checkResourceAuthorizationForUser", "permissions/checkBulkResourcesAuthorizationForUser"}
 USER_EMAIL = "userEmail"
 
@@ -467,7 +466,7 @@ def an_example(operation: ApiOperation[Any, Any]) -> Example:
         partial(body_of, values),
         acting=next((one for one in (USER_EMAIL, "uploadAsUserEmail") if one in members), None),
         about_anyone=path in ABOUT_ANYONE,
-        file=FILES.get(path),
+        file={"catalog/uploadFile": "file", "catalog/uploadDocumentFile": "document"}.get(path),
         elsewhere=told_elsewhere(operation, values),
         anew=(lambda things: things.renew(used_up)) if isinstance(used_up, str) else used_up,
     )

@@ -10,7 +10,6 @@ from tests.harness.services import RunningService
 from tests.service.directory import done, walk
 
 LEDGER = "5f0c6a1e9b3d4c7f8a2e1b0d"
-SINCE = "2026-01-31T09:30:00Z"
 
 
 def an_item(name: str, /, **members: Any) -> dict[str, Any]:
@@ -21,7 +20,7 @@ def an_item(name: str, /, **members: Any) -> dict[str, Any]:
         "code": "file_encrypted",
         "message": "It is encrypted.",
         "fingerprint": "one",
-        "since": SINCE,
+        "since": "2026-01-31T09:30:00Z",
         **members,
     }
 

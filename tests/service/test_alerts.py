@@ -5,7 +5,7 @@ import json
 import random
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from service.domains.oversight.alerts.reports import begin_expired
 from tests.harness.documents import create_collection
 from tests.harness.jobs import until
 from tests.harness.receivers import Mailbox, Receiver, mail_server, receiving
-from tests.harness.services import RunningService, ServiceHarness
+from tests.harness.services import MakeService, RunningService, ServiceHarness
 from tests.service.directory import a_user, another_organization, code, done, entries, on_rows, organization_id
 from tests.service.docstore import FOLDER, LOOPBACK
 from tests.service.examples import DOCSTORE_CONFIG, a_ledger
@@ -91,18 +91,12 @@ def alerts(service: RunningService, *, only_open: bool = True) -> list[tuple[str
 
 def look(service: RunningService, check: Any) -> None:
     organization = organization_id(service)
-
-    async def look_once() -> None:
-        async with service.runtime.database.transaction(organization) as connection:
-            await check(service.runtime, connection, organization)
-
-    service.run(look_once())
+    service.in_transaction(organization, lambda connection: check(service.runtime, connection, organization))
 
 
 def expire(service: RunningService) -> None:
     """Let everything that is to be reported again be overdue."""
-    past = "UPDATE alert_leases SET expires_at = now() - interval '1 second'"
-    on_rows(service, past, more="AND expires_at > now()")
+    on_rows(service, "UPDATE alert_leases SET expires_at = now() - interval '1 second'", more="AND expires_at > now()")
     look(service, begin_expired)
 
 
@@ -111,8 +105,7 @@ def waiting(service: RunningService, *api_keys: str | None, delete: bool = False
     organizations = [str(organization_id(service, api_key=key)) for key in api_keys]
     about = "FROM procrastinate_jobs WHERE status = 'todo' AND args->>'organization_id' = ANY(%s)"
     statement = f"DELETE {about} RETURNING priority" if delete else f"SELECT priority {about} ORDER BY id"
-    with service.owner_connection() as connection:
-        return connection.execute(statement, [organizations]).fetchall()
+    return service.execute(statement, [organizations])
 
 
 def test_a_run_that_fails_is_posted_once_and_signed(
@@ -143,9 +136,8 @@ def test_a_run_that_fails_is_posted_once_and_signed(
         Webhook(secret).verify(body.replace(b"handbook", b"cookbook"), headers)
     assert len({headers["webhook-id"] for headers, _ in receiver.posts}) == 3
     until(lambda: len(deliveries(service, "DELIVERED")) == 3)
-    with service.owner_connection() as connection:
-        tables = ("alert_rules", "alert_deliveries", "procrastinate_jobs", "audit_entries")
-        rows = [str(connection.execute(f"TABLE {table}").fetchall()) for table in tables]
+    tables = ("alert_rules", "alert_deliveries", "procrastinate_jobs", "audit_entries")
+    rows = [str(service.execute(f"TABLE {table}")) for table in tables]
     listed = service.call("admin/alertRules/list").text + service.call("admin/auditLog/query").text
     assert secret not in "\n".join([*rows, listed, json.dumps(deliveries(service)), service_logs.getvalue()])
 
@@ -316,9 +308,7 @@ def test_mail_goes_to_people_of_the_organization(service: RunningService, mailbo
     assert "Works again: " in mails[2][1]["Subject"]
 
 
-def test_mail_needs_a_server_and_tls(
-    module_service: RunningService, make_service: Callable[..., RunningService]
-) -> None:
+def test_mail_needs_a_server_and_tls(module_service: RunningService, make_service: MakeService) -> None:
     body = {"kinds": KINDS, "emails": [module_service.admin_email]}
     assert code(module_service.call("admin/alertRules/create", body)) == (400, "mail_not_set_up")
     assert done(module_service.call("admin/alertRules/list"))["mailEnabled"] is False
@@ -491,8 +481,7 @@ def test_an_admin_ends_the_alert_of_what_nobody_runs_any_more(service: RunningSe
     assert alerts(service) == [("RUN_FAILED", "/srv/handbook", "run_incomplete")]
     a_rule(service, webhookUrl=receiver.url)
     [alert] = done(service.call("admin/alerts/list"))["alerts"]
-    named = {"alertId": alert["alertId"]}
-    ended = [done(service.call("admin/alerts/end", named)) for _ in range(2)]
+    ended = [done(service.call("admin/alerts/end", {"alertId": alert["alertId"]})) for _ in range(2)]
     assert ended[0] == ended[1]
     assert ended[0]["endedAt"]
     assert [one["type"] for one in deliveries(service)] == ["alert.continues"]
@@ -518,8 +507,7 @@ def test_a_schedule_that_nothing_starts_is_missed(service: RunningService) -> No
     serve(nightly=now + hour, hourly=now + hour)
     assert alerts(service) == []
     expire(service)
-    missed = [("SCHEDULE_MISSED", name, "schedule_missed") for name in ("Hourly", "Nightly")]
-    assert sorted(alerts(service)) == missed
+    assert sorted(alerts(service)) == [("SCHEDULE_MISSED", name, "schedule_missed") for name in ("Hourly", "Nightly")]
     serve(hourly=now + hour)
     assert alerts(service) == []
 

@@ -2,7 +2,6 @@
 
 import io
 import json
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -11,13 +10,11 @@ import pytest
 from service.platform.keys import Keys
 from service.platform.sealing import SealError, unseal
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
-from tests.harness.services import RunningService
+from tests.harness.services import MakeService, RunningService
 from tests.service.directory import another_organization, code, collection, done, entries, grant, on_rows, user, walk
 from tests.service.docstore import FOLDER, LOOPBACK, Syncing, a_thing, counts
 from tests.service.examples import DOCSTORE_CONFIG, DOCSTORE_URI
 from tests.service.test_secret_key import NEW, rotate
-
-SECRETS = ("lighthouse", "reader", "mongo.example.test")
 
 
 def an_editor(syncing: Syncing) -> str:
@@ -141,9 +138,7 @@ def test_hosts_that_are_not_public_are_refused(service: RunningService, mongo: M
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_name_is_judged_by_the_address_it_has(
-    make_service: Callable[..., RunningService], mongo: MongoServer
-) -> None:
+def test_a_name_is_judged_by_the_address_it_has(make_service: MakeService, mongo: MongoServer) -> None:
     """However it is called: what it resolves to counts, when the connection is made."""
     syncing = Syncing(make_service(docstore_allowed_hosts=("10.0.0.0/8",), docstore_connect_seconds=1), mongo)
     port = mongo.uri.rpartition(":")[2]
@@ -153,7 +148,7 @@ def test_a_name_is_judged_by_the_address_it_has(
     assert allowed.first_run(uri=f"mongodb://localhost:{port}")["status"] == "COMPLETED"
 
 
-def test_hosts_that_a_server_names_are_judged_too(make_service: Callable[..., RunningService]) -> None:
+def test_hosts_that_a_server_names_are_judged_too(make_service: MakeService) -> None:
     with server_over_mongomock("10.1.2.3:27017") as betrayer:
         syncing = Syncing(make_service(docstore_allowed_hosts=LOOPBACK, docstore_connect_seconds=1), betrayer)
         betrayer.collection.insert_one(a_thing(1))
@@ -163,7 +158,7 @@ def test_hosts_that_a_server_names_are_judged_too(make_service: Callable[..., Ru
 
 @pytest.mark.usefixtures("impatient")
 def test_an_address_is_nowhere_to_be_read(
-    make_service: Callable[..., RunningService], mongo: MongoServer, service_logs: io.StringIO
+    make_service: MakeService, mongo: MongoServer, service_logs: io.StringIO
 ) -> None:
     service = make_service(docstore_connect_seconds=0.2)
     syncing = Syncing(service, mongo)
@@ -171,24 +166,22 @@ def test_an_address_is_nowhere_to_be_read(
     answers.append(syncing.create(uri=f"{DOCSTORE_URI}?tlsCAFile=/lighthouse").text)
     answers.append(json.dumps(syncs(syncing)))
     answers.append(service.call("admin/auditLog/query", {"pageSize": 1000}).text)
-    with service.owner_connection() as connection:
-        rows = connection.execute("SELECT to_jsonb(s) FROM docstore_syncs s").fetchall()
-        [[sealed]] = connection.execute("SELECT sealed_uri FROM docstore_syncs").fetchall()
-        organization = connection.execute("SELECT organization_id FROM docstore_syncs").fetchone()
-        jobs = connection.execute("SELECT to_jsonb(j) FROM procrastinate_jobs j").fetchall()
+    rows = service.execute("SELECT to_jsonb(s) FROM docstore_syncs s")
+    [[sealed, organization]] = service.execute("SELECT sealed_uri, organization_id FROM docstore_syncs")
+    jobs = service.execute("SELECT to_jsonb(j) FROM procrastinate_jobs j")
     logged = service_logs.getvalue()
     assert "createDocstoreSync" in logged
     told = "\n".join([*answers, str(rows), str(jobs), sealed.decode("latin-1"), logged])
-    assert not [secret for secret in SECRETS if secret in told]
+    assert not [secret for secret in ("lighthouse", "reader", "mongo.example.test") if secret in told]
     keys, sync_id = service.runtime.keys, UUID(rows[0][0]["sync_id"])
-    assert unseal(keys.docstore_key(organization[0]), row_id=sync_id, sealed=sealed).get_secret_value() == DOCSTORE_URI
+    assert unseal(keys.docstore_key(organization), row_id=sync_id, sealed=sealed).get_secret_value() == DOCSTORE_URI
     for wrong in (
         {"keys": Keys(NEW)},
-        {"sync_id": organization[0]},
+        {"sync_id": organization},
         {"organization_id": sync_id},
         {"sealed": sealed[:-1] + bytes([sealed[-1] ^ 1])},
     ):
-        given = {"keys": keys, "organization_id": organization[0], "sync_id": sync_id, "sealed": sealed, **wrong}
+        given = {"keys": keys, "organization_id": organization, "sync_id": sync_id, "sealed": sealed, **wrong}
         key = given["keys"].docstore_key(given["organization_id"])
         with pytest.raises(SealError):
             unseal(key, row_id=given["sync_id"], sealed=given["sealed"])
@@ -196,7 +189,7 @@ def test_an_address_is_nowhere_to_be_read(
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_change_of_the_secret_key_keeps_syncs(
-    make_service: Callable[..., RunningService], service_harness: Any, databases: Any, mongo: MongoServer, is_lost: bool
+    make_service: MakeService, service_harness: Any, databases: Any, mongo: MongoServer, is_lost: bool
 ) -> None:
     """Addresses are encrypted anew, every organization's; when the old key is lost, the sync asks for its address."""
     name = databases.clone()

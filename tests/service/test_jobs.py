@@ -3,7 +3,7 @@
 import asyncio
 import re
 import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from procrastinate.exceptions import ConnectorException
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
 from service.platform import traces
@@ -22,11 +23,11 @@ from service.runtime.jobs.models import Task
 from service.runtime.jobs.queue import split_request
 from tests.harness.databases import TestDatabases
 from tests.harness.jobs import QUEUE, Workshop, enqueue, organization_of, queued, stop, until, work
-from tests.harness.services import RunningService, ServiceHarness
+from tests.harness.services import MakeService, RunningService, ServiceHarness
 
 pytestmark = pytest.mark.own_service  # workers, queues and counts are all of its organizations'
 
-Make = Callable[..., RunningService]
+Make = MakeService
 
 
 COUNT = "SELECT count(*) FROM procrastinate_jobs"
@@ -56,22 +57,18 @@ def test_it_is_enqueued_with_its_transaction(service: RunningService) -> None:
     organization_id = organization_of(service)
     work(service, workshop)
 
-    async def regret() -> None:
-        async with service.runtime.database.transaction(organization_id) as connection:
-            await service.runtime.jobs.enqueue(
-                connection, workshop.task, organization_id=organization_id, thing_id=uuid4()
-            )
-            assert (await connection.exec_driver_sql(COUNT)).scalar_one() == 1
-            raise ArithmeticError
+    async def regret(connection: AsyncConnection) -> None:
+        await service.runtime.jobs.enqueue(connection, workshop.task, organization_id=organization_id, thing_id=uuid4())
+        assert (await connection.exec_driver_sql(COUNT)).scalar_one() == 1
+        raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
-        service.run(regret())
+        service.in_transaction(organization_id, regret)
     assert not queued(service)
     things = enqueue(service, workshop.task, count=3)
     until(lambda: not queued(service))
     assert workshop.begun == workshop.ended == things
-    with service.owner_connection() as connection:
-        assert connection.execute("SELECT count(*) FROM procrastinate_events").fetchone() == (0,)
+    assert service.execute("SELECT count(*) FROM procrastinate_events") == [(0,)]
 
 
 def test_jobs_of_one_lock_run_one_after_the_other(service: RunningService) -> None:
@@ -126,8 +123,8 @@ def test_a_job_of_a_newer_release_is_left_to_it(service: RunningService) -> None
     until(lambda: old.ended == known)
     stop(service, worker)
     assert [(status, attempts) for status, attempts, _ in queued(service)] == [("todo", 0), ("todo", 0)]
-    with service.owner_connection() as connection:  # nothing was written to leave it
-        assert connection.execute("SELECT DISTINCT type::text FROM procrastinate_events").fetchall() == [("deferred",)]
+    # Nothing was written to leave it.
+    assert service.execute("SELECT DISTINCT type::text FROM procrastinate_events") == [("deferred",)]
     work(service, newer)
     until(lambda: new.ended == things)
     work(service, old)
@@ -214,18 +211,14 @@ def test_an_organization_has_its_own_jobs_alone(service: RunningService) -> None
     (_, _, arguments) = queued(service)[0]
     assert arguments.keys() == {"organization_id", "request_id", "thing_id"}
 
-    async def of_another() -> tuple[int, int]:
-        async with service.runtime.database.transaction(uuid4()) as connection:
-            counted = (await connection.exec_driver_sql(COUNT)).scalar_one()
-            return counted, (await connection.exec_driver_sql("DELETE FROM procrastinate_jobs")).rowcount
+    async def of_another(connection: AsyncConnection) -> tuple[int, int]:
+        counted = (await connection.exec_driver_sql(COUNT)).scalar_one()
+        return counted, (await connection.exec_driver_sql("DELETE FROM procrastinate_jobs")).rowcount
 
-    async def for_another() -> None:
-        async with service.runtime.database.transaction(uuid4()) as connection:
-            await service.runtime.jobs.enqueue(connection, workshop.task, organization_id=organization_id)
-
-    assert service.run(of_another()) == (0, 0)
+    assert service.in_transaction(uuid4(), of_another) == (0, 0)
+    enqueue_here = partial(service.runtime.jobs.enqueue, task=workshop.task, organization_id=organization_id)
     with pytest.raises(ConnectorException) as caught:
-        service.run(for_another())
+        service.in_transaction(uuid4(), enqueue_here)
     assert isinstance(caught.value.__cause__, psycopg.errors.InsufficientPrivilege)
     assert len(queued(service)) == 1
 
@@ -377,9 +370,4 @@ def test_a_stopped_service_leaves_nothing_behind(service_harness: ServiceHarness
 
 def take_for_dead(service: RunningService) -> None:
     """Release what workers have that showed no life for a moment: all of it."""
-
-    async def release() -> None:
-        async with service.runtime.database.transaction(None) as connection:
-            assert await queries.release_stalled(connection, seconds=0) == 1
-
-    service.run(release())
+    assert service.in_transaction(None, partial(queries.release_stalled, seconds=0)) == 1

@@ -34,7 +34,7 @@ from tests.service.examples import EXAMPLES, Owner, Things
 from tests.service.service_accounts import enable_service_accounts
 from tests.service.test_every_endpoint import converse, name_admin_things
 
-MARK = "harbour"
+Connection = psycopg.Connection[Any]
 ADA = "ada@example.test"
 # What a transaction without an organization must find, to learn its organization.
 CREDENTIALS = {
@@ -71,7 +71,7 @@ class Tenant:
 def a_tenant(service: RunningService) -> Tenant:
     """Make one of everything that operations are about."""
     enable_service_accounts(service)
-    things = Things(Owner(service, service.api_key, MARK), ADA)
+    things = Things(Owner(service, service.api_key, "harbour"), ADA)
     for email in (ADA, things.spare_email):
         a_user(service, email)
     name_admin_things(things)
@@ -106,7 +106,7 @@ def protected(pair: Pair) -> list[str]:
         return tables(connection)
 
 
-def tables(connection: psycopg.Connection[Any]) -> list[str]:
+def tables(connection: Connection) -> list[str]:
     names = connection.execute("SELECT tablename FROM pg_policies WHERE policyname = 'organization' ORDER BY 1")
     return [name for (name,) in names if name != QUEUE]
 
@@ -131,7 +131,7 @@ VALUES = {
 }
 
 
-def fill(connection: psycopg.Connection[Any], table: str, organization: UUID, number: int) -> None:
+def fill(connection: Connection, table: str, organization: UUID, number: int) -> None:
     """Give an organization a row of a table, with any values, and this number for every number."""
     known = {"organization_id": f"'{organization}'", "state": "'WAITING'"}
     values = dict[str, str]()
@@ -141,7 +141,7 @@ def fill(connection: psycopg.Connection[Any], table: str, organization: UUID, nu
     connection.execute(f"INSERT INTO {table} ({', '.join(values)}) SELECT {', '.join(values.values())}")
 
 
-def owners_of(connection: psycopg.Connection[Any], table: str) -> dict[UUID, int]:
+def owners_of(connection: Connection, table: str) -> dict[UUID, int]:
     return dict(connection.execute(on("SELECT organization_id, count(*) FROM {} GROUP BY 1", table)).fetchall())
 
 
@@ -150,7 +150,7 @@ def on(statement: LiteralString, table: str) -> sql.Composed:
 
 
 @pytest.fixture
-def entered(pair: Pair) -> Iterator[psycopg.Connection[Any]]:
+def entered(pair: Pair) -> Iterator[Connection]:
     """A connection with nothing but the service's rights, in a transaction of the first organization."""
     with pair[0].service.owner_connection() as connection, connection.transaction(force_rollback=True):
         connection.execute(f"SET LOCAL ROLE {SERVICE_ROLE}")
@@ -165,7 +165,7 @@ def test_both_have_rows_in_every_table(pair: Pair, protected: list[str]) -> None
 
 
 def test_a_query_that_names_no_organization_reads_its_own(
-    pair: Pair, protected: list[str], entered: psycopg.Connection[Any]
+    pair: Pair, protected: list[str], entered: Connection
 ) -> None:
     """Whatever the table: not when it asks for all, nor for the other's by name, nor to lock them."""
     own, other = (one.organization_id for one in pair)
@@ -180,7 +180,7 @@ def test_a_query_that_names_no_organization_reads_its_own(
 
 
 def test_a_statement_that_names_no_organization_changes_its_own(
-    pair: Pair, protected: list[str], entered: psycopg.Connection[Any]
+    pair: Pair, protected: list[str], entered: Connection
 ) -> None:
     own, other = (one.organization_id for one in pair)
     for table in (name for name in protected if name not in ONLY_GROWS):
@@ -191,26 +191,18 @@ def test_a_statement_that_names_no_organization_changes_its_own(
         assert entered.execute(on("DELETE FROM {} WHERE organization_id = %s", table), [other]).rowcount == 0, table
 
 
-def test_a_row_of_the_other_cannot_be_written(
-    pair: Pair, protected: list[str], entered: psycopg.Connection[Any]
-) -> None:
+def test_a_row_of_the_other_cannot_be_written(pair: Pair, protected: list[str], entered: Connection) -> None:
     other = pair[1].organization_id
-    with pair[0].service.owner_connection() as owner:
-        rows = {
-            table: owner.execute(
-                on("SELECT to_jsonb(t) FROM {} t WHERE organization_id = %s LIMIT 1", table), [other]
-            ).fetchone()
-            for table in protected
-        }
-    for table, row in rows.items():
-        assert row is not None, table
+    for table in protected:
+        found = on("SELECT to_jsonb(t) FROM {} t WHERE organization_id = %s LIMIT 1", table)
+        [row] = pair[0].service.execute(found, [other])
         new = "INSERT INTO {0} OVERRIDING SYSTEM VALUE SELECT (jsonb_populate_record(NULL::{0}, %s)).*"
         refused(entered, on(new, table), [json.dumps(row[0])])
         if table not in ONLY_GROWS:
             refused(entered, on("UPDATE {} SET organization_id = %s", table), [other])
 
 
-def refused(connection: psycopg.Connection[Any], statement: sql.Composed, parameters: list[Any]) -> None:
+def refused(connection: Connection, statement: sql.Composed, parameters: list[Any]) -> None:
     """Row-level security refuses the statement; a cluster says of some that it can't do them beside it."""
     with (
         pytest.raises((InsufficientPrivilege, FeatureNotSupported), match="row-level security"),
@@ -277,13 +269,9 @@ def arguments_of(tenant: Tenant) -> dict[str, Any]:
 
 
 def caller_of(tenant: Tenant) -> Caller:
-    runtime = tenant.service.runtime
-
-    async def find() -> Caller:
-        async with runtime.database.transaction(None) as connection:
-            return await authenticate(connection, f"Bearer {tenant.service.api_key}", keys=runtime.keys)
-
-    return tenant.service.run(find())
+    service = tenant.service
+    keys = service.runtime.keys
+    return service.in_transaction(None, lambda one: authenticate(one, f"Bearer {service.api_key}", keys=keys))
 
 
 def chosen(query: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any] | None:
@@ -380,28 +368,20 @@ def test_a_connection_keeps_no_organization(make_service: Callable[..., RunningS
     service = make_service(sweep_seconds=3600, docstore_workers=0, database_pool_size=1)
     database, own = service.runtime.database, organization_id(service)
 
-    async def entered(organization: UUID | None) -> tuple[int, str]:
-        async with database.transaction(organization) as connection:
-            return await state(connection)
-
-    async def failing() -> None:
-        async with database.transaction(own) as connection:
-            await connection.exec_driver_sql("SELECT 1 / 0")
-
     async def cancelled() -> None:
         async with asyncio.timeout(0.2), database.transaction(own) as connection:
             await connection.exec_driver_sql("SELECT 1")
             await asyncio.sleep(60)
 
-    backend, found = service.run(entered(own))
+    backend, found = service.in_transaction(own, state)
     assert found == str(own)
-    assert service.run(entered(None)) == (backend, "")
+    assert service.in_transaction(None, state) == (backend, "")
     with pytest.raises(Exception, match="division by zero"):
-        service.run(failing())
-    assert service.run(entered(None)) == (backend, "")
+        service.in_transaction(own, lambda connection: connection.exec_driver_sql("SELECT 1 / 0"))
+    assert service.in_transaction(None, state) == (backend, "")
     with pytest.raises(TimeoutError):
         service.run(cancelled())
-    assert service.run(entered(None)) == (backend, "")
+    assert service.in_transaction(None, state) == (backend, "")
 
 
 async def state(connection: AsyncConnection) -> tuple[int, str]:
@@ -411,9 +391,7 @@ async def state(connection: AsyncConnection) -> tuple[int, str]:
     return backend, organization or ""
 
 
-def test_the_policy_is_looked_at_once_a_statement(
-    pair: Pair, protected: list[str], entered: psycopg.Connection[Any]
-) -> None:
+def test_the_policy_is_looked_at_once_a_statement(pair: Pair, protected: list[str], entered: Connection) -> None:
     """A query that names its organization, as all do, isn't held up at each row: scans cost what they would without."""
     for table in (name for name in protected if name not in CREDENTIALS):
         explain = on("EXPLAIN (COSTS OFF) SELECT * FROM {} WHERE organization_id = %s", table)
@@ -423,14 +401,10 @@ def test_the_policy_is_looked_at_once_a_statement(
 
 
 def test_without_an_organization_only_credentials_are_seen(pair: Pair, protected: list[str]) -> None:
-    async def count(connection: AsyncConnection, table: str) -> int:
-        return len((await connection.exec_driver_sql(f"TABLE {table}")).all())
+    async def find_rows(connection: AsyncConnection) -> set[str]:
+        return {name for name in protected if (await connection.exec_driver_sql(f"TABLE {name}")).all()}
 
-    async def count_all() -> dict[str, int]:
-        async with pair[0].service.runtime.database.transaction(None) as connection:
-            return {table: await count(connection, table) for table in protected}
-
-    assert {table for table, rows in pair[0].service.run(count_all()).items() if rows} == CREDENTIALS
+    assert pair[0].service.in_transaction(None, find_rows) == CREDENTIALS
     with pair[0].service.owner_connection() as connection:
         connection.execute(f"SET ROLE {SERVICE_ROLE}")
         for table in CREDENTIALS:

@@ -140,8 +140,7 @@ def test_a_pause_is_what_the_endpoint_asks_for_or_grows() -> None:
     assert retrying.pause_after(exceptions.ModelAPIError("m", "malformed"), attempt=1) is None
     assert retrying.pause_after(ValueError(), attempt=1) is None
     for attempt, longest in ((1, 0.5), (2, 1.0), (3, 2.0), (30, retrying.LONGEST_PAUSE_SECONDS)):
-        pause = retrying.pause_after(http_error("ModelServerError"), attempt=attempt)
-        assert longest / 2 <= pause <= longest
+        assert longest / 2 <= retrying.pause_after(http_error("ModelServerError"), attempt=attempt) <= longest
 
 
 def test_the_newest_history_is_kept() -> None:

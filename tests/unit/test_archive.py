@@ -256,8 +256,7 @@ def test_a_standby_gets_the_log_that_is_new(archive: Archive, tmp_path: Path) ->
     names = [segment(number) for number in (10, 11, 12, 13)]
     for number in (1, 2):
         archive.put_log(names[2], (number - 1) * 100, bytes([number] * 100))
-        end = 12 * SEGMENT + number * 100
-        archive.move_position(archive.position().model_copy(update={"lsn": end}))
+        archive.move_position(archive.position().model_copy(update={"lsn": 12 * SEGMENT + number * 100}))
         follower.bring_log()
     assert sorted(path.name for path in log.iterdir()) == names[:3]
     assert (log / names[2]).read_bytes() == (bytes([1] * 100) + bytes([2] * 100)).ljust(SEGMENT, b"\0")
@@ -305,8 +304,7 @@ async def test_a_stored_file_is_noted_once_for_the_archive(tmp_path: Path) -> No
     unreadable.unlink()
     unreadable.symlink_to(unreadable)  # also root can't read it
     target = FileStore.from_url((tmp_path / "target").as_uri())
-    expected = Copied(files=1, size=5, faulty=names[1:], unreadable=names[3:])
-    assert copy_files(store, target, names) == expected
+    assert copy_files(store, target, names) == Copied(files=1, size=5, faulty=names[1:], unreadable=names[3:])
     assert b"".join(target.read(names[0])) == b"whole"
 
 

@@ -45,8 +45,7 @@ def test_nine_of_ten_conditions_are_right() -> None:
     wrong: list[tuple[str, object]] = []
     for each in QUESTIONS:
         expected, drawn = each["conditions"], draw(each["question"], each["corpus"])
-        right = sum(condition in expected for condition in drawn)
-        count.update(expected=len(expected), drawn=len(drawn), right=right)
+        count.update(expected=len(expected), drawn=len(drawn), right=sum(condition in expected for condition in drawn))
         if sorted(drawn) != sorted(expected):
             wrong.append((each["question"], drawn))
     assert len(QUESTIONS) == 60

@@ -27,7 +27,6 @@ from tests.harness.cases import cases
 DATA = Path(__file__).parent / "data"
 TEXTS: list[str] = json.loads((DATA / "reference_texts.json").read_text())
 TOKENIZER = WordPieces(locate().tokenizer)
-UNFIT = cases("unfit_models")
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +162,7 @@ async def test_a_folder_has_the_vectors_of_its_weights(
     assert 0.1 < np.linalg.norm(embedder.model.mean) < 0.6
 
 
-@pytest.mark.parametrize("case", UNFIT, ids=lambda case: case["says"])
+@pytest.mark.parametrize("case", cases("unfit_models"), ids=lambda case: case["says"])
 async def test_what_a_folder_lacks_or_cannot_be_run_is_named(given: Path, case: dict[str, str]):
     (given / case["file"]).unlink()
     if "content" in case:

@@ -12,13 +12,12 @@ from service.domains.search.fusion import Fusion, Legs, Scale, Scores, fuse, fus
 from service.domains.search.search_query import WHOLE, Hit
 
 COSINES = st.floats(-1, 1, width=32)
-WEIGHTS = st.floats(0, 60, width=32)
 
 
 @st.composite
 def searches(draw):
     """Units with both scores, and the two legs that found them."""
-    scores = draw(st.lists(st.tuples(WEIGHTS, COSINES), min_size=1, max_size=30))
+    scores = draw(st.lists(st.tuples(st.floats(0, 60, width=32), COSINES), min_size=1, max_size=30))
     made = {Hit(UUID(int=number), WHOLE): Scores(*each) for number, each in enumerate(scores)}
     lexical = sorted((hit for hit in made if made[hit].lexical > 0), key=lambda hit: -made[hit].lexical)
     dense = sorted(made, key=lambda hit: -made[hit].dense)
@@ -29,8 +28,7 @@ def searches(draw):
 @given(searches())
 def test_a_unit_better_in_both_is_never_behind(search):
     legs, scores = search
-    order = fuse(scores, fusion_of(legs, scores))
-    place = {hit: number for number, hit in enumerate(order)}
+    place = {hit: number for number, hit in enumerate(fuse(scores, fusion_of(legs, scores)))}
     for one in scores:
         for other in scores:
             if scores[one].lexical > scores[other].lexical + 1e-3 and scores[one].dense > scores[other].dense + 1e-3:
@@ -58,8 +56,7 @@ def test_the_order_does_not_depend_on_how_they_came(search, random):
 
 def test_ties_go_by_document_and_chunk():
     hits = [Hit(UUID(int=2), 0), Hit(UUID(int=1), 5), Hit(UUID(int=1), 3)]
-    fusion = Fusion(Scale(0, 1), Scale(0, 1))
-    assert fuse(dict.fromkeys(hits, Scores(1, 0.5)), fusion) == sorted(hits)
+    assert fuse(dict.fromkeys(hits, Scores(1, 0.5)), Fusion(Scale(0, 1), Scale(0, 1))) == sorted(hits)
 
 
 def test_the_lexical_scale_is_padded_with_zeros():

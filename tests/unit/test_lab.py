@@ -70,11 +70,8 @@ def test_taken_port_is_named_with_the_settings_that_change_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_server(("127.0.0.1", 0)) as other:
         taken, free = listener.getsockname()[1], other.getsockname()[1]
         other.close()
-        environment = {
-            "CARREL_PORT": str(free),
-            "CARREL_APP_PORT": str(free),
-            "PREFECT_API_URL": f"http://127.0.0.1:{taken}/api",
-        }
-        (line,) = find_taken_ports(environment)
+        (line,) = find_taken_ports(
+            {"CARREL_PORT": str(free), "CARREL_APP_PORT": str(free), "PREFECT_API_URL": f"http://127.0.0.1:{taken}/api"}
+        )
     assert f"Port {taken}, for Prefect," in line
     assert "PREFECT_API_URL" in line
