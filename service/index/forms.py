@@ -18,7 +18,7 @@ from service.index.stop_words import QUERY_STOP_WORDS
 from service.index.tokenization import WORD, Word, fold, is_unspaced
 
 FORMS = 1
-"""The number of these rules. Another one has every index renewed: raise it when texts get other forms."""
+"""The number of these rules. A higher number renews every index: raise it when texts get other forms."""
 
 FOLDED, EXPANDED, JOINED, UNSURE = 0.7, 0.5, 0.6, 0.6
 WHOLE = 0.5
@@ -224,6 +224,8 @@ def _join(run: str, pieces: list[Word]) -> Iterator[Form]:
             continue
         start, end = joined[0].start, joined[-1].end
         text = "".join(piece.text for piece in joined).replace("_", "")
+        if not text:
+            continue
         if len(text) == len(joined) and text in _SHORT:
             text = f"{text}!"  # "U.S." is the capitalized word
         is_one = re.search(rf"[{_INVISIBLE}]", run[start:end]) is not None

@@ -5,8 +5,9 @@ Framework", 2009; without the factor K1 + 1, like Lucene). A chunk is stemmed by
 every stemming in its space: a word is as many terms as stems, and as rare as all together."""
 
 import math
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from heapq import nlargest
@@ -32,7 +33,10 @@ MOST_TERMS = 16_000
 """What a `sparsevec` holds; only a caller's own chunk of enormous size can reach it."""
 
 MOST_QUERY_TERMS = 128
-"""A pasted page is asked by its rarest terms."""
+"""A pasted page is asked by its rarest words."""
+
+BORDER_ASKED = 0.5
+"""The share that counts, in a query, of what letters and digits of a word weigh in a text."""
 
 TERMS_OF_STEMMINGS = {stemming: -1 - number for number, stemming in enumerate(STEMMINGS)}
 """Where chunks are counted that have a stemming, among the frequencies of terms. English ones aren't counted."""
@@ -108,73 +112,98 @@ def _weigh_terms(
 
 
 class Sought(NamedTuple):
-    """A stretch of a query that is looked for: its terms (one for each stem), and its share of a word's weight.
-
-    `rest` is the share that is left to the words there; None: of a single word, and `is_word`: as it is written."""
+    """A stretch of a query that is looked for: its terms (one for each stem), its share of a word, and its weight,
+    which is less within a form that says more. `is_own`: a word as written, or a form that stands for its words."""
 
     start: int
     end: int
     terms: tuple[int, ...]
     share: float
-    rest: float | None = None
-    is_word: bool = False
+    weight: float
+    is_own: bool = False
 
 
 class QueryTerms(NamedTuple):
-    """The words of a query that are looked for, as written, and all that is sought for them."""
+    """The words of a query that are looked for, as written, and all that is sought for them.
 
-    words: tuple[str, ...] = ()
-    sought: tuple[Sought, ...] = ()
-    starts: tuple[int, ...] = ()
+    `by_word` has the parts of each word: the terms, of which a text that has the part in any form has at least one."""
 
-    def by_word(self) -> dict[str, list[frozenset[int]]]:
-        """Return the parts of each word: the terms, of which a text that has the part in any form has at least one."""
-        forms = [
-            each
-            for each in self.sought
-            if not each.is_word and each.share >= (WHOLE if each.rest is None else NEIGHBOURS)
-        ]
-        return {
-            text: [
-                frozenset(word.terms).union(*(form.terms for form in forms if form.start <= start < form.end))
-                for word in self.sought
-                if word.is_word and word.start == start
-            ]
-            for text, start in zip(self.words, self.starts, strict=True)
-        }
+    words: tuple[str, ...]
+    sought: tuple[Sought, ...]
+    by_word: Mapping[str, tuple[frozenset[int], ...]]
 
     def alternatives(self) -> set[frozenset[int]]:
         """Return the parts of all words."""
-        return {part for parts in self.by_word().values() for part in parts}
+        return {part for parts in self.by_word.values() for part in parts}
 
 
 @lru_cache(maxsize=1024)
-def read_query(query: str, stemmings: tuple[str, ...]) -> QueryTerms:
-    """Return what a query looks for. Stop words count when it has nothing else, or when their spelling says more."""
+def read_query(query: str, stemmings: tuple[str, ...], *, has_old_forms: bool = False) -> QueryTerms:
+    """Return what a query looks for. Stop words count when it has nothing else, or when their spelling says more.
+
+    Weights depend on the query alone. With `has_old_forms`, some texts have no forms, so words count in full."""
     words = split_query(query)
     forms = (*find_forms(query), *join_neighbours(query, words))
-    meant = {at for form in forms if form.rest and form.rest < 1 for at in range(form.start, form.end)}
+    rests = _find_rests(words, forms)
     dropped = QUERY_STOP_WORDS if ENGLISH in stemmings else frozenset[str]()
-    indexed = [word for word in words if word.start in meant or any(terms_of(word.text, stemmings))]
-    kept = [word for word in indexed if word.start in meant or fold(word.text) not in dropped] or indexed
-    sought = [each for word in kept for each in _seek(word, stemmings)]
+    indexed = [word for word in words if word.start in rests or any(terms_of(word.text, stemmings))]
+    kept = [word for word in indexed if word.start in rests or fold(word.text) not in dropped] or indexed
+    own, sought = [[part for part in terms_of(word.text, stemmings) if part] for word in kept], list[Sought]()
+    if has_old_forms:
+        rests = {}
+    for word, parts in zip(kept, own, strict=True):
+        rest = rests.get(word.start, 1.0)
+        sought += (Sought(word.start, word.end, terms, 1.0, rest, is_own=True) for terms in parts)
+        sought += _seek_forms(word, parts, stemmings, rest)
+    further: list[set[int]] = [set() for _ in kept]  # the terms of other spellings, by words
+    instead: list[set[int]] = [set() for _ in kept]
+    starts = [word.start for word in kept]
+    for each in sought:
+        if not each.is_own and each.share >= WHOLE:
+            further[bisect_left(starts, each.start)].update(each.terms)
     for start, end, text, share, rest in forms:
-        sought.append(Sought(start, end, _hash_stems(text, stemmings), 1.0 if rest and rest < 1 else share, rest))
-    starts = tuple(word.start for word in kept)
-    return QueryTerms(tuple(word.text for word in kept), tuple(each for each in sought if each.terms), starts)
+        terms, lowers = _hash_stems(text, stemmings), rest is not None and rest < 1
+        weight = share * BORDER_ASKED * rests.get(start, 1.0) if rest is None else 1.0 if lowers else share
+        is_own = lowers and share == 1 and not has_old_forms
+        sought.append(Sought(start, end, terms, 1.0 if lowers else share, weight, is_own=is_own))
+        if rest is not None and (lowers or share >= NEIGHBOURS):
+            for at in range(bisect_left(starts, start), bisect_left(starts, end)):
+                (instead if is_own else further)[at].update(terms)
+    by_word: dict[str, list[set[int]]] = {}
+    for word, parts, others, form in zip(kept, own, further, instead, strict=True):
+        found = [form] if form else [others.union(part) for part in parts] or [others]
+        for merged, part in zip(by_word.setdefault(word.text, found), found, strict=False):
+            merged.update(part)
+    return QueryTerms(
+        tuple(word.text for word in kept),
+        tuple(each for each in sought if each.terms),
+        {word: tuple(map(frozenset, parts)) for word, parts in by_word.items() if all(parts)},
+    )
 
 
-def _seek(word: Word, stemmings: Sequence[str]) -> Iterator[Sought]:
-    own = terms_of(word.text, stemmings)
-    yield from (Sought(word.start, word.end, terms, 1.0, is_word=True) for terms in own)
+def _find_rests(words: Sequence[Word], forms: Iterable[Form]) -> dict[int, float]:
+    """Return the share that forms leave to words within them, by the starts of these words."""
+    starts, rests = [word.start for word in words], dict[int, float]()
+    for form in forms:
+        if form.rest and form.rest < 1:
+            for at in starts[bisect_left(starts, form.start) : bisect_left(starts, form.end)]:
+                rests[at] = min(form.rest, rests.get(at, 1.0))
+    return rests
+
+
+def _seek_forms(
+    word: Word, own: Iterable[tuple[int, ...]], stemmings: tuple[str, ...], rest: float
+) -> Iterator[Sought]:
     seen = {term for terms in own for term in terms}
     for form in dict.fromkeys(form for stemming in stemmings for form in forms_of_word(word.text, stemming)):
         terms = tuple(term for term in _hash_stems(form.text, stemmings) if term not in seen)
         seen.update(terms)
-        yield Sought(word.start, word.end, terms, form.share)
+        weight = form.share * rest * (BORDER_ASKED if form.share <= BORDER else 1)
+        yield Sought(word.start, word.end, terms, form.share, weight)
 
 
-def _hash_stems(word: str, stemmings: Sequence[str]) -> tuple[int, ...]:
+@lru_cache(maxsize=2**16)
+def _hash_stems(word: str, stemmings: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(sorted({term_of(word, stemming) for stemming in stemmings} - {0}))
 
 
@@ -185,7 +214,7 @@ def query_words(query: str, stemmings: Sequence[str]) -> list[str]:
 
 def terms_of(word: str, stemmings: Sequence[str]) -> list[tuple[int, ...]]:
     """Return the terms of a query's word: of each part that it is looked for by, one for each of its stems."""
-    return [_hash_stems(part, stemmings) for part in split_run(word)]
+    return [_hash_stems(part, tuple(stemmings)) for part in split_run(word)]
 
 
 def words_of(text: str, stemming: str) -> list[tuple[str, frozenset[int]]]:
@@ -198,20 +227,22 @@ def words_of(text: str, stemming: str) -> list[tuple[str, frozenset[int]]]:
 
 def find_matches(text: str, terms: Collection[int], stemmings: Sequence[str]) -> list[tuple[int, int, int]]:
     """Return where a text has one of these terms in any form, in order, as (start, end, term)."""
-    found = [
-        (start, end, term)
-        for start, end, written, share, *_ in _all_forms(text, stemmings)
-        if share >= MARKED and (term := next((each for each in _hash_stems(written, stemmings) if each in terms), 0))
-    ]
+    every, found = tuple(stemmings), list[tuple[int, int, int]]()
+    for start, _, word in find_words(text):
+        for first, last, spelled in _hash_spellings(word, every):
+            found += [(start + first, start + last, term) for term in spelled if term in terms][:1]
+    for form in find_forms(text):
+        if form.share >= MARKED:
+            found += [(form.start, form.end, term) for term in _hash_stems(form.text, every) if term in terms][:1]
     return sorted(found, key=lambda each: each[:2])
 
 
-def _all_forms(text: str, stemmings: Sequence[str]) -> Iterator[Form]:
-    for start, end, word in find_words(text):
-        yield Form(start, end, word, 1.0)
-        for form in dict.fromkeys(form for stemming in stemmings for form in forms_of_word(word, stemming)):
-            yield form._replace(start=start + form.start, end=start + form.end)
-    yield from find_forms(text)
+@lru_cache(maxsize=2**16)
+def _hash_spellings(word: str, stemmings: tuple[str, ...]) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
+    """Return the terms of a word and of its forms that are marked, each with where it stands in the word."""
+    forms = dict.fromkeys(form for stemming in stemmings for form in forms_of_word(word, stemming))
+    spelled = [Form(0, len(word), word, 1.0), *(form for form in forms if form.share >= MARKED)]
+    return tuple((form.start, form.end, _hash_stems(form.text, stemmings)) for form in spelled)
 
 
 def find_stemmings(frequencies: Mapping[int, int], *, own: str) -> tuple[str, ...]:
@@ -234,28 +265,21 @@ def inverse_frequency(frequency: float, total: float) -> float:
 
 
 def weigh_query(
-    query: str, *, stemmings: Sequence[str], frequencies: Mapping[int, int], total: int
+    query: str, *, stemmings: Sequence[str], frequencies: Mapping[int, int], total: int, has_old_forms: bool = False
 ) -> dict[int, float]:
-    """Return the query's terms with their weights. Forms that no chunk has are left out, and stems beside others."""
-    known = [
-        (each, [term for term in each.terms if frequencies.get(term, 0) > 0] or (each.terms if each.is_word else ()))
-        for each in read_query(query, tuple(stemmings)).sought
-    ]
-    rests: dict[int, float] = {}
-    for each, terms in known:
-        if terms and each.rest is not None and each.rest < 1:
-            rests |= {at: min(each.rest, rests.get(at, 1.0)) for at in range(each.start, each.end)}
-    # Letters and digits of a word say little where the word itself is known.
-    whole = {each.start for each, terms in known if each.is_word and any(frequencies.get(term) for term in terms)}
-    weights = defaultdict[int, float](float)
-    for each, terms in known:
-        rest = 1.0 if each.rest is not None else rests.get(each.start, 1.0)
-        if each.start in whole and each.share <= BORDER and each.rest is None:
-            rest /= 2
-        weight = each.share * rest * inverse_frequency(sum(frequencies.get(term, 0) for term in terms), total)
+    """Return the query's terms with their weights. Nothing but rounded frequencies tells of chunks: not which terms
+    there are, and not how many, for the rarest words are chosen before those that no chunk has are left out."""
+    weights, own = defaultdict[tuple[int, ...], float](float), set[tuple[int, ...]]()
+    for each in read_query(query, tuple(stemmings), has_old_forms=has_old_forms).sought:
+        frequency = sum(frequencies.get(term, 0) for term in each.terms)
+        weights[each.terms] += each.weight * inverse_frequency(frequency, total)
+        own |= {each.terms} if each.is_own else set()
+    most = nlargest(MOST_QUERY_TERMS, weights.items(), key=lambda item: (item[0] in own, item[1], item[0]))
+    by_term = defaultdict[int, float](float)
+    for terms, weight in most:
         for term in terms:
-            weights[term] += weight
-    return dict(nlargest(MOST_QUERY_TERMS, weights.items(), key=lambda item: (item[1], item[0])))
+            by_term[term] += weight
+    return dict(by_term)
 
 
 def as_sparsevec(weights: Mapping[int, float]) -> str:

@@ -71,6 +71,7 @@ space_documents = sa.Table(
     sa.Column("error", sa.Text),
     sa.Column("added_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
     sa.Index("ix_space_documents_space", "space_id", "document_id"),
+    sa.Index("ix_space_documents_forms", "space_id", "forms", postgresql_where=sa.text("chunk_count > 0")),
     sa.Index(
         "ix_space_documents_pending",
         "organization_id",

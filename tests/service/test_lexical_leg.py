@@ -76,7 +76,8 @@ async def weigh(corpus: Corpus, words: list[str], *, most: int) -> SearchQuery:
     space_id = corpus.space.space_id
     frequencies = await corpus.frequencies(space_id, [TOTAL_TERM, *asked.term_set])
     weights = weigh_query(query, stemmings=["english"], frequencies=frequencies, total=frequencies[TOTAL_TERM])
-    return asked.with_weights(weights, choose_keys(weights, space_id=space_id, frequencies=frequencies, most=most))
+    keys = choose_keys(weights, space_id=space_id, frequencies=frequencies, most=most)
+    return replace(asked.with_weights(weights), lookup=keys)
 
 
 async def candidates(

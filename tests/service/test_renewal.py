@@ -7,7 +7,9 @@ from service.domains.oversight.status.queries import read_state
 from service.index import terms
 from service.index.forms import FORMS
 from service.index.ingestion import queries, renewal
+from service.index.service import ask_current_space
 from service.index.terms import read_sparsevec, term_of, weigh_chunks
+from service.platform.batches import Batch
 from service.platform.disk import DiskGuard
 from service.platform.identifiers import NIL
 from service.schema.indexing import TOTAL_TERM
@@ -36,8 +38,11 @@ async def state(corpus: Corpus) -> tuple[list[list[int]], list[int], dict[int, i
     counts = await corpus.frequencies(corpus.space.space_id, [*FOUND, TOTAL_TERM])
     async with corpus.transaction() as connection:
         rows = await connection.execute(text("SELECT terms::text FROM chunks_384"))
-        forms = await connection.execute(text("SELECT forms FROM space_documents"))
-        return sorted(sorted(read_sparsevec(row)) for row in rows.scalars()), list(forms.scalars()), counts
+        forms = list((await connection.execute(text("SELECT forms FROM space_documents"))).scalars())
+        current = ask_current_space(batch := Batch(), corpus.organization_id, space_id=corpus.space.space_id)
+        await batch.run(connection)
+        assert current.rows[0].has_old_forms == (forms != [FORMS])
+        return sorted(sorted(read_sparsevec(row)) for row in rows.scalars()), forms, counts
 
 
 async def noted(corpus: Corpus) -> tuple[list[int], int | None]:

@@ -2,6 +2,7 @@
 
 import tomllib
 from dataclasses import astuple
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,28 @@ def test_what_is_found_by_any_form_is_marked_as_it_stands(query, text, marked):
     terms = {term for each in read_query(query, STEMMINGS).sought if each.share >= MARKED for term in each.terms}
     shown, matches = astuple(snippet_of(text, terms, stemmings=STEMMINGS))
     assert [shown[start:end] for start, end in matches] == marked
+
+
+QUERIES = [
+    "budget 1,234.56",
+    "x-ray of 2025-03-04",
+    "the WH-1000XM5 manual",
+    "getUserName M8x40",
+    "C# guide",
+    "wi fi",
+    " ".join(f"w{n}-x" for n in range(99)),
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_weights_do_not_tell_whether_a_chunk_has_a_term(query):
+    """What the reader can't see counts among the rounded frequencies alone, in which none, one and two are equal."""
+    found = {term: 0 for each in read_query(query, STEMMINGS).sought for term in each.terms}
+    weights = weigh_query(query, stemmings=STEMMINGS, frequencies=found, total=100)
+    old = weigh_query(query, stemmings=STEMMINGS, frequencies={}, total=100, has_old_forms=True)
+    assert all(old[term] >= weight for term, weight in weights.items() if term in old)  # texts that have words alone
+    for term, count in product(found, (1, 2)):
+        assert weigh_query(query, stemmings=STEMMINGS, frequencies=found | {term: count}, total=100) == weights
 
 
 @given(st.text("aB1 .,-_/'+#&é\u200cß٣\u0301\n年Q:@(", max_size=60))

@@ -1,7 +1,7 @@
 """The documents that a query's words and phrases choose: found by the index of terms, and compared with the texts."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -11,7 +11,7 @@ from service.domains.search.search_query import Hit, Scope, SearchQuery
 from service.domains.search.syntax.parsing import Clause, ParsedQuery, is_phrase
 from service.index.statistics.queries import ask_frequencies
 from service.index.term_keys import every_key
-from service.index.terms import read_query, terms_of
+from service.index.terms import terms_of
 from service.index.tokenization import split_query
 from service.platform.batches import Answer, Batch
 
@@ -44,7 +44,7 @@ async def find_narrowing(
     texts = sorted({text for clause in parsed.clauses for text in clause.texts})
     if not texts:
         return NO_NARROWING
-    terms = {text: _terms_of_words(text, search_query.stemmings) for text in texts}
+    terms = {text: _terms_of_words(text, search_query) for text in texts}
     counted, found = Batch(), Batch()
     every = {term for words in terms.values() for word in words for term in word}
     frequencies = ask_frequencies(
@@ -69,11 +69,11 @@ async def find_narrowing(
     return _narrow(parsed.clauses, {text: set(answer.rows) for text, answer in answers.items()}, common)
 
 
-def _terms_of_words(text: str, stemmings: Sequence[str]) -> list[tuple[int, ...]]:
+def _terms_of_words(text: str, search_query: SearchQuery) -> list[tuple[int, ...]]:
     """Return the terms of each part of a text that is indexed; of a word in any form, of a phrase as it is written."""
     if not is_phrase(text):
-        return [tuple(part) for part in read_query(text, tuple(stemmings)).alternatives()]
-    return [part for word in split_query(text) for part in terms_of(word.text, stemmings) if part]
+        return [tuple(part) for part in replace(search_query, text=text).alternatives]
+    return [part for word in split_query(text) for part in terms_of(word.text, search_query.stemmings) if part]
 
 
 def _rarest(words: Iterable[tuple[int, ...]], frequencies: Mapping[int, int]) -> tuple[int, ...]:

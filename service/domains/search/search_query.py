@@ -1,6 +1,6 @@
 """A prepared search: the query, its scope and its hits, made before the snapshot of the search is opened."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from uuid import UUID
@@ -16,7 +16,7 @@ from service.index.codes import as_vector, binary_codes
 from service.index.forms import MARKED
 from service.index.service import Space
 from service.index.term_keys import NO_LOOKUP, Lookup
-from service.index.terms import Sought, as_sparsevec, read_query
+from service.index.terms import QueryTerms, Sought, as_sparsevec, read_query
 from service.platform.errors import BadRequest, FieldError
 from service.text.embedding import EmbeddingModel
 
@@ -57,7 +57,9 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A query in the forms that search the index, with `stemmings` of the space; `with_weights` weighs `terms`.
+    """A query in the forms that search the index, with `stemmings` of the space; `with_weights` weighs `terms`, and
+    `lookup` has keys to find chunks by (without any, all are scored). `has_old_forms`: some chunks of the space have
+    the words alone, as an earlier version indexed them.
 
     `full_score` is the score by words of a chunk that has each word once; `frequencies` are those of the terms.
     In a hybrid score words have `weight_of_words`, from the `weights_of_words` of the model."""
@@ -68,6 +70,7 @@ class SearchQuery:
     vector: str
     code: str
     by_frequency: bool = True
+    has_old_forms: bool = False
     weights_of_words: Mapping[str, float] = field(default_factory=dict[str, float])
     weight_of_words: float = WORDS
     terms: str = as_sparsevec({})
@@ -76,19 +79,28 @@ class SearchQuery:
     frequencies: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """The words that are looked for, as written."""
-        return read_query(self.text, self.stemmings).words
+    def _read(self) -> QueryTerms:
+        return read_query(self.text, self.stemmings, has_old_forms=self.has_old_forms)
 
     @property
-    def by_word(self) -> dict[str, list[frozenset[int]]]:
+    def words(self) -> tuple[str, ...]:
+        """The words that are looked for, as written."""
+        return self._read.words
+
+    @property
+    def by_word(self) -> Mapping[str, Sequence[frozenset[int]]]:
         """The words with the terms of their parts, of which a text with a part in any form has at least one."""
-        return read_query(self.text, self.stemmings).by_word()
+        return self._read.by_word
+
+    @property
+    def alternatives(self) -> set[frozenset[int]]:
+        """The parts of all words."""
+        return self._read.alternatives()
 
     @property
     def sought(self) -> tuple[Sought, ...]:
         """The words and their further forms, as the index knows them."""
-        return read_query(self.text, self.stemmings).sought
+        return self._read.sought
 
     @property
     def term_set(self) -> frozenset[int]:
@@ -104,13 +116,14 @@ class SearchQuery:
     def looks_for_words(self) -> bool:
         return self.mode is not SearchMode.SEMANTIC and bool(self.words)
 
-    def with_weights(self, weights: dict[int, float], lookup: Lookup = NO_LOOKUP) -> "SearchQuery":
-        """Return the query with its terms' weights, and the keys to find chunks by; without any, all are scored."""
-        of_words = (
-            max((weights.get(term, 0.0) for part in parts for term in part), default=0.0)
-            for parts in self.by_word.values()
-        )
-        return replace(self, terms=as_sparsevec(weights), lookup=lookup, full_score=HALF * sum(of_words) or 1.0)
+    def with_weights(self, weights: Mapping[int, float], *, known: Collection[int] | None = None) -> "SearchQuery":
+        """Return the query with its terms' weights, of which `known` may be in chunks (None: all).
+
+        The full score is of all weights, so that it tells nothing of which terms there are."""
+        own = {each.terms for each in self.sought if each.is_own}
+        full_score = HALF * sum(max(weights.get(term, 0.0) for term in terms) for terms in own)
+        kept = {term: weight for term, weight in weights.items() if known is None or term in known}
+        return replace(self, terms=as_sparsevec(kept), full_score=full_score or 1.0)
 
 
 def require_text(query: str) -> str:

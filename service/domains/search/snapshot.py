@@ -75,16 +75,17 @@ async def open_snapshot(
 ) -> AsyncGenerator[Snapshot]:
     """Open a snapshot of a space or its replacement; `prepare` embeds queries. A deleted space is empty."""
     while True:
-        search_queries = await prepare(space)
+        prepared = await prepare(space)
         first = Batch()
         current = ask_current_space(first, organization_id, space_id=space.space_id)
-        counted = [_ask_statistics(first, organization_id, space, each) for each in search_queries]
+        counted = [_ask_statistics(first, organization_id, space, each) for each in prepared]
         async with source.snapshot(organization_id, read_only=read_only, first=first) as connection:
             now = current.row or space
             if now.space_id == space.space_id:
+                has_old_forms = current.row is not None and current.row.has_old_forms
                 weighed = [
-                    await _weigh(connection, organization_id, now, each, its)
-                    for each, its in zip(search_queries, counted, strict=True)
+                    await _weigh(connection, organization_id, now, replace(each, has_old_forms=has_old_forms), its)
+                    for each, its in zip(prepared, counted, strict=True)
                 ]
                 yield Snapshot(source, connection, now, weighed)
                 return
@@ -118,7 +119,10 @@ async def _weigh(
         weight = await asyncio.to_thread(_weigh_words, search_query, frequencies)
         search_query = replace(search_query, weight_of_words=weight)
     if not search_query.by_frequency:
-        return search_query.with_weights({term: each.share for each in search_query.sought for term in each.terms})
+        shares = dict[int, float]()
+        for each in search_query.sought:
+            shares |= {term: max(each.share, shares.get(term, 0.0)) for term in each.terms}
+        return search_query.with_weights(shares)
     if further := sorted(search_query.term_set - known):
         batch = Batch()
         others = ask_frequencies(batch, organization_id, space_id=space.space_id, terms=further)
@@ -129,9 +133,11 @@ async def _weigh(
         stemmings=search_query.stemmings,
         frequencies=frequencies,
         total=frequencies.get(TOTAL_TERM, 0),
+        has_old_forms=search_query.has_old_forms,
     )
-    lookup = choose_keys(weights, space_id=space.space_id, frequencies=frequencies)
-    return replace(search_query.with_weights(weights, lookup), frequencies=frequencies)
+    present = {term: weight for term, weight in weights.items() if frequencies.get(term, 0) > 0}
+    lookup = choose_keys(present, space_id=space.space_id, frequencies=frequencies)
+    return replace(search_query.with_weights(weights, known=present), lookup=lookup, frequencies=frequencies)
 
 
 def _weigh_words(query: SearchQuery, frequencies: Mapping[int, int]) -> float:

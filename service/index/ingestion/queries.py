@@ -36,7 +36,7 @@ from service.index.forms import FORMS
 from service.index.ingestion.backlog.queries import FROM_THE_START, LEASE, has_large_text, select_is_large
 from service.index.ingestion.turns import LARGE_BYTES
 from service.index.queries import IndexEntry, is_pending
-from service.index.spaces.queries import SearchedSpace, is_searched, stands_for
+from service.index.spaces.queries import SearchedSpace, has_old_forms, is_searched, stands_for
 from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
 from service.platform.batches import Answer, Batch
 from service.platform.sql import ORGANIZATION, as_arrays, columns_of, find_row, find_rows, param, params
@@ -342,10 +342,7 @@ _ROW: ColumnElement[str] = cast(literal_column("space_documents.xmin"), Text)
 
 def is_old() -> ColumnElement[bool]:
     """Build the condition that a document's terms have earlier forms in a space, which is not retired."""
-    entry = space_documents.c
-    return and_(
-        entry.forms < FORMS, entry.chunk_count > 0, spaces.c.space_id == entry.space_id, spaces.c.retired_at.is_(None)
-    )
+    return and_(has_old_forms(), spaces.c.space_id == space_documents.c.space_id, spaces.c.retired_at.is_(None))
 
 
 def _select_old(organization_id: UUID) -> Select[*tuple[Any, ...]]:

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
+from service.index.forms import FORMS
 from service.platform.batches import Answer, Batch
 from service.platform.sql import ORGANIZATION, columns_of, find_row, matches, param, params
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
@@ -29,7 +30,19 @@ class SearchedSpace(Space):
     is_catalog: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentSpace(Space):
+    """A space as it is searched now. `has_old_forms`: some chunks have the forms of words of an earlier version."""
+
+    has_old_forms: bool
+
+
 _SPACE = columns_of(spaces, Space)
+
+
+def has_old_forms() -> ColumnElement[bool]:
+    """Build the condition that a document's indexed terms have the forms of an earlier version."""
+    return and_(space_documents.c.forms < FORMS, space_documents.c.chunk_count > 0)
 
 
 def is_searched() -> ColumnElement[bool]:
@@ -44,8 +57,14 @@ def stands_for(space_id: int) -> ColumnElement[bool]:
 
 _CATALOG = select(*_SPACE).where(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
 _known = spaces.alias("known")
+_HAS_OLD_FORMS = (
+    select(literal(1))
+    .where(space_documents.c.space_id == spaces.c.space_id, has_old_forms())
+    .exists()
+    .label("has_old_forms")
+)
 _SUCCESSOR = (
-    select(*_SPACE)
+    select(*columns_of(spaces, CurrentSpace, _HAS_OLD_FORMS))
     .join(_known, spaces.c.space_id == func.coalesce(_known.c.replaced_by_space_id, _known.c.space_id))
     .where(_known.c.organization_id == ORGANIZATION, _known.c.space_id == param(_known.c.space_id))
 )
@@ -60,9 +79,9 @@ def ask_catalog(batch: Batch, organization_id: UUID) -> Answer[Space]:
     return batch.ask(_CATALOG, Space, params(organization_id))
 
 
-def ask_current_space(batch: Batch, organization_id: UUID, *, space_id: int) -> Answer[Space]:
+def ask_current_space(batch: Batch, organization_id: UUID, *, space_id: int) -> Answer[CurrentSpace]:
     """Ask for the space that is searched in place of a given one: itself, or its replacement; none when deleted."""
-    return batch.ask(_SUCCESSOR, Space, params(organization_id, space_id=space_id))
+    return batch.ask(_SUCCESSOR, CurrentSpace, params(organization_id, space_id=space_id))
 
 
 async def lock_space(connection: Connection, organization_id: UUID, *, space_id: int) -> SearchedSpace | None:
