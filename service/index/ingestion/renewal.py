@@ -33,14 +33,17 @@ WORKING = 0.25
 
 
 async def renew_all(database: Database, disk: DiskGuard) -> None:
-    """Bring the terms of every organization's documents to the present forms."""
+    """Bring the terms of every organization's documents to the present forms; end where another process does so."""
+    is_alone = True
 
     async def renew(organization_id: UUID) -> None:
+        nonlocal is_alone
         after, count = (0, NIL), 0
-        while entries := await _list_old(database, organization_id, after):
+        while is_alone and (entries := await _list_old(database, organization_id, after)):
             for entry in entries:
                 await disk.wait_for_room()
-                if not await _renew_document(database, organization_id, entry):
+                is_alone = await _renew_document(database, organization_id, entry)
+                if not is_alone:
                     return
             after, count = (entries[-1].space_id, entries[-1].document_id), count + len(entries)
         if count:
