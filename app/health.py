@@ -188,7 +188,8 @@ def _of_index(index: oversight.IndexingState, at: datetime) -> Finding:
 
 def _of_renewal(count: int, among: int) -> Finding:
     said = (
-        f"The words of {count:,} of {among:,} documents are being updated. Until then, they are found as written alone."
+        f"The words of {count:,} of {among:,} documents are being updated."
+        " Until they are, these documents are found by words as written alone."
     )
     return Finding("Updating words", Level.BUSY, said)
 
