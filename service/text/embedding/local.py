@@ -11,7 +11,7 @@ from service.platform import traces
 from service.text.embedding.batching import Tokens
 from service.text.embedding.engine import Arithmetic, Engine
 from service.text.embedding.models import MINILM, EmbeddingModel, minilm
-from service.text.embedding.prepared import Precision, prepare
+from service.text.embedding.prepared import Precision, prepare, read_mean
 from service.text.embedding.tokenizer import WordPieces
 from service.text.embedding.weights import ModelFiles, locate
 
@@ -47,7 +47,7 @@ class LocalEmbedder:
         def load() -> "LocalEmbedder":
             model = minilm()
             if files.name != MINILM:
-                mean = np.load(prepare(folder, precision, files=files).with_suffix(".npy"))
+                mean = read_mean(prepare(folder, precision, files=files))
                 model = EmbeddingModel(files.name, len(mean), mean)
             return cls(model, arithmetic or Engine.open(folder, precision=precision, files=files), files)
 

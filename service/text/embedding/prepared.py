@@ -3,10 +3,12 @@
 import fcntl
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.text.embedding.models import MINILM
 from service.text.embedding.tokenizer import WordPieces
@@ -26,30 +28,38 @@ def prepare(folder: Path, precision: Precision, *, files: ModelFiles) -> Path:
     raises ModelFilesError."""
     name = f"{files.name}.{WEIGHTS_SHA256[:8]}" if files.name == MINILM else files.name
     path = folder / f"{name}.v{GRAPH_VERSION}.{precision}.onnx"
-    if not path.exists():
+    if _is_built(path, files):
+        return path
+    try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # which the kernel releases if this process dies
-            _build(path, precision, files)
+            for left_over in folder.glob("*.partial"):
+                left_over.unlink()
+            if not _is_built(path, files):
+                _build(path, precision, files)
+    except Exception as error:
+        raise ModelFilesError(f"{files.weights} can't be run here: {error}") from error
     return path
 
 
-def _build(path: Path, precision: Precision, files: ModelFiles) -> None:
-    for left_over in path.parent.glob("*.partial"):
-        left_over.unlink()
-    if path.exists():
-        return
-    partial = path.with_suffix(".partial")
+def read_mean(graph: Path) -> NDArray[np.float32]:
+    """Read the mean beside the graph of a folder's model; raises ModelFilesError."""
+    path = graph.with_suffix(".npy")
     try:
-        _save(files, precision, partial)
-    except Exception as error:
-        raise ModelFilesError(f"{files.weights} can't be run here: {error}") from error
-    with partial.open("rb") as file:
-        os.fsync(file.fileno())
-    partial.replace(path)
+        return np.load(path)
+    except (OSError, EOFError, ValueError) as error:
+        raise ModelFilesError(f"{path} can't be read: {error}") from error
 
 
-def _save(files: ModelFiles, precision: Precision, path: Path) -> None:
+def _is_built(path: Path, files: ModelFiles) -> bool:
+    try:
+        return path.exists() and (files.name == MINILM or read_mean(path).size > 0)
+    except ModelFilesError:
+        return False
+
+
+def _build(path: Path, precision: Precision, files: ModelFiles) -> None:
     # Imported late: onnx takes a third of a second and is wanted once in the life of a data folder.
     from service.text.embedding import quantization  # noqa: PLC0415
     from service.text.embedding.graph import build  # noqa: PLC0415
@@ -64,7 +74,17 @@ def _save(files: ModelFiles, precision: Precision, path: Path) -> None:
         tokens = WordPieces(files.tokenizer, max_tokens=files.max_tokens).token_ids(texts)
         model = build(files)
         ranges, mean = quantization.measure(model, tokens)
-        np.save(path.with_suffix(".npy"), mean)
+        _write(path.with_suffix(".npy"), lambda file: np.save(file, mean))
     if precision == "int8":
         quantization.quantize(model, ranges)
-    path.write_bytes(model.SerializeToString())
+    _write(path, lambda file: file.write(model.SerializeToString()))
+
+
+def _write(path: Path, save: Callable[[BinaryIO], object]) -> None:
+    """Write a file that is there after a power cut whole or not at all."""
+    partial = path.with_name(f"{path.name}.partial")
+    with partial.open("wb") as file:
+        save(file)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
