@@ -161,7 +161,7 @@ def find_forms(text: str) -> Iterator[Form]:
     """Return the forms of a text that stand for several words, or for a word because of those beside it."""
     numbers = [*_SPACED_NUMBER.finditer(text)]
     for match in numbers:
-        yield from _move(_read_number(match[0]), match.start())
+        yield from _move(read_number(match[0]), match.start())
     yield from _find_runs(text, {at for number in numbers for at in range(*number.span())})
     for match in chain.from_iterable(pattern.finditer(text) for pattern in _DATES if _YEAR.search(text)):
         if day := _as_date(match["y"], match["m"], match["d"]):
@@ -199,7 +199,7 @@ def _read_run(run: str) -> tuple[Form, ...]:
     if (found := _DATE.match(run)) and (day := _read_date(found)):
         return (Form(0, found.end(), day, 1.0, 0.1),)
     if found := _NUMBER.fullmatch(run):
-        if numbers := _read_number(found[2]):
+        if numbers := read_number(found[2]):
             return tuple(_move(numbers, found.start(2)))
         if re.search("[,\u066c\u066b]", run):
             return ()
@@ -236,7 +236,7 @@ def _join(run: str, pieces: list[Word]) -> Iterator[Form]:
             yield Form(start, end, each, 1.0 if is_one else JOINED, rest)
 
 
-def _read_number(written: str) -> tuple[Form, ...]:
+def read_number(written: str) -> tuple[Form, ...]:
     """Return a number in the form that all its spellings have: 1234.56. An unclear spelling has two readings."""
     plain = fold_marks(written.translate(_NUMBER_SIGNS))
     groups, signs = re.split("[., ']", plain), re.findall("[., ']", plain)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carrel.evaluation import find_unsaid
-from service.domains.agents.answering.grounding import measure_groundedness
+from service.domains.agents.answering.grounding import find_unsupported, measure_groundedness, needs_source
 from tests.harness.cases import cases
 
 PASSAGES = {
@@ -19,6 +19,16 @@ PASSAGES = {
 @pytest.mark.parametrize(("reply", "share"), cases("a_sentence_is_supported_by_what_it_cites"))
 def test_a_sentence_is_supported_by_what_it_cites(reply: str, share: float | None) -> None:
     assert measure_groundedness(reply, PASSAGES) == (None if share is None else pytest.approx(share))
+
+
+@pytest.mark.parametrize(("said", "stands", "lacking"), cases("a_number_is_held_against_its_passage"))
+def test_a_number_is_held_against_its_passage(said: str, stands: str, lacking: list[str]) -> None:
+    assert find_unsupported(f"It is {said} [1].", {1: f"There it is {stands}."}) == ({1: lacking} if lacking else {})
+
+
+@pytest.mark.parametrize(("reply", "needs"), cases("a_refusal_needs_no_source"))
+def test_a_refusal_needs_no_source(reply: str, needs: bool) -> None:
+    assert needs_source(reply) is needs
 
 
 @given(st.text(alphabet="abc 12.?\n[]>-#é你。", max_size=200), st.text(alphabet="abc 12.\né你。", max_size=100))

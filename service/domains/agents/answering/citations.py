@@ -58,11 +58,13 @@ class Checked:
 
 def check(text: str, *, passages: Sequence[Passage], known: Iterable[str] = ()) -> Checked:
     """Check a text against passages, until there is nothing to remove; links in `known` texts may be repeated."""
-    links = LinkFilter(addresses_in([*known, *(passage.text for passage in passages)]))
+    known = [*known, *(passage.text for passage in passages)]
+    links = LinkFilter(addresses_in(known))
     marks = _Marks(passages)
     text = _SENTINELS.sub("", text)
     for _ in range(_ROUNDS):
-        before, text = text, marks.clean(links.clean(marks.replace(remove_hidden(text, links.warnings))))
+        shown = remove_hidden(text, links.warnings, known=known)
+        before, text = text, marks.clean(links.clean(marks.replace(shown)))
         if text == before:
             break
     else:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from service.domains.agents.answering.phrases import PHRASES, phrases_of
+from service.index.forms import read_number
 from service.index.stemming import ENGLISH, stemming_of
 from service.index.stop_words import QUERY_STOP_WORDS
 from service.index.terms import count_terms, term_of
@@ -25,7 +26,7 @@ _SPACES = re.compile(r"[^\S\n]+")
 _MARKS = re.compile(r"\A(?:\s|>|[-*+•] |\d+[.)] )+")
 _NUMBER = re.compile(r"\d+")
 _FIGURES = re.compile(r"\d(?:[\d.,'’\u00a0\u202f]{0,40}\d)?")  # noqa: RUF001 - separators of many languages
-_ZEROS = re.compile(r"[.,]00?\Z|(?<=[.,]\d)0\Z")
+_CLAUSE_ENDS = re.compile(r"[,;:–—] ")  # noqa: RUF001 - likewise
 _HUNDRED, _THOUSAND = 100, 1000
 # Within a sentence: its first word has a capital in any case, and so has what follows a colon or a quotation mark.
 _NAME = r"[^\W\d_a-zß-öø-ÿ][^\W\d_]*[^\W\d_A-ZÀ-Þ][^\W\d_]*"
@@ -78,9 +79,13 @@ def _sentences(reply: str) -> Iterator[tuple[str, list[int]]]:
 
 def needs_source(reply: str) -> bool:
     """Return whether a reply says what only a document can know; a refusal and a plain courtesy do not."""
-    statements = [numbers for numbers, _, _ in _statements(reply, ENGLISH)]
-    refuses = any(each.refusing.search(reply) for each in PHRASES.values() if each.refusing.pattern)
-    return any(statements) or (bool(statements) and not refuses)
+    statements = [text for text, _ in _sentences(reply) if any(_statements(text, ENGLISH))]
+    clauses = [clause for text in statements for clause in _CLAUSE_ENDS.split(text) if _NUMBER.search(clause)]
+    return not all(map(_refuses, clauses)) or (bool(statements) and not _refuses(reply))
+
+
+def _refuses(text: str) -> bool:
+    return any(each.refusing.search(text) for each in PHRASES.values())
 
 
 def is_in_another_language(reply: str, *, asked: Sequence[str]) -> bool:
@@ -102,16 +107,18 @@ def find_unsupported(
     written_in = tell_language(list(passages.values())) or IN_ENGLISH
     stemming = stemming_of(written_in, default=ENGLISH)
     terms = {number: frozenset(count_terms(f"{text}\n{known}", stemming)) for number, text in passages.items()}
-    values = {number: _values(text, phrases.numbers) for number, text in passages.items()}
+    values = {
+        number: frozenset[str]().union(*_values(text, phrases.numbers).values()) for number, text in passages.items()
+    }
     found: dict[int, list[str]] = {}
     for said, numbers in _sentences(reply):
         cited = [number for number in numbers if number in passages] or list(passages)
         near = frozenset[int]().union(*(terms[number] for number in cited))
         lacking = _values(said, phrases.numbers)
         for number in cited:
-            lacking = {value: text for value, text in lacking.items() if value not in values[number]}
+            lacking = {text: read for text, read in lacking.items() if read.isdisjoint(values[number])}
         names = _names(said, near, stemming, nouns=language in _CAPITAL_NOUNS) if language == written_in else []
-        found.setdefault(cited[0], []).extend([*lacking.values(), *names])
+        found.setdefault(cited[0], []).extend([*lacking, *names])
     every = frozenset[int]().union(*terms.values())
     lost = [word for text in uncited for word in split_words(text) if fold(word) not in QUERY_STOP_WORDS]
     found.setdefault(min(passages), []).extend(word for word in lost if _lacks(word, every, stemming))
@@ -122,13 +129,14 @@ def _lacks(word: str, terms: frozenset[int], stemming: str) -> bool:
     return term_of(word, stemming) not in terms | {0}
 
 
-def _values(text: str, words: Mapping[str, int]) -> dict[str, str]:
-    """Return the numbers of a text, each in a plain form and as it is written, in figures or in words."""
-    found: dict[str, str] = {}
+def _values(text: str, words: Mapping[str, int]) -> dict[str, frozenset[str]]:
+    """Return the numbers of a text, in figures or words, as they are written, with their readings ("1,500" has two)."""
+    found: dict[str, frozenset[str]] = {}
     for match in _FIGURES.finditer(text):
-        digits = re.sub(r"\D", "", _ZEROS.sub("", match[0]))
+        groups = [str(int(group)) for group in _NUMBER.findall(match[0])]
+        readings = [form.text for form in read_number(match[0])] if len(groups) > 1 else []
         if match[0] != "00":  # the minutes of a whole hour
-            found.setdefault(str(int(digits)), match[0])
+            found[match[0]] = frozenset(readings or [".".join(groups)])
     run: list[re.Match[str]] = []
     for match in [*WORD.finditer(text), None]:
         if match and fold(match[0]) in words and (not run or len(text[run[-1].end() : match.start()].strip(" -")) == 0):
@@ -141,7 +149,7 @@ def _values(text: str, words: Mapping[str, int]) -> dict[str, str]:
             whole, part = (whole + part, 0) if value == _THOUSAND else (whole, part)
         # "One" is as often no number.
         if whole + part > 1:
-            found.setdefault(str(whole + part), text[run[0].start() : run[-1].end()])
+            found[text[run[0].start() : run[-1].end()]] = frozenset({str(whole + part)})
         run = [match] if match and fold(match[0]) in words else []
     return found
 

@@ -2,23 +2,44 @@
 
 import re
 import tomllib
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 
 _SET = tomllib.loads(Path(__file__).with_suffix(".toml").read_bytes().decode())
-_NAMED = re.compile("|".join(_SET["names"]))
+_NAMES, _WARNINGS = _SET["names"], _SET["warnings"]
+_NAMED = re.compile(rf"(?<![A-Z_])(?:{'|'.join(_NAMES)})(?![A-Z_])")
 _REMOVED = [
-    (re.compile(f"(?is){_NAMED.sub(lambda name: _SET['names'][name[0]], each['pattern'])}"), each.get("warning", ""))
+    (re.compile(f"(?ism){_NAMED.sub(lambda name: _NAMES[name[0]], pattern)}"), _WARNINGS.get(each.get("warning")))
     for each in _SET["removed"]
+    for pattern in [each["pattern"] + ("" if each.get("code") else "|(?P<kept>CODE)")]
 ]
-SIGNS_REMOVED, SCRIPT_REMOVED, CALL_REMOVED = dict.fromkeys(warning for _, warning in _REMOVED if warning)
+SCRIPT_REMOVED, CALL_REMOVED = _WARNINGS["script"], _WARNINGS["call"]
 
 
-def remove_hidden(text: str, warnings: set[str]) -> str:
-    """Return a text without what nobody may see, and add to the warnings what a reader should know of it."""
+def remove_hidden(text: str, warnings: set[str], *, known: Collection[str]) -> str:
+    """Return a text without what nobody may see, and add to the warnings what a reader should know of it. A call that
+    a `known` text has is part of an answer."""
     # Halves of characters are joined; a half that stays alone is no text.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "ignore").replace("\r\n", "\n")
     for pattern, warning in _REMOVED:
-        text, count = pattern.subn("", text)
-        if count and warning:
-            warnings.add(warning)
+        text = pattern.sub(partial(_replace, warning=warning, warnings=warnings, known=known), text)
     return text
+
+
+def _replace(match: re.Match[str], *, warning: str | None, warnings: set[str], known: Collection[str]) -> str:
+    groups = match.groupdict()
+    if groups.get("kept") or (groups.get("call") and _is_answer(match, known)):
+        return match[0]
+    if warning and not groups.get("end"):
+        warnings.add(warning)
+    return ""
+
+
+def _is_answer(match: re.Match[str], known: Collection[str]) -> bool:
+    """Return whether what looks like a call of a tool is text of the reply: of no tool that the agent has."""
+    call = "".join(match["call"].split())
+    if f'"{_NAMES["TOOL"]}"' in call:
+        return False
+    is_all = not (match.string[: match.start()] + match.string[match.end() :]).strip()
+    return bool(match["fence"] and not is_all) or any(call in "".join(text.split()) for text in known)

@@ -21,15 +21,18 @@ _LEADS = re.compile(
 )
 
 _IMAGE = re.compile(r"!\[[^\[\]]{0,500}\](?:\([^()]{0,2000}\)|\[[^\[\]]{0,500}\])?|!(?=\[)")
+# The attributes of such a tag are plain words, and lead nowhere.
+_HARMLESS = r'[a-z][a-z0-9-]*+(?:\s++[\w:-]++="[\w .-]*+")*+\s*+/?>'
 _TAG = re.compile(
     r"<(?=/?(?:img|image|a|iframe|frame|script|style|link|object|embed|svg|video|audio|source|picture|form|input|button"
-    r"|base|meta)\b)[^<>]*>?|<[a-z][a-z0-9-]*+[\s/][^<>=]*+=[^<>]*+>",
+    rf"|base|meta)\b)[^<>]*>?|<(?!{_HARMLESS})[a-z][a-z0-9-]*+[\s/][^<>=]*+=[^<>]*+>",
     re.IGNORECASE,
 )
 _PICTURES = frozenset({"img", "image", "svg", "video", "audio", "source", "picture"})
 # A tag without an end, whose end somebody else's words may be; and `<scheme:…>`, a link without two slashes.
 _HALF_TAG = re.compile(
-    rf"<(?=[a-z][a-z0-9-]*+[\s/][^<>=]*+=|(?!{_SCHEME})[a-z][a-z0-9+.-]{{1,31}}:[^\s<>]*+>)", re.IGNORECASE
+    rf"<(?!{_HARMLESS})(?=[a-z][a-z0-9-]*+[\s/][^<>=]*+=|(?!{_SCHEME})[a-z][a-z0-9+.-]{{1,31}}:[^\s<>]*+>)",
+    re.IGNORECASE,
 )
 # Where a link leads, as Markdown reads it: what angle brackets hold, or up to white space, brackets being in pairs.
 _LEADS_TO = r"\s*+(?:<(?P<angle>[^<>\n]*+)>|(?P<plain>(?!<)[^\s()]*+(?:\([^\s()]*+\)[^\s()]*+)*+)(?!\())"

@@ -64,13 +64,13 @@ class Draft:
         now = asyncio.get_running_loop().time()
         if not self._held and now >= self._next_look:
             self._next_look = now + SECONDS_BETWEEN
-            text = self._before + remove_hidden(self._written, set())
+            text = self._before + self._remove_hidden(set())
             await self._show(check_partial(text, passages=self._passages, known=self._known))
 
     def begin(self) -> None:
         """Begin another of the model's turns; its words are a paragraph of their own."""
         if self._written.strip():
-            self._before += f"{remove_hidden(self._written, self._removed).rstrip()}\n\n"
+            self._before += f"{self._remove_hidden(self._removed).rstrip()}\n\n"
         self._written, self._looked = "", 0
 
     def discard_preface(self) -> None:
@@ -79,11 +79,14 @@ class Draft:
             self._held, self._before, self._written = False, "", ""
 
     async def finish(self) -> Checked:
-        text = self._before + remove_hidden(self._written, self._removed)
+        text = self._before + self._remove_hidden(self._removed)
         checked = check(text, passages=self._passages, known=self._known)
         self._shown = ""
         await self._show(checked.text)
         return replace(checked, warnings=[*dict.fromkeys([*checked.warnings, *sorted(self._removed)])])
+
+    def _remove_hidden(self, warnings: set[str]) -> str:
+        return remove_hidden(self._written, warnings, known=[*self._known, *(each.text for each in self._passages)])
 
     def _end_loop(self) -> None:
         """Keep the first round of a text that ends with the same words again and again, and raise Ended."""
