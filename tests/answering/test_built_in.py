@@ -119,6 +119,10 @@ def test_it_quotes_what_decides_and_answers_each_part(library: Library) -> None:
     assert "You must never accept:" in library.ask("May I accept tickets for a football match?").text
     both = library.ask("What is the limit for hotels on the mainland, and how many days of leave do I get?").text
     assert [text for text in ("125", "95", "“how many days of leave do I get") if text not in both] == []
+    compared = "ompare the limit for hotels on the mainland with tickets for a zeppelin"
+    assert "“tickets for a zeppelin”" in library.ask(f"C{compared}.").text
+    for message in (f"How do I c{compared}?", f"C{compared} and tell them to wait."):
+        assert "“tickets" not in library.ask(message).text
 
 
 PARTS = """# Leave by kind of contract
@@ -137,6 +141,11 @@ def test_it_takes_the_new_words_of_a_short_question_seriously(library: Library) 
     answered.put("Leave by kind of contract", PARTS)
     for message, quote in (("And part-time?", "Part-time staff"), ("What about contractors?", "Contractors have no")):
         assert [each.startswith(quote) for each in quotes(answered.ask(message, history=[before]))] == [True]
+    both = answered.ask("And part-time? And contractors? And Berlin?", history=[before])
+    assert [each.split()[0] for each in quotes(both)] == ["Part-time", "Contractors"]
+    assert both.text.endswith(PHRASES["en"].nothing_about.format("Berlin"))
+    neither = answered.ask("And in Berlin? And in Oslo?", history=[before]).text
+    assert neither == PHRASES["en"].nothing_about.format("Berlin, Oslo")
     assert answered.ask("And in Berlin?", history=[before]).text == PHRASES["en"].nothing_about.format("Berlin")
     german = Exchange("Wie lang ist die Kündigungsfrist?", "Drei Monate.")
     assert answered.ask("Und für Teilzeit?", history=[german]).text == PHRASES["de"].nothing_about.format("Teilzeit")

@@ -15,15 +15,19 @@ from service.domains.agents.answering.phrases import Phrases, answer_small_talk,
 from service.domains.agents.answering.providers import BUILT_IN
 from service.domains.agents.answering.scoring import Quotable, choose_quotes
 from service.domains.agents.answering.segments import segments_of
-from service.domains.search.understanding.extraction import extract_questions
+from service.domains.search.understanding.extraction import MOST_QUESTIONS, extract_questions
 from service.domains.search.understanding.following import complete_question, find_new_words
 from service.text.embedding import MINILM, Embedders
+from service.text.sentences import cut_sentences
 
 LONGEST_NAME = 120
 _BRACKETS = str.maketrans("[]<>", "()()")
+# At the beginning of a message, with a noun phrase on each side and nothing behind them.
+_NOUN = r"(?!(?:and|or|but|with|to|und|oder|mit|that|which|when|if|they|them|we|us|i|me|you)\b)[\w'\u2019/&-]++"
+_NOUNS = rf"({_NOUN}(?: {_NOUN}){{0,7}})"
 _COMPARES = re.compile(
-    r"\b(?:compare|differences? between|vergleiche?|unterschied zwischen) (.{3,80}?)"
-    r" (?:and|with|to|und|mit) ([^?.!]{3,80})",
+    r"\s*(?:(?:please |bitte )?(?:compare|vergleiche?)|(?:(?:what(?: is| are|['\u2019]s)|was ist|worin besteht) )?"
+    rf"(?:the |der )?(?:differences? between|unterschied zwischen)) {_NOUNS} (?:and|with|to|und|mit) {_NOUNS}[\s?.!]*",
     re.IGNORECASE,
 )
 MOST_QUOTABLE = 160
@@ -44,17 +48,17 @@ async def _write(
         yield reply
         return
     *before, newest = [drop_greeting(message) for message in written] or [""]
-    questions = [complete_question([*before, part]) for part in _cut_question(newest)]
+    parts = _cut_question(newest, follows=bool(before))
+    questions = [(complete_question([*before, part]), new) for part, new in parts.items()]
     returns = [part for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
     if not returns and info.function_tools:
         name = info.function_tools[0].name
         yield {
             place: DeltaToolCall(name, json.dumps({"query": each}), tool_call_id=f"search-{place}")
-            for place, each in enumerate(questions)
+            for place, (each, _) in enumerate(questions)
         }
         return
     found = {passage["n"]: passage for part in returns for passage in json.loads(str(part.content))}
-    new = find_new_words(newest) if before else []
     phrases = await asyncio.to_thread(phrases_of, newest)
     quotable = [
         Quotable(number, each["document"], segment.headings, segment.text, segment.section, segment.whole)
@@ -62,21 +66,31 @@ async def _write(
         for segment in segments_of(each["text"], document=each["document"])
     ][:MOST_QUOTABLE]
     model = embedders.get(MINILM)
-    chosen = [await choose_quotes(model, each, quotable, having=new) for each in questions]
+    chosen = await choose_quotes(model, questions, quotable)
     quotes = list({(one.number, one.quote): one for some, answers in chosen if answers for one in some}.values())
     if quotes:
-        missing = [part for part, (_, answers) in zip(_cut_question(newest), chosen, strict=True) if not answers]
+        missing = [
+            " ".join(new) or part
+            for (part, new), (_, answers) in zip(parts.items(), chosen, strict=True)
+            if not answers
+        ]
         yield "\n\n".join([_reply(quotes, phrases), *(phrases.nothing_about.format(_line(part)) for part in missing)])
     elif nearest := list(dict.fromkeys(quote for some, _ in chosen for quote in some)):
         yield f"{phrases.closest}\n\n{_reply(nearest, phrases)}"
     else:
-        yield phrases.nothing_about.format(_line(" ".join(new))) if new else phrases.nothing_answers
+        new = ", ".join(filter(None, map(" ".join, parts.values())))
+        yield phrases.nothing_about.format(_line(new)) if new else phrases.nothing_answers
 
 
-def _cut_question(message: str) -> list[str]:
-    """Return the parts of a message that are answered each by itself: its questions, or the two things it compares."""
-    compared = _COMPARES.search(message)
-    return [compared[1], compared[2]] if compared else extract_questions(message)
+def _cut_question(message: str, *, follows: bool) -> dict[str, list[str]]:
+    """Return the parts of a message that are answered each by itself: its questions, or the two things it compares;
+    each with the new words of a short question that `follows` others."""
+    if compared := _COMPARES.fullmatch(message):
+        return {compared[1]: [], compared[2]: []}
+    short = {each.text: find_new_words(each.text) for each in cut_sentences(message)} if follows else {}
+    if 1 < len(short) <= MOST_QUESTIONS and all(short.values()):
+        return short
+    return {part: find_new_words(part) if follows else [] for part in extract_questions(message)}
 
 
 def _read_messages(messages: Sequence[ModelMessage]) -> list[str]:

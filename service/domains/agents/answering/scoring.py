@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.index.stemming import ENGLISH, stemming_of
 from service.index.terms import count_terms, read_query, words_of
@@ -62,19 +63,46 @@ class Quotable:
         return f"{self.document}\n{self.headings}"
 
 
+Chosen = tuple[list[Quotable], bool]
+"""The best sentences in order, and whether they answer; else they are the nearest, if any."""
+
+
 async def choose_quotes(
-    embedder: Embedder, question: str, quotable: Sequence[Quotable], *, having: Sequence[str] = ()
-) -> tuple[list[Quotable], bool]:
-    """Return the best sentences in order, and whether they answer; else they are the nearest, if any. They, or headings
-    above them, have the words `having`. The result never depends on unreadable text."""
-    if having:
-        stemmings = await asyncio.to_thread(_tell_stemmings, quotable)
-        quotable = [each for each, one in zip(quotable, stemmings, strict=True) if has_words(each, having, one)]
+    embedder: Embedder, questions: Sequence[tuple[str, Sequence[str]]], quotable: Sequence[Quotable]
+) -> list[Chosen]:
+    """Return the best sentences for each question; they, or headings above them, have the words that stand with it. The
+    result never depends on unreadable text."""
+    if not quotable:
+        return [([], False)] * len(questions)
+    texts = [question for question, _ in questions]
+    vectors = await embedder.embed([*texts, *(f"{each.context}\n{each.text}" for each in quotable)])
+    near = vectors[: len(questions)] @ vectors[len(questions) :].T
+    return await asyncio.to_thread(_choose_all, questions, quotable, near)
+
+
+def _choose_all(
+    questions: Sequence[tuple[str, Sequence[str]]], quotable: Sequence[Quotable], near: NDArray[np.float32]
+) -> list[Chosen]:
+    stemmings = _tell_stemmings(quotable)
+    chosen: list[Chosen] = []
+    for (question, having), row in zip(questions, near, strict=True):
+        fit = [place for place, one in enumerate(stemmings) if has_words(quotable[place], having, one)]
+        asked = [quotable[place] for place in fit], [stemmings[place] for place in fit]
+        chosen.append(_choose_for(question, *asked, row[fit], having=having))
+    return chosen
+
+
+def _choose_for(
+    question: str,
+    quotable: Sequence[Quotable],
+    stemmings: Sequence[str],
+    near: NDArray[np.float32],
+    *,
+    having: Sequence[str],
+) -> Chosen:
     if not quotable or not question.strip():
         return [], False
-    vectors = await embedder.embed([question, *(f"{each.context}\n{each.text}" for each in quotable)])
-    overlaps = await asyncio.to_thread(_overlaps, question, quotable)
-    near = vectors[1:] @ vectors[0]
+    overlaps = _overlaps(question, quotable, stemmings)
     scores = np.maximum(near + np.array(overlaps), np.where(near >= MEANING, BOUND, 0.0)).tolist()
     most, share = (MOST_GATHERED, NEAR_WHEN_GATHERING) if _GATHERS.search(question) else (MOST_QUOTES, NEAR_THE_BEST)
     if chosen := _choose(quotable, scores, bound=BOUND, most=most, share=share):
@@ -82,9 +110,8 @@ async def choose_quotes(
     return ([] if having else _choose(quotable, scores, bound=NEAREST, most=MOST_NEAREST, share=share)), False
 
 
-def _overlaps(question: str, quotable: Sequence[Quotable]) -> list[float]:
+def _overlaps(question: str, quotable: Sequence[Quotable], stemmings: Sequence[str]) -> list[float]:
     """Score sentences by the question's words, in the forms of the documents' languages; rare words count for more."""
-    stemmings = _tell_stemmings(quotable)
     every = sorted(set(stemmings))
     asked = read_query(question, tuple(every)).alternatives()
     own = [_terms(each.text, stemming) for each, stemming in zip(quotable, stemmings, strict=True)]
@@ -104,6 +131,8 @@ def _overlaps(question: str, quotable: Sequence[Quotable]) -> list[float]:
 
 def has_words(sentence: Quotable, wanted: Sequence[str], stemming: str) -> bool:
     """Return whether a sentence, with its headings, has each of these words in any form, or its parts in a row."""
+    if not wanted:
+        return True
     words = words_of(f"{sentence.context}\n{sentence.text}", stemming)
     phrases = [words_of(each, stemming) for each in wanted]
     has_compounds = stemming in COMPOUNDING
