@@ -93,14 +93,14 @@ def search(
     if as_json:
         print_json(screen, "found", **found.model_dump(mode="json"))
         return
-    _show_applied(found.applied, screen=screen)
+    _show_applied(found.applied, screen=screen, in_collection=collection is not None)
     if not found.results:
         screen.say("Nothing that may be read was found.")
     for result in found.results:
         _show(result, screen=screen)
 
 
-def _show_applied(applied: AppliedOptions, *, screen: Screen) -> None:
+def _show_applied(applied: AppliedOptions, *, screen: Screen, in_collection: bool = False) -> None:
     if applied.extraction is not None:
         screen.say(f"Searched for: {' | '.join(applied.extraction.questions)}")
     if applied.filtering is not None and applied.filtering.filters:
@@ -119,7 +119,8 @@ def _show_applied(applied: AppliedOptions, *, screen: Screen) -> None:
     if applied.reranking is not None:
         screen.say(applied.reranking.note or f"Reranked: the best {applied.reranking.candidate_count}.")
     if words := applied.missing_words:
-        screen.say(f"No document that may be read contains {' or '.join(words)}.")
+        searched = "of the collection" if in_collection else "that may be read"
+        screen.say(f"No document {searched} contains {' or '.join(words)}.")
     for each in applied.corrections or ():
         screen.say(
             f"Searched for {' or '.join(each.replaced_by)} instead of {each.word}; --as-typed keeps {each.word}."
