@@ -266,9 +266,13 @@ def _require_acting(caller: Caller, field: str) -> None:
         )
 
 
-def unknown_user(field: str) -> BadRequest:
-    """Build the error for an address, in a `field` of the request, that is no active user's."""
-    message = "There is no active user with this address in this organization."
+def unknown_user(field: str, *, active: bool = True) -> BadRequest:
+    """Build the error for an address, in a `field` of the request, that is no user's, or no active user's."""
+    message = (
+        "There is no active user with this address in this organization."
+        if active
+        else "There is no user with this address in this organization."
+    )
     return BadRequest(message, code="unknown_user", details=[FieldError(field, message)])
 
 

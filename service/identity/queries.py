@@ -443,8 +443,8 @@ async def remove_members(
     connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
 ) -> list[UUID]:
     """Remove members from a group; return those that were in the group."""
-    those = group_members.c.group_id == group_id, in_array(group_members.c.member_id, member_ids)
-    return [member_id for _, member_id in await _delete_members(connection, organization_id, *those)]
+    named = group_members.c.group_id == group_id, in_array(group_members.c.member_id, member_ids)
+    return [member_id for _, member_id in await _delete_members(connection, organization_id, *named)]
 
 
 async def leave_groups(connection: Connection, organization_id: UUID, *, member_id: UUID) -> list[UUID]:

@@ -106,7 +106,7 @@ async def delete_unused_codes_of(
     await connection.execute(statement)
 
 
-async def end_sign_ins(
+async def delete_sign_ins(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID], consents: bool
 ) -> EndedSignIns:
     """Delete people's sessions, sign-ins that wait, unused codes and, with `consents`, consents; revoke the tokens of

@@ -14,8 +14,8 @@ from service.identity.queries import revoke_keys_of
 from service.identity_server.oauth.queries import revoke_families
 from service.identity_server.sessions import queries
 from service.identity_server.sessions.queries import EndedSignIns, delete_unused_codes_of
-from service.identity_server.signin.factors.service import require_user, reset_factors
-from service.identity_server.signin.queries import delete_identities, delete_invitations
+from service.identity_server.signin.factors.service import reset_factors
+from service.identity_server.signin.queries import delete_identities, delete_invitations, require_user
 from service.runtime import Runtime
 from service.web.pagination import Cursor
 
@@ -91,7 +91,7 @@ async def end_sign_ins(
     in that order."""
     if not principal_ids:
         return EndedSignIns(0, 0, 0)
-    ended = await queries.end_sign_ins(connection, organization_id, principal_ids=principal_ids, consents=consents)
+    ended = await queries.delete_sign_ins(connection, organization_id, principal_ids=principal_ids, consents=consents)
     await delete_invitations(connection, organization_id, principal_ids=principal_ids)
     return ended
 

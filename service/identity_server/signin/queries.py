@@ -9,6 +9,8 @@ from sqlalchemy import ColumnElement, Float, and_, case, cast, delete, func, lit
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
+from carrel.wire.fields import normal_email
+from service.auth.callers import Caller, unknown_user
 from service.identity.queries import select_to_enter
 from service.platform.sql import columns_of, find_row, in_array, matches
 from service.schema.identity import organizations, principals
@@ -126,6 +128,14 @@ async def find_person(connection: Connection, organization_id: UUID, *, email: s
     """Find a person by their address (lower case), with the hash of their password."""
     statement = select(*_PERSON).where(matches(principals, organization_id, kind="user", email=email))
     return await find_row(connection, statement, Person)
+
+
+async def require_user(connection: Connection, caller: Caller, email: str) -> UUID:
+    """Return the id of the user of this address. Raises BadRequest `unknown_user`."""
+    person = await find_person(connection, caller.organization_id, email=normal_email(email))
+    if person is None:
+        raise unknown_user("email", active=False)
+    return person.principal_id
 
 
 async def find_person_by_external_id(
@@ -252,9 +262,14 @@ async def touch_session(connection: Connection, organization_id: UUID, *, secret
 async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime) -> None:
     """Delete expired sessions and invitations, attempts that no longer count, sign-ins that waited too long, and
     challenges that nobody can answer any more."""
-    for table in (browser_sessions, sign_in_attempts, invitations, pending_sign_ins, answered_challenges):
-        ends = table.c.forgotten_at if table is sign_in_attempts else table.c.expires_at
-        await connection.execute(delete(table).where(table.c.organization_id == organization_id, ends < now))
+    for ends in (
+        browser_sessions.c.expires_at,
+        sign_in_attempts.c.forgotten_at,
+        invitations.c.expires_at,
+        pending_sign_ins.c.expires_at,
+        answered_challenges.c.expires_at,
+    ):
+        await connection.execute(delete(ends.table).where(ends.table.c.organization_id == organization_id, ends < now))
 
 
 async def find_identity(connection: Connection, organization_id: UUID, *, issuer: str, subject: str) -> UUID | None:

@@ -9,7 +9,7 @@ from carrel.wire import owners as wire
 from carrel.wire.admin import NamedGroup
 from carrel.wire.fields import normal_email
 from service.audit.service import Change, record_all
-from service.auth.callers import Caller
+from service.auth.callers import Caller, unknown_user
 from service.auth.queries import get_grantee
 from service.domains.oversight.owners import queries
 from service.domains.oversight.owners.transferring import Estate, find_new_owner, hand_over
@@ -87,8 +87,7 @@ async def _find_both(
     found = await identity.find_principals(connection, caller.organization_id, emails=[normal_email(request.email)])
     person = next((one for one in found if one.kind == "user"), None)
     if person is None:
-        message = "There is no user with this address in this organization."
-        raise BadRequest(message, code="unknown_user", details=[FieldError("email", message)])
+        raise unknown_user("email", active=False)
     if person.principal_id == caller.principal_id:
         raise Conflict("You can't offboard yourself. Ask another admin.", code="own_account")
     if request.new_owner is None:

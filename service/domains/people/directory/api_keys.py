@@ -7,12 +7,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire import api_keys as wire
 from carrel.wire.fields import normal_email
 from service.audit.service import record
-from service.auth.callers import Caller
+from service.auth.callers import Caller, unknown_user
 from service.auth.queries import find_acting_user
 from service.identity import queries
 from service.identity.credentials import refuse_past
 from service.platform import secrets
-from service.platform.errors import BadRequest, FieldError, NotFound
+from service.platform.errors import NotFound
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
 
@@ -69,8 +69,7 @@ async def _owner(connection: Connection, caller: Caller, email: str | None) -> U
         return caller.principal_id
     found = await find_acting_user(connection, caller.organization_id, email=normal_email(email))
     if found is None:
-        message = "There is no active user with this address in this organization."
-        raise BadRequest(message, code="unknown_user", details=[FieldError("ownerEmail", message)])
+        raise unknown_user("ownerEmail")
     return found.principal_id
 
 

@@ -124,7 +124,7 @@ async def add_members(
 ) -> wire.AdminGroupsAddMembersResponse:
     """Add members to a group; those in it already stay."""
     group_id = request.group_id
-    memberships = await _lock_memberships(connection, caller, group_id=group_id, members=request.members)
+    memberships = await _resolve_members(connection, caller, group_id=group_id, members=request.members)
     added = await queries.add_members(connection, caller.organization_id, memberships=memberships)
     await record_all(connection, caller, changes=_member_changes(added=added, removed=[]))
     return wire.AdminGroupsAddMembersResponse(member_count=await _member_count(connection, caller, group_id))
@@ -135,7 +135,7 @@ async def remove_members(
 ) -> wire.AdminGroupsRemoveMembersResponse:
     """Remove members from a group; those not in it are passed over. It takes effect at commit."""
     group_id = request.group_id
-    memberships = await _lock_memberships(connection, caller, group_id=group_id, members=request.members)
+    memberships = await _resolve_members(connection, caller, group_id=group_id, members=request.members)
     removed = await queries.remove_members(
         connection, caller.organization_id, group_id=group_id, member_ids=[one.member_id for one in memberships]
     )
@@ -288,10 +288,10 @@ async def _replace_members(
     await record_all(connection, caller, changes=_member_changes(added=added, removed=removed))
 
 
-async def _lock_memberships(
+async def _resolve_members(
     connection: Connection, caller: Caller, *, group_id: UUID, members: Sequence[PrincipalReference]
 ) -> list[Membership]:
-    """Lock the organization of a group, and return the memberships of these members in the group."""
+    """Lock the organization, and return the memberships of these members in a group. Raises NotFound without it."""
     await queries.lock_organization(connection, caller.organization_id)
     await get_group(connection, caller, group_id)
     references = [(f"members.{number}", member) for number, member in enumerate(members)]

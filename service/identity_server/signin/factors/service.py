@@ -10,7 +10,6 @@ from uuid import UUID
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from carrel.wire.fields import normal_email
 from carrel.wire.people import AdminUsersResetSecondFactorRequest, AdminUsersResetSecondFactorResponse
 from service.audit.service import Change, record, record_attempt, record_for, record_unattended
 from service.auth.authorization import is_demanded
@@ -18,8 +17,7 @@ from service.auth.callers import Caller
 from service.identity.queries import get_organization, lock_organization
 from service.identity_server.signin.factors import codes, queries
 from service.identity_server.signin.factors.passkeys import Ceremony, expiry_of, hash_challenge, read_answer, read_new
-from service.identity_server.signin.queries import find_person, get_person
-from service.platform.errors import BadRequest, FieldError
+from service.identity_server.signin.queries import find_person, get_person, require_user
 from service.platform.identifiers import uuid7
 from service.platform.keys import Keys
 from service.platform.sealing import SealError, seal, unseal
@@ -274,15 +272,6 @@ async def reset_second_factor(
     removed = await reset_factors(connection, caller.organization_id, principal_id=principal_id)
     await record(connection, caller, ACTION, "user", principal_id)
     return AdminUsersResetSecondFactorResponse(removed_count=removed)
-
-
-async def require_user(connection: Connection, caller: Caller, email: str) -> UUID:
-    """Return the id of the user of this address. Raises BadRequest `unknown_user`."""
-    person = await find_person(connection, caller.organization_id, email=normal_email(email))
-    if person is None:
-        message = "There is no user with this address in this organization."
-        raise BadRequest(message, code="unknown_user", details=[FieldError("email", message)])
-    return person.principal_id
 
 
 async def reset_for_operator(connection: Connection, organization_id: UUID, *, email: str) -> bool:
