@@ -18,6 +18,7 @@ from service.identity_server.signin.providers.registrations import list_ways, wa
 from service.identity_server.signin.refusals import Refused
 from service.identity_server.signin.sessions import Browser, find_session, find_signed_in
 from service.platform.errors import NotFound
+from service.platform.identifiers import to_uuid
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
 from service.web.pages.routing import PageRoute, cookieless, lead_to
@@ -149,15 +150,12 @@ async def _page(
         has_providers=has_providers,
         ways=ways or [],
     )
-    return response if browser.known else browser.keep(response)
+    return browser.keep_new(response)
 
 
 def _confirmed_session(request: Request) -> UUID | None:
     """Return the session that is to be confirmed next, if that is why somebody signs in."""
-    try:
-        return UUID(first_of(query_of(request)).get("confirm", ""))
-    except ValueError:
-        return None
+    return to_uuid(first_of(query_of(request)).get("confirm", ""))
 
 
 def _action(request: Request) -> str:

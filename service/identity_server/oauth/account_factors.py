@@ -16,6 +16,7 @@ from service.identity_server.signin.queries import Person, get_person
 from service.identity_server.signin.refusals import Refused
 from service.identity_server.signin.sessions import OwnPage, SignedIn
 from service.platform.errors import BadRequest
+from service.platform.identifiers import to_uuid
 from service.web.dependencies import RuntimeDep
 from service.web.pages.routing import PageRoute, lead_to
 
@@ -83,10 +84,7 @@ async def _change(page: OwnPage, proven: Person, *, action: str) -> Response:
 
 
 def _parse_removal(action: str) -> UUID | None:
-    try:
-        return UUID(action.removeprefix("remove ")) if action.startswith("remove ") else None
-    except ValueError:
-        return None
+    return to_uuid(action.removeprefix("remove ")) if action.startswith("remove ") else None
 
 
 async def _add_passkey(page: OwnPage, form: dict[str, str]) -> Response:

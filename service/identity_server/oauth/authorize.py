@@ -27,6 +27,7 @@ from service.identity_server.signin.factors.pending import find_pending
 from service.identity_server.signin.refusals import Refused
 from service.identity_server.signin.sessions import SignedIn, end_session
 from service.platform.errors import BadRequest
+from service.platform.identifiers import to_uuid
 from service.web.dependencies import RuntimeDep
 from service.web.pages import page
 from service.web.pages.routing import PageRoute, depth_of, lead_to
@@ -55,19 +56,12 @@ class Choice:
     @classmethod
     def of(cls, sent: Mapping[str, Sequence[str]]) -> "Choice":
         """Read the choice of a form; what is no id counts for nothing."""
-        given = {one for text in sent.get("collection", ()) if (one := _id_in(text)) is not None}
+        given = {one for text in sent.get("collection", ()) if (one := to_uuid(text)) is not None}
         name_contains = next(iter(sent.get("find", ())), "").replace("\0", "").strip()[:LONGEST_NAME]
         reach = sent.get("reach")
         contradicts = bool(given) and reach == ["everything"]
         is_narrowed = contradicts or reach not in (["everything"], ["everything-anyway"])
         return cls(is_narrowed, given, name_contains, contradicts)
-
-
-def _id_in(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
 
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)

@@ -104,4 +104,4 @@ def _page(
         email=invited.person.email,
         organization=invited.organization_name,
     )
-    return response if browser.known else browser.keep(response)
+    return browser.keep_new(response)

@@ -107,4 +107,4 @@ async def sign_in_page(
         has_providers=False,
         ways=ways,
     )
-    return response if visit.browser.known else visit.browser.keep(response)
+    return visit.browser.keep_new(response)

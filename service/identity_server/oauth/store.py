@@ -16,7 +16,7 @@ from service.identity_server.oauth.models import Client, Code, Request, Token
 from service.identity_server.oauth.records import StoredCode, StoredRefreshToken
 from service.identity_server.signin.queries import get_person
 from service.platform import secrets
-from service.platform.identifiers import uuid7
+from service.platform.identifiers import to_uuid, uuid7
 from service.platform.senders import current_sender
 
 Given = ParamSpec("Given")
@@ -192,9 +192,6 @@ class Store:
 
 
 def _uuid(text: str | None) -> UUID | None:
-    try:
-        parsed = UUID(text or "")
-    except ValueError:
-        return None
+    parsed = to_uuid(text or "")
     # UUID() takes braces and capitals, too; a client's id has one spelling.
     return parsed if str(parsed) == text else None

@@ -274,7 +274,7 @@ async def _redirect_to_provider(
     except ServiceError as error:
         return _not_signed_in(request, error, _way_back(request, begun))
     response = Response(status_code=302, headers={"Location": address, "Referrer-Policy": "no-referrer"})
-    return response if browser.known else browser.keep(response)
+    return browser.keep_new(response)
 
 
 def _proof(browser: Browser, runtime: Runtime, state: str) -> Proof:

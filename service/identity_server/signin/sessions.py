@@ -65,6 +65,10 @@ class Browser:
         )
         return response
 
+    def keep_new(self, response: Response) -> Response:
+        """Set the cookie if the browser came without a usable one; return the response."""
+        return response if self.known else self.keep(response)
+
     def form_token(self, runtime: Runtime, purpose: str) -> str:
         """Return the token that a form made for this browser and purpose must send back."""
         return base64url.encode(runtime.keys.form_token(browser=self.value.get_secret_value(), purpose=purpose))
