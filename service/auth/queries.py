@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import (
@@ -116,20 +116,24 @@ _UNLESS_GIVEN: Mapping[str, ColumnElement[Any]] = {
 }
 
 
-# The table of credentials of each kind, with the columns of their ids and of whom they act for.
-_KEYS: Mapping[CredentialKind, tuple[Table, ColumnElement[UUID], ColumnElement[UUID]]] = {
-    "apiKey": (api_keys, api_keys.c.api_key_id, api_keys.c.owner_id),
-    "serviceAccountToken": (
-        service_account_tokens,
-        service_account_tokens.c.token_id,
-        service_account_tokens.c.service_account_id,
-    ),
-    "accessToken": (oauth_access_tokens, oauth_access_tokens.c.token_id, oauth_access_tokens.c.principal_id),
+class _Stored(NamedTuple):
+    """The table of a kind of credential, with the columns of their ids and of the principals they act for."""
+
+    table: Table
+    credential_id: ColumnElement[UUID]
+    principal_id: ColumnElement[UUID]
+
+
+_of_account = service_account_tokens.c
+_STORED: Mapping[CredentialKind, _Stored] = {
+    "apiKey": _Stored(api_keys, api_keys.c.api_key_id, api_keys.c.owner_id),
+    "serviceAccountToken": _Stored(service_account_tokens, _of_account.token_id, _of_account.service_account_id),
+    "accessToken": _Stored(oauth_access_tokens, oauth_access_tokens.c.token_id, oauth_access_tokens.c.principal_id),
 }
 
 
 def _credential_of_hash(kind: CredentialKind, **columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
-    table, credential_id, principal_id = _KEYS[kind]
+    table, credential_id, principal_id = _STORED[kind]
     named = {"credential_id": credential_id, "principal_id": principal_id, **_UNLESS_GIVEN, **columns}
     return (
         select(
@@ -241,7 +245,7 @@ async def touch_credential(
     connection: Connection, organization_id: UUID, *, kind: CredentialKind, credential_id: UUID
 ) -> None:
     """Record that a credential is in use now, of an access token its family too; skip the write of a locked row."""
-    table, key, _ = _KEYS[kind]
+    table, key, _ = _STORED[kind]
     found = select(key).where(key == credential_id, table.c.organization_id == organization_id)
     await touch(connection, table, key, found)
     if kind == "accessToken":
@@ -300,7 +304,7 @@ def _owner_of_hash(table: Table, owner_id: ColumnElement[UUID]) -> Select[*tuple
 
 
 _OWNER_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
-    kind: _owner_of_hash(table, owner_id) for kind, (table, _, owner_id) in _KEYS.items()
+    kind: _owner_of_hash(stored.table, stored.principal_id) for kind, stored in _STORED.items()
 }
 _BY_EMAIL = select(principals.c.principal_id).where(
     matches(principals, ORGANIZATION, email=param(principals.c.email), kind="user"), principals.c.active

@@ -148,7 +148,7 @@ async def open_runtime(
         primary = NewestPrimary(share)
         database = _connect(stack, url, settings, primary, connections=settings.database_pool_size)
         await _see_distribution(database)
-        embedders = embedders or _closing(stack, await open_embedders(settings, arithmetic=arithmetic))
+        embedders = embedders or _close_with(stack, await open_embedders(settings, arithmetic=arithmetic))
         files = await asyncio.to_thread(open_files, settings)
         runtime = Runtime(
             settings=settings,
@@ -160,7 +160,7 @@ async def open_runtime(
             embedders=embedders,
             rate_limits=rate_limits or await stack.enter_async_context(open_rate_limits(settings, share=share)),
             page_reader=_open_page_reader(stack, settings),
-            models=_closing(stack, LanguageModels(settings)),
+            models=_close_with(stack, LanguageModels(settings)),
             reranker=_open_reranker(stack, settings, share),
             indexer=_open_indexer(stack, url, settings, embedders, primary=primary, share=share),
             standbys=_open_standbys(stack, settings),
@@ -197,8 +197,8 @@ async def open_extractor(stack: AsyncExitStack, settings: Settings) -> Extractor
     return extractor
 
 
-def _closing(stack: AsyncExitStack, part: Part) -> Part:
-    """Return a part of the runtime, which is closed with the stack."""
+def _close_with(stack: AsyncExitStack, part: Part) -> Part:
+    """Have a part of the runtime closed with the stack, and return the part."""
     stack.push_async_callback(part.close)
     return part
 
@@ -216,7 +216,7 @@ def _open_page_reader(stack: AsyncExitStack, settings: Settings) -> PageReader:
 
 def _open_reranker(stack: AsyncExitStack, settings: Settings, share: Share) -> Reranker | None:
     url = settings.reranking_url
-    return None if url is None else _closing(stack, Reranker(url, settings, share=share))
+    return None if url is None else _close_with(stack, Reranker(url, settings, share=share))
 
 
 def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:
@@ -247,7 +247,7 @@ def _connect(
         connect_seconds=CONNECT_SECONDS if settings.database_url else EMBEDDED_CONNECT_SECONDS,
         primary=primary,
     )
-    return _closing(stack, database)
+    return _close_with(stack, database)
 
 
 async def _see_distribution(database: Database) -> None:
@@ -267,17 +267,18 @@ def _open_standbys(stack: AsyncExitStack, settings: Settings) -> Standbys:
     for number, given in enumerate(settings.database_replica_urls, start=1):
         url = driver_url(given.get_secret_value(), setting="CARREL_DATABASE_REPLICA_URLS")
         pool, watch = (
-            Database(
-                url,
-                pool_size=connections,
-                statement_seconds=settings.request_seconds,
-                wait_seconds=STANDBY_WAIT_SECONDS,
-                connect_seconds=STANDBY_CONNECT_SECONDS,
+            _close_with(
+                stack,
+                Database(
+                    url,
+                    pool_size=connections,
+                    statement_seconds=settings.request_seconds,
+                    wait_seconds=STANDBY_WAIT_SECONDS,
+                    connect_seconds=STANDBY_CONNECT_SECONDS,
+                ),
             )
             for connections in (settings.database_pool_size, 1)
         )
-        stack.push_async_callback(pool.close)
-        stack.push_async_callback(watch.close)
         standbys.append(Standby(number, f"{url.host or url.query.get('host')}:{url.port}", pool=pool, watch=watch))
     return Standbys(standbys)
 
@@ -289,4 +290,6 @@ def _open_indexer(
     database = _connect(
         stack, url, settings, primary, connections=INDEXING_CONNECTIONS, wait_seconds=INDEXING_WAIT_SECONDS
     )
-    return _closing(stack, Indexer(database, embedders, backlog_seconds=settings.indexing_backlog_seconds, share=share))
+    return _close_with(
+        stack, Indexer(database, embedders, backlog_seconds=settings.indexing_backlog_seconds, share=share)
+    )

@@ -22,4 +22,4 @@ class ClusterError(DeploymentError):
 
 
 class UnfinishedRestoreError(DeploymentError):
-    """A restore into the data folder is going on, or was cut off: it holds part of a backup at most."""
+    """A restore into the data folder is going on, or was cut off: the folder holds part of a backup at most."""

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -101,12 +100,10 @@ async def _attempt(runtime: Runtime, organization_id: UUID, delivery: Delivery) 
         if delivery.email is None or not delivery.active:
             return Attempt(error="This person is not active any more.", is_last=True)
         return await send_mail(runtime.settings, delivery.message, to=delivery.email, delivery_id=delivery.delivery_id)
-    secret = None
-    if delivery.sealed_secret is not None:
-        with suppress(SealError):
-            key = runtime.keys.webhook_key(organization_id)
-            secret = unseal(key, row_id=delivery.alert_rule_id, sealed=delivery.sealed_secret)
-    if secret is None:
+    key = runtime.keys.webhook_key(organization_id)
+    try:  # without a sealed secret, no bytes fail to unseal
+        secret = unseal(key, row_id=delivery.alert_rule_id, sealed=delivery.sealed_secret or b"")
+    except SealError:
         message = "The webhook's secret was lost with the service's secret key. Delete the rule and make it again."
         return Attempt(error=message, is_last=True)
     body = json.dumps(delivery.message, ensure_ascii=False, separators=(",", ":")).encode()

@@ -175,7 +175,10 @@ async def _write(runtime: Runtime, connection: Connection, decision: Decision, c
     if contents is not None and is_begun:
         space = spaces.rows[0]
         known = IndexingWork(
-            *(space.space_id, space.model, space.dimensions, space.language),
+            space_id=space.space_id,
+            model=space.model,
+            dimensions=space.dimensions,
+            language=space.language,
             desired_version=decision.version,
             contents_version=decision.version,
             name=contents.file.name if decision.fields.named_by == "FILE" else decision.fields.name,

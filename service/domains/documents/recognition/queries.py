@@ -97,8 +97,8 @@ def replace_pages(
 
 def is_being_read(organization_id: UUID) -> Label[bool]:
     """Return the column of a list of documents that says which have pages to read or to merge."""
-    own = matches(scanned_pages, organization_id, document_id=documents.c.document_id)
-    unfinished = select(scanned_pages.c.page).where(own, _UNFINISHED)
+    is_own = matches(scanned_pages, organization_id, document_id=documents.c.document_id)
+    unfinished = select(scanned_pages.c.page).where(is_own, _UNFINISHED)
     return unfinished.correlate(documents).exists().label("is_being_read")
 
 
@@ -132,8 +132,8 @@ def _to_recognition(*, unfinished: int, **found: Any) -> TextRecognition | None:
 async def find_waiting_page(connection: Connection, organization_id: UUID, *, document_id: UUID) -> WaitingPage | None:
     """Return the first waiting page of a document, else picture; None without, or if deleted. Interrupted ones come
     last: `error` counts interruptions."""
-    own = matches(scanned_pages, organization_id, document_id=document_id)
-    last = select(func.max(scanned_pages.c.page)).where(own).scalar_subquery()
+    is_own = matches(scanned_pages, organization_id, document_id=document_id)
+    last = select(func.max(scanned_pages.c.page)).where(is_own).scalar_subquery()
     number, on_page = scanned_pages.c.page, scanned_pages.c.picture_page
     is_picture = number < 0
     version = document_versions.c
@@ -154,7 +154,7 @@ async def find_waiting_page(connection: Connection, organization_id: UUID, *, do
             document_versions,
             (version.document_id == documents.c.document_id) & (version.version == documents.c.version),
         )
-        .where(own, scanned_pages.c.state == WAITING)
+        .where(is_own, scanned_pages.c.state == WAITING)
         .order_by(scanned_pages.c.error.nulls_first(), is_picture, func.abs(number))
         .limit(1)
     )
@@ -173,10 +173,10 @@ async def save_page(
 ) -> None:
     """Keep what a page came to, or how often it was interrupted, unless the document has another file by now."""
     state = WAITING if interruptions else READ if error is None else FAILED
-    own = {"document_id": document_id, "page": page.number, "file_sha256": page.sha256}
-    statement = update(scanned_pages).where(matches(scanned_pages, organization_id, **own))
-    kept = str(interruptions) if interruptions else error
-    await connection.execute(statement.values(state=state, blocks=blocks, error=kept))
+    key = {"document_id": document_id, "page": page.number, "file_sha256": page.sha256}
+    statement = update(scanned_pages).where(matches(scanned_pages, organization_id, **key))
+    error_or_count = str(interruptions) if interruptions else error
+    await connection.execute(statement.values(state=state, blocks=blocks, error=error_or_count))
 
 
 async def read_contents(connection: Connection, organization_id: UUID, *, document_id: UUID) -> Contents | None:
@@ -193,9 +193,9 @@ async def read_contents(connection: Connection, organization_id: UUID, *, docume
 
 async def take_texts(connection: Connection, organization_id: UUID, *, document_id: UUID) -> list[PageText]:
     """Return the texts of pages that are not among the document's contents yet, and keep them no longer."""
-    own = scanned_pages.c
-    is_kept = matches(scanned_pages, organization_id, document_id=document_id) & own.blocks.is_not(None)
-    statement = select(own.page.label("number"), own.after, own.blocks).where(is_kept).order_by(func.abs(own.page))
+    page = scanned_pages.c
+    is_kept = matches(scanned_pages, organization_id, document_id=document_id) & page.blocks.is_not(None)
+    statement = select(page.page.label("number"), page.after, page.blocks).where(is_kept).order_by(func.abs(page.page))
     texts = await find_rows(connection, statement, PageText)
     if texts:
         await connection.execute(update(scanned_pages).where(is_kept).values(blocks=None))
@@ -207,8 +207,8 @@ async def list_unread(
 ) -> tuple[int, Sequence[int]]:
     """Return how many pages were not read, and the numbers of the first of them."""
     page, state = scanned_pages.c.page, scanned_pages.c.state
-    of_it = matches(scanned_pages, organization_id, document_id=document_id)
-    statement = select(page, func.count().over().label("unread")).where(of_it, page > 0, state != READ)
+    is_own = matches(scanned_pages, organization_id, document_id=document_id)
+    statement = select(page, func.count().over().label("unread")).where(is_own, page > 0, state != READ)
     rows = (await connection.execute(statement.order_by(page).limit(most))).all()
     return (int(rows[0].unread) if rows else 0), [row.page for row in rows]
 
@@ -224,11 +224,11 @@ async def save_contents(
 ) -> None:
     """Replace the contents of a document's version (None: they stay), and what was not read of its file."""
     if blocks is not None:
-        own = matches(document_contents, organization_id, document_id=document_id)
-        await connection.execute(update(document_contents).where(own).values(blocks=blocks))
-    of_version = matches(document_versions, organization_id, document_id=document_id, version=version)
-    kept = None if not_read is None else [dict(each) for each in not_read]
-    await connection.execute(update(document_versions).where(of_version).values(not_read=kept))
+        is_own = matches(document_contents, organization_id, document_id=document_id)
+        await connection.execute(update(document_contents).where(is_own).values(blocks=blocks))
+    is_version = matches(document_versions, organization_id, document_id=document_id, version=version)
+    listed = None if not_read is None else [dict(each) for each in not_read]
+    await connection.execute(update(document_versions).where(is_version).values(not_read=listed))
 
 
 async def list_forgotten(
@@ -244,7 +244,7 @@ async def list_forgotten(
         is_pending(),
         entry.attempts >= FAILED_AFTER,
     )
-    own = pages.organization_id == organization_id
-    forgotten = select(pages.document_id).distinct().where(own, _UNFINISHED, ~job.exists(), ~failed.exists())
+    is_own = pages.organization_id == organization_id
+    forgotten = select(pages.document_id).distinct().where(is_own, _UNFINISHED, ~job.exists(), ~failed.exists())
     statement = rows_after(forgotten, pages.document_id, after=after, limit=limit)
     return (await connection.execute(statement)).scalars().all()

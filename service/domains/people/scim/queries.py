@@ -24,6 +24,7 @@ from service.platform.sql import (
     optional_in,
     param,
     revoke,
+    rows_after,
     set_organization,
 )
 from service.schema.identity import group_members, principals, scim_tokens
@@ -320,8 +321,8 @@ async def list_tokens(
 ) -> list[ScimToken]:
     """List tokens (of these ids, if any), ordered by id."""
     own_id = scim_tokens.c.token_id
-    statement = select(*_TOKEN).where(matches(scim_tokens, organization_id), own_id > after, optional_in(own_id, ids))
-    return await find_rows(connection, statement.order_by(own_id).limit(limit), ScimToken)
+    statement = select(*_TOKEN).where(matches(scim_tokens, organization_id), optional_in(own_id, ids))
+    return await find_rows(connection, rows_after(statement, own_id, after=after, limit=limit), ScimToken)
 
 
 async def revoke_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> bool:

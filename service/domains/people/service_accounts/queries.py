@@ -13,7 +13,7 @@ from carrel.wire.common import Role
 from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
 from service.auth.callers import Caller
 from service.identity.queries import credential_status
-from service.permissions.queries import is_deployed, readable_classes
+from service.permissions.queries import readable_classes
 from service.platform.sql import (
     as_member,
     columns_of,
@@ -24,6 +24,7 @@ from service.platform.sql import (
     matches,
     optional_in,
     revoke,
+    rows_after,
 )
 from service.schema.agents import agents
 from service.schema.audit import audit_entries
@@ -165,10 +166,10 @@ async def list_tokens(
 ) -> list[ServiceAccountToken]:
     """List tokens by id with their `status`, of one account or of all, and of these ids if any are given."""
     own_id = service_account_tokens.c.token_id
-    statement = _tokens(organization_id).where(own_id > after, optional_in(own_id, ids))
+    statement = rows_after(_tokens(organization_id).where(optional_in(own_id, ids)), own_id, after=after, limit=limit)
     if account_id is not None:
         statement = statement.where(service_account_tokens.c.service_account_id == account_id)
-    return await find_rows(connection, statement.order_by(own_id).limit(limit), ServiceAccountToken)
+    return await find_rows(connection, statement, ServiceAccountToken)
 
 
 async def list_tokens_made_by(
@@ -295,12 +296,18 @@ async def list_reached_agents(connection: Connection, caller: Caller, *, limit: 
     """List the first agents that are deployed to the caller."""
     statement = (
         select(
-            *(agents.c.agent_id, agents.c.name, agents.c.api_access_enabled),
+            agents.c.agent_id,
+            agents.c.name,
+            agents.c.api_access_enabled,
             func.count().over().label("total"),
             func.count().filter(~agents.c.api_access_enabled).over().label("closed"),
         )
         .join(resources, resources.c.object_id == agents.c.agent_id)
-        .where(*is_deployed(caller))
+        .where(
+            agents.c.organization_id == caller.organization_id,
+            agents.c.deleted_at.is_(None),
+            resources.c.access_class.in_(readable_classes(caller)),
+        )
         .order_by(agents.c.agent_id)
         .limit(limit)
     )
