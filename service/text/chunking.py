@@ -99,11 +99,7 @@ def chunk_blocks(
 def caller_chunks(texts: Sequence[str], *, title: str, tokenizer: WordPieces) -> list[Chunk]:
     """Make chunks of a caller's texts; of longer ones only the first 254 pieces, title included, are embedded."""
     title, budget = _title(title, tokenizer)
-    chunks: list[Chunk] = []
-    for text in texts:
-        dense = _join(title, tokenizer.cut(text, budget))
-        chunks.append(Chunk(text, dense, _hash(dense)))
-    return chunks
+    return [_chunk(title, text, cut=tokenizer.cut(text, budget)) for text in texts]
 
 
 def _title(title: str, tokenizer: WordPieces) -> tuple[str, int]:
@@ -111,24 +107,16 @@ def _title(title: str, tokenizer: WordPieces) -> tuple[str, int]:
     return cut, MAX_PIECES - tokenizer.count([cut])[0]
 
 
-def _chunk(title: str, text: str, place: PassagePlace | None) -> Chunk:
-    dense = _join(title, text)
-    return Chunk(text, dense, _hash(dense), place)
-
-
-def _join(title: str, text: str) -> str:
-    return f"{title}\n{text}" if title else text
-
-
-def _hash(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()
+def _chunk(title: str, text: str, place: PassagePlace | None = None, *, cut: str | None = None) -> Chunk:
+    dense = f"{title}\n" * bool(title) + (text if cut is None else cut)
+    return Chunk(text, dense, hashlib.sha256(dense.encode()).digest(), place)
 
 
 # From blocks to spans that fit.
 
 
 def _passages(blocks: Iterable[Block], budget: int, tokenizer: WordPieces) -> list[_Passage]:
-    passages = [_Passage(block, list(_spans(block))) for block in blocks]
+    passages = [_Passage(block, list(_spans(block))) for block in blocks if not block.quoted]
     counts = iter(_count_pieces([span.text for passage in passages for span in passage.spans], tokenizer))
     for passage in passages:
         passage.pieces = [next(counts) for _ in passage.spans]
@@ -197,9 +185,9 @@ def _units(passages: Sequence[_Passage], title: str) -> list[_WholeSpan]:
         if heading:
             headings = [outer for outer in headings if outer[0] < passage.block.level]
             path = _path(headings)
-        begins = _begins(passage, below_heading=below_heading)
-        if begins != _NEVER and before is not None and _turns_page(before, passage.block):
-            begins = _FRESH
+        turns_page = before is not None and _turns_page(before, passage.block)
+        is_fresh = heading or turns_page or sum(passage.pieces) >= LONG_PARAGRAPH_PIECES
+        begins = _NEVER if below_heading else _FRESH if is_fresh else _PARAGRAPH
         before = passage.block
         at = 0
         for number, (span, pieces) in enumerate(zip(passage.spans, passage.pieces, strict=True)):
@@ -216,13 +204,6 @@ def _units(passages: Sequence[_Passage], title: str) -> list[_WholeSpan]:
             path = _path(headings)
         below_heading = heading
     return units
-
-
-def _begins(passage: _Passage, *, below_heading: bool) -> int:
-    if below_heading:
-        return _NEVER
-    long = sum(passage.pieces) >= LONG_PARAGRAPH_PIECES
-    return _FRESH if passage.block.kind == "heading" or long else _PARAGRAPH
 
 
 def _turns_page(before: Block, block: Block) -> bool:

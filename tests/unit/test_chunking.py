@@ -102,6 +102,11 @@ def test_chunks_are_well_filled():
     assert sum(pieces) / len(pieces) >= 2 / 3 * MAX_PIECES
 
 
+def test_quoted_text_is_in_no_chunk():
+    blocks = [Block("paragraph", "At nine."), Block("paragraph", "When does it sail?", quoted=True)]
+    assert [chunk.text for chunk in chunks_of(blocks)] == ["At nine."]
+
+
 def test_headings_stay_with_their_text():
     blocks = [
         Block("heading", "Leave", 1),

@@ -29,7 +29,7 @@ def test_every_format_has_a_reader_and_is_named_to_newcomers():
 
 def test_blocks_survive_packing():
     blocks = (
-        Block("heading", "Über 🍐", 3),
+        Block("heading", "Über 🍐", 3, quoted=True),
         Block("table_row", "a: b", page=7, sheet="Costs", rows=(2, 5)),
         Block("paragraph", "a", page=1, box=(0.1, 0.25, 0.5, 1.0), confidence=0.75),
         Block("code", "x\n\ty"),

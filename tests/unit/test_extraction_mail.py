@@ -27,6 +27,7 @@ def test_what_is_readable_of_a_message_is_read(extract, mail):
     found = extract(mail["name"], content)
     assert (found.title or "", [block.text for block in found.blocks]) == (mail["title"], mail["blocks"])
     assert [part.kind for part in found.not_read or ()] == mail["notRead"]
+    assert [block.text for block in found.blocks if block.quoted] == mail.get("quoted", [])
 
 
 @pytest.mark.parametrize("encoding", NAMES)

@@ -23,6 +23,8 @@ _VERSION, _VERSIONS = b"\x02", frozenset({b"\x01", b"\x02"})
 _COMPRESSION = 1
 # What of packed blocks is decompressed at a time, and the most that is unpacked on an event loop.
 _PIECE_BYTES, _SHORT_BYTES = 256 * 1024, 32 * 1024
+# Added to the level of a quoted block: releases that don't know it index such a block.
+_QUOTED = 8
 _decode_row = json.JSONDecoder().raw_decode
 
 
@@ -32,7 +34,7 @@ class Block:
     to 6 for headings, otherwise 0; `page` counts pages, slides or messages from 1. A table row names its columns
     (`Header: value | …`); `rows` are its first and last row in the sheet, from 1. `confidence` (0 to 1) is set if a
     machine read the text from a picture. `areas` are the parts of the page in order if the text continues in another
-    column; otherwise `box` is all."""
+    column; otherwise `box` is all. `quoted`: a mail quotes it from an earlier mail, so it is shown and not indexed."""
 
     kind: BlockKind
     text: str
@@ -43,6 +45,7 @@ class Block:
     box: Box | None = None
     confidence: float | None = None
     areas: tuple[Area, ...] = ()
+    quoted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,7 @@ def are_short(data: bytes) -> bool:
 
 
 def _pack(block: Block) -> list[Any]:
-    row = [_NUMBERS[block.kind], block.text, block.level, block.page]
+    row = [_NUMBERS[block.kind], block.text, block.level + _QUOTED * block.quoted, block.page]
     if block.sheet is block.rows is block.box is block.confidence is None:
         return row
     # After the box, where a release that knows no areas doesn't look.
@@ -173,11 +176,12 @@ def _unpack(row: list[Any]) -> Block:
     return Block(
         _KINDS[int(kind)],
         text,
-        level,
+        level % _QUOTED,
         page,
         sheet,
         rows=None if rows is None else (rows[0], rows[1]),
         box=None if box is None else (box[0], box[1], box[2], box[3]),
         confidence=confidence,
         areas=tuple((start, tuple(area)) for start, area in box[4:]) if box else (),
+        quoted=level >= _QUOTED,
     )

@@ -42,9 +42,9 @@ class Limits:
 
 
 class BlockBuilder:
-    """Collects the blocks of one file in order; raises Unreadable beyond a limit. `page` and `sheet` say where the next
-    blocks stand. `file_count` counts contained files that become documents. `tells_rest`: whether the reader reports
-    unread parts. `forms_chosen` and `entries_read` keep a picture shown twice from being read twice. `causes` are the
+    """Collects the blocks of one file in order; raises Unreadable beyond a limit. `page`, `sheet` and `quoted`
+    are the next blocks'. `file_count` counts contained files that become documents. `tells_rest`: whether unread parts
+    are reported. `forms_chosen` and `entries_read` keep a picture shown twice from being read twice. `causes` are the
     failed refinements for the log; `inserted` counts inner documents."""
 
     def __init__(self, limits: Limits, file_name: str = "") -> None:
@@ -53,6 +53,7 @@ class BlockBuilder:
         self.blocks: list[Block] = []
         self.page: int | None = None
         self.sheet: str | None = None
+        self.quoted = False
         self.scanned: list[int] = []
         self.file_count = 0
         self.tells_rest = True
@@ -99,8 +100,8 @@ class BlockBuilder:
         if self._characters > self.limits.characters:
             raise too_complex(f"The file holds more than {self.limits.characters:,} characters of text.")
         page, at = self.page if block.page is None else block.page, 0
-        is_placed = (page, self.sheet) == (block.page, block.sheet)
-        whole = block if is_placed else replace(block, page=page, sheet=self.sheet)
+        is_placed = (page, self.sheet, self.quoted) == (block.page, block.sheet, block.quoted)
+        whole = block if is_placed else replace(block, page=page, sheet=self.sheet, quoted=self.quoted)
         for piece in pieces(block.text, self.limits.block_characters):
             at = block.text.index(piece, at)
             self.blocks.append(cut_block(whole, piece, at))

@@ -42,9 +42,9 @@ def parse_html(data: bytes, builder: BlockBuilder) -> str | None:
     return one_line(title.text or "") if title is not None else None
 
 
-def add_html(text: str, builder: BlockBuilder) -> None:
-    """Add the blocks of a piece of HTML, which need not be a whole page."""
-    _Page(builder, strict=False).write(_root(text))
+def add_html(text: str, builder: BlockBuilder, is_quote: Callable[[Any], bool] = lambda _: False) -> None:
+    """Add the blocks of a piece of HTML, which need not be a whole page, those of quotes as quoted."""
+    _Page(builder, strict=False).write(_root(text), is_quote)
 
 
 def _root(text: str) -> Any:
@@ -72,8 +72,8 @@ class _Page:
         self._cells: list[tuple[str, int, int]] = []
         self._head_cells = 0
 
-    def write(self, root: Any) -> None:
-        walk = etree.iterwalk(root, events=("start", "end"))
+    def write(self, root: Any, is_quote: Callable[[Any], bool] = lambda _: False) -> None:
+        walk, quote = etree.iterwalk(root, events=("start", "end")), None
         for event, element in walk:
             tag = element.tag if isinstance(element.tag, str) else ""
             dropped = self._is_dropped(element, tag)
@@ -85,9 +85,13 @@ class _Page:
                     walk.skip_subtree()
                 else:
                     self._start(element, tag)
+                    if quote is None and is_quote(element):
+                        quote, self._builder.quoted = element, True
             else:
                 if not dropped:
                     self._end(element, tag)
+                if element is quote:
+                    quote, self._builder.quoted = None, False
                 self._add(element.tail)
         self._flush()
 

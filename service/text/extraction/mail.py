@@ -5,14 +5,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from email.message import EmailMessage
 from functools import partial
+from itertools import groupby
 
 from carrel.wire.formats import NotReadKind
-from service.text.extraction.building import BlockBuilder, one_line
+from service.text.extraction.building import BlockBuilder, clean, one_line
 from service.text.extraction.failures import Unreadable, corrupt_file, without_text
 from service.text.extraction.html_pages import add_html, find_data_uris, parse_html
 from service.text.extraction.mime import ENVELOPES, TNEF_MARK, to_message, to_narrow
 from service.text.extraction.names import decode_body
 from service.text.extraction.plain import add_paragraphs
+from service.text.extraction.quotes import find_quoted, is_quote
 from service.text.extraction.svg import find_drawings, is_svg
 
 _HEADERS = ("From", "To", "Cc", "Date")
@@ -111,6 +113,7 @@ def _add_message(message: EmailMessage, builder: BlockBuilder, number: int = 0) 
     builder.lines("\n".join(f"{name}: {_header(message, name)}" for name in _HEADERS if name in message))
     before = len(builder.blocks)
     _add_body(message, builder)
+    builder.quoted = False
     names = _leave_out_parts(message, builder, f"message {number}" if number else "")
     if len(builder.blocks) == before and not subject and not names:
         raise without_text("The message has neither a subject nor a text. Send what it carries as files of their own.")
@@ -122,13 +125,18 @@ def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:
     """Add the plain half of the body, then what only the HTML half says; without a plain half, all of the HTML half."""
     halves = (_content(body) if isinstance(body := message.get_body((kind,)), EmailMessage) else "" for kind in _HALVES)
     plain, html = halves
-    add_paragraphs(plain, builder)
+    lines, is_reply = clean(plain).split("\n"), "In-Reply-To" in message or "References" in message
+    find = partial(find_quoted, subject=one_line(_header(message, "Subject")), is_reply=is_reply)
+    marks = iter(find(lines))
+    for builder.quoted, part in groupby(lines, key=lambda _: next(marks)):
+        add_paragraphs("\n".join(part), builder)
     if not html.strip():
         return
     page = BlockBuilder(builder.limits)
-    add_html(html, page)
+    add_html(html, page, is_quote)
     said = set(_WORDS.findall(plain.casefold()))
-    for block in page.blocks:
+    quoted = find([block.text for block in page.blocks], [block.quoted for block in page.blocks])
+    for block, builder.quoted in zip(page.blocks, quoted, strict=True):
         if not said.issuperset(_WORDS.findall(block.text.casefold())):
             builder.add(block)
 

@@ -58,7 +58,9 @@ def find_drawings(data: bytes) -> Iterator[bytes]:
 def to_drawing(root: Any) -> Drawing:
     """Return the lines of a tree, each once, and the largest of its pictures."""
     lines = tuple(dict.fromkeys(find_lines(root)))
-    pictures = sorted((each for each in _pictures(root) if each[0] is not False), key=_importance)
+    pictures = sorted(
+        (one for one in _pictures(root) if one[0] is not False), key=lambda one: (bool(one[0]), len(one[1]))
+    )
     bitmap = pictures.pop()[1] if pictures and pictures[-1][0] else b""
     return Drawing(lines, bitmap, len(pictures))
 
@@ -117,11 +119,6 @@ def _pictures(root: Any) -> Iterator[tuple[bool | None, bytes]]:
                 if name.endswith("href") and value.lstrip().startswith("data:"):
                     content = _decode(value)
                     yield is_legible(content, pixels=_PIXELS), content
-
-
-def _importance(picture: tuple[bool | None, bytes]) -> tuple[bool, int]:
-    legible, content = picture
-    return bool(legible), len(content)
 
 
 def _decode(address: str) -> bytes:

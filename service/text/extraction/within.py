@@ -74,14 +74,10 @@ def _read_record(path: Path, address: str) -> bytes:
     return officeart.read_picture(read_compound(path, stream).streams[stream], int(place))
 
 
-def _read_data(path: Path, number: str) -> bytes:
-    return next(islice(find_data_uris(path.read_bytes()), int(number), None))()
-
-
 _READERS: Mapping[str, Callable[[Path, str], bytes]] = {
     **{BY_NAME[name].media_type: _read_part for name in ("mail", "Outlook attachments", "web archive")},
     BY_NAME["Outlook message"].media_type: partial(_read_part, is_outlook=True),
-    BY_NAME["HTML"].media_type: _read_data,
+    BY_NAME["HTML"].media_type: lambda path, at: next(islice(find_data_uris(path.read_bytes()), int(at), None))(),
     BY_NAME["PowerPoint 97"].media_type: _read_record,
     BY_NAME["Word 97"].media_type: _read_record,
     BY_NAME["Excel 97"].media_type: read_stored_picture,

@@ -1,0 +1,76 @@
+"""Tell the text that a mail quotes from earlier mails, which is shown and not indexed again. What may be the mail's own
+text, or stored nowhere else, counts as its own: forwarded messages, and quotations without signs of a mail program."""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from itertools import groupby, takewhile
+from pathlib import Path
+from typing import Any
+
+_RULES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_CLASSES = frozenset(_RULES["classes"])
+_WORDS = {name: f"(?:{'|'.join(words)})" for name, words in _RULES["words"].items()}
+_RULE = {name: re.compile(pattern % _WORDS, re.IGNORECASE) for name, pattern in _RULES["patterns"].items()}
+_INTRO_LINES, _INTRO_CHARACTERS, _HEADER_LINES, _QUESTION_LINES = 3, 400, 8, 4
+
+
+def is_quote(element: Any) -> bool:
+    """Return whether a mail program has marked an element of HTML as quoted text, with no answers in it."""
+    is_marked = not _CLASSES.isdisjoint((element.get("class") or "").split())
+    if element.tag == "blockquote":
+        return is_marked or element.get("type") == "cite"
+    return is_marked and element.tag == "div" and element.find(".//blockquote") is None
+
+
+def find_quoted(lines: Sequence[str], in_html: Sequence[bool] = (), *, subject: str, is_reply: bool) -> list[bool]:
+    """Return for each line whether it is quoted beside text of the mail's own. Of HTML, `lines` are the paragraphs, and
+    `in_html` says which of them `is_quote` has found."""
+    # Some mailboxes mark a line "From …" like a quoted one.
+    cited = in_html or [line.startswith(">") and not line.startswith(">From ") for line in lines]
+    quoted, at, follows, answers = [False] * len(lines), 0, False, _RULE["reply"].match(subject) is not None
+    is_sure = is_reply or answers or bool(in_html)
+    while at < len(lines) and ((cited[at] and follows) or not _RULE["forwarded"].match(lines[at])):
+        count = 0 if cited[at] else _count_intro(lines[at : at + _INTRO_LINES])
+        after = next((to for to in range(at + count, len(lines)) if lines[to].strip()), at) if count else at
+        if cited[after]:
+            is_sure, follows, end = is_sure or after > at, True, max(after, at + 1)
+            quoted[at:end] = [is_sure] * (end - at)
+            at = end
+            continue
+        is_mail = (is_reply or answers) and _RULE["addressed"].search(" ".join(lines[at : at + count]))
+        if is_mail or _has_headers("\n".join(lines[at : at + _HEADER_LINES]), "" if answers else subject or "\0"):
+            # Where answers are said to stand in the quoted text, nothing tells them from it.
+            quoted[at:] = [_RULE["inside"].search("\n".join(lines[:at])) is None] * (len(lines) - at)
+            break
+        follows &= not lines[at].strip()
+        at += 1
+    spoken = [at for at, line in enumerate(lines) if any(map(str.isalnum, line))]
+    own = takewhile(lambda at: not _RULE["signature"].fullmatch(lines[at]), (at for at in spoken if not quoted[at]))
+    if _RULE["forward"].match(subject) or next(own, None) is None:
+        return [False] * len(lines)
+    # Answers between quoted lines need the last lines before them, which they answer.
+    said, runs = frozenset(spoken), [list(run) for _, run in groupby(spoken, key=quoted.__getitem__)]
+    for run in runs[:-1] if len(runs) > 3 or (quoted[spoken[0]] and len(runs) > 2) else ():
+        lines_before = range(run[-1], run[-1] - (1 if in_html else _QUESTION_LINES), -1)
+        for at in takewhile(lambda at: at in said and cited[at], lines_before):
+            quoted[at] = False
+    return quoted
+
+
+def _count_intro(lines: Sequence[str]) -> int:
+    """Return how many of the first lines introduce a quote, as "On …, Ann wrote:" does."""
+    for count in range(1, len(lines) + 1):
+        text = " ".join(lines[:count])
+        if len(text) > _INTRO_CHARACTERS or not lines[count - 1].strip():
+            break
+        begins = count == 1 or (_RULE["timed"].search(lines[0]) and lines[0].rstrip()[-1] not in ".!?")
+        if _RULE["opened"].fullmatch(text) or (begins and _RULE["intro"].fullmatch(text)):
+            return count
+    return 0
+
+
+def _has_headers(text: str, subject: str) -> bool:
+    """Return whether a text begins as Outlook begins a mail that it quotes, and has this subject."""
+    is_headed = _RULE["sender"].match(text) and _RULE["date"].search(text) and _RULE["subject"].search(text)
+    return bool(is_headed or _RULE["original"].match(text)) and subject.casefold() in text.casefold()
