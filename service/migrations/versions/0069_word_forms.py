@@ -9,7 +9,8 @@ revision, down_revision, usable_from = "0069", "0068", None
 def upgrade() -> None:
     """Add the column, and an index by which a search asks whether any entry is old.
 
-    A release that knows the column writes the negative number of its forms, which the trigger turns. An earlier release leaves the column out, and the trigger sets 0. A request for indexing (NULL) changes no forms."""
+    A release that knows the column writes the negative number of its forms, which the trigger turns. An earlier
+    release leaves the column out, and the trigger sets 0. A request for indexing (NULL) changes no forms."""
     op.add_column("space_documents", sa.Column("forms", sa.SmallInteger, nullable=False, server_default=sa.text("0")))
     op.create_index(
         "ix_space_documents_forms",
