@@ -101,7 +101,7 @@ def test_two_processes_build_at_once(tmp_path: Path, tmp_path_factory: pytest.Te
     environment = {**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home)}
     (tmp_path / "killed.partial").write_bytes(b"left by a process that was killed")
     code = (
-        "import sys; from pathlib import Path; from service.text.embedding.prepared import GRAPH_VERSION, prepare;"
+        "import sys; from pathlib import Path; from service.text.embedding.prepared import prepare;"
         "from service.text.embedding.session import Session; from service.text.embedding.weights import locate;"
         "import numpy; session = Session(prepare(Path(sys.argv[1]), 'fp32', files=locate()));"
         "print(session.run([numpy.array([101, 102])]).shape)"
