@@ -20,7 +20,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.answer(self.rfile.read(int(self.headers["Content-Length"])))
 
-    def answer(self, body: bytes) -> None:
+    def answer(self, body: bytes, /) -> None:
         raise NotImplementedError
 
     def respond(self, status: int, content: bytes = b"", **headers: str) -> None:

@@ -2,13 +2,11 @@
 
 import base64
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
 
@@ -16,6 +14,7 @@ from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
 from service.platform import base64url
+from tests.harness import http_servers
 from tests.oauth.flow import Pkce
 
 CLIENT_ID, CLIENT_SECRET = "carrel", "a secret of the provider's"
@@ -97,43 +96,31 @@ class OpenIdProvider:
 def serving() -> Iterator[OpenIdProvider]:
     provider = OpenIdProvider()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Endpoint(http_servers.Handler):
+        protocol_version = "HTTP/1.0"  # an answer has no length, and ends with its connection
+
+        def answer(self, body: bytes) -> None:
             parts = urlsplit(self.path)
             provider.requests[parts.path] += 1
-            if parts.path == "/.well-known/openid-configuration":
-                self.answer(200, provider.metadata())
+            if self.command == "POST":
+                tokens = provider.token(dict(parse_qsl(body.decode())), self.headers.get("Authorization", ""))
+                self.tell(200 if tokens else 400, tokens or {"error": "invalid_grant"})
+            elif parts.path == "/.well-known/openid-configuration":
+                self.tell(200, provider.metadata())
             elif parts.path == "/jwks":
-                self.answer(200, {"keys": [provider.key.as_dict(private=False)]})
+                self.tell(200, {"keys": [provider.key.as_dict(private=False)]})
             elif parts.path == "/authorize":
-                self.send_response(302)
-                self.send_header("Location", provider.authorize(dict(parse_qsl(parts.query))))
-                self.end_headers()
+                self.respond(302, Location=provider.authorize(dict(parse_qsl(parts.query))))
             else:
-                self.answer(404, {})
+                self.tell(404, {})
 
-        def do_POST(self) -> None:
-            provider.requests[self.path] += 1
-            form = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
-            tokens = provider.token(form, self.headers.get("Authorization", ""))
-            self.answer(200 if tokens else 400, tokens or {"error": "invalid_grant"})
-
-        def answer(self, status: int, content: Claims) -> None:
+        def tell(self, status: int, content: Claims) -> None:
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.end_headers()
             pieces = provider.answers.get(urlsplit(self.path).path, lambda: iter([json.dumps(content).encode()]))
-            with suppress(OSError):  # who asked may have had enough of it
-                for piece in pieces():
-                    self.wfile.write(piece)
+            for piece in pieces():
+                self.wfile.write(piece)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        provider.issuer = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
+    with http_servers.serving(Endpoint) as provider.issuer:
         yield provider
-        server.shutdown()
-        thread.join()

@@ -4,8 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -15,6 +14,7 @@ from service.identity_server.oauth import client_documents
 from service.identity_server.oauth.client_documents import Unreadable, fetch_document, host_of
 from service.platform import kept
 from service.platform.errors import Unauthenticated
+from tests.harness.http_servers import Handler, serving
 from tests.harness.services import RunningService
 from tests.oauth.flow import App, Person, Pkce, a_person, call_mcp, elsewhere, entries, error, sent_back
 from tests.service.directory import done
@@ -22,33 +22,14 @@ from tests.service.directory import done
 LOCAL = "http://127.0.0.1/callback"
 
 
+@dataclass
 class Publisher:
     """A host of documents; `asked` are requested paths; `meanwhile` runs once before the next answer."""
 
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.meanwhile: list[Callable[[], object]] = []
-        self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
-        publisher = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                publisher.asked.append(self.path)
-                while publisher.meanwhile:
-                    publisher.meanwhile.pop()()
-                status, headers, body = publisher.answers.get(self.path, (404, {}, b""))
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_request(self, code: object = "-", size: object = "-") -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.host = f"127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    host: str = ""
+    asked: list[str] = field(default_factory=list)
+    meanwhile: list[Callable[[], object]] = field(default_factory=list)
+    answers: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
 
     def publish(
         self, path: str = "/agent.json", *, body: bytes | None = None, status: int = 200, **changes: Any
@@ -62,10 +43,19 @@ class Publisher:
 
 @pytest.fixture(scope="module")
 def publisher() -> Iterator[Publisher]:
-    one = Publisher()
-    yield one
-    one.server.shutdown()
-    one.server.server_close()
+    publisher = Publisher()
+
+    class Documents(Handler):
+        def answer(self, _body: bytes) -> None:
+            publisher.asked.append(self.path)
+            while publisher.meanwhile:
+                publisher.meanwhile.pop()()
+            status, headers, body = publisher.answers.get(self.path, (404, {}, b""))
+            self.respond(status, body, **headers)
+
+    with serving(Documents) as url:
+        publisher.host = url.removeprefix("http://")
+        yield publisher
 
 
 @pytest.fixture

@@ -1,23 +1,14 @@
 """Sign-ins on the audit log: those that worked and those that failed, from where, and how many."""
 
-import time
-from collections.abc import Callable
-
 import httpx
 import pytest
 
-from tests.harness.services import RunningService
+from tests.harness.jobs import until
+from tests.harness.services import MakeService, RunningService
 from tests.oauth.flow import PASSWORD, App, Person, a_person, an_app, entries, later
 from tests.service.directory import a_user, another_organization
 
 SAFARI = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605 (KHTML, like Gecko) Version/18 Safari/605"
-
-
-def wait_for(found: Callable[[], bool]) -> None:
-    ends = time.monotonic() + 20
-    while not found():
-        assert time.monotonic() < ends
-        time.sleep(0.02)
 
 
 def fail_to_sign_in(person: Person, page: httpx.Response, **fields: str) -> int:
@@ -44,7 +35,7 @@ def test_failed_sign_ins_are_one_entry_that_counts(service: RunningService, app:
     ada.http.headers["User-Agent"] = SAFARI
     page = ada.open(app)
     assert [fail_to_sign_in(ada, page) for _ in range(9)] == [403] * 6 + [429] * 3
-    wait_for(lambda: attempts(service) == [9])
+    until(lambda: attempts(service) == [9])
     [entry] = entries(service, "session.fail")
     assert "actor" not in entry
     assert entry["target"]["name"] == "Ada Lovelace"
@@ -52,12 +43,12 @@ def test_failed_sign_ins_are_one_entry_that_counts(service: RunningService, app:
     assert entry["details"] == {"by": "password"}
     later(service, minutes=20)
     assert fail_to_sign_in(ada, page) == 403
-    wait_for(lambda: attempts(service) == [1, 9])
+    until(lambda: attempts(service) == [1, 9])
     newest, oldest = entries(service, "session.fail")
     assert newest["lastAt"] > oldest["lastAt"]
 
 
-def test_each_network_has_an_entry_of_its_own(make_service: Callable[..., RunningService]) -> None:
+def test_each_network_has_an_entry_of_its_own(make_service: MakeService) -> None:
     """An IPv6 network counts as one source, as it does where attempts are slowed down."""
     service = make_service(trusted_proxies=("127.0.0.1",))
     app, ada = an_app(service), a_person(service)
@@ -65,7 +56,7 @@ def test_each_network_has_an_entry_of_its_own(make_service: Callable[..., Runnin
     for address in ("203.0.113.9", "2001:db8::1", "2001:db8::2"):
         ada.http.headers["X-Forwarded-For"] = address
         assert fail_to_sign_in(ada, page) == 403
-    wait_for(lambda: sum(attempts(service)) == 3)
+    until(lambda: sum(attempts(service)) == 3)
     kept = {one["address"]: one["attempts"] for one in entries(service, "session.fail")}
     assert kept == {"203.0.113.9": 1, "2001:db8::1": 2}
 
@@ -75,7 +66,7 @@ def test_an_inactive_account_is_an_account(service: RunningService, app: App) ->
     gone = Person(service, "gone@example.test")
     a_user(service, "gone@example.test", name="Gone", password=PASSWORD, active=False)
     assert fail_to_sign_in(gone, gone.open(app), password=PASSWORD) == 403
-    wait_for(lambda: [one["target"]["name"] for one in entries(service, "session.fail")] == ["Gone"])
+    until(lambda: [one["target"]["name"] for one in entries(service, "session.fail")] == ["Gone"])
 
 
 def test_an_address_of_nobody_leaves_nothing(service: RunningService, app: App, ada: Person, ben: Person) -> None:
@@ -86,7 +77,7 @@ def test_an_address_of_nobody_leaves_nothing(service: RunningService, app: App, 
     assert fail_to_sign_in(ada, ada.http.get("/account/sign-in"), organization="no such one") == 403
     # Ben's entry is written after all of them.
     assert fail_to_sign_in(ben, ben.open(app)) == 403
-    wait_for(lambda: len(entries(service, "session.fail")) > 0)
+    until(lambda: len(entries(service, "session.fail")) > 0)
     assert [one["target"]["name"] for one in entries(service, "session.fail")] == ["Ben"]
     assert entries(service, "session.fail", api_key=other) == []
 
@@ -97,4 +88,4 @@ def test_the_answer_is_there_before_anything_is_kept(service: RunningService, ap
     with service.owner_connection() as connection, connection.transaction():
         connection.execute("LOCK TABLE failed_sign_ins IN ACCESS EXCLUSIVE MODE")
         assert fail_to_sign_in(ada, page) == 403
-    wait_for(lambda: attempts(service) == [1])
+    until(lambda: attempts(service) == [1])

@@ -261,8 +261,7 @@ def test_an_address_leads_to_its_provider(work: Work) -> None:
     left = Person(service).http.get("/account/upstream", params={"email": "Ada@Example.TEST"})
     assert left.headers["Location"].startswith(f"{provider.issuer}/authorize?")
     assert Person(service).http.get("/account/upstream", params={"email": "a@other.test"}).status_code == 400
-    other = another_organization(service)
-    foreign = an_app(service, api_key=other)
+    foreign = an_app(service, api_key=another_organization(service))
     assert "instead" not in Person(service).open(foreign).text
     address = Person(service).http.get(f"/api/oauth/upstream/{work.provider_id}", params=foreign.parameters(Pkce()))
     assert address.status_code == 404
@@ -396,8 +395,7 @@ def test_what_a_userinfo_endpoint_adds() -> None:
     said = {"sub": "ada", "email": "ada@example.test", "email_verified": True, "groups": ["crew"]}
     whole = thin.complete_by(said)
     assert (whole.email, whole.is_verified, whole.claims["groups"]) == ("ada@example.test", True, ["crew"])
-    only_of_tokens = {"auth_time": 1, "hd": "example.test", "oid": "1", "sid": "2"}
-    assert thin.complete_by(said | only_of_tokens) == whole
+    assert thin.complete_by(said | {"auth_time": 1, "hd": "example.test", "oid": "1", "sid": "2"}) == whole
     assert thin.complete_by(said | {"sub": "eve"}) == thin
     assert thin.complete_by({}) == thin
     named = Subject.of("https://people.test", {"sub": "ada", "email": "boss@example.test"}).complete_by(said)

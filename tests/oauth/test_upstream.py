@@ -61,8 +61,7 @@ def leave(person: flow.Person, app: flow.App, **changes: str | None) -> httpx.Re
 
 def come_back(person: flow.Person, app: flow.App, **changes: str | None) -> httpx.Response:
     """Sign in there, and open where that leads."""
-    back = leave(person, app, **changes)
-    return person.follow(person.http.get(back.headers["Location"]))
+    return person.follow(person.http.get(leave(person, app, **changes).headers["Location"]))
 
 
 def changed(**claims: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -301,8 +300,7 @@ def test_a_refusal_says_why_and_leads_on(app: flow.App, ada: flow.Person, answer
         return ada.follow(ada.http.get(link))
 
     account = httpx.get(ada.http.get("/account/upstream").headers["Location"])
-    left = {"application": leave(ada, app, state="mine"), "account": account}
-    for way, back in left.items():
+    for way, back in {"application": leave(ada, app, state="mine"), "account": account}.items():
         there = urlsplit(back.headers["Location"])
         page = ada.http.get(there.path, params={"state": dict(parse_qsl(there.query))["state"], **answer})
         assert (page.status_code, "You are not signed in" in page.text, said in page.text) == (400, True, True)
