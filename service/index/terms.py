@@ -143,7 +143,7 @@ def read_query(query: str, stemmings: tuple[str, ...], *, has_old_forms: bool = 
 
     Weights depend on the query alone. With `has_old_forms`, some texts have no forms, so words count in full."""
     words = split_query(query)
-    forms = (*find_forms(query), *join_neighbours(query, words))
+    forms = (*find_forms(query), *(join_neighbours(query, words) if len(words) <= MOST_QUERY_TERMS else ()))
     rests = _find_rests(words, forms)
     dropped = QUERY_STOP_WORDS if ENGLISH in stemmings else frozenset[str]()
     indexed = [word for word in words if word.start in rests or any(terms_of(word.text, stemmings))]
@@ -228,9 +228,14 @@ def words_of(text: str, stemming: str) -> list[tuple[str, frozenset[int]]]:
 def find_matches(text: str, terms: Collection[int], stemmings: Sequence[str]) -> list[tuple[int, int, int]]:
     """Return where a text has one of these terms in any form, in order, as (start, end, term)."""
     every, found = tuple(stemmings), list[tuple[int, int, int]]()
+    matched = dict[str, list[tuple[int, int, int]]]()
     for start, _, word in find_words(text):
-        for first, last, spelled in _hash_spellings(word, every):
-            found += [(start + first, start + last, term) for term in spelled if term in terms][:1]
+        if word not in matched:
+            spellings = _hash_spellings(word, every)
+            terms_found = (next((term for term in spelled if term in terms), 0) for _, _, spelled in spellings)
+            matched[word] = [(*each[:2], term) for each, term in zip(spellings, terms_found, strict=True) if term]
+        if its := matched[word]:
+            found += [(start + first, start + last, term) for first, last, term in its]
     for form in find_forms(text):
         if form.share >= MARKED:
             found += [(form.start, form.end, term) for term in _hash_stems(form.text, every) if term in terms][:1]
@@ -269,17 +274,19 @@ def weigh_query(
 ) -> dict[int, float]:
     """Return the query's terms with their weights. Nothing but rounded frequencies tells of chunks: not which terms
     there are, and not how many, for the rarest words are chosen before those that no chunk has are left out."""
-    weights, own = defaultdict[tuple[int, ...], float](float), set[tuple[int, ...]]()
-    for each in read_query(query, tuple(stemmings), has_old_forms=has_old_forms).sought:
-        frequency = sum(frequencies.get(term, 0) for term in each.terms)
-        weights[each.terms] += each.weight * inverse_frequency(frequency, total)
-        own |= {each.terms} if each.is_own else set()
-    most = nlargest(MOST_QUERY_TERMS, weights.items(), key=lambda item: (item[0] in own, item[1], item[0]))
-    by_term = defaultdict[int, float](float)
-    for terms, weight in most:
+    sought = read_query(query, tuple(stemmings), has_old_forms=has_old_forms).sought
+    shares, own = defaultdict[tuple[int, ...], float](float), {each.terms for each in sought if each.is_own}
+    for each in sought:
+        shares[each.terms] += each.weight
+    weighed = [
+        (terms in own, share * inverse_frequency(sum(frequencies.get(term, 0) for term in terms), total), terms)
+        for terms, share in shares.items()
+    ]
+    weights = defaultdict[int, float](float)
+    for _, weight, terms in nlargest(MOST_QUERY_TERMS, weighed):
         for term in terms:
-            by_term[term] += weight
-    return dict(by_term)
+            weights[term] += weight
+    return dict(weights)
 
 
 def as_sparsevec(weights: Mapping[int, float]) -> str:

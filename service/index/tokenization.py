@@ -60,10 +60,10 @@ def split_words(text: str) -> list[str]:
     return [found.text for word in words for found in _split_word(0, word)]
 
 
-def find_words(text: str) -> Iterator[Word]:
+def find_words(text: str) -> Iterator[tuple[int, int, str]]:
     """Return the words of a text as `split_words` does, with where they stand."""
     if _HAS_UNSPACED.search(text) is None:
-        return (Word(*match.span(), match[0]) for match in WORD.finditer(text))
+        return ((match.start(), match.end(), match[0]) for match in WORD.finditer(text))
     return (word for match in WORD.finditer(text) for word in _split_word(match.start(), match[0]))
 
 

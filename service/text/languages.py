@@ -58,6 +58,11 @@ def tell_language(chunks: Sequence[str]) -> str | None:
     return language if certainty >= _CERTAIN else None
 
 
+def is_loaded() -> bool:
+    """Return whether the model is loaded; then to tell a language takes less than half a millisecond."""
+    return _load_identifier.cache_info().currsize > 0
+
+
 def _sample(chunks: Sequence[str]) -> str:
     """Return parts of chunks from everywhere in a document, so that a preface in another language decides nothing."""
     step = max(1, len(chunks) / _PLACES)

@@ -1,5 +1,6 @@
 """The further forms of words, on both sides of a search."""
 
+import time
 import tomllib
 from dataclasses import astuple
 from itertools import product
@@ -10,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domains.search.snippets import snippet_of
+from service.domains.search.spelling import words_within
 from service.index.forms import MARKED, find_forms, forms_of_word
-from service.index.terms import count_terms, find_matches, read_query, term_of, weigh_chunks, weigh_query
+from service.index.terms import count_terms, find_matches, read_query, term_of, terms_in, weigh_chunks, weigh_query
 from service.index.tokenization import split_words
 
 CASES = tomllib.loads((Path(__file__).parents[1] / "data/cases/word-forms.toml").read_text())
@@ -65,6 +67,20 @@ def test_weights_do_not_tell_whether_a_chunk_has_a_term(query):
     assert all(old[term] >= weight for term, weight in weights.items() if term in old)  # texts that have words alone
     for term, count in product(found, (1, 2)):
         assert weigh_query(query, stemmings=STEMMINGS, frequencies=found | {term: count}, total=100) == weights
+
+
+@pytest.mark.parametrize(("query", "text", "matched"), CASES["matched"])
+def test_words_that_a_text_is_said_to_contain(query, text, matched):
+    assert words_within(read_query(query, STEMMINGS).by_word, terms_in(text, STEMMINGS)) == matched
+
+
+@pytest.mark.parametrize("repeated", ["a1 ", "a-", "1 234 ", "IT x ", "年", "1 May 2025 ", "C# "])
+def test_a_long_query_costs_little(repeated):
+    query, began = (repeated * 8192)[:8192], time.process_time()
+    words = read_query(query, STEMMINGS).by_word
+    assert [words_within(words, frozenset()) for _ in range(100)] == [[]] * 100
+    weigh_query(query, stemmings=STEMMINGS, frequencies={}, total=100)
+    assert time.process_time() - began < 2
 
 
 @given(st.text("aB1 .,-_/'+#&é\u200cß٣\u0301\n年Q:@(", max_size=60))

@@ -27,7 +27,7 @@ from service.domains.search.log import SearchLog
 from service.domains.search.pipeline import Found, Plan, search
 from service.domains.search.ranking import Ranking
 from service.domains.search.reranking import ask_whether
-from service.domains.search.search_query import require_text
+from service.domains.search.search_query import compute, require_text
 from service.domains.search.snippets import merge_texts
 from service.domains.search.syntax.parsing import ParsedQuery, parse_query
 from service.domains.search.understanding.drawing import find_unused
@@ -91,9 +91,10 @@ async def search_collection(
     log = SearchLog(runtime, acting, query, plan.mode, collection.collection_id, is_late=plan.candidates > 0)
     found = await search(plan, log)
     drawn = () if found.dropped else found.drawn or ()
+    group = partial(_group_by_document, found, plan.limit, merged=options.merge_contents)
     return SearchDocumentCollectionResponse(
         search_id=log.search_id,
-        results=_group_by_document(found, plan.limit, merged=options.merge_contents),
+        results=await compute(found.texts(), group),
         search_terms_used=list(dict.fromkeys(word for each in found.queries for word in each.words)),
         structured_filters_applied=[
             AppliedFilter(field=each.field, operator=each.operator, value=each.value) for each in (*filters, *drawn)

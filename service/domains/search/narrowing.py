@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.domains.search import queries
-from service.domains.search.search_query import Hit, Scope, SearchQuery
+from service.domains.search.search_query import Hit, Scope, SearchQuery, compute
 from service.domains.search.syntax.parsing import Clause, ParsedQuery, is_phrase
 from service.index.statistics.queries import ask_frequencies
 from service.index.term_keys import every_key
@@ -44,7 +44,7 @@ async def find_narrowing(
     texts = sorted({text for clause in parsed.clauses for text in clause.texts})
     if not texts:
         return NO_NARROWING
-    terms = {text: _terms_of_words(text, search_query) for text in texts}
+    terms = await compute(texts, lambda: {text: _terms_of_words(text, search_query) for text in texts})
     counted, found = Batch(), Batch()
     every = {term for words in terms.values() for word in words for term in word}
     frequencies = ask_frequencies(

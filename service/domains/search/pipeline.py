@@ -33,7 +33,7 @@ from service.domains.search.narrowing import find_narrowing
 from service.domains.search.queries import ChunkWeights, FoundPassage, Row, ask_passages
 from service.domains.search.ranking import NOTHING_RANKED, Ranking, merge_rankings, rank
 from service.domains.search.reranking import CANDIDATES, rerank, text_of
-from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
+from service.domains.search.search_query import Hit, Scope, SearchQuery, compute, prepare_query
 from service.domains.search.snapshot import Snapshot, open_snapshot
 from service.domains.search.spelling import ALL_MATCHED, Checked, check_words, replace_words, words_within
 from service.domains.search.syntax.parsing import NO_SIGNS, ParsedQuery
@@ -124,6 +124,10 @@ class Found(Generic[Row]):
         terms = terms_in(f"{row.name}\n{row.text}", query.stemmings)
         return MatchedBy(words=words_within(query.by_word, terms), meaning=hit in self.ranking.near)
 
+    def texts(self) -> list[str]:
+        """Return the passages that were read."""
+        return [row.text for row in (*self.rows.values(), *self.passages)]
+
     def best(self, limit: int) -> list[Hit]:
         return [hit for hit in self.ranking.hits if hit in self.rows][:limit]
 
@@ -195,16 +199,21 @@ class _Ranked:
 async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) -> Checked:
     """Look for the words of the query that none of these results has, and for similar words."""
     query = ranked.read.search_query
-    texts = (f"{row.name}\n{row.text}" for row in rows[:LOOKED_THROUGH])
-    seen = frozenset[int]().union(*(terms_in(text, query.stemmings) for text in texts))
-    found = set(words_within(query.by_word, seen))
-    missing = {word: parts for word, parts in query.by_word.items() if word not in found}
+    texts = [f"{row.name}\n{row.text}" for row in rows[:LOOKED_THROUGH]]
+    missing = await compute(texts, _find_missing, query, texts)
     if not missing:
         return ALL_MATCHED
     # On several servers, rights are asked again of results alone, so nothing else may be told of a text.
     corrects = plan.corrects and not ranked.scope.is_distributed
     everything = Scope(plan.caller, ranked.scope.space, plan.by_chunk, is_distributed=ranked.scope.is_distributed)
     return await check_words(ranked.read.connection, everything, query, missing, corrects=corrects)
+
+
+def _find_missing(query: SearchQuery, texts: Sequence[str]) -> dict[str, Sequence[frozenset[int]]]:
+    """Return the words that none of these texts contains, with their terms."""
+    seen = frozenset[int]().union(*(terms_in(text, query.stemmings) for text in texts))
+    found = set(words_within(query.by_word, seen))
+    return {word: parts for word, parts in query.by_word.items() if word not in found}
 
 
 async def _rank_corrected(plan: Plan[Row], ranked: _Ranked, checked: Checked) -> _Ranked:

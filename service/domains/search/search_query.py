@@ -1,8 +1,9 @@
 """A prepared search: the query, its scope and its hits, made before the snapshot of the search is opened."""
 
-from collections.abc import Collection, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -27,6 +28,13 @@ WORDS = 0.45
 
 HALF = 0.45
 """What a chunk of average length scores of a word's weight that it has once."""
+
+
+SHORT = 1_000
+"""So many characters are worked on sooner than a thread is found for them."""
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 class Hit(NamedTuple):
@@ -124,6 +132,15 @@ class SearchQuery:
         full_score = HALF * sum(max(weights.get(term, 0.0) for term in terms) for terms in own)
         kept = {term: weight for term, weight in weights.items() if known is None or term in known}
         return replace(self, terms=as_sparsevec(kept), full_score=full_score or 1.0)
+
+
+async def compute(
+    texts: Iterable[str], work: Callable[Parameters, Result], *args: Parameters.args, **options: Parameters.kwargs
+) -> Result:
+    """Call `work` with these texts: directly when they are short, else in a thread, so that other requests go on."""
+    if sum(map(len, texts)) <= SHORT:
+        return work(*args, **options)
+    return await asyncio.to_thread(work, *args, **options)
 
 
 def require_text(query: str) -> str:

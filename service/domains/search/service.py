@@ -29,7 +29,7 @@ from service.domains.search.filters import conditions_without_schema
 from service.domains.search.log import SearchLog
 from service.domains.search.pipeline import Found, Plan, search
 from service.domains.search.reranking import ask_whether
-from service.domains.search.search_query import Scope, require_text
+from service.domains.search.search_query import Scope, compute, require_text
 from service.domains.search.snippets import Passage, snippet_of
 from service.domains.search.syntax.parsing import ParsedQuery, parse_query
 from service.index.service import Space, ask_catalog
@@ -38,7 +38,8 @@ from service.platform.errors import BadRequest, FieldError, NotFound
 from service.runtime import Runtime
 
 FIRST_PASSAGES = 2
-"""So many passages of a document are searched for to find others like it."""
+MOST_CHARACTERS = 8_192
+"""So many passages of a document, and characters of them, are searched for to find others like it."""
 
 
 async def search_catalog(
@@ -88,7 +89,7 @@ async def search_catalog(
         facets, counted = await count_facets(runtime.database, acting, ids)
     return SearchDocumentCatalogResponse(
         search_id=log.search_id,
-        results=_to_documents(found, plan.limit),
+        results=await compute(found.texts(), _to_documents, found, plan.limit),
         facets=facets,
         facets_counted=counted,
         applied=found.say_applied(),
@@ -105,7 +106,7 @@ async def _read_beginning(runtime: Runtime, caller: Caller, space: Space | None,
         rows = answer.rows
     if not rows:
         raise NotFound("There is no such document, or you may not read it.", code="document_not_found")
-    return "\n".join(row.text for row in rows)
+    return "\n".join(row.text for row in rows)[:MOST_CHARACTERS]
 
 
 async def submit_feedback(

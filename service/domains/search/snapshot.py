@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -12,7 +13,7 @@ from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.search import queries
 from service.domains.search.queries import Row
-from service.domains.search.search_query import WORDS, Hit, SearchQuery
+from service.domains.search.search_query import WORDS, Hit, SearchQuery, compute
 from service.index.service import Space, ask_current_space
 from service.index.statistics.queries import Frequency, ask_frequencies
 from service.index.stemming import ENGLISH, stemming_of
@@ -47,7 +48,7 @@ class Snapshot:
     async def with_text(self, organization_id: UUID, text: str) -> "Snapshot":
         """Return the snapshot with the words of another text in place of the query's."""
         batch, query = Batch(), replace(self.search_query, text=text)
-        counted = _ask_statistics(batch, organization_id, self.space, query)
+        counted = await _ask_statistics(batch, organization_id, self.space, query)
         await batch.run(self.connection)
         return replace(
             self, search_queries=[await _weigh(self.connection, organization_id, self.space, query, counted)]
@@ -76,9 +77,11 @@ async def open_snapshot(
     """Open a snapshot of a space or its replacement; `prepare` embeds queries. A deleted space is empty."""
     while True:
         prepared = await prepare(space)
+        if any(_needs_model(each) for each in prepared):
+            await asyncio.to_thread(languages.tell_language, [each.text for each in prepared])
         first = Batch()
         current = ask_current_space(first, organization_id, space_id=space.space_id)
-        counted = [_ask_statistics(first, organization_id, space, each) for each in prepared]
+        counted = [await _ask_statistics(first, organization_id, space, each) for each in prepared]
         async with source.snapshot(organization_id, read_only=read_only, first=first) as connection:
             now = current.row or space
             if now.space_id == space.space_id:
@@ -92,14 +95,14 @@ async def open_snapshot(
         space = now
 
 
-def _ask_statistics(
+async def _ask_statistics(
     batch: Batch, organization_id: UUID, space: Space, search_query: SearchQuery
 ) -> Answer[Frequency] | None:
     if not split_query(search_query.text):
         return None
     terms = [TOTAL_TERM, *TERMS_OF_STEMMINGS.values()]
     if search_query.by_frequency:
-        terms += sorted(search_query.term_set)
+        terms += await compute([search_query.text], lambda: sorted(search_query.term_set))
     return ask_frequencies(batch, organization_id, space_id=space.space_id, terms=terms)
 
 
@@ -113,21 +116,29 @@ async def _weigh(
     if counted is None:
         return search_query
     frequencies = dict(counted.rows)
-    known = search_query.term_set
-    search_query = replace(search_query, stemmings=find_stemmings(frequencies, own=space.language))
+    asked, search_query = search_query, replace(search_query, stemmings=find_stemmings(frequencies, own=space.language))
     if search_query.mode is SearchMode.HYBRID and search_query.weights_of_words:
-        weight = await asyncio.to_thread(_weigh_words, search_query, frequencies)
-        search_query = replace(search_query, weight_of_words=weight)
+        is_slow = search_query.stemmings != (ENGLISH,) and not languages.is_loaded()
+        weigh = partial(_weigh_words, search_query, frequencies)
+        search_query = replace(search_query, weight_of_words=await asyncio.to_thread(weigh) if is_slow else weigh())
     if not search_query.by_frequency:
-        shares = dict[int, float]()
-        for each in search_query.sought:
-            shares |= {term: max(each.share, shares.get(term, 0.0)) for term in each.terms}
-        return search_query.with_weights(shares)
-    if further := sorted(search_query.term_set - known):
+        return await compute([search_query.text], _weigh_alike, search_query)
+    if further := await compute([search_query.text], lambda: sorted(search_query.term_set - asked.term_set)):
         batch = Batch()
         others = ask_frequencies(batch, organization_id, space_id=space.space_id, terms=further)
         await batch.run(connection)
         frequencies |= dict(others.rows)
+    return await compute([search_query.text], _weigh_by_frequency, search_query, frequencies, space.space_id)
+
+
+def _weigh_alike(search_query: SearchQuery) -> SearchQuery:
+    shares = dict[int, float]()
+    for each in search_query.sought:
+        shares |= {term: max(each.share, shares.get(term, 0.0)) for term in each.terms}
+    return search_query.with_weights(shares)
+
+
+def _weigh_by_frequency(search_query: SearchQuery, frequencies: Mapping[int, int], space_id: int) -> SearchQuery:
     weights = weigh_query(
         search_query.text,
         stemmings=search_query.stemmings,
@@ -136,8 +147,14 @@ async def _weigh(
         has_old_forms=search_query.has_old_forms,
     )
     present = {term: weight for term, weight in weights.items() if frequencies.get(term, 0) > 0}
-    lookup = choose_keys(present, space_id=space.space_id, frequencies=frequencies)
+    lookup = choose_keys(present, space_id=space_id, frequencies=frequencies)
     return replace(search_query.with_weights(weights, known=present), lookup=lookup, frequencies=frequencies)
+
+
+def _needs_model(query: SearchQuery) -> bool:
+    """Tell whether a language is told before the snapshot: the first time, that loads a model."""
+    has_weights = query.mode is SearchMode.HYBRID and bool(query.weights_of_words)
+    return has_weights and not query.text.isascii() and not has_unspaced(query.text)
 
 
 def _weigh_words(query: SearchQuery, frequencies: Mapping[int, int]) -> float:

@@ -136,7 +136,7 @@ def _double(word: str) -> Iterator[str]:
 
 def words_within(words: Words, terms: frozenset[int]) -> list[str]:
     """Return the words of a query that a text with these terms contains, in order."""
-    return [word for word, parts in words.items() if all(part & terms for part in parts)]
+    return [word for word, parts in words.items() if not any(map(terms.isdisjoint, parts))]
 
 
 def replace_words(text: str, corrections: Sequence[SpellingCorrection]) -> str:
