@@ -75,12 +75,13 @@ _LONGEST_PASSAGE, _LONGEST_FACT = 2000, 200
 _YES_NO = {"true": "yes", "false": "no"}
 _RELEVANCE = "How many of the question's words the document has, and how near its meaning is"
 _HIGH, _MEDIUM = 0.6, 0.3
+_PREVIEW = '<button type="button" class="carrel-previews">Preview</button>'
 
 
 def show_result(found: Answer, result: Result, *, document: Document | None, question: SearchQuery) -> None:
     """Show a document with the passages that answer best, and the documents that say the same."""
-    shown = [_beneath(result.document_name, text, spans) for text, spans in _passages(found, result)]
-    where, *others = _locations(result, question)
+    shown = [_beneath(result.document_name, text, spans) for text, spans in passages_of(found, result)]
+    where, *others = locations_of(result, question)
     passages = [
         f"{before}{highlight(*_in_the_middle(text, spans))}{after}"
         for (before, after), (text, spans) in zip(
@@ -93,10 +94,12 @@ def show_result(found: Answer, result: Result, *, document: Document | None, que
     said = f"and {len(names):,} more that say the same"
     folded = _fold(count_text(len(more), "more passage"), more) + _fold(said, [f"<p>{name}</p>" for name in names])
     heading = _heading(result, where, document=document)
-    st.html(f'<article class="carrel-result">{heading}{best}{folded}{_facts(result, document)}</article>')
+    body = f"{heading}{best}{folded}{_facts(result, document)}"
+    st.html(f'<article class="carrel-result" data-document="{result.document_id}">{body}</article>')
 
 
-def _passages(found: Answer, result: Result) -> list[tuple[str, Sequence[TextSpan]]]:
+def passages_of(found: Answer, result: Result) -> list[tuple[str, Sequence[TextSpan]]]:
+    """Return the texts of a result's passages, best first, each with the spans that matched."""
     if isinstance(result, CatalogSearchResult):
         return [(each.text, each.matches) for each in (result.snippet, *result.further_passages)]
     terms = found.search_terms_used if isinstance(found, SearchDocumentCollectionResponse) else []
@@ -104,7 +107,8 @@ def _passages(found: Answer, result: Result) -> list[tuple[str, Sequence[TextSpa
     return [(text, words_like(text, terms)) for text in texts]
 
 
-def _locations(result: Result, question: SearchQuery) -> list[PassageLocation]:
+def locations_of(result: Result, question: SearchQuery) -> list[PassageLocation]:
+    """Return where the passages of `passages_of` are looked at."""
     if isinstance(result, CatalogSearchResult):
         found = [(each.place, each.chunk_index) for each in (result.snippet, *result.further_passages)]
     else:
@@ -144,7 +148,7 @@ def _heading(result: Result, where: PassageLocation, *, document: Document | Non
     name = f'<a href="{escape(where.address)}" target="_self">{escape(result.document_name)}</a>'
     place = place_html(where.place)
     drawn = f'<span class="carrel-icon" aria-hidden="true" title="{escape(kind)}">{icon}</span>'
-    return f"<header><h2>{drawn}{name}{place}</h2>{_relevance(relevance_of(result))}</header>"
+    return f"<header><h2>{drawn}{name}{place}</h2>{_PREVIEW}{_relevance(relevance_of(result))}</header>"
 
 
 def _relevance(relevance: float) -> str:

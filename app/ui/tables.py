@@ -22,7 +22,9 @@ from carrel.wire.common import PagedResponse, ResponseModel
 # Modules in `assets`, for parts of pages that Streamlit doesn't have. Streamlit serves files of components that
 # installed packages declare. The workbench runs from its folder, so it declares its own when one is drawn. Scripts
 # within pages are refused by the Content-Security-Policy.
-_MANIFEST = ComponentManifest("carrel", "1", [ComponentConfig("rows", asset_dir="assets")])
+_MANIFEST = ComponentManifest(
+    "carrel", "1", [ComponentConfig(name, asset_dir="assets") for name in ("rows", "preview")]
+)
 
 
 def _rows_chosen(state: Any) -> list[int]:
@@ -30,11 +32,12 @@ def _rows_chosen(state: Any) -> list[int]:
     return list((held.get("selection") or {}).get("rows") or [])
 
 
-def _draw_component(**options: Any) -> Any:
-    manager, component = get_bidi_component_manager(), "carrel.rows"
+def draw_component(name: str, **options: Any) -> Any:
+    """Draw the component whose module in `assets` has this name, and return its state."""
+    manager, component = get_bidi_component_manager(), f"carrel.{name}"
     if manager.get_component_asset_root(component) is None:
         manager.register_from_manifest(_MANIFEST, Path(__file__).parent)
-    return v2.component(component, js="rows.js", isolate_styles=False)(**options)
+    return v2.component(component, js=f"{name}.js", isolate_styles=False)(**options)
 
 
 def _ignore() -> None:
@@ -213,7 +216,7 @@ def _draw(
     if chosen != place.chosen:
         st.rerun()
     data = _data([row(item) for item in items], columns or {}) | {"mode": mode, "chosen": chosen}
-    place.chosen = _rows_chosen(_draw_component(key=table, data=dict(data), on_selection_change=_ignore))
+    place.chosen = _rows_chosen(draw_component("rows", key=table, data=dict(data), on_selection_change=_ignore))
     _offer_pages(key, place, count=len(items), more=page.next_page_token)
 
 

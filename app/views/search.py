@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
+from uuid import UUID
 
 import streamlit as st
 
@@ -11,6 +12,7 @@ from app import api
 from app.documents.sections import show_details
 from app.search import queries
 from app.search.own import offer_saving, show_own_searches
+from app.search.preview import show_preview
 from app.search.results import Documents, Result, documents_of, matched_in, relevance_of, show_result
 from app.search.signs import offer_order, show_facets, show_reading
 from app.ui.errors import show_errors
@@ -21,6 +23,7 @@ from app.welcome import reads_something, show_nothing_to_find, show_welcome
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.search import CatalogSearchResult, ResultOrder, SearchDocumentCatalogResponse, SearchMode, count_strong
 
+_OPEN = "search.open"
 _READS = (
     "In a collection: conditions that the text states on its fields, such as *finance reports since March 2025* where "
     "a field has dates, become filters, which you can take away; of a long message, the questions in it are searched "
@@ -55,7 +58,7 @@ def ask() -> queries.SearchQuery | None:
         show_warning("The address names a collection that isn't there.", "Choose where to search, and search again.")
         return None
     is_asked = bool(question.text.strip())
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="search-line"):
         queries.offer_conditions(question, collections.get(question.where), go)
         if is_asked:
             offer_order(question, go)
@@ -78,6 +81,7 @@ def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCol
         words, do = st.columns([5, 1])
         words.text_input("Search", key="words", placeholder="What are you looking for?", label_visibility="collapsed")
         do.form_submit_button("Search", type="primary", width="stretch", on_click=submit, args=(collections,))
+    _offer_options(queries.SearchQuery.from_address(_address_now()))
     fields, switches = st.container(key="search-how").columns([3, 2], vertical_alignment="bottom")
     left, right = fields.columns(2)
     left.selectbox("Search in", list(places), key="place", format_func=lambda key: places[key], **again)
@@ -93,6 +97,16 @@ def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCol
         switches.toggle("Read filters and questions from the text", key="reads", help=_READS, **again)
     if api.me().reranks_by_default is not None:
         switches.toggle("Let a reranking model order the best results, too", key="reranks", **again)
+
+
+def _offer_options(question: queries.SearchQuery) -> None:
+    """Offer on a phone to unfold how to search, filters and order, of which the button counts those that are set."""
+    is_open, usual = bool(st.session_state.get(_OPEN)), queries.SearchQuery("")
+    chosen = len(question.only) + len(question.drawn)
+    chosen += sum(getattr(question, each) != getattr(usual, each) for each in ("where", "mode", "order", "reranks"))
+    with st.container(key=f"search-options-{'open' if is_open else 'folded'}"):
+        label = f"Filters and order ({chosen})" if chosen else "Filters and order"
+        offer_action(label, st.session_state.update, {_OPEN: not is_open}, key="search-options", icon="tune")
 
 
 def _address_now() -> dict[str, list[str]]:
@@ -242,19 +256,24 @@ def page() -> None:
     if not results:
         _show_no_results(answer, question)
         return
-    counted = answer.facets if isinstance(answer, SearchDocumentCatalogResponse) else None
-    if facets := [facet for facet in counted or () if len(facet.values) > 1]:
-        # Beside the results on a wide screen, and under them on a phone.
-        left, right = st.columns([3, 1], gap="medium")
-        with right:
-            show_facets(facets, question, open_search)
-    else:
-        left = st.container()
+    place = "" if question.where == queries.CATALOG else _places_of(_collections_by_id()).get(question.where, "")
+    # On a wide screen, results, facets and the preview stand side by side; on a phone, facets under the results.
+    left, beside = st.columns([3, 2], gap="medium")
     with left:
-        _show_results(found)
+        counted = answer.facets if isinstance(answer, SearchDocumentCatalogResponse) else None
+        facets = [facet for facet in counted or () if len(facet.values) > 1]
+        listed, narrowing = st.columns([3, 1], gap="medium") if facets else (st.container(), None)
+        if narrowing is not None:
+            with narrowing:
+                show_facets(facets, question, open_search)
+        with listed:
+            first = _show_results(found)
+    with beside, st.container(key="preview"):
+        show_preview(answer, question, found.documents, first=first, place=place)
 
 
-def _show_results(found: Found) -> None:
+def _show_results(found: Found) -> UUID | None:
+    """Show the results, the less relevant ones folded; return the document of the first that is not."""
     results, mode = found.answer.results, found.question.mode
     matched = [matched_in(result) for result in results]
     if found.question.order is ResultOrder.RELEVANCE:
@@ -266,16 +285,18 @@ def _show_results(found: Found) -> None:
         is_shown = [bool(one.describe()) for one in matched]
     for result in compress(results, is_shown):
         _show(found, result)
+    first = next((result.document_id for result in compress(results, is_shown)), None)
     folded = [result for result, is_one in zip(results, is_shown, strict=True) if not is_one]
     if not folded:
         _offer_more(found)
-        return
+        return first
     # Its key lets it stay open while its label changes with the number.
     title = "Less relevant" if any(is_shown) else "Closest in meaning"
     with st.expander(f"{title} ({len(folded)})", key="less_relevant"):
         for result in folded:
             _show(found, result)
         _offer_more(found)
+    return first
 
 
 page()

@@ -567,6 +567,36 @@ def test_what_others_wrote_leaves_room_for_other_results(house: House) -> None:
     assert "<details><summary>2 more passages</summary>" in shown
 
 
+def test_the_preview_shows_the_chosen_result_in_its_text_and_says_what_is_gone(house: House) -> None:
+    """Nothing of it is read before the browser has told that there is room; choosing does not search again."""
+    collection, mark = house.add_collection("Bridge <b>"), f"gull{uuid4().hex[:6]}"
+    documents = [house.load(f"{name} <b>", document_external_id=f"{mark}/{name}") for name in ("Kept", "Newer", "Lost")]
+    for document in documents:
+        add_chunks(house, collection, document, "Before <i>.", f"A {mark} <i> on deck.", "After it.", "Far away.")
+    page = house.open("search", q=mark, by="lexical", **{"in": collection})
+    assert (page.shown.count("<article"), page.shown.count('class="carrel-preview"')) == (3, 0)
+    before = searches(house)
+    shown = preview(page, documents[0])
+    assert searches(house) == before
+    assert (
+        f">Kept &lt;b&gt;</a></h2><dl><dt>Path</dt><dd>{mark}/Kept</dd><dt>Collection</dt><dd>Bridge &lt;b&gt;" in shown
+    )
+    assert f'Before &lt;i&gt;.</p></div><p class="carrel-passage">A <mark>{mark}</mark> &lt;i&gt; on deck.</p>' in shown
+    assert ("After it." in shown, "Far away." in shown, "Open in the text" in shown) == (True, False, True)
+    add_chunks(house, collection, documents[1], "Other words.")
+    assert "this passage is not in its text any more" in preview(page, documents[1])
+    house.client.catalog.delete_document(documents[2])
+    assert "This document is gone" in (shown := preview(page, documents[2]))
+    assert "on deck" not in shown
+
+
+def preview(page: Page, document: str) -> str:
+    [component] = page.get("bidi_component")
+    page.session_state[component.proto.id.split("-", 2)[-1]] = {"chosen": document}
+    page.run()
+    return page.shown.partition('class="carrel-preview"')[2]
+
+
 def add_chunks(house: House, collection: str, document: str, *chunks: str) -> None:
     house.client.document_collections.add_document_chunks_to_collection(
         document_id=document, document_collection_id=collection, chunks=list(chunks), custom_metadata={}

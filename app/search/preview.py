@@ -1,0 +1,116 @@
+"""The preview beside the results on a wide screen: facts of the chosen result, and its passages with the text around.
+
+The browser tells which result is chosen, and only where the preview has room: elsewhere nothing of it is fetched."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+from uuid import UUID
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.documents.rows import rows_html
+from app.formatting import escape, isolate, moment, shorten
+from app.search.queries import Answer, SearchQuery
+from app.search.results import Documents, Result, locations_of, passages_of
+from app.ui.errors import error_boundary
+from app.ui.passages import PassageLocation, highlight, open_html, paragraph, place_html
+from app.ui.tables import draw_component
+from carrel.wire.search import TextSpan
+
+_MOST_PASSAGES, _AROUND, _LONGEST_FACT = 3, 600, 200
+_WAITING = (
+    '<p class="carrel-unseen" role="status">Reading the passages …</p><div class="carrel-skeletons" aria-hidden="true">'
+    '<div class="carrel-skeleton"><span></span><span></span><span></span></div></div>'
+)
+_NO_DOCUMENT = "This document is gone, or you may not read it any more. Search again to see what there is now."
+_NO_PASSAGE = "The document has changed since: this passage is not in its text any more."
+
+
+@st.fragment
+def show_preview(found: Answer, question: SearchQuery, documents: Documents, *, first: UUID | None, place: str) -> None:
+    """Show the preview of the result that the browser says is chosen, `first` to begin with; without the search again.
+
+    `place` is the name of the collection that was searched; empty for the catalog."""
+    data = {"first": str(first or "")}
+    told = draw_component("preview", key=f"preview-{found.search_id}", data=data, on_chosen_change=lambda: None)
+    chosen = cast("Mapping[str, Any]", told or {}).get("chosen")
+    result = next((each for each in found.results if str(each.document_id) == chosen), None)
+    if result is None:
+        return
+    heading, shown = _heading(result, question, documents, place), st.empty()
+    label = f"Preview of {escape(result.document_name)}"
+
+    def show(body: str) -> None:
+        shown.html(f'<section class="carrel-preview" tabindex="0" aria-label="{label}">{heading}{body}</section>')
+
+    show(_WAITING)
+    body = ""
+    with error_boundary():
+        try:
+            body = _read_passages(found, result, question)
+        except carrel.NotFoundError:
+            body = f'<p class="carrel-text" role="status">{_NO_DOCUMENT}</p>'
+        finally:
+            show(body)
+
+
+def _heading(result: Result, question: SearchQuery, documents: Documents, place: str) -> str:
+    address, document = locations_of(result, question)[0].address, documents.get(result.document_id)
+    facts = {"Path": result.document_external_id, "Collection": place}
+    if document is not None:
+        facts |= {"Owner": document.owner.name, "Changed": moment(document.updated_at)}
+    listed = "".join(
+        f"<dt>{name}</dt><dd>{isolate(shorten(fact, _LONGEST_FACT))}</dd>" for name, fact in facts.items() if fact
+    )
+    return f'<h2><a href="{escape(address)}" target="_self">{escape(result.document_name)}</a></h2><dl>{listed}</dl>'
+
+
+def _read_passages(found: Answer, result: Result, question: SearchQuery) -> str:
+    hits = list(zip(passages_of(found, result), locations_of(result, question), strict=True))[:_MOST_PASSAGES]
+    numbers = [where.chunk_index for _, where in hits if where.chunk_index is not None]
+    texts, asked = dict[int, str](), set[int]()
+    for number in numbers:
+        wanted = {max(number - 1, 0), number, number + 1}
+        if not wanted <= asked:
+            asked |= wanted
+            texts |= _read_around(found.search_id, replace(hits[0][1], chunk_index=max(number - 1, 0)))
+    return "".join(_passage(text, spans, where, texts, numbers) for (text, spans), where in hits)
+
+
+@st.cache_data(ttl=30, show_spinner=False, scope="session", max_entries=200)
+def _read_around(search_id: UUID, begin: PassageLocation) -> Mapping[int, str]:
+    """Return the texts of three chunks by their numbers; none where the version is another by now. A new search reads
+    again, as the cache has the search's id."""
+    del search_id
+    chunks = api.client().document_collections.get_document_chunks(
+        begin.document_id, document_collection_id=begin.collection_id, first_chunk_index=begin.chunk_index, page_size=3
+    )
+    page = next(chunks.pages())
+    is_same = begin.version in {None, page.document_version}
+    return {chunk.chunk_index: chunk.text for chunk in page.chunks} if is_same else {}
+
+
+def _passage(
+    text: str, spans: Sequence[TextSpan], where: PassageLocation, texts: Mapping[int, str], hits: Container[int]
+) -> str:
+    """Return a passage with the rest of its chunk, and with the neighbours that are not passages themselves."""
+    if (number := where.chunk_index) is None:  # an older service does not tell it
+        return f"{place_html(where.place)}{highlight(text, spans)}"
+    found, chunk = text.removesuffix(" …"), texts.get(number, "")  # `shorten` has added it
+    if (at := chunk.find(found)) < 0:
+        note = f'<p class="carrel-facts" role="status">{_NO_PASSAGE}</p>'
+        return f"{place_html(where.place)}{note}{highlight(text, spans)}"
+    begin, end = max(at - _AROUND, 0), at + len(found) + _AROUND
+    before, after = ("" if each in hits else texts.get(each, "") for each in (number - 1, number + 1))
+    moved = [TextSpan(start=span.start + at - begin, end=span.end + at - begin) for span in spans]
+    rows = rows_html(chunk, where.place, marked=[text[span.start : span.end] for span in spans] or None)
+    body = rows or highlight(chunk[begin:end], moved)
+    before = f"… {before[-_AROUND:]}" if len(before) > _AROUND else before
+    around = [
+        f'<div class="carrel-around">{paragraph(escape(one))}</div>' if one else ""
+        for one in (before, shorten(after, _AROUND))
+    ]
+    return f"{place_html(where.place)}{around[0]}{body}{around[1]}{open_html(where)}"

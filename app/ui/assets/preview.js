@@ -1,0 +1,56 @@
+// Tells which result's preview is drawn: the first one, then the result that the person goes to or presses. → goes from
+// a result into its preview, and ← back. In a window that has no room for the preview nothing is told, and so nothing of
+// it is fetched; style.css has the same width.
+
+const WIDE = matchMedia("(min-width: 1400px)");
+const SETTLED = 150; // whoever goes through the results with a key held down looks at the last one
+
+export default function ({ data, parentElement, setStateValue }) {
+  parentElement.ends?.abort();
+  const { signal } = (parentElement.ends = new AbortController());
+  parentElement.chosen ??= data.first;
+  let waiting = 0;
+
+  function mark() {
+    for (const button of document.querySelectorAll(".carrel-previews")) {
+      const isChosen = button.closest("article").dataset.document === parentElement.chosen;
+      button.setAttribute("aria-pressed", isChosen);
+    }
+  }
+
+  function tell() {
+    if (!WIDE.matches || !parentElement.chosen || parentElement.told === parentElement.chosen) return;
+    parentElement.told = parentElement.chosen;
+    setStateValue("chosen", parentElement.chosen);
+  }
+
+  function choose({ target }) {
+    const chosen = target.closest?.("article[data-document]")?.dataset.document;
+    if (!chosen || chosen === parentElement.chosen) return;
+    parentElement.chosen = chosen;
+    mark();
+    clearTimeout(waiting);
+    waiting = setTimeout(tell, SETTLED);
+  }
+
+  function go(event) {
+    const { target, key } = event;
+    if (!WIDE.matches || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    let next = null;
+    if (key === "ArrowRight" && target.matches?.("article[data-document] :is(a, button)")) {
+      next = document.querySelector(".carrel-preview");
+    } else if (key === "ArrowLeft" && target.closest?.(".carrel-preview")) {
+      next = document.querySelector(`article[data-document="${parentElement.chosen}"] h2 a`);
+    }
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+  }
+
+  for (const kind of ["click", "focusin"]) document.addEventListener(kind, choose, { signal });
+  document.addEventListener("keydown", go, { signal });
+  WIDE.addEventListener("change", tell, { signal });
+  mark();
+  tell();
+  return () => parentElement.ends.abort();
+}
