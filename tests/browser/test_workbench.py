@@ -439,6 +439,22 @@ def test_the_keyboard_reaches_a_row_by_stops_with_rings_and_opens_it(
     expect(page.locator("[class*=st-key-back-]").get_by_role("button")).to_be_visible()
 
 
+def test_a_search_previews_results_by_keyboard_and_begins_with_one_on_a_phone(stack: Stack, page: Page) -> None:
+    page.set_viewport_size({"width": 1600, "height": 900})
+    page.goto(f"{stack.workbench}/search?q=ferry+sailing+budget")
+    names, preview = page.locator(".carrel-result h2 a"), page.locator(".carrel-preview")
+    for number in range(2):
+        expect(preview.locator("h2")).to_have_text(names.nth(number).inner_text())
+        for _ in range(2 - number):
+            page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    expect(preview).to_be_focused()
+    page.set_viewport_size(PHONE)
+    expect(page.locator(".carrel-preview, .st-key-mode").filter(visible=True)).to_have_count(0)
+    page.locator(".stMain").evaluate("main => main.scrollTop = 0")
+    expect(page.locator(".carrel-passage").first).to_be_in_viewport(ratio=1)
+
+
 def test_ctrl_c_leaves_nothing_running_and_the_next_start_has_kept_everything(
     stack: Stack, page: Page, client: carrel.Carrel
 ) -> None:
