@@ -42,8 +42,7 @@ PUBLIC = """
 
 
 def _python(code: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
 
 
 def test_public_names() -> None:
@@ -170,8 +169,7 @@ async def test_headers(make_caller: MakeCaller, server: Server) -> None:
     """Requests name the SDK and its version; headers are the client's, or by with_options the copy's alone."""
     server.will(DELETED, DELETED)
     caller = make_caller(headers={"X-Tenant": "north"})
-    traced = caller.client.with_options(headers={"X-Request-Id": "mine"})
-    await caller(lambda _: delete(traced))
+    await caller(lambda _: delete(caller.client.with_options(headers={"X-Request-Id": "mine"})))
     await caller(delete)
     first, second = (request.headers for request in server.received)
     assert first["user-agent"].startswith(f"carrel-python/{carrel.__version__} ")
@@ -213,8 +211,7 @@ async def test_own_http_client(caller: Caller, server: Server) -> None:
 async def test_a_programs_trace_goes_on_in_the_service(caller, server, monkeypatch):
     """A request that is sent within a span of OpenTelemetry names it; one outside of any, or before that, none."""
     server.will(DELETED, DELETED, DELETED)
-    span = NonRecordingSpan(SpanContext(0xA1, 0xB2, is_remote=False, trace_flags=TraceFlags.get_default()))
-    with use_span(span):
+    with use_span(NonRecordingSpan(SpanContext(0xA1, 0xB2, is_remote=False, trace_flags=TraceFlags.get_default()))):
         await caller(delete)
     await caller(delete)
     monkeypatch.setitem(sys.modules, "opentelemetry.trace", ModuleType("half imported"))

@@ -157,8 +157,7 @@ async def test_what_the_files_do_not_name_stays(real: Caller, service: RunningSe
     await real(lambda c: c.admin.groups.add_members(mine.groups[0].id, [{"type": "user", "email": "ada@example.test"}]))
     plan = await _import(real, files={"groups": b"externalId,name\nops,Operations\n"})
     assert plan.is_empty
-    memberships = b"group,member\nops,grace@example.test\n"
-    plan = await _import(real, files={"memberships": memberships})
+    plan = await _import(real, files={"memberships": b"group,member\nops,grace@example.test\n"})
     assert [(one.action, one.group) for one in plan.memberships] == [("ADD", "ops"), ("REMOVE", "ops")]
     assert _members(service, "mine") == {"ada@example.test"}
     assert _members(service, "eng") == {"ada@example.test", "grace@example.test"}
@@ -191,8 +190,7 @@ PROBLEMS = (
 async def test_problems_stop_everything_unless_skipped(real: Caller, service: RunningService) -> None:
     await _import(real)
     before = _users(service), _members(service, "eng"), _changes(service)
-    groups = GROUPS + "t1,Twins\nt2,Twins\n"
-    files = {"groups": groups.encode(), "memberships": PROBLEMS.encode()}
+    files = {"groups": (GROUPS + "t1,Twins\nt2,Twins\n").encode(), "memberships": PROBLEMS.encode()}
     plan = await _plan(real, files=files)
     assert [(one.file, one.line, one.message) for one in plan.problems] == [
         ("memberships", 3, "member: there is no user or group nobody@example.test; add it to the users or the groups"),
@@ -221,8 +219,7 @@ async def test_a_file_that_cannot_be_read_is_never_skipped(real: Caller, service
 
 async def test_missing_users_are_deactivated_when_asked(real: Caller, service: RunningService) -> None:
     """Who is missing stays, unless asked for; then the caller and who is inactive already are left alone."""
-    many = [{"email": f"u{number}@example.test"} for number in range(20)]
-    await real(lambda c: c.admin.users.upsert(many))
+    await real(lambda c: c.admin.users.upsert([{"email": f"u{number}@example.test"} for number in range(20)]))
     rows = "".join(f"u{number}@example.test,U,\n" for number in range(18))
     files = {"users": f"email,name,active\n{rows}u18@example.test,U,false\n".encode()}
     await _import(real, files=files)
@@ -284,16 +281,14 @@ async def test_a_plan_is_applied_where_it_was_made_and_locks_nobody_out(connect,
     plan = await _plan(connect(), files={"users": b"email,name,active\nboss@example.test,boss,false\n"})
     before = _changes(service)
     await _refuse(connect(key), plan, r"boss@example\.test may be who imports")
-    elsewhere = plan.model_copy(update={"organization_id": uuid4()})
-    await _refuse(connect(), elsewhere, "another organization")
+    await _refuse(connect(), plan.model_copy(update={"organization_id": uuid4()}), "another organization")
     assert _changes(service) == before
 
 
 @pytest.mark.parametrize("cells", ["false,", ",false"])
 async def test_the_caller_is_never_locked_out(connect: MakeCaller, service: RunningService, cells: str) -> None:
     """A row that takes the caller's own admin or access is a problem; one about another admin is done."""
-    key = service.new_user("boss@example.test", is_admin=True)
-    caller = connect(key)
+    caller = connect(service.new_user("boss@example.test", is_admin=True))
     files = {"users": f"email,name,isAdmin,active\nBOSS@example.test,boss,{cells}\n".encode()}
     plan = await _plan(caller, files=files)
     assert [(one.line, "may be who imports" in one.message) for one in plan.problems] == [(2, True)]

@@ -23,7 +23,7 @@ from service.platform.files import FileStore
 from service.platform.identifiers import uuid7
 from tests.harness.documents import ok, upload, uploaded
 from tests.harness.object_store import Bucket, object_store
-from tests.harness.services import RunningService
+from tests.harness.services import MakeService, RunningService
 
 pytestmark = pytest.mark.own_service  # these tests look at all of its store
 
@@ -38,7 +38,7 @@ def collect(service: RunningService) -> int:
 
 
 @pytest.fixture
-def make_service(make_service: Callable[..., RunningService]) -> Callable[..., RunningService]:
+def make_service(make_service: MakeService) -> MakeService:
     """Start services that have looked at their stores, so that these are theirs before anything comes."""
 
     def make(**overrides: object) -> RunningService:
@@ -50,7 +50,7 @@ def make_service(make_service: Callable[..., RunningService]) -> Callable[..., R
 
 
 @pytest.fixture
-def eager(make_service: Callable[..., RunningService]) -> RunningService:
+def eager(make_service: MakeService) -> RunningService:
     return make_service(**AT_ONCE)
 
 
@@ -69,8 +69,7 @@ def stored(service: RunningService) -> set[str]:
 
 
 def let_hours_pass(service: RunningService, hours: int) -> None:
-    with service.owner_connection() as connection:
-        connection.execute("UPDATE unused_files SET since = since - make_interval(hours => %s)", [hours])
+    service.execute("UPDATE unused_files SET since = since - make_interval(hours => %s)", [hours])
 
 
 def test_a_deleted_documents_file_goes_after_the_grace(service: RunningService) -> None:
@@ -109,15 +108,13 @@ def test_a_file_that_is_not_archived_stays(
 def test_a_file_that_was_marked_in_error_stays(service: RunningService) -> None:
     """An upload may be seen too late to keep its file from being marked; it is looked up again before the removal."""
     uploaded(service, "notes")
-    with service.owner_connection() as connection:
-        connection.execute(
-            "INSERT INTO unused_files VALUES (%s, 1, now() - interval '9 days'), (%s, 1, now() - interval '9 days')",
-            [DIGEST, b"1" * 32],
-        )
+    service.execute(
+        "INSERT INTO unused_files VALUES (%s, 1, now() - interval '9 days'), (%s, 1, now() - interval '9 days')",
+        [DIGEST, b"1" * 32],
+    )
     collect(service)
     assert stored(service) == {DIGEST.hex()}
-    with service.owner_connection() as connection:
-        assert connection.execute("SELECT count(*) FROM unused_files").fetchone() == (0,)
+    assert service.execute("SELECT count(*) FROM unused_files") == [(0,)]
 
 
 def test_a_file_that_can_not_be_deleted_keeps_no_other(eager: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,18 +272,14 @@ def test_what_a_killed_put_left_goes_and_other_things_stay(service: RunningServi
     assert strange.exists()
 
 
-def test_a_store_that_is_another_deployments_is_left_alone(
-    make_service: Callable[..., RunningService], tmp_path: Path
-) -> None:
+def test_a_store_that_is_another_deployments_is_left_alone(make_service: MakeService, tmp_path: Path) -> None:
     """Two deployments by mistake on one store: the second collects nothing, and a restore into it is refused."""
-    url = (tmp_path / "store").as_uri()
-    first = make_service(files_url=url, **AT_ONCE)
+    first = make_service(files_url=(tmp_path / "store").as_uri(), **AT_ONCE)
     assert collect(first) == 0
     assert first.runtime.files.has_owner()
     uploaded(first, "notes")
-    with first.owner_connection() as connection:
-        connection.execute("UPDATE deployment SET store_id = %s", [uuid7()])
-        connection.execute("DELETE FROM document_versions")
+    first.execute("UPDATE deployment SET store_id = %s", [uuid7()])
+    first.execute("DELETE FROM document_versions")
     assert collect(first) == 0
     assert stored(first) == {DIGEST.hex()}
     # Nor does it become the deployment's when nobody has claimed it yet, as before the first update.
@@ -298,10 +291,7 @@ def test_a_store_that_is_another_deployments_is_left_alone(
 
 @pytest.mark.slow
 def test_files_in_a_bucket_are_collected_and_checked(
-    make_service: Callable[..., RunningService],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    make_service: MakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Over real HTTP, below a prefix, beside objects that are somebody else's; and no restore goes there."""
     with object_store(str(tmp_path / "log")) as given:
@@ -309,8 +299,7 @@ def test_files_in_a_bucket_are_collected_and_checked(
             monkeypatch.setenv(name, value)
         bucket = Bucket(given.endpoint, given.environment).make()
         bucket.put("other/readme.md", b"not ours")
-        url = f"s3://{bucket.name}/carrel"
-        service = make_service(files_url=url, **AT_ONCE)
+        service = make_service(files_url=f"s3://{bucket.name}/carrel", **AT_ONCE)
         document, kept = uploaded(service, "notes"), uploaded(service, "kept", "Other words.")
         delete(service, document)
         assert collect(service) == 1
@@ -374,13 +363,11 @@ def test_one_of_several_processes_collects_in_a_period(eager: RunningService) ->
 
     eager.run(collect_in_several())
     assert stored(eager) == {DIGEST.hex()}
-    with eager.owner_connection() as connection:
-        connection.execute("UPDATE deployment SET files_listed_at = files_listed_at - interval '1 hour'")
-        begun = connection.execute("SELECT files_listed_at FROM deployment").fetchone()
+    eager.execute("UPDATE deployment SET files_listed_at = files_listed_at - interval '1 hour'")
+    begun = eager.execute("SELECT files_listed_at FROM deployment")
     eager.run(collect_in_several())
     assert stored(eager) == set()
-    with eager.owner_connection() as connection:
-        assert connection.execute("SELECT files_listed_at FROM deployment").fetchone() > begun  # type: ignore[operator]
+    assert eager.execute("SELECT files_listed_at FROM deployment") > begun
 
 
 def test_deletions_under_way_keep_their_locks(eager: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -430,7 +417,7 @@ def test_deletions_under_way_keep_their_locks(eager: RunningService, monkeypatch
 
 
 def test_files_are_collected_though_the_database_takes_no_marks(
-    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a full disk nothing can be marked, but what was marked before is removed, which makes room."""
     service = make_service()
@@ -442,8 +429,7 @@ def test_files_are_collected_though_the_database_takes_no_marks(
         raise OSError(28, "No space left on device")
 
     uploaded(service, "others", "Other words.")
-    with service.owner_connection() as connection:
-        connection.execute("DELETE FROM document_versions")
+    service.execute("DELETE FROM document_versions")
     monkeypatch.setattr(queries, "mark_unused", find_no_room)
     with pytest.raises(OSError, match="No space"):
         collect(service)

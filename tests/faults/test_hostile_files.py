@@ -2,10 +2,8 @@
 
 import asyncio
 import os
-import threading
 import time
 from contextlib import asynccontextmanager, closing, nullcontext
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import forkserver
 from uuid import uuid4
 
@@ -16,6 +14,7 @@ from service.platform.errors import Unavailable
 from service.text.extraction import workers
 from service.text.reading import Extractor, UnreadableFile
 from tests import made_files
+from tests.harness.http_servers import Handler, serving
 
 MEMORY = 400 << 20
 WORDS = made_files.word(paragraphs=[("Normal", "some words")])
@@ -72,21 +71,13 @@ def canary():
     """A web server that nobody should ever ask for anything; yields (address, requests it got)."""
     asked = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
+    class Canary(Handler):
+        def answer(self, _):
             asked.append(self.path)
-            self.send_error(404)
+            self.respond(404)
 
-        def log_message(self, *_):
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", asked
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Canary) as address:
+        yield address, asked
 
 
 @pytest.mark.slow
@@ -138,13 +129,12 @@ async def test_outside_entities_reveal_no_file(extractor, tmp_path):
     secret = made_files.saved(tmp_path, "secret", b"the-secret-words")
     doctype = f"<!DOCTYPE a [<!ENTITY x SYSTEM 'file://{secret}'>]>"
     padding = f"<!-- {'x' * 100_000} -->"
-    attempts = {
+    for name, content in {
         "a.docx": made_files.with_part(
             WORDS, "word/document.xml", WORD_BODY.format(doctype=padding + doctype, text="words &x;").encode()
         ),
         "a.html": f"<?xml version='1.0'?>{doctype}<html><p>words &x;</p></html>".encode(),
-    }
-    for name, content in attempts.items():
+    }.items():
         try:
             found = await extractor.extract(made_files.saved(tmp_path, "file", content), file_name=name)
         except UnreadableFile:
@@ -165,13 +155,12 @@ async def test_nothing_is_ever_fetched(extractor, tmp_path, canary):
         f'<Relationship Id="r3" Type="{relation}/externalLinkPath" Target="{address}/book" TargetMode="External"/>'
         "</Relationships>"
     ).encode()
-    files = {
+    for name, content in {
         "a.html": page.encode(),
         "a.md": f"![x]({address}/picture) words\n\n<img src='{address}/img'>".encode(),
         "a.docx": made_files.with_part(WORDS, "word/_rels/document.xml.rels", relations),
         "a.xlsx": made_files.with_part(SHEET, "xl/worksheets/_rels/sheet1.xml.rels", relations),
-    }
-    for name, content in files.items():
+    }.items():
         assert (await extractor.extract(made_files.saved(tmp_path, "file", content), file_name=name)).blocks
     assert asked == []
 
@@ -193,8 +182,7 @@ async def test_deep_nesting_that_is_harmless(extractor, tmp_path):
 
 @pytest.mark.parametrize("name", ["a.txt", "a.md", "a.csv", "a.html", "a.tsv"])
 async def test_one_huge_line(extractor, tmp_path, name):
-    path = made_files.saved(tmp_path, "file", b"pears and apples " * 600_000)
-    found = await extractor.extract(path, file_name=name)
+    found = await extractor.extract(made_files.saved(tmp_path, "file", b"pears and apples " * 600_000), file_name=name)
     assert sum(len(block.text) for block in found.blocks) > 10_000_000
     assert max(len(block.text) for block in found.blocks) <= 8_000
 
@@ -402,8 +390,7 @@ async def test_workers_that_are_forked_without_the_parsers_load_them(monkeypatch
     monkeypatch.setattr(forkserver, "set_forkserver_preload", lambda _: None)
     extractor = Extractor(workers=1, seconds=10, memory_bytes=1 << 30)
     try:
-        loaded = extractor._pool.schedule(eval, args=("'lxml' in __import__('sys').modules",))
-        assert await asyncio.wrap_future(loaded)
+        assert await asyncio.wrap_future(extractor._pool.schedule(eval, args=("'lxml' in __import__('sys').modules",)))
     finally:
         extractor.close()
         bare._stop()

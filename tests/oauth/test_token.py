@@ -252,13 +252,11 @@ def test_nothing_that_is_minted_is_kept(own_service: RunningService, pkce: Pkce)
     tokens = done(app.exchange(code, pkce))
     cookie = ada.http.cookies["carrel_session"]
     values = [app.client_secret, code, tokens["access_token"], tokens["refresh_token"], cookie, ada.password]
-    with own_service.owner_connection() as connection:
-        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
-        rows = "\n".join(
-            str(row)
-            for (table,) in tables
-            for row in connection.execute(f"SELECT t::text FROM {table} t").fetchall()  # noqa: S608 - ours
-        )
+    tables = own_service.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    rows = "\n".join(
+        str(own_service.execute(f"SELECT t::text FROM {table} t"))  # noqa: S608 - ours
+        for (table,) in tables
+    )
     assert app.client_id in rows
     assert [value for value in values if value in rows] == []
 

@@ -1,6 +1,5 @@
 """Short words for rebuilding an index in a test, and for what is in it."""
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +8,7 @@ import httpx
 from service.index.rebuilds.running import rebuild_all
 from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
 from tests.harness.embeddings import MODEL
+from tests.harness.jobs import until
 from tests.harness.services import RunningService
 from tests.service.directory import organization_id, walk
 
@@ -104,9 +104,4 @@ def let_time_pass(service: RunningService, interval: str = "2 hours") -> None:
 
 def wait_blocked(service: RunningService, number: int = 1) -> None:
     statement = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    with service.owner_connection() as connection:
-        for _ in range(600):
-            if connection.execute(statement).fetchone() == (number,):
-                return
-            time.sleep(0.05)
-    raise AssertionError("nobody waits for a lock")
+    until(lambda: service.execute(statement) == [(number,)])

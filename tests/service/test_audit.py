@@ -1,18 +1,18 @@
 """The audit log."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from uuid import UUID
 
 import psycopg
 import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit import queries
 from service.audit.service import record
 from service.auth.callers import Caller, acting_for, authenticate
 from tests.harness.databases import TestDatabases
 from tests.harness.documents import create_collection, uploaded
-from tests.harness.services import RunningService
+from tests.harness.services import MakeService, RunningService
 from tests.service.directory import a_group, a_key, a_resource, a_user, code, done, entries, organization_id, user, walk
 from tests.service.service_accounts import an_account, delete_account, enable_service_accounts
 
@@ -54,8 +54,7 @@ def test_every_change_is_one_entry_by_its_actor_with_the_requests_id(service: Ru
 
 
 def test_the_log_is_walked_newest_first_and_narrowed(service: RunningService) -> None:
-    users = [{"email": f"u{number}@example.test"} for number in range(30)]
-    done(service.call("admin/users/upsert", {"users": users}))
+    done(service.call("admin/users/upsert", {"users": [{"email": f"u{number}@example.test"} for number in range(30)]}))
     a_user(service, "boss@example.test", isAdmin=True)
     other = a_key(service, ownerEmail="boss@example.test")["apiKey"]
     done(service.call("admin/organization/update", {"name": "A"}, api_key=other))
@@ -75,16 +74,14 @@ def test_who_acts_for_a_user_is_the_actor_and_the_user_is_named(service: Running
     a_user(service, "ben@example.test")
     organization = organization_id(service)
 
-    async def act() -> tuple[Caller, UUID]:
-        async with service.runtime.database.transaction(None) as connection:
-            admin = await authenticate(connection, f"Bearer {service.api_key}", keys=service.runtime.keys)
-            ben = await acting_for(connection, admin, "ben@example.test")
-            entry = await record(
-                connection, ben, action="feedback", target_type="search", target_id="x", text="not helpful"
-            )
-            return ben, entry
+    async def act(connection: AsyncConnection) -> tuple[Caller, UUID]:
+        admin = await authenticate(connection, f"Bearer {service.api_key}", keys=service.runtime.keys)
+        ben = await acting_for(connection, admin, "ben@example.test")
+        return ben, await record(
+            connection, ben, action="feedback", target_type="search", target_id="x", text="not helpful"
+        )
 
-    ben, audit_log_id = service.run(act())
+    ben, audit_log_id = service.in_transaction(None, act)
     assert ben.organization_id == organization
     newest = entries(service)[0]
     assert newest["auditLogId"] == str(audit_log_id)
@@ -129,7 +126,7 @@ def test_an_entry_says_from_where_it_was_done(service: RunningService) -> None:
 
 
 def test_a_forwarded_address_counts_from_trusted_proxies_alone(
-    service: RunningService, make_service: Callable[..., RunningService]
+    service: RunningService, make_service: MakeService
 ) -> None:
     """As for the limits of failures: an untrusted sender can't choose the address that the log keeps."""
     behind_a_proxy = make_service(trusted_proxies=("127.0.0.1",))
@@ -181,8 +178,7 @@ def test_the_log_is_narrowed_by_a_part_of_a_name(service: RunningService, monkey
     a_user(service, "boss@example.test", name="Grace 100%", isAdmin=True)
     key = a_key(service, ownerEmail="boss@example.test")["apiKey"]
     done(service.call("admin/agents/create", {"name": "Policy desk"}, api_key=key))
-    users = [{"email": f"u{number}@example.test"} for number in range(30)]
-    done(service.call("admin/users/upsert", {"users": users}))
+    done(service.call("admin/users/upsert", {"users": [{"email": f"u{number}@example.test"} for number in range(30)]}))
     assert [one["action"] for one in entries(service, query="policy")] == ["agent.create"]
     assert {one["action"] for one in entries(service, query="CE 100%")} == {"agent.create", "user.create"}
     assert entries(service, query="c%d") == []

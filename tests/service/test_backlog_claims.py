@@ -84,8 +84,7 @@ def test_a_claim_reads_nothing_of_the_other_lane(service: RunningService, lane: 
 def lanes(service: RunningService, document_id: str) -> set[tuple[bool, bool]]:
     """Return of each space that a document is in whether it is the catalog's, and whether its text there is large."""
     statement = "SELECT is_catalog, is_large FROM space_documents JOIN spaces USING (space_id) WHERE document_id = %s"
-    with service.owner_connection() as connection:
-        return set(connection.execute(statement, [UUID(document_id)]).fetchall())
+    return set(service.execute(statement, [UUID(document_id)]))
 
 
 def test_each_request_notes_how_large_its_text_is(make_service: Callable[..., RunningService]) -> None:
@@ -109,14 +108,12 @@ def test_a_rebuild_sorts_by_the_texts_that_are_there(service: RunningService, mo
     monkeypatch.setattr("service.index.ingestion.backlog.queries.LARGE_BYTES", 500)
     document = uploaded(service, "a", " ".join(WORDS[:250]))["documentId"]
     small = uploaded(service, "b", "A few words.")["documentId"]
-    with service.owner_connection() as connection:
-        connection.execute("UPDATE space_documents SET is_large = NOT is_large")
+    service.execute("UPDATE space_documents SET is_large = NOT is_large")
     shelf = Shelf(service, None)
     shelf.start()
     shelf.take_all_steps()
     statement = (
         "SELECT is_large FROM space_documents JOIN spaces USING (space_id) WHERE document_id = %s AND model = %s"
     )
-    with service.owner_connection() as connection:
-        found = [connection.execute(statement, [UUID(one), MODEL]).fetchall() for one in (document, small)]
+    found = [service.execute(statement, [UUID(one), MODEL]) for one in (document, small)]
     assert found == [[(True,)], [(False,)]]

@@ -146,8 +146,7 @@ def test_a_newer_version_that_only_added_something_can_be_served(migrated: Place
     """A start of the same or the older release leaves the database alone; commands, which must know all, refuse it."""
     migrations.upgrade(migrated.url)
     assert migrated.version() == migrations.HEAD
-    newer = "UPDATE alembic_version SET version_num = '9999', usable_from = %s"
-    migrated.connection.execute(newer, [migrations.HEAD])
+    migrated.connection.execute("UPDATE alembic_version SET version_num = '9999', usable_from = %s", [migrations.HEAD])
     with capture_logs() as logged:
         migrations.upgrade(migrated.url)
     assert [(one["event"], one["schema"]) for one in logged] == [("database_is_newer", "9999")]
@@ -389,18 +388,14 @@ def test_the_service_role_is_restricted(used: psycopg.Connection[Any]) -> None:
     """It is no superuser, bypasses no policy, creates nothing, and owns nothing."""
     role = "SELECT rolsuper, rolbypassrls, rolcreaterole, rolcreatedb FROM pg_roles WHERE rolname = %s"
     assert used.execute(role, [SERVICE_ROLE]).fetchone() == (False, False, False, False)
-    owned = "SELECT count(*) FROM pg_class WHERE relowner = %s::regrole"
-    assert used.execute(owned, [SERVICE_ROLE]).fetchone() == (0,)
+    assert used.execute("SELECT count(*) FROM pg_class WHERE relowner = %s::regrole", [SERVICE_ROLE]).fetchone() == (0,)
 
 
 def test_an_outside_database_is_served_as_the_restricted_role(module_service: RunningService) -> None:
     """The harness connects by the owner's address, as with CARREL_DATABASE_URL: requests still run restricted."""
-
-    async def who() -> tuple[str, str]:
-        async with module_service.runtime.database.transaction(None) as connection:
-            return tuple((await connection.exec_driver_sql("SELECT session_user::text, current_user::text")).one())
-
-    assert module_service.run(who()) == ("postgres", SERVICE_ROLE)
+    asked = "SELECT session_user::text, current_user::text"
+    found = module_service.in_transaction(None, lambda connection: connection.exec_driver_sql(asked))
+    assert found.one() == ("postgres", SERVICE_ROLE)
 
 
 @pytest.mark.parametrize("address", cases("an_address_that_is_not_postgresql_is_refused"))

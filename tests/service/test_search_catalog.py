@@ -137,13 +137,10 @@ def test_filters_narrow_inside_the_search(library: RunningService) -> None:
 def test_a_search_is_kept_in_the_log_and_its_feedback_on_the_audit_log(library: RunningService) -> None:
     search = ok(library.call("search/searchDocumentCatalog", {"searchQuery": "dogs on ferries"}))
     search_id, document_id = search["searchId"], search["results"][0]["documentId"]
-    with library.owner_connection() as connection:
-        logged = connection.execute(
-            "SELECT mode, result_count, text FROM searches JOIN free_texts ON subject_id = search_id"
-            " WHERE search_id = %s",
-            [search_id],
-        ).fetchone()
-    assert logged == ("HYBRID", len(search["results"]), "dogs on ferries")
+    kept = "SELECT mode, result_count, text FROM searches JOIN free_texts ON subject_id = search_id"
+    assert library.execute(f"{kept} WHERE search_id = %s", [search_id]) == [
+        ("HYBRID", len(search["results"]), "dogs on ferries")
+    ]
     body = {"searchId": search_id, "feedback": "THUMBS_UP", "userEmail": ANN, "documentId": document_id}
     audit_log_id = ok(library.call("search/submitSearchFeedback", {**body, "comments": "Just it"}))["auditLogId"]
     [entry] = ok(library.call("admin/auditLog/query", {"action": "search.feedback"}))["entries"]

@@ -135,9 +135,7 @@ def test_a_deleted_account_is_gone_with_its_tokens(service: RunningService) -> N
     robot = an_account(service)
     tokens = [a_token(service, robot, "catalog:read") for _ in range(3)]
     done(service.call(REVOKE, {"tokenId": tokens[1]["tokenId"]}))
-    with service.owner_connection() as connection:
-        expire = "UPDATE service_account_tokens SET expires_at = now() WHERE token_id = %s"
-        connection.execute(expire, [tokens[2]["tokenId"]])
+    service.execute("UPDATE service_account_tokens SET expires_at = now() WHERE token_id = %s", [tokens[2]["tokenId"]])
     named = {"serviceAccountId": robot["serviceAccountId"]}
     assert delete_account(service, robot) == {**named, "revokedTokenCount": 1}
     assert code(service.call(LOOKUP, READ, api_key=tokens[0]["token"])) == (401, "credential_revoked")

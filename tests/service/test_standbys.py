@@ -25,9 +25,10 @@ from service.runtime.standbys.standby import Standby
 from tests.harness.documents import add_users, ok, uploaded
 from tests.harness.jobs import until
 from tests.harness.replication import Server, replicated
-from tests.harness.services import RunningService, ServiceHarness
+from tests.harness.services import MakeService, RunningService, ServiceHarness
 from tests.service import directory
 
+Servers = tuple[Server, Server]
 READER = "reader@example.test"
 PAIRS = 12
 CHANGES = 10_000
@@ -38,19 +39,19 @@ Look = Callable[..., set[str]]
 
 
 @pytest.fixture(scope="module")
-def servers(service_harness: ServiceHarness) -> Iterator[tuple[Server, Server]]:
+def servers(service_harness: ServiceHarness) -> Iterator[Servers]:
     with replicated(1) as (primary, [standby]):
         yield primary, standby
         service_harness.close()
 
 
 @pytest.fixture
-def service(servers: tuple[Server, Server], make_service: Callable[..., RunningService]) -> RunningService:
+def service(servers: Servers, make_service: MakeService) -> RunningService:
     """A service on both, whose standby serves; its housekeeping has begun."""
     return started(make_service, servers[0], servers[1].address())
 
 
-def started(make_service: Callable[..., RunningService], primary: Server, *urls: SecretStr) -> RunningService:
+def started(make_service: MakeService, primary: Server, *urls: SecretStr) -> RunningService:
     service = make_service(
         database_url=primary.address(), database_replica_urls=urls, database=f"none_{next(number)}", sweep_seconds=5
     )
@@ -103,9 +104,7 @@ def test_each_change_of_rights_that_was_answered_before_shows(service: RunningSe
     assert the_standby(service).reads > began + PAIRS / 2
 
 
-def test_a_standby_that_is_late_is_left_out_until_it_has_caught_up(
-    service: RunningService, servers: tuple[Server, Server]
-) -> None:
+def test_a_standby_that_is_late_is_left_out_until_it_has_caught_up(service: RunningService, servers: Servers) -> None:
     """What it has not replayed yet, a revocation, is answered by the primary; afterwards it serves again."""
     document_id = a_document(service)
     grant(service, document_id, READER)
@@ -147,16 +146,13 @@ def test_what_is_read_from_a_standby_is_logged_and_judged_as_any_other_search(se
     assert [each["query"] for each in log["searches"]] == ["what the harbour saw"]
 
 
-HALF_WAY = {found: (queries, "score_near"), listed: (catalog, "list_documents")}
-
-
 @LOOKS
 def test_a_standby_that_ends_half_way_through_is_replaced_by_the_primary(
-    service: RunningService, servers: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch, look: Look
+    service: RunningService, servers: Servers, monkeypatch: pytest.MonkeyPatch, look: Look
 ) -> None:
     document_id = a_document(service)
     be(service, "SERVING")
-    module, name = HALF_WAY[look]
+    module, name = {found: (queries, "score_near"), listed: (catalog, "list_documents")}[look]
     read, ended = getattr(module, name), list[object]()
 
     async def after_its_end(*args: Any, **options: Any) -> Any:
@@ -174,7 +170,7 @@ def test_a_standby_that_ends_half_way_through_is_replaced_by_the_primary(
 
 
 def test_a_standby_that_no_longer_answers_holds_up_nobody(
-    service: RunningService, servers: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
+    service: RunningService, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standbys, "ANSWER_SECONDS", 0.3)
     document_id = a_document(service)
@@ -200,14 +196,11 @@ def test_a_standby_that_no_longer_answers_holds_up_nobody(
 
 
 @pytest.mark.long
-def test_each_change_that_was_answered_is_in_the_next_snapshot(
-    service: RunningService, servers: tuple[Server, Server]
-) -> None:
+def test_each_change_that_was_answered_is_in_the_next_snapshot(service: RunningService, servers: Servers) -> None:
     """10,000 times, by several tasks, while the standby is paused and goes on again and again."""
     be(service, "SERVING")
     runtime = service.runtime
-    with service.owner_connection() as owner:
-        [[organization_id]] = owner.execute("SELECT organization_id FROM organizations").fetchall()
+    [[organization_id]] = service.execute("SELECT organization_id FROM organizations")
     add_users(service, *(f"writer{each}@example.test" for each in range(TASKS)))
     wrong: list[str] = []
 
@@ -254,7 +247,7 @@ def test_each_change_that_was_answered_is_in_the_next_snapshot(
 
 
 def test_marks_that_are_written_during_a_search_leave_no_standby_out(
-    service: RunningService, servers: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
+    service: RunningService, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search that takes longer than it takes to write several marks is read from the standby all the same."""
     document_id = a_document(service)
@@ -275,7 +268,7 @@ def test_marks_that_are_written_during_a_search_leave_no_standby_out(
 
 
 def test_a_mark_is_written_once_and_counts_until_the_next_start(
-    service: RunningService, servers: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
+    service: RunningService, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Processes that mark at once write one mark; a primary that is started again may have lost what a standby has."""
     no_mark = AsyncMock()
@@ -317,19 +310,16 @@ async def write_two_marks(service: RunningService) -> None:
 
 
 def test_a_standby_that_was_never_reached_is_logged(
-    servers: tuple[Server, Server], make_service: Callable[..., RunningService], service_logs: io.StringIO
+    servers: Servers, make_service: MakeService, service_logs: io.StringIO
 ) -> None:
-    away = SecretStr("postgresql://carrel:not-told@127.0.0.1:1/carrel")
-    service = started(make_service, servers[0], away)
+    service = started(make_service, servers[0], SecretStr("postgresql://carrel:not-told@127.0.0.1:1/carrel"))
     until(lambda: "standby_left_out" in service_logs.getvalue())
     assert the_standby(service).state == "AWAY"
     assert "127.0.0.1:1" in service_logs.getvalue()
     assert "not-told" not in service_logs.getvalue()
 
 
-def test_only_a_standby_of_this_primary_is_read_from(
-    servers: tuple[Server, Server], make_service: Callable[..., RunningService]
-) -> None:
+def test_only_a_standby_of_this_primary_is_read_from(servers: Servers, make_service: MakeService) -> None:
     primary, other = servers
     service = started(make_service, primary, primary.address())
     document_id = a_document(service)
