@@ -61,11 +61,10 @@ async def keep_taking_over(*, say: Callable[[str], None]) -> None:
 async def take_over(client: PrefectClient) -> list[str]:
     """Start lost runs again in a process that serves the file's deployments; return the names of the runs. A run whose
     process lives on this machine was only cut off, or suspended: it is left alone."""
-    crashed, pending = ({"type": {"any_": [state]}} for state in (StateType.CRASHED, StateType.PENDING))
     recently = {"after_": datetime.now(UTC) - TAKEN_OVER_FOR}
-    lost = FlowRunFilter.model_validate({"state": crashed, "end_time": recently})
+    lost = FlowRunFilter.model_validate({"state": _in_state(StateType.CRASHED), "end_time": recently})
     # A runner takes a run some seconds before it is due; when the runner ends then, nothing else would begin that run.
-    taken = FlowRunFilter.model_validate({"state": pending})
+    taken = FlowRunFilter.model_validate({"state": _in_state(StateType.PENDING)})
     ours = DeploymentFilter.model_validate({"tags": {"all_": [TAG]}})
     silent = [await client.read_flow_runs(flow_run_filter=which, deployment_filter=ours) for which in (lost, taken)]
     found = [run for runs in silent for run in runs if _is_lost(run)]
@@ -77,6 +76,10 @@ async def take_over(client: PrefectClient) -> list[str]:
             if answer.status.value == "ACCEPT":
                 started.append(run.name)
     return started
+
+
+def _in_state(state: StateType) -> dict[str, object]:
+    return {"type": {"any_": [state]}}
 
 
 def _is_lost(run: FlowRun) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -58,8 +58,13 @@ async def take_snapshot(settings: FlowSettings, *, on_rows: "OnRows | None" = No
         home = settings.snapshots / str(organization.organization_id)
         with files.open_unfinished(home) as folder:
             listed = await list_access(client, folder, outages=outages, on_rows=on_rows or (lambda _: None))
-            identity = organization.organization_id
-            manifest = files.Manifest(taken_at=datetime.now(UTC), organization_id=identity, **asdict(listed))
+            manifest = files.Manifest(
+                taken_at=datetime.now(UTC),
+                organization_id=organization.organization_id,
+                consistent=listed.consistent,
+                attempts=listed.attempts,
+                rows=listed.rows,
+            )
             taken = await asyncio.to_thread(_finish, folder, manifest)
             report.take_problems(found=bool(taken.problems))
             return taken
