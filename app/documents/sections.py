@@ -281,7 +281,7 @@ def show_chunks(document: GetDocumentResponse) -> None:
     wanted = passage_in_address(document)
     marked = wanted.chunk_index if str(wanted.collection_id or "") == where else None
     if marked:
-        begin = partial(notices.leave, "chunk", "chunk_in", "quoted")
+        begin = partial(notices.drop_parameters, "chunk", "chunk_in", "quoted")
         notices.offer_action("From the beginning", begin, key="chunks.all", icon="vertical_align_top", kind="tertiary")
     versions = {str(each.document_collection_id or ""): each.indexed_version for each in document.indexed_in}
     shown = versions.get(where)

@@ -131,18 +131,19 @@ def offer_upload(list_key: str) -> None:
         pictures = st.toggle("Read text in pictures within them", key="load.pictures") or None
         collection = _choose_collection()
         values = None if collection is None else ask_for_values(collection, "load.value")
-        # Those that are not loaded yet, or not where they were to go.
-        left = [file for file in files if (done := _outcomes().get(file.file_id)) is None or done.problem]
+        outcomes = _outcomes()
+        # Files that are not loaded yet, or are not in the collection they were to go to.
+        left = [file for file in files if (done := outcomes.get(file.file_id)) is None or done.problem]
         with st.container(horizontal=True):
             pressed = st.button("Add", type="primary", key="load.go", disabled=not left)
-            if _outcomes():
+            if outcomes:
                 offer_action("Done", _begin_anew, key="load.done")
         if pressed and (collection is None or values is not None):
             collection_id = None if collection is None else collection.document_collection_id
             loading = load(left, access=access, collection_id=collection_id, values=values, read_pictures=pictures)
             # Each outcome is stored at once in case the person leaves the page.
             for file_id, outcome in show_progress(loading, of=len(left), doing="Loading"):
-                _outcomes()[file_id] = outcome
+                outcomes[file_id] = outcome
             forget(list_key)
             st.rerun()
         _show_outcomes()

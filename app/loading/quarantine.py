@@ -11,7 +11,7 @@ import streamlit as st
 
 from app import api
 from app.formatting import ago, moment, one_line
-from app.loading.runs import UPLOAD, is_of_dropped_files, runs, runs_to_change, source_in_words, why_in_words
+from app.loading.runs import UPLOAD, is_of_dropped_files, runs_to_change, server, source_in_words, why_in_words
 from app.ui import notices
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, keep_problem, show_errors
@@ -185,7 +185,7 @@ def _show_gone(source: Source) -> None:
     if source.document_collection_id is not None:
         return
     try:
-        find = partial(runs().page, size=_PAGE // 5, flows=(UPLOAD,), states=("COMPLETED",))
+        find = partial(server().page, size=_PAGE // 5, flows=(UPLOAD,), states=("COMPLETED",))
         found = chain.from_iterable(takewhile(bool, (find(number=number).runs for number in range(5))))
         last = next((one for one in found if one.source == source.source and not (one.only_plans or one.skipped)), None)
     except RunsError:  # what failed is shown without Prefect, too

@@ -127,7 +127,7 @@ def _offer_deletion(run: RunStatus, label: str) -> None:
 
 def _show_log(run: RunStatus) -> None:
     if st.toggle("Show the log", key=f"log.{run.flow_run_id}"):
-        lines = show_errors(lambda: runs.runs().log(run.flow_run_id))
+        lines = show_errors(lambda: runs.server().log(run.flow_run_id))
         notices.show_table(((moment(at), line) for at, line in lines), heads=("Time", "Message"))
 
 
@@ -290,7 +290,7 @@ def _fetch(wanted: tuple[str, str, str, str], token: str | None) -> ItemsPage[Ru
     after = datetime.now(UTC) - timedelta(days=int(days)) if days else None
     number, fitting, rows = int(token or 0), list[RunStatus](), ROWS if not place + by else 200
     while True:
-        found = runs.runs().page(number=number, size=rows, states=_STATES[state][1], after=after)
+        found = runs.server().page(number=number, size=rows, states=_STATES[state][1], after=after)
         fitting += [
             run
             for run in found.runs
@@ -364,7 +364,7 @@ def _look_at_all() -> None:
 
 def _find(name: str) -> RunStatus | None:
     try:
-        return runs.runs().run_status(UUID(name))
+        return runs.server().run_status(UUID(name))
     except (ValueError, UnknownError):
         return None
 
@@ -373,8 +373,8 @@ def _find(name: str) -> RunStatus | None:
 def watch(run: UUID) -> None:
     """Show a running run, refreshed; when it has ended, draw the page again without refreshing."""
     try:
-        status = runs.runs().run_status(run)
-        left_waiting = runs.runs().is_left_waiting(status)
+        status = runs.server().run_status(run)
+        left_waiting = runs.server().is_left_waiting(status)
     except UnknownError:  # removed meanwhile, which the page says
         st.rerun()
     except RunsError as error:
@@ -393,9 +393,8 @@ def _show_ended(run: RunStatus) -> None:
     staging.sweep(settings().uploads_dir, lambda one: one == run.flow_run_id and runs.is_done(one))
     _show_head(run)
     show_kept_problem(_PROBLEM, "It did not start.")
-    again = partial(
-        runs.start_again, key=uuid4().hex
-    )  # a second click, before this is drawn anew, starts no second run
+    # A second click, before this is drawn anew, starts no second run.
+    again = partial(runs.start_again, key=uuid4().hex)
     if run.only_plans and run.state == "COMPLETED" and not run.skipped:
         with st.container(horizontal=True):
             if run.planned.get("delete") and run.names:  # else an earlier version's plan, which names nothing

@@ -124,18 +124,18 @@ def schedule_in_words(run: RunStatus) -> str:
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
 def _schedule_names() -> dict[str, str]:
-    return {str(one.schedule_id): one.name for one in list_schedules(runs()) if one.schedule_id}
+    return {str(one.schedule_id): one.name for one in list_schedules(server()) if one.schedule_id}
 
 
 def names_of(run: RunStatus) -> Callable[[], bytes]:
     """Return a function that fetches the names behind a run's numbers as CSV, outside of the page's run."""
-    return partial(runs().names_csv, run.flow_run_id)
+    return partial(server().names_csv, run.flow_run_id)
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session", max_entries=4)
 def documents_of(run: UUID) -> list[str]:
     """Return the external ids of the documents that a run has created or updated. Raises RunsError."""
-    rows = csv.DictReader(io.StringIO(runs().names_csv(run).decode("utf-8-sig")))
+    rows = csv.DictReader(io.StringIO(server().names_csv(run).decode("utf-8-sig")))
     return [from_text(row["path"]) for row in rows if row["what"] in {CREATED, UPDATED}]
 
 
@@ -197,7 +197,7 @@ class NotForYouError(RunsError):
     """The person is not an admin, or not any more."""
 
 
-def runs() -> Runs:
+def server() -> Runs:
     """Return a client of the flows for an admin with a valid session, checked at each call. Raises RunsError."""
     return _for_admins(api.me)
 
@@ -297,7 +297,7 @@ def is_gone(run: RunStatus) -> bool:
 def is_done(run: UUID) -> bool:
     """Return whether a run has completed or is gone, so that nobody will start it again with its files."""
     try:
-        status = runs().run_status(run)
+        status = server().run_status(run)
     except UnknownError:
         return True
     except RunsError:

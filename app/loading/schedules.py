@@ -19,8 +19,8 @@ from app.loading.quarantine import MOST, label_sources, read_sources
 from app.loading.runs import (
     KINDS,
     is_of_dropped_files,
-    runs,
     runs_to_change,
+    server,
     source_in_words,
     state_in_words,
     times_in_words,
@@ -243,14 +243,14 @@ def _open(kept: str, saved: Callable[[], None]) -> None:
     saved()
     st.session_state[_SAVED] = True
     starting.begin_anew()
-    notices.leave("from")
+    notices.drop_parameters("from")
     st.query_params["schedule"] = kept
     st.rerun()
 
 
 def _leave(read: Schedule | None) -> None:
     starting.begin_anew()
-    notices.leave("from", *([] if read else ["schedule"]))
+    notices.drop_parameters("from", *([] if read else ["schedule"]))
 
 
 def _name_of(job: Job) -> str:
@@ -264,7 +264,7 @@ def _job_of_run(name: str) -> Job | None:
     if not name:
         return None
     try:
-        run = runs().run_status(UUID(name))
+        run = server().run_status(UUID(name))
     except (ValueError, UnknownError):
         notices.show_warning("The run in the address is gone.", "Choose here what the schedule does.")
         return None
@@ -436,8 +436,8 @@ def _open_chosen(chosen: _WITH_SEEN) -> None:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def _read() -> list[_WITH_SEEN]:
-    schedules = list_schedules(runs())
-    seen = see(runs(), schedules)
+    schedules = list_schedules(server())
+    seen = see(server(), schedules)
     return [(one, seen[one.key]) for one in schedules]
 
 

@@ -14,7 +14,7 @@ from app import api
 from app.document_collections.contents import embedding_models
 from app.labels import GROUP, PERSON
 from app.loading import staging
-from app.loading.runs import UPLOAD, runs, runs_to_change, start_dropped
+from app.loading.runs import UPLOAD, runs_to_change, server, start_dropped
 from app.lookup import Principal
 from app.ui.errors import Problem, keep_problem, show_errors, show_kept_problem
 from app.ui.notices import show_empty, show_note, show_problem, show_text, show_warning
@@ -273,7 +273,7 @@ def check_place(job: Job | Missing) -> Job | Missing:
     if isinstance(job, Missing) or job.flow not in {UPLOAD, "collection-add"}:
         return job
     with suppress(RunsError):  # the start says it
-        if runs().read_files_here(job.flow):
+        if server().read_files_here(job.flow):
             try:
                 check_source(place)
             except SourceError as error:

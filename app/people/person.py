@@ -125,7 +125,6 @@ def _total(counts: Sequence[ResourceCount]) -> int:
 
 
 CHANGE = "change_person"
-_INVITING = {False: "Invite", True: "Reset password"}
 
 
 def show_person(person_id: str) -> None:
@@ -178,7 +177,8 @@ def _has_left_something(person: ListedUser) -> bool:
 
 def _offer_changes(person: ListedUser) -> None:
     with st.container(horizontal=True):
-        invite, words = partial(dialogs.open_dialog, "invite", str(person.id)), _INVITING[person.has_password]
+        words = "Reset password" if person.has_password else "Invite"
+        invite = partial(dialogs.open_dialog, "invite", str(person.id))
         notices.offer_action(words, invite, key="invite", icon="mail", kind="primary", disabled=not person.active)
         notices.offer_action("Change", dialogs.open_dialog, CHANGE, str(person.id), key="change", icon="edit")
         if person.active and st.button("Deactivate", key="deactivate", icon=":material/block:"):

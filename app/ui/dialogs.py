@@ -15,7 +15,7 @@ from app.formatting import one_line
 from app.labels import PRINCIPALS
 from app.lookup import Principal
 from app.ui.errors import FAILURES, Problem, problem_of
-from app.ui.notices import leave, offer_action, show_table, show_text, show_warning
+from app.ui.notices import drop_parameters, offer_action, show_table, show_text, show_warning
 from app.ui.saving import ConflictError, forget_form, show_conflict
 from carrel import APIError, CarrelError
 
@@ -51,7 +51,7 @@ def confirm(
         action()
         if then is not None:
             then()
-        leave(*leaving)
+        drop_parameters(*leaving)
 
     @st.dialog(title, on_dismiss=_forget_problem)
     def ask() -> None:

@@ -1,4 +1,4 @@
-"""Messages, headings, tables, links and buttons; all foreign text but a button's is escaped, and none is Markdown."""
+"""Messages, headings, tables, links and buttons; foreign text is escaped, but the label of a button is Markdown."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -95,8 +95,8 @@ def look_at(parameter: str, one: object) -> None:
     st.rerun()
 
 
-def leave(*parameters: str) -> None:
-    """Go back from an item to its list, by removing these parameters from the address."""
+def drop_parameters(*parameters: str) -> None:
+    """Remove parameters from the address: the page then shows the list, or asks again."""
     for name in parameters:
         st.query_params.pop(name, None)
 
@@ -105,7 +105,7 @@ def offer_way_back(text: str, *parameters: str, also: Callable[[], object] | Non
     """Show a button that goes back from an item to its list, by removing parameters from the address."""
 
     def go() -> None:
-        leave(*parameters)
+        drop_parameters(*parameters)
         if also is not None:
             also()
 
@@ -122,7 +122,8 @@ def offer_action(
     disabled: bool = False,
     hint: str | None = None,
 ) -> None:
-    """Show a button with a Material icon, whose click calls `do` with `args` before the page is drawn again."""
+    """Show a button with a Material icon, whose click calls `do` with `args` before the page is drawn again. The label
+    is Markdown: foreign text in it goes through `passages.label`."""
     shown = f":material/{icon}:" if icon else None
     st.button(label, key=key, icon=shown, type=kind, disabled=disabled, help=hint, on_click=do, args=args)
 

@@ -23,7 +23,7 @@ from app.lookup import (
 )
 from app.ui import passages
 from app.ui.errors import show_errors
-from app.ui.notices import leave, offer_action, show_text, show_warning
+from app.ui.notices import drop_parameters, offer_action, show_text, show_warning
 
 EVERYBODY = tuple(PRINCIPALS)
 RESOURCES = (DOCUMENT, COLLECTION, AGENT)
@@ -211,7 +211,7 @@ def _show_chosen(name: str, *, label: str, chosen: Principal | Resource) -> None
             f'<p class="carrel-chosen"><small>{escape(label)}</small><br>'
             f"<strong>{escape(one_line(chosen.name))}</strong> · {escape(chosen.facts)}</p>"
         )
-        offer_action("Choose another", leave, name, key=f"{name}.change", icon="search")
+        offer_action("Choose another", drop_parameters, name, key=f"{name}.change", icon="search")
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")

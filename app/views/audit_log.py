@@ -191,7 +191,7 @@ def _show_one(entry_id: str) -> None:
 
 
 def _narrow_to(name: str, thing: str) -> None:
-    notices.leave("entry", "who", "action", "name", "target", "files", "from", "to")
+    notices.drop_parameters("entry", "who", "action", "name", "target", "files", "from", "to")
     st.query_params[name] = thing
 
 

@@ -123,7 +123,7 @@ def _delete(collection: DocumentCollection) -> None:
     api.client().document_collections.delete_document_collection(collection.document_collection_id)
     api.collections.clear()
     forget("collections")
-    notices.leave(*ONE)
+    notices.drop_parameters(*ONE)
 
 
 def page() -> None:

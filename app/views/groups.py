@@ -76,11 +76,11 @@ def _offer_changes(group: Group) -> None:
         notices.offer_action("Add members", directory.open_adding, group, key="add", icon="group_add", kind="primary")
         notices.offer_action("Rename", open_dialog, RENAME, str(group.id), key="rename", icon="edit")
         if st.button("Delete the group", key="delete", icon=":material/delete:"):
-            losses = directory.losses_in_words(show_errors(partial(directory.losses_of, str(group.id))))
+            in_words = directory.losses_in_words(show_errors(partial(directory.losses_of, str(group.id))))
             again = " The next import of the other directory makes it again, without what was granted to it."
             confirm(
                 "Delete this group?",
-                f"{one_line(group.name)} is gone for good, with what is granted to it. {losses}"
+                f"{one_line(group.name)} is gone for good, with what is granted to it. {in_words}"
                 + (again if group.external_id else ""),
                 doing="Delete it",
                 action=lambda: api.client().admin.groups.delete(group.id),

@@ -203,8 +203,8 @@ def _show(found: Found, result: Result) -> None:
                 show_details(result.document_id)
             if found.question.where == queries.CATALOG:
                 alike = replace(found.question, like=result.document_id, order=ResultOrder.RELEVANCE)
-                again: Any = {"icon": ":material/manage_search:", "on_click": open_search, "args": (alike,)}
-                st.button("More like this", key=about.key("like"), type="tertiary", **again)
+                key = about.key("like")
+                offer_action("More like this", open_search, alike, key=key, icon="manage_search", kind="tertiary")
         show_failure(about)
 
 

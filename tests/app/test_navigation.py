@@ -15,11 +15,11 @@ MEMBER = "jonas@example.test"
 FOR_ADMINS_ALONE = "these pages act with a key of the workbench"
 ASKS_FOR_RUNS = """
 import streamlit as st
-from app.loading.runs import runs
+from app.loading.runs import server
 from flows.runs import RunsError
 
 try:
-    runs()
+    server()
     st.text("Here they are.")
 except RunsError as error:
     st.text(str(error))
