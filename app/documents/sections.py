@@ -17,7 +17,7 @@ from app.ui import notices
 from app.ui.errors import error_boundary, keep_problem, problem_of, show_errors, show_kept_problem
 from app.ui.filters import choice_filter
 from app.ui.passages import PassageLocation, find_quote, mark_html, open_html, place_html, words_in
-from app.ui.tables import ItemsPage, Source, pages_of, rows_of, show_each, show_pages, show_text_pages
+from app.ui.tables import ItemsPage, Source, pages_of, show_each, show_pages, show_text_pages
 from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
 from carrel.wire.collections import DocumentChunk
 from carrel.wire.common import UserPrincipal
@@ -290,7 +290,7 @@ def show_chunks(document: GetDocumentResponse) -> None:
         of = f"The passage is of version {wanted.version:,}, and this text of version {shown:,}: it may stand elsewhere"
         notices.show_note(f"{of}, or not at all. Files of older versions are under Versions.")
 
-    def fetch(token: str | None) -> ItemsPage[DocumentChunk]:
+    def fetch(token: str | None) -> ItemsPage[DocumentChunk | str]:
         found = api.client().document_collections.get_document_chunks(
             document.document_id,
             document_collection_id=where or None,
@@ -300,7 +300,8 @@ def show_chunks(document: GetDocumentResponse) -> None:
             page_token=token,
         )
         try:
-            return rows_of(next(found.pages()))
+            page = next(found.pages())
+            return ItemsPage([*page.chunks, *filter(None, [page.quoted_text])], page.next_page_token)
         except carrel.NotFoundError:  # an admin sees that there is a document, and not what is in it
             return ItemsPage([])
 
@@ -314,8 +315,12 @@ def show_chunks(document: GetDocumentResponse) -> None:
 
 
 def _show_chunk(
-    document: GetDocumentResponse, where: str, wanted: PassageLocation | None, chunk: DocumentChunk, *, is_same: bool
+    document: GetDocumentResponse, where: str, wanted: PassageLocation | None, chunk: DocumentChunk | str, is_same: bool
 ) -> None:
+    if isinstance(chunk, str):
+        notices.show_note("Quoted from earlier mails. Searches and agents don't read it.")
+        st.html(f'<div class="carrel-chunk"><p></p><div><p>{html.escape(chunk)}</p></div></div>')
+        return
     text = chunk.text.strip()
     quote = find_quote(text, wanted.quoted) if wanted else ""
     is_marked = chunk.chunk_index == wanted.chunk_index if wanted and is_same else bool(quote)

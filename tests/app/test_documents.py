@@ -267,6 +267,8 @@ def test_names_of_others_are_never_markdown(house: House) -> None:
     document = house.load(MARKUP, custom_metadata=None)
     for part in ("about", "versions", "text", "readers"):
         open_document(house, document, part).assert_shown_as_text(MARKUP)
+    mail = house.load("Mail", f"Subject: Re: Sea\n\nYes.\n\nBen wrote at 10:30:\n> {MARKUP}", file_name="a.eml")
+    open_document(house, mail, "text").assert_shown_as_text(MARKUP)
     open_document(house, document).press("Delete …").assert_shown_as_text()
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests import made_files
-from tests.harness.documents import add_to_collection, chunks, embedded, ok, uploaded
+from tests.harness.documents import add_to_collection, chunks, embedded, ok, search, uploaded
 from tests.harness.services import RunningService
 from tests.service.conversations import Desk
 from tests.service.directory import on_rows
@@ -54,6 +54,20 @@ def test_a_passage_that_was_found_is_listed_by_its_number(service: RunningServic
     assert number > 0
     assert chunk["chunkIndex"] == number
     assert "heron" in chunk["text"]
+
+
+def test_a_thread_of_mails_is_found_where_it_says_something(service: RunningService) -> None:
+    """Each reply shows what it quotes, on the last page of its chunks, and isn't found by that."""
+    asked = "When does the dredger leave the lock?"
+    uploaded(service, "1.eml", f"From: Ben <b@x.example>\nSubject: Dredger\n\n{asked}\n", file_name="1.eml")
+    text = "From: a@x.example\nSubject: Re: Dredger\n\nAt nine, says {}.\n\nOn 5 Jan 2026 Ben wrote:\n> {}\n"
+    named = {"file_name": "2.eml"}
+    replies = [uploaded(service, f"{one}.eml", text.format(one, asked), **named)["documentId"] for one in ("Cy", "Dee")]
+    assert search(service, '"leave the lock"') == ["Dredger"]
+    assert search(service, '"says Dee"') == ["Re: Dredger"]
+    page = ok(service.call("documentCollections/getDocumentChunks", {"documentId": replies[0]}))
+    assert page["quotedText"] == f"On 5 Jan 2026 Ben wrote:\n> {asked}"
+    assert not any("lock" in chunk["text"] for chunk in page["chunks"])
 
 
 def test_places_follow_new_versions_and_come_to_chunks_of_before(service: RunningService) -> None:

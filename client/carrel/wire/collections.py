@@ -282,6 +282,8 @@ class GetDocumentChunksResponse(common.PagedResponse):
     """Number of the version that the chunks are of."""
     chunks: list[DocumentChunk]
     """The chunks in reading order."""
+    quoted_text: str | None = None
+    """On the last page of a mail's newest version: the text of earlier mails that it quotes, which is in no chunk."""
 
 
 CREATE_DOCUMENT_COLLECTION = ApiOperation(

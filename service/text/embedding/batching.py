@@ -227,10 +227,8 @@ class Batcher:
                 self._queue.fail(batch, error)
             else:
                 self._queue.deliver(batch, rows)
-                self._learn((time.monotonic() - started) / len(batch))
-
-    def _learn(self, seconds: float) -> None:
-        self._seconds_a_text += _SMOOTHING * (seconds / len(self._workers) - self._seconds_a_text)
+                seconds = (time.monotonic() - started) / len(batch)
+                self._seconds_a_text += _SMOOTHING * (seconds / len(self._workers) - self._seconds_a_text)
 
 
 def _stopping() -> Unavailable:

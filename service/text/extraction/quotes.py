@@ -39,7 +39,9 @@ def find_quoted(lines: Sequence[str], in_html: Sequence[bool] = (), *, subject: 
             at = end
             continue
         is_mail = (is_reply or answers) and _RULE["addressed"].search(" ".join(lines[at : at + count]))
-        if is_mail or _has_headers("\n".join(lines[at : at + _HEADER_LINES]), "" if answers else subject or "\0"):
+        text = "\n".join(lines[at : at + _HEADER_LINES])
+        is_headed = _RULE["headers"].match(text) or _RULE["original"].match(text)
+        if is_mail or (is_headed and (answers or (subject and subject.casefold() in text.casefold()))):
             # Where answers are said to stand in the quoted text, nothing tells them from it.
             quoted[at:] = [_RULE["inside"].search("\n".join(lines[:at])) is None] * (len(lines) - at)
             break
@@ -68,9 +70,3 @@ def _count_intro(lines: Sequence[str]) -> int:
         if _RULE["opened"].fullmatch(text) or (begins and _RULE["intro"].fullmatch(text)):
             return count
     return 0
-
-
-def _has_headers(text: str, subject: str) -> bool:
-    """Return whether a text begins as Outlook begins a mail that it quotes, and has this subject."""
-    is_headed = _RULE["sender"].match(text) and _RULE["date"].search(text) and _RULE["subject"].search(text)
-    return bool(is_headed or _RULE["original"].match(text)) and subject.casefold() in text.casefold()

@@ -31,7 +31,8 @@ def mark_list_items(body: Any, numbering: Any, styles: Any) -> None:
     # The second copy of a text box is for old programs.
     copies = {paragraph for copy in body.iter(FALLBACK) for paragraph in copy.iter(_WORD + "p")}
     for paragraph in body.iter(_WORD + "p"):
-        if paragraph not in copies and (marker := lists.count(paragraph)) and _has_text(paragraph):
+        text = "".join(paragraph.itertext(_TEXT, with_tail=False))
+        if paragraph not in copies and (marker := lists.count(paragraph)) and text.strip():
             run = etree.Element(_WORD + "r")
             etree.SubElement(run, _TEXT).text = f"{marker} "
             properties = paragraph.find(_PROPERTIES)
@@ -133,7 +134,3 @@ def _value(element: Any, *path: str) -> str:
         if element is None:
             return ""
     return element.get(_VALUE) or ""
-
-
-def _has_text(paragraph: Any) -> bool:
-    return any(text.text and not text.text.isspace() for text in paragraph.iter(_TEXT))

@@ -53,7 +53,10 @@ class PageReader:
         limits = {"is_numbered": is_numbered, "pixels": self._pixels, "seconds": self._seconds, "address": address}
         late = WAIT_FACTOR * self._seconds
         with traces.span("read page", {"carrel.page": page}):
-            self._begin()
+            self._at_work += 1
+            if self._end is not None:
+                self._end.cancel()
+                self._end = None
             try:
                 future = self._open().schedule(task.read_page, args=arguments, kwargs=limits, timeout=late)
                 read = await asyncio.wrap_future(future)
@@ -77,12 +80,6 @@ class PageReader:
         pool, self._pool = self._pool, None
         if pool is not None:
             _stop(pool)
-
-    def _begin(self) -> None:
-        self._at_work += 1
-        if self._end is not None:
-            self._end.cancel()
-            self._end = None
 
     def _finish(self) -> None:
         self._at_work -= 1

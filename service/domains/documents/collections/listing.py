@@ -6,13 +6,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import collections as wire
 from carrel.wire.common import Role
+from carrel.wire.formats import FORMATS
 from service.auth.callers import Caller
 from service.domains.documents.collections import queries
 from service.domains.documents.collections.service import require_collection, require_document
+from service.domains.documents.stored.texts import read_text, unpack_text
 from service.index.service import find_catalog
 from service.platform.errors import NotFound
 from service.runtime import Runtime
 from service.web.pagination import Cursor
+
+_MAILS = frozenset(each.media_type for each in FORMATS if each.kind == "mail")
 
 
 async def list_collections(
@@ -72,9 +76,12 @@ async def get_chunks(
     if runtime.database.is_distributed:
         # Its servers are not read at one moment with this one: may they be read now, too?
         await require_document(connection, caller, document_id=request.document_id)
-    page = cursor.page(rows, position=lambda row: [str(row.chunk_index)])
+    page, quoted = cursor.page(rows, position=lambda row: [str(row.chunk_index)]), None
+    if page.next_page_token is None and version == document.version and document.file.media_type in _MAILS:
+        stored = await read_text(connection, caller, document_id=request.document_id)
+        quoted = (await unpack_text(stored, start=0, quoted_alone=True)).text or None
     return wire.GetDocumentChunksResponse(
-        document_version=version, chunks=page.items, next_page_token=page.next_page_token
+        document_version=version, chunks=page.items, quoted_text=quoted, next_page_token=page.next_page_token
     )
 
 

@@ -1,9 +1,9 @@
 """The text of a document for those who read it in pieces: agents of elsewhere, and their models."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -33,18 +33,18 @@ async def read_text(connection: Connection, caller: Caller, *, document_id: UUID
     return stored
 
 
-async def unpack_text(stored: StoredText, *, start: int) -> TextPart:
-    """Unpack a text from its character `start` on; long texts one at a time, in a thread of their own."""
+async def unpack_text(stored: StoredText, *, start: int, quoted_alone: bool = False) -> TextPart:
+    """Unpack a text from `start` on, or its quoted text alone; long texts one at a time, in a thread of their own."""
     packed = stored.blocks or b""
-    if are_short(packed):
-        return _unpack_part(packed, start)
-    return await asyncio.get_running_loop().run_in_executor(_executor(), _unpack_part, packed, start)
+    unpack = partial(_unpack_part, packed, start, quoted_alone=quoted_alone)
+    return unpack() if are_short(packed) else await asyncio.get_running_loop().run_in_executor(_executor(), unpack)
 
 
-def _unpack_part(packed: bytes, start: int) -> TextPart:
+def _unpack_part(packed: bytes, start: int, *, quoted_alone: bool) -> TextPart:
     part: list[str] = []
     at, end = 0, start + MOST_CHARACTERS
-    for piece in _pieces(packed):
+    blocks = iterate_blocks(packed) if packed else ()
+    for piece in _pieces(block for block in blocks if block.quoted or not quoted_alone):
         if at + len(piece) > start:
             part.append(piece[max(start - at, 0) : end - at])
         at += len(piece)
@@ -53,10 +53,10 @@ def _unpack_part(packed: bytes, start: int) -> TextPart:
     return TextPart("".join(part), None)
 
 
-def _pieces(packed: bytes) -> Iterator[str]:
-    """Give packed blocks as the pieces of one text: rows of a table a line each, all else a paragraph each."""
+def _pieces(blocks: Iterable[Block]) -> Iterator[str]:
+    """Give blocks as the pieces of one text: rows of a table a line each, all else a paragraph each."""
     before: Block | None = None
-    for block in iterate_blocks(packed) if packed else ():
+    for block in blocks:
         if before is not None:
             yield "\n" if block.kind == before.kind == "table_row" else "\n\n"
         yield f"{'#' * block.level} {block.text}" if block.kind == "heading" else block.text
