@@ -12,7 +12,7 @@ _RULES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _CLASSES = frozenset(_RULES["classes"])
 _WORDS = {name: f"(?:{'|'.join(words)})" for name, words in _RULES["words"].items()}
 _RULE = {name: re.compile(pattern % _WORDS, re.IGNORECASE) for name, pattern in _RULES["patterns"].items()}
-_INTRO_LINES, _INTRO_CHARACTERS, _HEADER_LINES, _QUESTION_LINES = 3, 400, 8, 4
+_INTRO_LINES, _INTRO_CHARACTERS, _HEADER_LINES, _HEADER_CHARACTERS, _QUESTION_LINES = 3, 400, 8, 2_000, 4
 
 
 def is_quote(element: Any) -> bool:
@@ -29,9 +29,9 @@ def find_quoted(lines: Sequence[str], in_html: Sequence[bool] = (), *, subject: 
     # Some mailboxes mark a line "From …" like a quoted one.
     cited = in_html or [line.startswith(">") and not line.startswith(">From ") for line in lines]
     quoted, at, follows, answers = [False] * len(lines), 0, False, _RULE["reply"].match(subject) is not None
-    is_sure = is_reply or answers or bool(in_html)
-    while at < len(lines) and ((cited[at] and follows) or not _RULE["forwarded"].match(lines[at])):
-        count = 0 if cited[at] else _count_intro(lines[at : at + _INTRO_LINES])
+    heads, is_sure = [line[:_HEADER_CHARACTERS] for line in lines], is_reply or answers or bool(in_html)
+    while at < len(lines) and ((cited[at] and follows) or not _RULE["forwarded"].match(heads[at])):
+        count = 0 if cited[at] else _count_intro(heads[at : at + _INTRO_LINES])
         after = next((to for to in range(at + count, len(lines)) if lines[to].strip()), at) if count else at
         if cited[after]:
             is_sure, follows, end = is_sure or after > at, True, max(after, at + 1)
@@ -39,7 +39,7 @@ def find_quoted(lines: Sequence[str], in_html: Sequence[bool] = (), *, subject: 
             at = end
             continue
         is_mail = (is_reply or answers) and _RULE["addressed"].search(" ".join(lines[at : at + count]))
-        text = "\n".join(lines[at : at + _HEADER_LINES])
+        text = "\n".join(heads[at : at + _HEADER_LINES])
         is_headed = _RULE["headers"].match(text) or _RULE["original"].match(text)
         if is_mail or (is_headed and (answers or (subject and subject.casefold() in text.casefold()))):
             # Where answers are said to stand in the quoted text, nothing tells them from it.
@@ -48,11 +48,12 @@ def find_quoted(lines: Sequence[str], in_html: Sequence[bool] = (), *, subject: 
         follows &= not lines[at].strip()
         at += 1
     spoken = [at for at, line in enumerate(lines) if any(map(str.isalnum, line))]
-    own = takewhile(lambda at: not _RULE["signature"].fullmatch(lines[at]), (at for at in spoken if not quoted[at]))
-    if _RULE["forward"].match(subject) or next(own, None) is None:
+    said, own = frozenset(spoken), (at for at in range(len(lines)) if not quoted[at])
+    written = takewhile(lambda at: not _RULE["signature"].fullmatch(heads[at]), own)
+    if _RULE["forward"].match(subject) or said.isdisjoint(written):
         return [False] * len(lines)
     # Answers between quoted lines need the last lines before them, which they answer.
-    said, runs = frozenset(spoken), [list(run) for _, run in groupby(spoken, key=quoted.__getitem__)]
+    runs = [list(run) for _, run in groupby(spoken, key=quoted.__getitem__)]
     for run in runs[:-1] if len(runs) > 3 or (quoted[spoken[0]] and len(runs) > 2) else ():
         lines_before = range(run[-1], run[-1] - (1 if in_html else _QUESTION_LINES), -1)
         for at in takewhile(lambda at: at in said and cited[at], lines_before):
@@ -66,7 +67,7 @@ def _count_intro(lines: Sequence[str]) -> int:
         text = " ".join(lines[:count])
         if len(text) > _INTRO_CHARACTERS or not lines[count - 1].strip():
             break
-        begins = count == 1 or (_RULE["timed"].search(lines[0]) and lines[0].rstrip()[-1] not in ".!?")
-        if _RULE["opened"].fullmatch(text) or (begins and _RULE["intro"].fullmatch(text)):
+        is_apart = count == 1 or (lines[0].rstrip()[-1] not in ".!?" and _RULE["timed"].search(lines[0]))
+        if _RULE["opened"].fullmatch(text) or (is_apart and _RULE["intro"].fullmatch(text)):
             return count
     return 0
