@@ -4,11 +4,16 @@
 
 const WIDE = matchMedia("(min-width: 1400px)");
 const SETTLED = 150; // whoever goes through the results with a key held down looks at the last one
+let last = { address: "", chosen: "" }; // more results of the same search leave it chosen
+
+function isThere(chosen) {
+  return last.address === location.href && document.querySelector(`article[data-document="${chosen}"]`);
+}
 
 export default function ({ data, parentElement, setStateValue }) {
   parentElement.ends?.abort();
   const { signal } = (parentElement.ends = new AbortController());
-  parentElement.chosen ??= data.first;
+  parentElement.chosen ??= isThere(last.chosen) ? last.chosen : data.first;
   let waiting = 0;
 
   function mark() {
@@ -26,8 +31,11 @@ export default function ({ data, parentElement, setStateValue }) {
 
   function choose({ target }) {
     const chosen = target.closest?.("article[data-document]")?.dataset.document;
-    if (!chosen || chosen === parentElement.chosen) return;
+    const isPressed = target.closest(".carrel-previews"); // of a preview that failed, once more
+    if (!chosen || (chosen === parentElement.chosen && !isPressed)) return;
+    if (isPressed) parentElement.told = "";
     parentElement.chosen = chosen;
+    last = { address: location.href, chosen };
     mark();
     clearTimeout(waiting);
     waiting = setTimeout(tell, SETTLED);
