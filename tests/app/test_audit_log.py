@@ -17,7 +17,7 @@ from tests.harness.cases import cases
 from tests.harness.jobs import until
 from tests.made_files import archive
 from tests.oauth.flow import a_person, an_app
-from tests.oauth.test_security_log import entries, fail_to_sign_in, wait_for
+from tests.oauth.test_security_log import entries, fail_to_sign_in
 
 ADA, BEN = "ada@example.test", "ben@example.test"
 RECORDED = re.compile(r'(?:action=|action = |Change\(|_record\([^"\n]*)"([a-zA-Z]+\.[a-zA-Z_]+)"')
@@ -225,7 +225,7 @@ def test_failed_sign_ins_are_told_with_their_number(house: House) -> None:
     pia = a_person(house.service, "pia@failed.test", name="Pia")
     form = pia.open(an_app(house.service))
     assert [fail_to_sign_in(pia, form) for _ in range(2)] == [403, 403]
-    wait_for(
+    until(
         lambda: (
             [one["attempts"] for one in entries(house.service, "session.fail") if one["target"]["name"] == "Pia"] == [2]
         )

@@ -15,11 +15,11 @@ from service.identity_server.signin import sessions
 from service.identity_server.signin.factors import service as factors
 from service.identity_server.signin.sessions import SignedIn
 from service.platform.base64url import encode
+from tests.harness.jobs import until
 from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth import flow
 from tests.oauth.authenticator import EXTENDED, PRESENT, SYNCED, VERIFIED, Authenticator
 from tests.oauth.test_second_factor import HERE, OUT_OF_DATE, demand, enter, give, recovery_codes, remove, signed_in
-from tests.oauth.test_security_log import wait_for
 from tests.service.directory import a_user, another_organization, code, done, organization_id, walk
 
 UNKNOWN, UNFIT = "This passkey is not known here", "The passkey could not be verified"
@@ -208,7 +208,7 @@ def test_a_count_that_goes_back_is_refused(service: RunningService, ada: flow.Pe
     assert (refused.status_code, "there may be a copy" in refused.text) == (403, True)
     [entry] = flow.entries(service, "passkey.copied")
     assert entry["target"]["name"] == "Ada Lovelace"
-    wait_for(lambda: [one["details"] for one in flow.entries(service, "session.fail")] == [{"by": "passkey"}])
+    until(lambda: [one["details"] for one in flow.entries(service, "session.fail")] == [{"by": "passkey"}])
     assert sign_in_alone(flow.Person(service, ada.email), device).status_code == 303
 
 

@@ -14,9 +14,10 @@ from carrel.wire.operations import CONFIRMED
 from service.operate.commands import run
 from service.operate.deployment.queries import reseal_secrets
 from service.platform.keys import Keys
+from tests.harness.jobs import until
 from tests.harness.services import RunningService
 from tests.oauth import flow
-from tests.oauth.test_security_log import fail_to_sign_in, wait_for
+from tests.oauth.test_security_log import fail_to_sign_in
 from tests.service.directory import a_user, code, done, organization_id, walk
 
 HERE = "/account/second-factor"
@@ -124,7 +125,7 @@ def test_codes_are_not_guessed(service: RunningService, app: flow.App, ada: flow
     assert fail_to_sign_in(late, late.open(app)) == 403
     # Who sees a wrong code knows that the password is known: no entry of a wrong password hides it.
     kept = ["password", "secondFactor"]
-    wait_for(lambda: [one["details"]["by"] for one in flow.entries(service, "session.fail")][:2] == kept)
+    until(lambda: [one["details"]["by"] for one in flow.entries(service, "session.fail")][:2] == kept)
 
 
 def test_half_a_sign_in_is_worth_nothing(service: RunningService, app: flow.App, ada: flow.Person) -> None:
@@ -269,7 +270,7 @@ def test_changes_of_access_are_confirmed(service: RunningService, app: flow.App,
     for fields in ({}, {"password": flow.PASSWORD}, {"password": "guessed", "code": phone.code()}):
         assert confirm(ada, refused, **fields).status_code == 403
     kept = [{"by": by, "inSession": True} for by in ("secondFactor", "password")]
-    wait_for(lambda: [one["details"] for one in flow.entries(service, "session.fail")] == kept)
+    until(lambda: [one["details"] for one in flow.entries(service, "session.fail")] == kept)
     enter(ben)
     missing = confirm(ben, refused).text
     assert ("There is no such session of yours" in missing, "../account/sign-in" in missing) == (True, True)
