@@ -15,7 +15,7 @@ from app.auth import current
 from service.domains.agents.answering import ModelFailure
 from tests.app.conftest import House
 from tests.app.pages import HOSTILE_CASES, NOTHING, NOWHERE, Page
-from tests.service.conversations import SECONDS, Desk, Script, a_desk, a_reply, a_visitor, passage
+from tests.service.conversations import SECONDS, Desk, Script, a_desk, a_reply, a_visitor, passage, take_answers
 
 ASKED = "When does the ferry leave?"
 
@@ -44,13 +44,12 @@ class Visit:
         return self._conversations()[page.address["conversation"]]
 
     def _conversations(self) -> dict[str, list[str]]:
-        with self.house.service.owner_connection() as connection:
-            rows = connection.execute(
-                "SELECT conversation_id::text, array_agg(message ORDER BY turn_no) FROM turns "
-                "JOIN conversations USING (conversation_id) WHERE agent_id = %s GROUP BY 1 ORDER BY 1",
-                [self.desk.agent_id],
-            )
-            return dict(rows.fetchall())
+        rows = self.house.service.execute(
+            "SELECT conversation_id::text, array_agg(message ORDER BY turn_no) FROM turns "
+            "JOIN conversations USING (conversation_id) WHERE agent_id = %s GROUP BY 1 ORDER BY 1",
+            [self.desk.agent_id],
+        )
+        return dict(rows)
 
 
 def begin_visit(house: House) -> Visit:
@@ -76,10 +75,7 @@ def guest(house: House) -> Visit:
 @pytest.fixture
 def script(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
     """The model, as the test has it; whatever it wasn't told to end fails in the end."""
-    monkeypatch.setattr("service.domains.agents.conversations.drafts.PAUSE_SECONDS", 0)
-    monkeypatch.setattr("service.domains.agents.conversations.streaming.LOOK_SECONDS", 0.02)
-    script = Script(house.service)
-    monkeypatch.setattr("service.domains.agents.answering.answer", script)
+    script = take_answers(house.service, monkeypatch)
     yield script
     for number, scene in enumerate(script.scenes):
         if not scene.ended.done():
@@ -390,13 +386,12 @@ def test_a_long_conversation_is_shown_from_its_end(guest: Visit) -> None:
     """Twenty exchanges, and twenty more when they are asked for."""
     page = guest.ask("Question 0")
     until_replied(page)
-    with guest.house.service.owner_connection() as connection:
-        connection.execute(
-            "INSERT INTO turns SELECT (jsonb_populate_record(turn, jsonb_build_object('turn_id', gen_random_uuid(), "
-            "'turn_no', number, 'message', 'Question ' || number))).* "
-            "FROM turns AS turn, generate_series(turn.turn_no + 1, 30) AS number WHERE conversation_id = %s",
-            [page.address["conversation"]],
-        )
+    guest.house.service.execute(
+        "INSERT INTO turns SELECT (jsonb_populate_record(turn, jsonb_build_object('turn_id', gen_random_uuid(), "
+        "'turn_no', number, 'message', 'Question ' || number))).* "
+        "FROM turns AS turn, generate_series(turn.turn_no + 1, 30) AS number WHERE conversation_id = %s",
+        [page.address["conversation"]],
+    )
     again = guest.reopen(page)
     assert again.shown.count("carrel-message") == 20
     assert "Question 30" in again.shown

@@ -223,8 +223,7 @@ def test_no_transaction_is_open_while_replies_are_measured(client, service, monk
     found: list[object] = []
 
     def count_open(*_: object) -> float:
-        with service.owner_connection() as connection:
-            found.append(connection.execute(sessions).fetchone())
+        found.extend(service.execute(sessions))
         return 0.25
 
     monkeypatch.setattr(replies, "measure_groundedness", count_open)
