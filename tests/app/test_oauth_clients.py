@@ -24,8 +24,7 @@ def made(house: House, name: str, **options: Any) -> Any:
 
 
 def test_what_waits_is_approved_with_its_meaning_said(house: House) -> None:
-    key = house.service.new_user("asks@example.test")
-    with Carrel(key, house.service.base_url) as member:
+    with Carrel(house.service.new_user("asks@example.test"), house.service.base_url) as member:
         scopes = ["api:catalog:read", "api:admin"]
         asked = member.admin.oauth_clients.request("Travel", redirect_uris=[CALLBACK], scopes=scopes)
     assert "1 application waits for an admin." in house.open("oauth_clients").shown
@@ -71,13 +70,11 @@ def test_an_application_is_made_and_its_secret_shown_once(house: House) -> None:
 
 def exchanged(house: House, client_id: str, client_secret: str) -> str:
     """What the token endpoint says of a made-up code: invalid_grant to a client it knows, else invalid_client."""
-    app = App(house.service, client_id, client_secret, CALLBACK)
-    return str(app.exchange("no such code", Pkce()).json()["error"])
+    return str(App(house.service, client_id, client_secret, CALLBACK).exchange("no such code", Pkce()).json()["error"])
 
 
 def test_an_application_is_changed(house: House) -> None:
-    agent = house.client.admin.agents.create("Steward")
-    one_agent = f"api:agent:message:{agent.agent_id}"
+    one_agent = f"api:agent:message:{house.client.admin.agents.create('Steward').agent_id}"
     client = made(house, "Changing", scopes=["api:catalog:read", "api:admin", one_agent])
     page = house.open("oauth_clients", client=str(client.client_id)).press("Edit")
     assert "Message the agent Steward" in page.shown
@@ -104,8 +101,7 @@ def test_what_people_allowed_is_listed_and_withdrawn_after_asking(house: House) 
     email = "allows@example.test"
     person, app = a_person(house.service, email, name="Alma"), an_mcp_client(house.service)
     person.tokens(app)
-    page = house.open("oauth_clients")
-    [row] = [row for row in page.rows(1) if row["Person"].endswith(f"({email})")]
+    [row] = [row for row in house.open("oauth_clients").rows(1) if row["Person"].endswith(f"({email})")]
     assert (row["Person"], row["Application"], row["May"]) == (f"Alma ({email})", "An App", "Read and search")
     assert row["Narrowed to"] == "not narrowed"
     other = a_person(house.service, "allows.too@example.test", name="Bo")
@@ -143,8 +139,7 @@ def test_a_new_secret_takes_the_old_ones_place_until_the_application_is_deleted(
 
 @pytest.mark.parametrize("name", HOSTILE_CASES)
 def test_hostile_names_are_only_text(house: House, name: str) -> None:
-    agent = house.client.admin.agents.create(name)
-    client = made(house, name, scopes=[f"api:agent:message:{agent.agent_id}"])
+    client = made(house, name, scopes=[f"api:agent:message:{house.client.admin.agents.create(name).agent_id}"])
     house.open("oauth_clients", client=str(client.client_id)).press("Delete").assert_shown_as_text(name)
 
 

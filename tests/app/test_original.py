@@ -67,8 +67,7 @@ def test_what_is_found_is_marked_on_its_page(house: House, rules: str) -> None:
 
 
 def test_one_page_is_marked_by_its_box(house: House) -> None:
-    document = house.load("One rule", made_files.pdf(PAGES[0], []), file_name="rule.pdf")
-    page = open_original(house, document, chunk="0")
+    page = open_original(house, house.load("One rule", made_files.pdf(PAGES[0], []), file_name="rule.pdf"), chunk="0")
     shown = page.shown
     assert '; the passage is marked"' in shown
     style = shown.partition('class="carrel-page-mark" style="')[2].partition('"')[0]
@@ -124,8 +123,7 @@ def test_a_row_is_marked_in_its_table(house: House) -> None:
 
 def test_a_text_begins_at_the_passage(house: House) -> None:
     rules = [f"Rule {number}. {'The harbour is open. ' * 80}" for number in range(4)]
-    document = house.load("Long rules", "\n\n".join([*rules, "The heron sleeps."]))
-    address = leads_to(house, "heron", document)
+    address = leads_to(house, "heron", house.load("Long rules", "\n\n".join([*rules, "The heron sleeps."])))
     assert address["part"] == "text"
     assert int(address["chunk"]) > 1
     page = house.open("documents", **address)

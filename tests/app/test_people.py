@@ -116,8 +116,7 @@ def test_a_person_joins_and_leaves_groups_with_what_changes_said(house: House) -
     """What they would read more, and less, is said before; nested groups say through what."""
     house.add_people("eve@joins.test")
     inner = house.add_group("Joined crew", "abe@joins.test")
-    outer = a_group(house.service, "Joined ship", {"type": "group", "id": inner})
-    opens(house, "joined charts", outer["id"])
+    opens(house, "joined charts", a_group(house.service, "Joined ship", {"type": "group", "id": inner})["id"])
     page = open_person(house, "eve@joins.test").press("Add to groups")
     add_by_typing(page, "groups.new", "joined crew")
     assert "Eve joins Joined crew, and can read 1 document more." in page.shown
@@ -237,8 +236,7 @@ def test_somebody_who_leaves_is_offboarded(house: House) -> None:
 
 def test_sessions_are_listed_and_ended(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     app = an_app(house.service)
-    browsers = [a_person(house.service, "oda@signed.test", name="Oda") for _ in range(2)]
-    for browser in browsers:
+    for browser in [a_person(house.service, "oda@signed.test", name="Oda") for _ in range(2)]:
         browser.tokens(app)
     monkeypatch.setattr("app.ui.tables._FRESH_SECONDS", 0.0)
     page = open_person(house, "oda@signed.test").choose(1)
@@ -255,8 +253,7 @@ def test_sessions_are_listed_and_ended(house: House, monkeypatch: pytest.MonkeyP
 
 
 def test_a_second_factor_is_demanded_on_one_page_and_reset_on_another(own_house: House) -> None:
-    page = own_house.open("sign_in")
-    field = page.selectbox(key="second_factor")
+    field = own_house.open("sign_in").selectbox(key="second_factor")
     assert (field.value, [*field.options]) == ("NOBODY", ["Nobody", "Admins", "Everybody"])
     field.select_index(1).run().press("Save").answer("Save", "Change it")
     assert own_house.client.admin.organization.get().second_factor == "ADMINS"

@@ -99,8 +99,7 @@ def test_many_readers_are_paged_and_exported_without_formulas(house: House) -> N
     emails, formula = [f"sailor{number:03}@example.test" for number in range(60)], '=HYPERLINK("https://evil.example")'
     house.add_people(*emails)
     house.add_people(emails[0], name=formula)
-    key = house.load_resource("Muster roll", allowed_users_email_addresses=emails)
-    page = house.open("who_can_read", resource=key)
+    page = house.open("who_can_read", resource=house.load_resource("Muster roll", allowed_users_email_addresses=emails))
     assert len(page.rows()) == 50
     assert len(page.press("Next").rows()) == 11
     page.press("Export as CSV")
@@ -150,8 +149,7 @@ def test_who_may_not_read_is_added_to_a_group_that_may(house: House) -> None:
 
 def test_who_may_not_read_is_given_access(house: House) -> None:
     house.add_people(BEN)
-    key = house.load_resource("Given away")
-    page = house.open("who_can_read", resource=key, who=f"user:{BEN}")
+    page = house.open("who_can_read", resource=house.load_resource("Given away"), who=f"user:{BEN}")
     assert "Ben may not read “Given away”." in page.shown
     assert "Nobody has given access to this user" in page.shown
     assert not page.get("graphviz_chart")

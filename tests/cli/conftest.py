@@ -18,7 +18,6 @@ from tests.harness.forking import ForkedProgram, ForkServer
 from tests.harness.services import RunningService
 
 AGAIN_SECONDS = 1.0
-COMMAND_SECONDS = 90
 RUN = "from tests.cli.preloaded import main; main()"
 COMMAND = str(Path(sys.executable).with_name("carrel"))
 
@@ -79,9 +78,7 @@ def run(fork_server: ForkServer, service: RunningService, tmp_path: Path) -> Run
 
     def run(*arguments: str, **changes: str | None) -> Ended:
         environment = environment_for(service, **own | changes)
-        ended = fork_server.run(
-            "-c", RUN, *arguments, environment=environment, folder=tmp_path, timeout=COMMAND_SECONDS
-        )
+        ended = fork_server.run("-c", RUN, *arguments, environment=environment, folder=tmp_path, timeout=90)
         return Ended(ended.returncode, ended.stdout, ended.stderr)
 
     return run

@@ -229,11 +229,10 @@ def test_service_accounts_are_made_shown_and_deleted(run: Run, service: RunningS
 
 def test_documents_without_text_are_told_from_those_that_are_being_read() -> None:
     listed = Document.model_validate({**DOCUMENT, "indexing": "DONE"})
-    states = [
+    assert [
         documents.COLUMNS["index"](listed.model_copy(update={"chunk_count": count, "is_being_read": reads}))
         for count, reads in ((0, False), (0, True), (2, True))
-    ]
-    assert states == ["no text", "being read", "done"]
+    ] == ["no text", "being read", "done"]
 
 
 def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, tmp_path: Path) -> None:
@@ -267,8 +266,7 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     assert ran(run, "documents", "rename", "Ferries", "Boats")["documentName"] == "Boats"
     assert ran(run, "documents", "rename", "Boats", "Ferries")["documentVersion"] == 3
     assert Path(run("documents", "download", "Ferries", "--to", str(tmp_path)).out.strip()).read_text() == FERRY
-    pages = made_files.pdf([("One", 12)], [("Two", 12)])
-    upload_own(desk.service, "rules", file_name="rules.pdf", content=pages)
+    upload_own(desk.service, "rules", file_name="rules.pdf", content=made_files.pdf([("One", 12)], [("Two", 12)]))
     picture = Path(run("documents", "download", "rules", "--page", "2", "--to", str(tmp_path)).out.strip())
     assert (picture.name, picture.read_bytes()[:2]) == ("rules.pdf page 2.jpg", b"\xff\xd8")
     assert "its last one is 2." in run("documents", "download", "rules", "--page", "3").err
@@ -311,8 +309,7 @@ def test_an_evaluation_set_of_an_agent_is_run_again(run: Run, desk: Desk) -> Non
     body = {"name": "Ferries [b]", "agentId": desk.agent_id}
     set_id = done(desk.service.call("admin/evaluationSets/create", body))["evaluationSetId"]
     assert run("agents", "evaluate", "Ferries [b]").code == 2
-    cases = [{"question": "When does the ferry leave? [b]", "judgements": []}]
-    body = {"evaluationSetId": set_id, "cases": cases}
+    body = {"evaluationSetId": set_id, "cases": [{"question": "When does the ferry leave? [b]", "judgements": []}]}
     done(desk.service.call("admin/evaluationSets/putJudgements", body))
     assert "1 asked: answered 100%, groundedness 100%" in run("agents", "evaluate", "Ferries [b]").out
     desk.update(collectionIds=[])

@@ -39,9 +39,8 @@ def test_pictures_within_files_are_read_where_that_is_asked(load: Load, service:
     _, plan = load("plan", "library", "--read-pictures")
     _, counts = load("upload", "library", "--direct", "--read-pictures")
     assert plan["to_send"] == counts["updated"] == 3
-    with service.owner_connection() as connection:
-        versions = "SELECT version, reads_pictures FROM document_versions WHERE organization_id = %s ORDER BY 1, 2"
-        kept = connection.execute(versions, [organization_id(service)]).fetchall()
+    versions = "SELECT version, reads_pictures FROM document_versions WHERE organization_id = %s ORDER BY 1, 2"
+    kept = service.execute(versions, [organization_id(service)])
     assert kept == [(1, False)] * 3 + [(2, True)] * 3
     assert load("plan", "library", "--leave-pictures")[1]["to_send"] == 3
 

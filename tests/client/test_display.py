@@ -154,10 +154,9 @@ def test_no_other_address_is_a_link(address: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_foreign_text_stays_text(text: str) -> None:
     """Nothing that a document, a person or an agent says becomes a tag, an attribute or a control character."""
-    steps = [[{"type": "user", "name": text, "email": text}]]
     results = [
         searched(name=text, text=text, matches=[(0, 3), (5, 8)]),
-        explained(paths=steps, missing=text),
+        explained(paths=[[{"type": "user", "name": text, "email": text}]], missing=text),
         replied(text, quote=text, name=text),
         listed(documentName=text, customMetadata={text: text}),
         PlanUploadResponse.model_validate({"documents": [{"documentExternalId": text, "action": "CREATE"}]}),

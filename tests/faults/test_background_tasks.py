@@ -381,5 +381,4 @@ async def cancel(tasks: "list[asyncio.Task[Any] | None] | list[asyncio.Task[Any]
 
 
 def worker_ids(service: RunningService) -> set[int]:
-    with service.owner_connection() as connection:
-        return {row[0] for row in connection.execute("SELECT id FROM procrastinate_workers")}
+    return {row[0] for row in service.execute("SELECT id FROM procrastinate_workers")}

@@ -6,7 +6,7 @@ import os
 import re
 import tarfile
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from service.platform.settings import Settings
 from tests.harness.databases import TestDatabases
 from tests.harness.documents import upload
 from tests.harness.releases import export_release_before, migrate_before, run_before
-from tests.harness.services import RunningService, settings_for_test
+from tests.harness.services import MakeService, settings_for_test
 from tests.service.directory import done
 
 OWNER, PASSWORD = "plain_owner", "a password with = ' and \\ in it"
@@ -76,10 +76,7 @@ def settings_of(folder: Path, url: URL, **others: object) -> Settings:
 
 
 def test_an_outside_database_is_backed_up_and_restored_by_its_owner(
-    outside: OutsideServer,
-    make_service: Callable[..., RunningService],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    outside: OutsideServer, make_service: MakeService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every row of every organization, though row-level security holds that user back; no password is shown."""
     archive = tmp_path / "backup.tar.gz"

@@ -20,7 +20,7 @@ from tests.harness.documents import get_document, list_documents, ok, refused, u
 from tests.harness.embeddings_server import embeddings_server
 from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
-from tests.harness.services import RunningService
+from tests.harness.services import MakeService, RunningService
 from tests.harness.threads import going_on
 from tests.service.directory import another_organization
 
@@ -43,7 +43,7 @@ class SlowEmbedder:
 
 
 @pytest.fixture
-def slow(make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowEmbedder]:
+def slow(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowEmbedder]:
     """Every service's embedder, made slow; without delay once the test is over."""
     del make_service
     embedder = SlowEmbedder()
@@ -79,7 +79,7 @@ def count_claims(service: RunningService) -> int:
 
 
 @pytest.mark.slow
-def test_what_is_at_work_is_bounded(make_service: Callable[..., RunningService], slow: SlowEmbedder) -> None:
+def test_what_is_at_work_is_bounded(make_service: MakeService, slow: SlowEmbedder) -> None:
     """Of 60 documents that come at once a few are claimed, in memory and on connections; all are indexed at last."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
     slow.seconds_a_text = 1
@@ -98,7 +98,7 @@ def test_what_is_at_work_is_bounded(make_service: Callable[..., RunningService],
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("slow")
-def test_large_documents_go_on_while_small_ones_keep_coming(make_service: Callable[..., RunningService]) -> None:
+def test_large_documents_go_on_while_small_ones_keep_coming(make_service: MakeService) -> None:
     """Small ones that come after ten large ones are there soon, and the oldest large one is before the newest."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
     large = [ok(upload(service, f"log-{number}", long_text(number)))["documentId"] for number in range(10)]
@@ -116,9 +116,7 @@ def test_large_documents_go_on_while_small_ones_keep_coming(make_service: Callab
 
 
 @pytest.mark.slow
-def test_one_organizations_backlog_holds_no_other_back(
-    make_service: Callable[..., RunningService], slow: SlowEmbedder
-) -> None:
+def test_one_organizations_backlog_holds_no_other_back(make_service: MakeService, slow: SlowEmbedder) -> None:
     """While 60 documents of one wait, some for room, another's is searchable by its answer; then all are taken."""
     service = make_service(inline_indexing_seconds=40, sweep_seconds=3600, indexing_backlog_seconds=1)
     other = another_organization(service)
@@ -136,7 +134,7 @@ def test_one_organizations_backlog_holds_no_other_back(
     assert took < 15
 
 
-def test_a_sweep_keeps_nobody_from_beginning(make_service: Callable[..., RunningService]) -> None:
+def test_a_sweep_keeps_nobody_from_beginning(make_service: MakeService) -> None:
     """While sweeps go on, an organization that has nothing waiting has room at every moment."""
     service = make_service(sweep_seconds=0.2)
     for number in range(5):
@@ -155,7 +153,7 @@ def test_a_sweep_keeps_nobody_from_beginning(make_service: Callable[..., Running
 
 @pytest.mark.slow
 def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(
-    make_service: Callable[..., RunningService], slow: SlowEmbedder
+    make_service: MakeService, slow: SlowEmbedder
 ) -> None:
     """It says what waits and when to come again, leaves nothing behind, and is taken then. What is unchanged passes."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600, indexing_backlog_seconds=5)
@@ -193,9 +191,7 @@ def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(
 
 
 @pytest.mark.slow
-def test_an_upload_waits_for_an_index_without_a_connection(
-    make_service: Callable[..., RunningService], slow: SlowEmbedder
-) -> None:
+def test_an_upload_waits_for_an_index_without_a_connection(make_service: MakeService, slow: SlowEmbedder) -> None:
     """While forty uploads wait for their indexing, forty searches at once on two connections are all answered."""
     service = make_service(inline_indexing_seconds=20, database_pool_size=2, sweep_seconds=3600)
     slow.seconds_a_text = 2
@@ -235,12 +231,6 @@ def test_a_backlog_that_is_killed_is_indexed_by_the_next_process(
         until(lambda: ok(process.call("admin/status/get"))["indexing"]["done"] == 6, 90)
 
 
-REFUSE_UPDATES = """
-    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken'; END $$;
-    CREATE TRIGGER refuse BEFORE UPDATE ON space_documents EXECUTE FUNCTION refuse();
-"""
-
-
 @pytest.mark.slow
 def test_a_start_goes_on_when_an_organizations_claims_can_not_be_released(
     service_process: Callable[..., ServiceProcess],
@@ -250,7 +240,10 @@ def test_a_start_goes_on_when_an_organizations_claims_can_not_be_released(
         process = service_process(**embeddings)
         process.kill()
         with connect(process.database_server().url(user=SUPERUSER)) as connection:
-            connection.execute(REFUSE_UPDATES)
+            connection.execute("""
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken'; END $$;
+    CREATE TRIGGER refuse BEFORE UPDATE ON space_documents EXECUTE FUNCTION refuse();
+""")
         process.start()
     assert "claims_not_released" in process.log.read_text()
 

@@ -1,6 +1,5 @@
 """The flow that indexes a collection again, as Prefect runs it: what is stale, everything, or with another model."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from flows.runs import Runs
 from flows.settings import FlowSettings
 from tests.harness.documents import chunks, create_collection, ok, upload, uploaded
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
-from tests.harness.services import RunningService
+from tests.harness.services import MakeService, RunningService
 from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass
 
 pytestmark = pytest.mark.own_service(sweep_seconds=0.2)
@@ -61,7 +60,7 @@ async def test_chunks_that_callers_made_are_theirs_to_send_again(shelf: Shelf, f
 
 
 async def test_what_takes_long_is_waited_for(
-    make_service: Callable[..., RunningService], flow_settings: FlowSettings, embeddings: EmbeddingsEndpoint
+    make_service: MakeService, flow_settings: FlowSettings, embeddings: EmbeddingsEndpoint
 ) -> None:
     """A service that answers before it has indexed is asked until it has, unless that is not wanted."""
     del embeddings

@@ -68,12 +68,11 @@ def test_a_selection_that_can_not_be_read() -> None:
 async def test_saying_nothing_of_metadata_leaves_it_as_it_is(source: Source, collection_id: str) -> None:
     """Documents that are in the collection keep what they have there, and count unchanged; what is said is set."""
     await source.add_to("Shelf", "catalog://reports/*/ferry.txt", metadata={"shelf": "upper"})
-    with source.service.owner_connection() as connection:  # one is there and can't be searched
-        connection.execute(
-            "UPDATE space_documents SET indexed_version = NULL WHERE document_id = (SELECT document_id FROM documents"
-            " WHERE external_id = 'reports/2026/ferry.txt' AND organization_id = %s)",
-            [organization_id(source.service)],
-        )
+    source.service.execute(  # one is there and can't be searched
+        "UPDATE space_documents SET indexed_version = NULL WHERE document_id = (SELECT document_id FROM documents"
+        " WHERE external_id = 'reports/2026/ferry.txt' AND organization_id = %s)",
+        [organization_id(source.service)],
+    )
     added = (await source.add_to("Shelf", "catalog://reports/*")).summary
     assert (added.documents, added.unchanged, added.updated, added.created) == (3, 1, 0, 2)
     assert {name: each["customMetadata"] for name, each in held(source.service, collection_id).items()} == {

@@ -1,23 +1,20 @@
 """Signing in to see, and take back, what applications were allowed, without an application on the way."""
 
-from collections.abc import Callable
-
 import httpx
 import pytest
 from pydantic import SecretStr
 
-from tests.harness.services import RunningService
+from tests.harness.services import MakeService, RunningService
 from tests.oauth.flow import PASSWORD, App, Page, Person, a_person, an_app, asks_to_sign_in, elsewhere, later, works
 from tests.oauth.provider import CLIENT_ID, CLIENT_SECRET, serving
 from tests.oauth.test_upstream import ADA
 from tests.service.directory import another_organization
 
-CONSENTS = "/account/consents"
 WRONG = "The email address or the password is wrong."
 
 
 def opened(person: Person) -> httpx.Response:
-    return person.follow(person.http.get(CONSENTS))
+    return person.follow(person.http.get("/account/consents"))
 
 
 def test_who_is_signed_out_signs_in_and_is_back(own_service: RunningService) -> None:
@@ -91,7 +88,7 @@ def test_among_several_organizations_a_person_names_theirs(own_service: RunningS
     assert [nobody.enter(page, organization="Elsewhere").status_code for _ in range(8)] == [403] * 6 + [429] * 2
 
 
-def test_an_upstream_provider_leads_back_here_too(make_service: Callable[..., RunningService]) -> None:
+def test_an_upstream_provider_leads_back_here_too(make_service: MakeService) -> None:
     """To the organization that was named, if there are several."""
     with serving() as provider:
         service = make_service(

@@ -15,8 +15,6 @@ from tests.oauth.conftest import Standing
 from tests.oauth.flow import CALLBACK, PASSWORD, App, Page, Person, asks_for_consent, asks_to_sign_in, later, sent_back
 from tests.service.directory import a_user
 
-WRONG = "The email address or the password is wrong."
-
 
 def fail(person: Person, page: httpx.Response) -> httpx.Response:
     return person.enter(page, password="wrong password")
@@ -48,7 +46,7 @@ def test_whoever_is_not_let_in_is_told_the_same(app: App, ada: Person, email: st
     a_user(app.service, "passwordless@example.test")
     refused = ada.enter(ada.open(app), email=email, password=password)
     assert refused.status_code == 403
-    assert WRONG in refused.text
+    assert "The email address or the password is wrong." in refused.text
     assert PASSWORD not in refused.text
     assert "Set-Cookie" not in refused.headers
 

@@ -13,14 +13,12 @@ from tests.harness.services import RunningService, settings_for_test
 from tests.oauth.conftest import Standing
 from tests.oauth.flow import App, Page, Pkce, a_person, an_app, asks_to_sign_in, error
 
-PAGES = ("/api/oauth/authorize", "/api/oauth/upstream", "/api/oauth/upstream/callback", "/account/consents")
-
 
 def test_nobody_signs_in_where_the_service_is_reached_by_plain_http(make_service) -> None:
     """Neither is a page shown nor a form taken, nor does a client get or revoke a token; the rest goes on."""
     service = make_service(public_url="http://carrel.example.test")
     app, ada = an_app(service), a_person(service)
-    for path in PAGES:
+    for path in ("/api/oauth/authorize", "/api/oauth/upstream", "/api/oauth/upstream/callback", "/account/consents"):
         refused = ada.http.get(path, params=app.parameters(Pkce()))
         assert refused.status_code == 403
         assert "https" in refused.text

@@ -108,12 +108,11 @@ def test_the_log_has_the_settings_from_and_to(service: RunningService) -> None:
     assert {one["actor"]["email"] for one in log} == {service.admin_email}
     bare = {"model": None, "apiAccessEnabled": False, "collectionIds": [collection], "retrieval": {}}
     chosen = {**bare, "model": BUILT_IN, "apiAccessEnabled": True, "retrieval": {"enableReranking": True}}
-    everyone = {str(organization_id(service)): "VIEWER"}
     assert [(one["action"], one["details"]) for one in log] == [
         ("agent.create", bare),
         ("agent.update", chosen),
         ("agent.update", {**chosen, "collectionIds": []}),
-        ("agent.deploy", {"before": {}, "after": everyone}),
+        ("agent.deploy", {"before": {}, "after": {str(organization_id(service)): "VIEWER"}}),
         ("agent.delete", {}),
     ]
     assert log[1]["changes"].keys() == {"model", "apiAccessEnabled", "retrieval"}
@@ -128,8 +127,7 @@ def test_a_deleted_agent_is_not_there(service: RunningService) -> None:
     agent = an_agent(service)
     done(service.call("admin/agents/delete", {"agentId": agent["agentId"]}))
     assert listed(service) == []
-    requests = {"update": {"name": "x"}, "deploy": {"principals": []}, "delete": {}}
-    for operation, members in requests.items():
+    for operation, members in {"update": {"name": "x"}, "deploy": {"principals": []}, "delete": {}}.items():
         told = [
             service.call(f"admin/agents/{operation}", {"agentId": agent_id, **members}, headers={"X-Request-Id": "r"})
             for agent_id in (agent["agentId"], NOWHERE)
@@ -156,8 +154,7 @@ def test_unknown_collections_are_refused_by_their_places(service: RunningService
     known, deleted = create_collection(service, "Rail"), create_collection(service, "Sea")
     done(service.call("documentCollections/deleteDocumentCollection", {"documentCollectionId": deleted}))
     key = another_organization(service)
-    body = {"collectionName": "Theirs"}
-    made = done(service.call("documentCollections/createDocumentCollection", body, api_key=key))
+    made = done(service.call("documentCollections/createDocumentCollection", {"collectionName": "Theirs"}, api_key=key))
     unknown = [deleted, made["documentCollectionId"], NOWHERE]
     agent = an_agent(service, name="Bosun", collectionIds=[known])
     for operation, about in (("create", {"name": "x"}), ("update", {"agentId": agent["agentId"], "name": "x"})):
@@ -228,8 +225,7 @@ def test_a_collection_is_not_deleted_while_an_agent_is_given_it(service: Running
             )
             await asyncio.sleep(0.3)
             assert not deleting.done()
-            agent_id = UUID(agent["agentId"])
-            await queries.set_collections(connection, organization, agent_id=agent_id, collection_ids=ids)
+            await queries.set_collections(connection, organization, agent_id=UUID(agent["agentId"]), collection_ids=ids)
         done(await deleting)
 
     service.run(give())

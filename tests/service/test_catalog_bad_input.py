@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -24,7 +24,7 @@ from tests.harness.documents import (
     upload,
     uploaded,
 )
-from tests.harness.services import RunningService, ServiceHarness
+from tests.harness.services import MakeService, RunningService, ServiceHarness
 from tests.service.directory import collection, grant, user
 
 PDF = made_files.pdf([("Some words about pears", 12)])
@@ -65,9 +65,7 @@ def test_a_file_that_cant_be_read_is_refused_and_not_kept(
     assert_nothing_stored(empty)
 
 
-def test_a_file_over_the_limit_is_refused_by_its_declared_and_its_real_size(
-    make_service: Callable[..., RunningService],
-) -> None:
+def test_a_file_over_the_limit_is_refused_by_its_declared_and_its_real_size(make_service: MakeService) -> None:
     service = make_service(max_upload_bytes=100_000)
     host, port = service.base_url.removeprefix("http://").split(":")
     credential = f"Authorization: Bearer {service.api_key}\r\n"

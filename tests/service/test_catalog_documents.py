@@ -1,6 +1,5 @@
 """planUpload, getDocument, listDocuments, downloadDocument, downloadDocumentPage, deleteDocument."""
 
-from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
@@ -23,7 +22,7 @@ from tests.harness.documents import (
     uploaded,
 )
 from tests.harness.messages import messages_of
-from tests.harness.services import RunningService
+from tests.harness.services import MakeService, RunningService
 
 ANN, BEN = "ann@example.test", "ben@example.test"
 
@@ -71,7 +70,7 @@ def test_an_admin_sees_every_documents_name_and_none_of_its_contents(service: Ru
         refused(service.call(operation, {"documentId": document_id, **members}), 404, "document_not_found")
 
 
-def test_anothers_document_and_none_take_the_same_path(make_service: Callable[..., RunningService]) -> None:
+def test_anothers_document_and_none_take_the_same_path(make_service: MakeService) -> None:
     """The database is asked the same, in the same order, so that the time taken doesn't tell one from the other."""
     service = make_service(sweep_seconds=3600)
     add_users(service, ANN, BEN)
@@ -91,9 +90,7 @@ def test_anothers_document_and_none_take_the_same_path(make_service: Callable[..
         assert len(paths[1]) > 2
 
 
-def test_a_time_at_the_calendars_edge_can_be_listed(
-    make_service: Callable[..., RunningService], databases: TestDatabases
-) -> None:
+def test_a_time_at_the_calendars_edge_can_be_listed(make_service: MakeService, databases: TestDatabases) -> None:
     """Times are read in UTC, whatever zone the database is set to, in which year 1 might not have begun."""
     database = databases.clone()
     with connect(databases.owner_url(database)) as connection:
@@ -101,8 +98,7 @@ def test_a_time_at_the_calendars_edge_can_be_listed(
     service = make_service(database=database)
     for year in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"):
         uploaded(service, year, sourceSystemUpdated=year)
-        found = ok(service.call("catalog/listDocuments", {"pageSize": 1}))["documents"]
-        assert found[0]["sourceSystemUpdated"] == year
+        assert ok(service.call("catalog/listDocuments", {"pageSize": 1}))["documents"][0]["sourceSystemUpdated"] == year
 
 
 def test_a_walk_sees_each_document_once_whatever_is_updated_meanwhile(service: RunningService) -> None:
@@ -209,8 +205,7 @@ def test_only_the_owner_and_admins_delete(service: RunningService) -> None:
     asked = {"documentId": document_id, "userEmail": BEN}
     refused(service.call("catalog/deleteDocument", asked), 403, "owner_required")
     ok(service.call("catalog/deleteDocument", {**asked, "userEmail": ANN}))
-    other = uploaded(service, "b", as_user=ANN)["documentId"]
-    ok(service.call("catalog/deleteDocument", {"documentId": other}))
+    ok(service.call("catalog/deleteDocument", {"documentId": uploaded(service, "b", as_user=ANN)["documentId"]}))
 
 
 def test_a_document_is_called_by_its_title_until_it_is_renamed(service: RunningService) -> None:
@@ -229,8 +224,7 @@ def test_a_document_is_called_by_its_title_until_it_is_renamed(service: RunningS
         *("Given", "Given"),
         "Rafts",
     ]
-    with service.owner_connection() as connection:
-        connection.execute("UPDATE documents SET named_by = NULL, name = 'Old'")
+    service.execute("UPDATE documents SET named_by = NULL, name = 'Old'")
     assert load("# Rowing boats") == "Old"
     asked = {"documentId": document_id, "documentName": "Harbour"}
     refused(service.call("catalog/renameDocument", {**asked, "userEmail": BEN}), 404, "document_not_found")

@@ -3,7 +3,6 @@ tests of this folder run with `CARREL_TEST_CLUSTER`."""
 
 import asyncio
 import os
-from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
@@ -21,7 +20,7 @@ from tests.harness.cluster import VARIABLE, ClusterDatabases
 from tests.harness.databases import TestDatabases
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
 from tests.harness.messages import messages_of
-from tests.harness.services import RunningService
+from tests.harness.services import MakeService, RunningService
 from tests.service.directory import collection as resource_of
 from tests.service.directory import document, grant, on_rows, organization_id, user
 
@@ -72,7 +71,7 @@ def test_chunks_are_checked_twice_only_on_several_servers(own_service: RunningSe
 
 
 def test_a_worker_sees_that_the_index_was_spread_after_the_database_was_prepared(
-    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the two nobody is connected, so that the command isn't refused."""
     answers = iter([False, True])

@@ -57,8 +57,7 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 
 def password_hashes(service: RunningService) -> dict[str, str | None]:
-    with service.owner_connection() as connection:
-        return dict(connection.execute("SELECT email, password_hash FROM principals WHERE kind = 'user'").fetchall())
+    return dict(service.execute("SELECT email, password_hash FROM principals WHERE kind = 'user'"))
 
 
 def test_an_organization_is_made_with_an_admin_whose_key_works(service: RunningService, command: Command) -> None:
@@ -75,9 +74,8 @@ def test_an_organization_is_made_with_an_admin_whose_key_works(service: RunningS
     assert [(one["email"], one["isAdmin"], one["active"]) for one in users] == [("admin@example.test", True, True)]
     [entry] = done(service.call("admin/auditLog/query", api_key=printed["api_key"]))["entries"]
     assert (entry["action"], entry["target"]["id"]) == ("organization.create", made["organizationId"])
-    with service.owner_connection() as connection:
-        statement = "SELECT password_hash FROM principals WHERE kind = 'user' AND organization_id = %s"
-        [[kept]] = connection.execute(statement, [made["organizationId"]]).fetchall()
+    statement = "SELECT password_hash FROM principals WHERE kind = 'user' AND organization_id = %s"
+    [[kept]] = service.execute(statement, [made["organizationId"]])
     assert PasswordHasher().verify(kept, PASSWORD)
 
 
@@ -86,8 +84,7 @@ def test_an_organization_that_cannot_be_is_not_made(service: RunningService, com
         arguments = ("--name", name, "--admin-email", email)
         status, out, err = command(service.settings, "organization", "create", *arguments)
         assert (status, out, err.startswith(said)) == (1, "", True), err
-    with service.owner_connection() as connection:
-        assert connection.execute("SELECT count(*) FROM organizations").fetchone() == (1,)
+    assert service.execute("SELECT count(*) FROM organizations") == [(1,)]
 
 
 def test_a_password_is_set_and_audited(service: RunningService, command: Command) -> None:
@@ -129,9 +126,8 @@ def test_an_address_of_several_organizations_needs_the_organization(service: Run
         typed = f"{PASSWORD} {number}"
         status, _, err = command(service.settings, *arguments, "--organization", wanted, typed=f"{typed}\n")
         assert status == 0, err
-        with service.owner_connection() as connection:
-            statement = "SELECT organization_id::text, password_hash FROM principals WHERE email = %s"
-            kept = dict(connection.execute(statement, [service.admin_email]).fetchall())
+        statement = "SELECT organization_id::text, password_hash FROM principals WHERE email = %s"
+        kept = dict(service.execute(statement, [service.admin_email]))
         assert PasswordHasher().verify(kept.pop(other), typed)
         assert PasswordHasher().verify(*kept.values(), service.admin_password)
 

@@ -58,10 +58,9 @@ async def source_of(
 
     listening = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    config = {"syncName": "s", "collectionName": "things", "sourceFields": DATED}
     opened = open_mongodb(
         SecretStr(f"mongodb://{user}127.0.0.1:{port}/shop"),
-        DocstoreConfig.model_validate(config),
+        DocstoreConfig.model_validate({"syncName": "s", "collectionName": "things", "sourceFields": DATED}),
         allowed=AllowedHosts.of(["127.0.0.0/8"]),
         seconds=0.5,
         connect_seconds=0.5,
@@ -155,12 +154,10 @@ async def test_documents_without_ids_are_told() -> None:
 
 async def test_what_a_database_says_of_a_filter_is_repeated_as_plain_text() -> None:
     """Without what no text here may hold, and not a piece of the address where it is cut."""
-    said = {"ok": 0.0, "code": 2, "errmsg": "unknown\0operator\x1b[2J $foo"}
-    error = await refusal(lambda _: said)
+    error = await refusal(lambda _: {"ok": 0.0, "code": 2, "errmsg": "unknown\0operator\x1b[2J $foo"})
     assert error.code == "source_refused_filter"
     assert error.message.endswith("unknown operator [2J $foo")
-    cut = {"ok": 0.0, "code": 2, "errmsg": "x" * 296 + "127.0.0.1"}
-    assert "127" not in (await refusal(lambda _: cut)).message
+    assert "127" not in (await refusal(lambda _: {"ok": 0.0, "code": 2, "errmsg": "x" * 296 + "127.0.0.1"})).message
 
 
 @pytest.mark.parametrize(("answer", "code"), cases("a_wrong_password_is_told_from_what_its_user_may_not"))

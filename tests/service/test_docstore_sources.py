@@ -184,8 +184,7 @@ async def test_large_documents_come_in_small_pages(server: MongoServer, monkeypa
     async with opened(server) as source:
         pages = [page async for page in source.snapshot(None)]
         assert [len(page.documents) for page in pages] == [3, 3, 3, 1]
-        wanted = [SourceId(f"thing-{number:04}") for number in range(10)]
-        assert len(await source.read(wanted)) == 10
+        assert len(await source.read([SourceId(f"thing-{number:04}") for number in range(10)])) == 10
 
 
 async def test_nothing_there_is_nothing(server: MongoServer) -> None:
@@ -293,8 +292,7 @@ async def test_odd_times_keep_no_walk_from_ending(mongo: MongoServer, monkeypatc
 async def test_times_without_an_order_are_told(mongo: MongoServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists of times alone give no place to go on from: that is said, and nothing is read for ever."""
     monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 2)
-    times = [START, START + timedelta(days=1)]
-    mongo.collection.insert_many([a_thing(number, updatedAt=times) for number in range(5)])
+    mongo.collection.insert_many([a_thing(number, updatedAt=[START, START + timedelta(days=1)]) for number in range(5)])
     async with opened(mongo) as source:
         with pytest.raises(SourceError) as caught:
             await changed(source, Position(updated=START))

@@ -306,8 +306,7 @@ def test_a_run_of_an_agent_says_how_the_agent_is_defined(service: RunningService
     about = {"evaluationSetId": set_id, "evaluationRunId": run["evaluationRunId"]}
     first, second = done(call(service, "listResults", **about))["results"]
     assert (first["messageId"], first["answered"], second["answered"]) == (message_id, True, False)
-    wrong = call(service, "addRun", evaluationSetId=set_id, mode="HYBRID", results=results)
-    assert code(wrong) == (400, "wrong_mode")
+    assert code(call(service, "addRun", evaluationSetId=set_id, mode="HYBRID", results=results)) == (400, "wrong_mode")
     done(service.call("admin/agents/delete", {"agentId": agent["agentId"]}))
     assert "targetName" not in sets_of(service)[0]
     assert add_run(service, set_id, *results, mode=None)["instructionsDigest"] == digest
@@ -332,8 +331,7 @@ def test_a_set_is_renamed_and_deleted_with_all_it_has(service: RunningService) -
     assert on_rows(service, "SELECT evaluation_run_id FROM evaluation_runs") == []
     assert on_rows(service, "SELECT case_id FROM evaluation_results") == []
     assert actions(service).count("evaluationSet.update") == 1
-    deleted = next(one for one in entries(service) if one["action"] == "evaluationSet.delete")
-    assert deleted["target"]["name"] == "Third"
+    assert next(one for one in entries(service) if one["action"] == "evaluationSet.delete")["target"]["name"] == "Third"
     assert run["evaluationSetId"] == set_id
 
 

@@ -96,7 +96,6 @@ REFUSED = [
     if COLUMNS[column].rule(REQUIREMENTS[operation]) != SUCCESS
 ]
 ALLOWED = [one for one in product(REQUIREMENTS, COLUMNS) if one not in REFUSED]
-TOKENS = [name for name, column in COLUMNS.items() if column.owner == "account"]
 
 
 @pytest.fixture(scope="module")
@@ -187,10 +186,9 @@ def converse(things: Things, admin: Owner, principal: dict[str, str]) -> None:
 
 
 def let_expire(service: RunningService, api_key_id: str, token_id: str) -> None:
-    with service.owner_connection() as connection:
-        past = "SET expires_at = now() - interval '1 second'"
-        connection.execute(f"UPDATE api_keys {past} WHERE api_key_id = %s", [api_key_id])
-        connection.execute(f"UPDATE service_account_tokens {past} WHERE token_id = %s", [token_id])
+    past = "SET expires_at = now() - interval '1 second'"
+    service.execute(f"UPDATE api_keys {past} WHERE api_key_id = %s", [api_key_id])
+    service.execute(f"UPDATE service_account_tokens {past} WHERE token_id = %s", [token_id])
 
 
 def outcome_of(response: httpx.Response) -> Outcome:
@@ -279,7 +277,7 @@ def not_a_member(example: Example) -> str:
     return "part_unknown" if example.file else "invalid_request"
 
 
-@pytest.mark.parametrize("credential", TOKENS)
+@pytest.mark.parametrize("credential", [name for name, column in COLUMNS.items() if column.owner == "account"])
 def test_a_token_never_acts_as_a_person(world: World, credential: str) -> None:
     """400 for an address in any request it may send, whosever things it is about, and also where there is no member."""
     expected, found = {}, {}
@@ -306,8 +304,7 @@ def test_a_key_names_a_user_wherever_it_could_before() -> None:
 
 def test_a_key_that_may_act_acts_as_the_user(world: World) -> None:
     """With the address of a member, an admin's key is served as the member, about the member's things."""
-    credential = "an admin's key that may act"
-    headers, things = world.headers(credential), world.things["member"]
+    headers, things = world.headers("an admin's key that may act"), world.things["member"]
     for operation, example in EXAMPLES.items():
         member = {example.acting or USER_EMAIL: MEMBER}
         response = example.send(world.http, operation, {**example.body(things), **member}, headers)

@@ -1,7 +1,6 @@
 """Requests in the forms that existing clients of the API send (docs/existing-clients.md)."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -10,7 +9,7 @@ import pytest
 
 from service.domains.agents.answering import ModelFailure
 from tests.harness.documents import add_to_collection, create_collection, ok, refused, uploaded
-from tests.harness.services import RunningService
+from tests.harness.services import MakeService, RunningService
 from tests.service.conversations import FERRY, Desk, Script, a_desk, a_reply, a_visitor, in_background, passage
 from tests.service.directory import a_user, on_rows
 from tests.service.examples import DOCSTORE_CONFIG, DOCSTORE_URI
@@ -20,7 +19,6 @@ from tests.service.test_messages_v1 import answer_again
 LIST = "documentCollections/listDocumentsInCollection"
 SEARCH = "search/searchDocumentCollection"
 CHECK = "permissions/checkResourceAuthorizationForUser"
-CHECK_BULK = "permissions/checkBulkResourcesAuthorizationForUser"
 DESCRIPTION = '</docs>; rel="deprecation"; type="text/html"'
 BEN = "ben@example.test"
 
@@ -118,7 +116,7 @@ def test_a_resource_may_be_named_as_existing_clients_do(office: Desk) -> None:
 def test_many_resources_are_answered_as_a_list(office: Desk) -> None:
     nothing = identifier(str(uuid4()))
     body = {"resourceIdentifiers": [identifier(office.document_id), nothing], "userEmail": BEN}
-    answer = office.service.call(CHECK_BULK, body)
+    answer = office.service.call("permissions/checkBulkResourcesAuthorizationForUser", body)
     assert answer.status_code == 200, answer.text
     assert [(one["externalResourceId"]["externalResourceId"], one["authorized"]) for one in answer.json()] == [
         (office.document_id, True),
@@ -278,7 +276,7 @@ def test_an_upload_as_json_is_refused_as_a_file_is(office: Desk) -> None:
     assert list(office.service.settings.uploads_dir.iterdir()) == []
 
 
-def test_an_upload_as_json_has_both_bounds(make_service: Callable[..., RunningService]) -> None:
+def test_an_upload_as_json_has_both_bounds(make_service: MakeService) -> None:
     small = make_service(max_upload_bytes=100, max_json_bytes=2000)
     ok(small.call(UPLOAD, contents()))
     refused(small.call(UPLOAD, contents(documentContents="é" * 60)), 413, "file_too_large")

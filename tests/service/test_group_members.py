@@ -56,9 +56,8 @@ def test_a_deleted_service_account_is_in_no_list(service: RunningService) -> Non
     assert len(members(service, crew)) == 2
     delete_account(service, loader)
     assert [one["email"] for one in members(service, crew)] == [service.admin_email]
-    with service.owner_connection() as connection:
-        connection.execute(
-            "INSERT INTO group_members SELECT organization_id, %s, %s, false FROM principals WHERE principal_id = %s",
-            [crew["id"], loader["serviceAccountId"], crew["id"]],
-        )
+    service.execute(
+        "INSERT INTO group_members SELECT organization_id, %s, %s, false FROM principals WHERE principal_id = %s",
+        [crew["id"], loader["serviceAccountId"], crew["id"]],
+    )
     assert [one["email"] for one in members(service, crew)] == [service.admin_email]

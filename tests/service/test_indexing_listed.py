@@ -17,12 +17,11 @@ STATUSES = ["DONE", "RUNNING", "FAILED"]
 
 def left_behind(service: RunningService, document: str, *, in_catalog: bool, attempts: int) -> None:
     """Have a document wait in an index after so many failures; nobody takes it up."""
-    with service.owner_connection() as connection:
-        connection.execute(
-            "UPDATE space_documents SET indexed_version = NULL, attempts = %s, claimed_until = now() + interval '1 day'"
-            " FROM spaces WHERE spaces.space_id = space_documents.space_id AND document_id = %s AND is_catalog = %s",
-            (attempts, UUID(document), in_catalog),
-        )
+    service.execute(
+        "UPDATE space_documents SET indexed_version = NULL, attempts = %s, claimed_until = now() + interval '1 day'"
+        " FROM spaces WHERE spaces.space_id = space_documents.space_id AND document_id = %s AND is_catalog = %s",
+        (attempts, UUID(document), in_catalog),
+    )
 
 
 def statuses(service: RunningService, operation: str, **body: Any) -> dict[str, str]:

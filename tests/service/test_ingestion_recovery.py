@@ -1,6 +1,5 @@
 """What was acknowledged is indexed, whatever happens to the process in between; and nothing half done is ever seen."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,7 +9,7 @@ from service.index.ingestion.sweeper import release_claims, sweep
 from service.platform.errors import Unavailable
 from tests.harness import documents
 from tests.harness.jobs import until as wait_until
-from tests.harness.services import RunningService
+from tests.harness.services import MakeService, RunningService
 from tests.service.directory import on_rows
 
 LONG = "\n\n".join(f"Harbour number {number}. " + "The tide is written down every hour. " * 30 for number in range(20))
@@ -20,7 +19,7 @@ def place(service: RunningService, document_id: str) -> dict[str, Any]:
     return documents.get_document(service, document_id)["indexedIn"][0]
 
 
-def test_indexing_that_takes_long_goes_on_in_the_background(make_service: Callable[..., RunningService]) -> None:
+def test_indexing_that_takes_long_goes_on_in_the_background(make_service: MakeService) -> None:
     """The upload answers RUNNING, getDocument tells the end, and old chunks stay until then. The sweeper leaves other
     workers' claims; waiting has no limit."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
@@ -53,7 +52,7 @@ def test_a_document_tells_how_far_its_indexing_is(service: RunningService) -> No
 
 
 def test_what_an_embedder_refused_is_indexed_by_a_later_sweep(
-    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failing embedder costs no upload: it is RUNNING, says why, and the sweeper does it when it works again."""
     service = make_service(sweep_seconds=3600)

@@ -46,8 +46,7 @@ def test_a_message_is_answered_from_what_the_sender_may_read(desk: Desk) -> None
     assert "noon" in result["response"]["message"]
     [source, *_] = result["referencedSources"]
     assert (source["id"], source["name"]) == (desk.document_id, "Ferries")
-    resource = {"externalResourceId": desk.document_id, "resourceType": "UPLOADED_DOCUMENT"}
-    assert source["externalResourceId"] == resource
+    assert source["externalResourceId"] == {"externalResourceId": desk.document_id, "resourceType": "UPLOADED_DOCUMENT"}
     assert source["quote"] in FERRY
     assert {one["id"] for one in result["sourcesInDataContext"]} == {desk.document_id}
     assert result["webSearchResults"] == []
@@ -260,8 +259,7 @@ def test_who_waits_too_long_is_told_how_to_go_on(desk: Desk, script: Script, mon
     assert int(late.headers["Retry-After"]) > 0
     monkeypatch.undo()
     monkeypatch.setattr("service.domains.agents.answering.answer", script)
-    second = answered(script, lambda: desk.ask("One", headers=headers), a_reply("Done"))
-    assert second["response"]["message"] == "Done"
+    assert answered(script, lambda: desk.ask("One", headers=headers), a_reply("Done"))["response"]["message"] == "Done"
     assert len(turns(desk)) == 1
 
 

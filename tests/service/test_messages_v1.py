@@ -161,8 +161,7 @@ def test_a_token_for_one_agent_is_for_that_one(desk: Desk) -> None:
     assert code(v1(desk.service, "agents/sendMessage", narrow.token, body_of(other))) == (403, "missing_scope")
     nobodys = {**body_of(other), "agentId": str(uuid7())}
     assert code(v1(desk.service, "agents/sendMessage", narrow.token, nobodys)) == (403, "missing_scope")
-    verdict = {"feedback": "POSITIVE"}
-    feedback = {"agentId": other.agent_id, "messageId": theirs["jobId"], "messageFeedback": verdict}
+    feedback = {"agentId": other.agent_id, "messageId": theirs["jobId"], "messageFeedback": {"feedback": "POSITIVE"}}
     assert code(v1(desk.service, "agents/provideMessageFeedback", narrow.token, feedback)) == (403, "missing_scope")
     assert narrow.fetch(mine["jobId"])["status"] == "COMPLETED"
     for path in GETS:
@@ -267,9 +266,8 @@ def test_a_turn_whose_job_is_gone_fails_in_time(desk: Desk, visitor: Visitor, sc
     service.run(expire_turns(service.runtime))
     assert visitor.fetch(first["jobId"])["status"] == "RUNNING"
     age(desk, "0 hours")  # its job may be about to be seen
-    with service.owner_connection() as connection:
-        own = "DELETE FROM procrastinate_jobs WHERE args->>'organization_id' = %s"
-        connection.execute(own, [str(organization_id(service))])
+    own = "DELETE FROM procrastinate_jobs WHERE args->>'organization_id' = %s"
+    service.execute(own, [str(organization_id(service))])
     service.run(expire_turns(service.runtime))
     assert visitor.fetch(first["jobId"])["status"] == "RUNNING"
     age(desk, "1 hour")

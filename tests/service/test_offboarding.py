@@ -51,8 +51,7 @@ def sign_in(service: RunningService, person_id: str) -> None:
 def test_a_plan_says_what_would_end_and_what_is_owned(service: RunningService, ids: dict[str, str]) -> None:
     """Keys, sessions, applications, groups, and what is owned by type; nothing of it is changed."""
     key = a_key(service, ownerEmail=ADA, name="Deck")["apiKey"]
-    revoked = a_key(service, ownerEmail=ADA)
-    done(service.call("admin/apiKeys/revoke", {"apiKeyId": revoked["apiKeyId"]}))
+    done(service.call("admin/apiKeys/revoke", {"apiKeyId": a_key(service, ownerEmail=ADA)["apiKeyId"]}))
     sign_in(service, ids[ADA])
     a_group(service, "Outer", group(a_group(service, "Team", user(ADA), user(BEN))))
     uploaded(service, "log", CALM, as_user=ADA)
@@ -241,8 +240,7 @@ def test_an_admin_is_left_when_two_offboard_each_other(
         if not hindered:
             hindered.append(1)
             # As another admin's request does that came first.
-            with service.owner_connection() as connection:
-                connection.execute("UPDATE principals SET is_admin = false WHERE principal_id = %s", [ids[ADA]])
+            service.execute("UPDATE principals SET is_admin = false WHERE principal_id = %s", [ids[ADA]])
         return found
 
     monkeypatch.setattr(offboarding, "_find_both", meanwhile)

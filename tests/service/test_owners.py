@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.domains.oversight.owners import transferring
 from service.permissions.service import Access, register_resource
@@ -81,20 +82,18 @@ def make_resources(service: RunningService, owner: str, *, count: int) -> None:
     organization = organization_id(service)
     readers_of = [UUID(a_user(service, f"r{number}@example.test")["id"]) for number in range(10)]
 
-    async def register() -> None:
-        async with service.runtime.database.transaction(organization) as connection:
-            for number in range(count):
-                access = Access(UUID(owner), viewers=frozenset(readers_of[: number % 10]))
-                await register_resource(
-                    connection,
-                    organization,
-                    object_id=uuid7(),
-                    resource_type="BOX_FILE",
-                    resource_id=f"box-{number}",
-                    access=access,
-                )
+    async def register(connection: AsyncConnection) -> None:
+        for number in range(count):
+            await register_resource(
+                connection,
+                organization,
+                object_id=uuid7(),
+                resource_type="BOX_FILE",
+                resource_id=f"box-{number}",
+                access=Access(UUID(owner), viewers=frozenset(readers_of[: number % 10])),
+            )
 
-    service.run(register())
+    service.in_transaction(organization, register)
 
 
 def test_what_somebody_owns_is_listed_and_counted(service: RunningService) -> None:
@@ -182,8 +181,7 @@ def test_syncs_act_as_their_new_owner(service: RunningService, people: dict[str,
     syncs = [done(service.call(create, body, api_key=people[ADA]))["docstoreCredentialId"] for _ in range(2)]
     named = [{"resourceId": syncs[0], "resourceType": "DOCSTORE_SYNC"}]
     assert transfer(service, resources=named, newOwner=user(BEN)) == {"DOCSTORE_SYNC": 1}
-    rest = {"DOCSTORE_SYNC": 1, "DOCUMENT_COLLECTION": 1}
-    assert transfer(service, owner=user(ADA), newOwner=user(BEN)) == rest
+    assert transfer(service, owner=user(ADA), newOwner=user(BEN)) == {"DOCSTORE_SYNC": 1, "DOCUMENT_COLLECTION": 1}
     owner = "SELECT email FROM docstore_syncs JOIN principals USING (organization_id, principal_id)"
     assert on_rows(service, owner) == [(BEN,), (BEN,)]
     assert service.call(delete, {"docstoreCredentialId": syncs[0]}, api_key=people[ADA]).status_code == 404
@@ -202,12 +200,11 @@ def test_who_can_not_own_is_refused(service: RunningService) -> None:
     refused = service.call(TRANSFER, {"owner": user("nobody@example.test"), "newOwner": user(BEN)})
     assert code(refused) == (400, "unknown_principal")
     log = document(document_id)
-    agent = an_agent(service)["agentId"]
     wrong: list[tuple[list[dict[str, str]], tuple[int, str]]] = [
         ([log, {"resourceId": "none", "resourceType": "UPLOADED_DOCUMENT"}], (404, "resource_not_found")),
         ([log, {"resourceId": "none", "resourceType": "DOCSTORE_SYNC"}], (404, "resource_not_found")),
         ([log, log], (400, "duplicate_resource")),
-        ([log, {"resourceId": agent, "resourceType": "AGENT"}], (400, "resource_without_owner")),
+        ([log, {"resourceId": an_agent(service)["agentId"], "resourceType": "AGENT"}], (400, "resource_without_owner")),
     ]
     for resources, refusal in wrong:
         assert code(service.call(TRANSFER, {"resources": resources, "newOwner": user(BEN)})) == refusal

@@ -78,12 +78,11 @@ def test_keys_are_narrowed_to_an_owner(service: RunningService) -> None:
 @pytest.mark.timeout(120)
 def test_fifty_thousand_users_are_listed_by_one_statement(own_service: RunningService) -> None:
     """Whatever filters: a page is one statement, and a count another, each within a second."""
-    with own_service.owner_connection() as connection:
-        connection.execute(
-            "INSERT INTO principals (principal_id, organization_id, kind, name, email)"
-            " SELECT gen_random_uuid(), organization_id, 'user', 'User ' || n, 'u' || n || '@example.test'"
-            " FROM organizations, generate_series(1, 50000) n"
-        )
+    own_service.execute(
+        "INSERT INTO principals (principal_id, organization_id, kind, name, email)"
+        " SELECT gen_random_uuid(), organization_id, 'user', 'User ' || n, 'u' || n || '@example.test'"
+        " FROM organizations, generate_series(1, 50000) n"
+    )
     for filters in ({}, {"signedIn": False, "inGroup": False, "active": True}, {"query": "49999"}, {"inGroup": True}):
         with messages_of(own_service) as said:
             own_service.call("admin/users/list", filters | {"pageSize": 50})

@@ -255,8 +255,7 @@ def test_a_version_that_the_old_index_waits_for_is_in_the_new_one(paused: Runnin
     UPDATE space_documents SET indexed_version = NULL, claimed_until = now() + interval '1 hour'
     FROM collections WHERE collections.space_id = space_documents.space_id AND collection_id = %s
     """
-    with paused.owner_connection() as connection:
-        connection.execute(waits, [shelf.collection_id])
+    paused.execute(waits, [shelf.collection_id])
     changed = "The ferry leaves at one now."
     document_id = uploaded(paused, "ferry", changed, file_name="ferry.txt", reindexCollections="false")["documentId"]
     shelf.finish()
@@ -291,8 +290,7 @@ def test_the_swap_reads_nothing_that_has_not_changed(
     monkeypatch.setattr(rules, "_run_now", AsyncMock())
     service = make_service(sweep_seconds=3600)
     rebuild = ready(a_shelf(service, "ferry"))
-    with service.owner_connection() as connection:
-        connection.execute(FILL)
+    service.execute(FILL)
     assert service.run(look_on(service, organization_id(service), rebuild)) < 500
     rows: list[int] = []
     replace = queries.swap

@@ -24,8 +24,6 @@ THREADS = 3
 ROUNDS = 2
 SECONDS = 120
 
-Look = tuple[str, dict[str, Any]]
-
 
 @pytest.fixture(scope="module")
 def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
@@ -56,7 +54,7 @@ class Scene:
         """Say who may read the document by an upload of what is there already."""
         ok(upload(self.service, "log", _contents(0), allowedUsersEmailAddresses=emails))
 
-    def looks(self) -> list[Look]:
+    def looks(self) -> list[tuple[str, dict[str, Any]]]:
         """Every request by which the reader comes across the document."""
         of_document, within = {"documentId": self.document_id}, {"documentCollectionId": self.collection_id}
         searches = (("search/searchDocumentCatalog", {}), ("search/searchDocumentCollection", within))
@@ -132,8 +130,7 @@ class Watch:
             began = monotonic()
             answer = http.post(f"/api/v0/{operation}", json={**members, **self._members}, **self._asking)
             assert answer.status_code < 500, answer.text
-            signs = (*SIGNS, self.scene.document_id)
-            shown = answer.status_code == 200 and any(sign in answer.text for sign in signs)
+            shown = answer.status_code == 200 and any(sign in answer.text for sign in (*SIGNS, self.scene.document_id))
             self.seen.append((began, f"{number} {operation}", shown, answer.status_code))
 
     def _write(self, http: httpx.Client) -> None:
@@ -218,11 +215,10 @@ class Held:
         ok(self.scene.service.call(operation, body))
 
     def expire(self, table: str, key: str) -> None:
-        with self.scene.service.owner_connection() as connection:
-            statement = "UPDATE {} SET expires_at = now() + interval '0.3 seconds' WHERE {} = %s"
-            named = sql.SQL(statement).format(sql.Identifier(table), sql.Identifier(key))
-            connection.execute(named, [self.credential_id])
-            connection.execute("SELECT pg_sleep(0.4)")
+        statement = "UPDATE {} SET expires_at = now() + interval '0.3 seconds' WHERE {} = %s"
+        named = sql.SQL(statement).format(sql.Identifier(table), sql.Identifier(key))
+        self.scene.service.execute(named, [self.credential_id])
+        self.scene.service.execute("SELECT pg_sleep(0.4)")
 
     def leave(self) -> None:
         self.call("admin/groups/removeMembers", {"groupId": self.scene.inner, "members": [self.holder]})

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-from collections.abc import Callable
 from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -20,7 +19,7 @@ from service.text.reading import PageReader, ReadingInterrupted
 from tests import made_files
 from tests.harness.documents import chunks, create_collection, get_document, ok, refused, search, upload, uploaded
 from tests.harness.jobs import organization_of, until
-from tests.harness.services import RunningService
+from tests.harness.services import MakeService, RunningService
 from tests.service.directory import on_rows
 
 LANTERN = "The lantern room is painted every spring"
@@ -30,7 +29,7 @@ JOBS = "procrastinate_jobs WHERE queue_name = 'ocr' AND args ->> 'document_id' =
 
 
 @pytest.fixture
-def reading(make_service: Callable[..., RunningService]) -> RunningService:
+def reading(make_service: MakeService) -> RunningService:
     return make_service(ocr_workers=1, ocr_pages=2)
 
 
@@ -119,8 +118,7 @@ def test_pages_wait_while_none_can_be_read(
     [listed] = ok(service.call("catalog/listDocuments", {}))["documents"]
     for waiting in (Document.model_validate(listed), GetDocumentResponse.model_validate(found)):
         assert (waiting.chunk_count, waiting.has_no_text_yet, waiting.has_no_text) == (0, True, False)
-    with service.owner_connection() as connection:
-        jobs = connection.execute(f"SELECT scheduled_at FROM {JOBS}", [document_id]).fetchall()  # noqa: S608
+    jobs = service.execute(f"SELECT scheduled_at FROM {JOBS}", [document_id])  # noqa: S608
     assert sorted(when is None for (when,) in jobs) == [False, True]
 
 
@@ -209,8 +207,7 @@ def test_pictures_within_documents_are_read_where_that_is_asked(reading: Running
     assert (found["textRecognition"]["picturesRead"], found["notRead"]) == (2, [])
 
     def tell() -> list[dict[str, Any]]:
-        asked_for = {"documentId": found["documentId"]}
-        return ok(reading.call("documentCollections/getDocumentChunks", asked_for))["chunks"]
+        return ok(reading.call("documentCollections/getDocumentChunks", {"documentId": found["documentId"]}))["chunks"]
 
     until(lambda: "geese" in str(tell()))
     told = tell()

@@ -98,8 +98,7 @@ def test_a_search_whose_words_nothing_has_is_told_from_others(searched: RunningS
     search(searched, "quixotic windmills")
     search(searched, "kites", userEmail=ADA)
     search(searched, "the")
-    found = {one["query"]: (one.get("hasWords"), one["resultCount"] > 0) for one in logged(searched)}
-    assert found == {
+    assert {one["query"]: (one.get("hasWords"), one["resultCount"] > 0) for one in logged(searched)} == {
         "the": (None, True),
         "kites": (False, True),
         "quixotic windmills": (False, True),
@@ -164,8 +163,7 @@ USUAL = {"count": 1, "step": timedelta(0), "result_count": 3, "has_words": True,
 def fill(service: RunningService, at: datetime, *, api_key: str | None = None, **values: Any) -> None:
     """Log searches by the admin of an organization at one moment, with their words, or from it backwards."""
     where = {"at": at, "organization": organization_id(service, api_key=api_key)}
-    with service.owner_connection() as connection:
-        connection.execute(FILL, USUAL | where | values)
+    service.execute(FILL, USUAL | where | values)
 
 
 @contextmanager

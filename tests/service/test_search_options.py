@@ -80,8 +80,7 @@ def test_stated_filters_are_applied_and_shown(shelves: Shelves) -> None:
     assert filters(own) == [("team", "!=", "Finance")]
     untaken = shelves.fuelled("finance documents over 5 MB", enableSmartFiltering=True)
     assert (filters(untaken), "over 5 MB" in untaken["applied"]["filtering"]["note"]) == (filters(answer)[:1], True)
-    folded = shelves.fuelled("papers by the genie civil team on fuel", enableSmartFiltering=True)
-    assert names(folded) == ["spare"]
+    assert names(shelves.fuelled("papers by the genie civil team on fuel", enableSmartFiltering=True)) == ["spare"]
 
 
 def test_filters_that_find_nothing_are_dropped(shelves: Shelves) -> None:
@@ -126,8 +125,7 @@ def test_an_agent_looks_up_with_its_options(shelves: Shelves) -> None:
     narrowed = "Only documents that fit “finance” (team), “since 2025” (issued) were looked through."
     reply = library.ask(message, retrieval=options)
     assert (documents(reply), reply.warnings) == (["Fuel of the vans."], (narrowed,))
-    ids = [shelves.fuel, shelves.law]
-    reply = library.ask(message, collection_ids=ids, retrieval=options)
+    reply = library.ask(message, collection_ids=[shelves.fuel, shelves.law], retrieval=options)
     assert reply.warnings == (narrowed.replace("through.", "through, where there were any."),)
     reply = library.ask("Hello, and what about vans?", history=[Exchange(message, "Nothing.")], retrieval=options)
     assert (documents(reply), reply.warnings) == (["Fuel of the vans."], (narrowed,))

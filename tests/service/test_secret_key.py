@@ -182,8 +182,7 @@ def test_no_key_is_rotated_under_a_running_service(service: RunningService) -> N
     status, said = rotate(settings)
     assert status == 1
     assert "Stop it first" in said
-    with service.owner_connection() as connection:
-        [[kept]] = connection.execute("SELECT key_fingerprint FROM deployment").fetchall()
+    [[kept]] = service.execute("SELECT key_fingerprint FROM deployment")
     assert settings.secret_key is not None
     assert kept == Keys(settings.secret_key).fingerprint
 
@@ -196,7 +195,6 @@ def test_page_tokens_end_with_their_key(databases: TestDatabases, make_service: 
         first.new_user(f"user{number}@example.test")
     token = done(first.call("admin/users/list", body))["nextPageToken"]
     assert done(second.call("admin/users/list", {**body, "pageToken": token}))["users"]
-    with first.owner_connection() as connection:
-        connection.execute("UPDATE deployment SET key_fingerprint = %s", [Keys(NEW).fingerprint])
+    first.execute("UPDATE deployment SET key_fingerprint = %s", [Keys(NEW).fingerprint])
     rotated = make_service(database=name, secret_key=NEW)
     assert code(rotated.call("admin/users/list", {**body, "pageToken": token})) == (400, "invalid_page_token")

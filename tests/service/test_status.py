@@ -1,6 +1,5 @@
 """How an organization is doing: each figure counts what it says, of that organization alone."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -12,18 +11,17 @@ from service.index.progress import FAILED_AFTER
 from service.platform.identifiers import uuid7
 from service.platform.version import VERSION
 from tests.harness.documents import create_collection, uploaded
-from tests.harness.services import RunningService
+from tests.harness.services import MakeService, RunningService
 from tests.service.conversations import Desk
 from tests.service.directory import another_organization, done, on_rows, organization_id
 
-OPERATION = "admin/status/get"
-
 
 def status(service: RunningService, **options: Any) -> dict[str, Any]:
-    return done(service.call(OPERATION, {}, **options))
+    return done(service.call("admin/status/get", {}, **options))
 
 
 instant = datetime.fromisoformat
+Connection = psycopg.Connection[Any]
 NOTHING_WAITS = {"waitingDocuments": 0, "waitingChunks": 0, "chunksPerSecond": 0.0}
 
 
@@ -138,12 +136,7 @@ def test_jobs_syncs_and_rebuilds(desk: Desk) -> None:
 
 
 def a_turn(
-    connection: psycopg.Connection[Any],
-    organization: UUID,
-    agent_id: str,
-    *,
-    at: datetime,
-    failed_at: datetime | None = None,
+    connection: Connection, organization: UUID, agent_id: str, *, at: datetime, failed_at: datetime | None = None
 ) -> UUID:
     conversation, turn = uuid7(), uuid7()
     connection.execute(
@@ -159,7 +152,7 @@ def a_turn(
     return turn
 
 
-def a_job(connection: psycopg.Connection[Any], organization: UUID, state: str, **about: UUID) -> None:
+def a_job(connection: Connection, organization: UUID, state: str, **about: UUID) -> None:
     """A job in a queue that nobody works; what is taken up stays so, by a worker that shows life for long."""
     ids = {name: str(one) for name, one in about.items()}
     args = {"organization_id": str(organization), **ids, "request_id": "r"}
@@ -173,7 +166,7 @@ def a_job(connection: psycopg.Connection[Any], organization: UUID, state: str, *
     )
 
 
-def a_sync(connection: psycopg.Connection[Any], collection: UUID, state: str, *, finished: datetime) -> UUID:
+def a_sync(connection: Connection, collection: UUID, state: str, *, finished: datetime) -> UUID:
     sync = uuid7()
     connection.execute(
         "INSERT INTO docstore_syncs (sync_id, organization_id, collection_id, principal_id, credential_id, config,"
@@ -184,7 +177,7 @@ def a_sync(connection: psycopg.Connection[Any], collection: UUID, state: str, *,
     return sync
 
 
-def test_the_agents_own_model_is_named(make_service: Callable[..., RunningService]) -> None:
+def test_the_agents_own_model_is_named(make_service: MakeService) -> None:
     """The first of the models of an endpoint, which need not answer for that."""
     service = make_service(model_url="http://127.0.0.1:9/v1", model_names=("small", "large"))
     assert status(service)["languageModel"] == "small"

@@ -1,6 +1,5 @@
 """What people wrote can be erased: by age, or one person's; the entries it belonged to stay."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import AsyncMock
@@ -14,7 +13,7 @@ from service.platform.errors import NotFound
 from service.platform.identifiers import first_uuid7_at
 from tests.harness.databases import TestDatabases
 from tests.harness.jobs import until
-from tests.harness.services import RunningService
+from tests.harness.services import MakeService, RunningService
 from tests.service.directory import a_key, a_user, another_organization, done, entries, on_rows, organization_id
 from tests.service.test_search_log import feedback, logged, search
 
@@ -115,7 +114,7 @@ def test_old_texts_are_erased_to_the_moment(wordy: RunningService, monkeypatch: 
 
 @pytest.mark.parametrize(("days", "left"), [(30, 0), (60, 1)])
 def test_the_service_erases_at_its_start_what_is_older_than_its_setting(
-    databases: TestDatabases, make_service: Callable[..., RunningService], days: int, left: int
+    databases: TestDatabases, make_service: MakeService, days: int, left: int
 ) -> None:
     database = databases.clone()
     with databases.connect(database) as connection:
@@ -129,7 +128,7 @@ def test_the_service_erases_at_its_start_what_is_older_than_its_setting(
 
 
 def test_the_service_erases_nothing_unless_its_setting_says_so(
-    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     erase_old = AsyncMock()
     monkeypatch.setattr(erasure, "erase_old", erase_old)

@@ -38,8 +38,7 @@ def test_all_names_of_an_archive_tell_their_encoding_together(tmp_path, encoding
     content = made_files.archive(dict.fromkeys(plain, "Quay."))
     for before, after in zip(plain, names, strict=True):
         content = content.replace(before.encode(), after)
-    path = made_files.saved(tmp_path, "a.zip", content)
-    files = read_files(path, "a.zip", Limits(), start=0, most=None, largest=100)
+    files = read_files(made_files.saved(tmp_path, "a.zip", content), "a.zip", Limits(), start=0, most=None, largest=100)
     assert [(file.path, file.content) for file in files] == [(name, b"Quay.") for name in NAMES[encoding]]
 
 

@@ -77,8 +77,7 @@ def pages(*kinds: str) -> bytes:
 
 def test_scanned_pages_and_pictures_of_a_pdf(not_read):
     """A few characters over a picture of the whole page, such as its number, aren't its text."""
-    kinds = ["text", "scan", "both", "recognized", "blank", "line", *["scan"] * 6]
-    assert not_read("a.pdf", pages(*kinds)) == [
+    assert not_read("a.pdf", pages(*["text", "scan", "both", "recognized", "blank", "line", *["scan"] * 6])) == [
         NotRead(PAGE, 7, ("page 2", "page 7", "page 8", "page 9", "page 10")),
         NotRead(PICTURE, 1, ("page 3",)),
     ]
@@ -228,8 +227,7 @@ def test_pictures_and_embedded_files_of_a_word_document(not_read):
 
 def test_pictures_objects_and_films_of_slides(not_read):
     presentation = Presentation()
-    layout = presentation.slide_layouts[5]
-    first, second = (presentation.slides.add_slide(layout) for _ in range(2))
+    first, second = (presentation.slides.add_slide(presentation.slide_layouts[5]) for _ in range(2))
     first.shapes.title.text = "Harvest"
     place = Inches(1), Inches(1), Inches(1), Inches(1)
     first.shapes.add_picture(picture(), *place)

@@ -12,12 +12,11 @@ from flows.operations.outages import Pace
 
 SENT = Sent(State.INDEXED, "id", 1, "f")
 _quick = AsyncMock(return_value=SENT)
-BUSY = ServerError("busy", status=503, code="indexing_backlog", retry_after=0.05)
 
 
 async def _busy() -> Sent:
     await asyncio.sleep(0.001)
-    raise BUSY
+    raise ServerError("busy", status=503, code="indexing_backlog", retry_after=0.05)
 
 
 async def _grow(pace: Pace, number: int) -> None:

@@ -262,8 +262,7 @@ def test_row_takes_defaults_only_where_it_says_nothing(folder: Path) -> None:
 
 def test_the_page_on_manifests_names_every_column_and_its_example_is_read(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "loading.md").read_text()
-    table = page.partition("| column |")[2].partition("\n\n")[0]
-    named = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
+    named = re.findall(r"^\| `(\w+)`", page.partition("| column |")[2].partition("\n\n")[0], re.MULTILINE)
     assert named == [field.alias or name for name, field in ManifestRow.model_fields.items()]
     for name in ("reports/q3.pdf", "travel.md", "minutes.docx"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -46,8 +46,7 @@ def replace(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, object], None]:
 
 
 def begin(indexer: Indexer, organization_id: UUID, number: int, *, packed_bytes: int, lane: Lane | None = None) -> Any:
-    claimed = PendingWork(UUID(int=number), (1,), packed_bytes)
-    return indexer.take_up(organization_id, claimed, lane=lane)
+    return indexer.take_up(organization_id, PendingWork(UUID(int=number), (1,), packed_bytes), lane=lane)
 
 
 async def test_a_request_that_came_after_the_look_is_not_answered_by_it(indexer, replace):

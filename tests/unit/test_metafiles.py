@@ -100,5 +100,4 @@ def test_many_texts_of_the_same_bytes_do_not_multiply_them() -> None:
     texts = b"".join(
         struct.pack("<2i3I4iI", 0, 20 * each, len(held), 40 + 40 * count, 0, 0, 0, 0, 0, 0) for each in range(count)
     )
-    drawing = read_metafile(emf((97, bytes(28) + struct.pack("<I", count) + texts + held)))
-    assert set(map(len, drawing.lines)) == {1_000}
+    assert set(map(len, read_metafile(emf((97, bytes(28) + struct.pack("<I", count) + texts + held))).lines)) == {1_000}

@@ -20,7 +20,6 @@ from service.platform.sharing import Share
 from service.web.connections import Connections
 
 SECONDS = 20
-REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Application:
@@ -93,7 +92,7 @@ async def begin_request(application: Application) -> asyncio.StreamWriter:
     application.may_end["closing"].set()
     await application.until("opening")
     _, writer = await asyncio.open_connection(*application.listener.getsockname())
-    writer.write(REQUEST)
+    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     await application.until("request")
     return writer
 

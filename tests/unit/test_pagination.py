@@ -65,14 +65,13 @@ def test_a_token_is_refused_with_another_query_operation_caller_or_organization(
     caller = a_caller()
     token = token_of(caller, query="ada")
     assert read(caller, token, query="ada", page_size=7).after
-    strangers = [
+    for stranger in [
         lambda: read(caller, token, query="bob"),
         lambda: read(caller, token),
         lambda: read(caller, token, query="ada", operation="admin/groups/list"),
         lambda: read(replace(caller, principal_id=uuid4()), token, query="ada"),
         lambda: read(replace(caller, page_key=b"another organization's"), token, query="ada"),
-    ]
-    for stranger in strangers:
+    ]:
         with pytest.raises(BadRequest) as caught:
             stranger()
         assert caught.value.code == "invalid_page_token"

@@ -37,5 +37,4 @@ def test_every_setting_says_what_it_is() -> None:
 
 def test_the_page_about_scaling_has_the_costs_that_follow_from_the_last_results() -> None:
     rows = estimate(Prices(core=15, memory=3, disk=0.1), searches=5)
-    page = endpoints_reference.PAGE.parent / "scaling.md"
-    assert "\n".join(to_markdown(rows)) in page.read_text()
+    assert "\n".join(to_markdown(rows)) in (endpoints_reference.PAGE.parent / "scaling.md").read_text()

@@ -33,8 +33,7 @@ def sized(width: float, height: float) -> bytes:
     ],
 )
 def test_a_page_is_a_picture_within_bounds(tmp_path, content, media_type, page, shown):
-    path = made_files.saved(tmp_path, "file", content)
-    rendered = render_page(path, media_type=media_type, page=page, pixels=10**7)
+    rendered = render_page(made_files.saved(tmp_path, "file", content), media_type=media_type, page=page, pixels=10**7)
     size, count = shown
     assert rendered.page_count == count
     if size is None:

@@ -45,8 +45,7 @@ def test_a_rare_term_comes_before_a_common_one() -> None:
     frequencies = {rare: 200, common: 15 * MOST_READ}
     lookup = choose_keys({rare: 8.0, common: 1.0}, space_id=SPACE, frequencies=frequencies)
     assert {key for key, term in keys_of({rare: 0.1}).items() if term == rare} <= {*lookup.keys}
-    looked_up = [key & 3 for key in lookup.keys if (key >> 2) & (2**29 - 1) == common - 1]
-    assert looked_up == [3]
+    assert [key & 3 for key in lookup.keys if (key >> 2) & (2**29 - 1) == common - 1] == [3]
     assert lookup.bound == 0.7
     frequencies[common] = 10**7
     assert choose_keys({common: 1.0}, space_id=SPACE, frequencies=frequencies).keys == ()

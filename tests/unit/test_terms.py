@@ -83,8 +83,7 @@ def test_any_text_makes_a_vector_pgvector_can_hold(text):
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_counts_of_two_texts_add_up(one, other):
     """Lines are read apart; within a line, words have forms by what stands beside them."""
-    together = terms.count_terms(f"{one}\n{other}", ENGLISH)
-    assert together == pytest.approx(
+    assert terms.count_terms(f"{one}\n{other}", ENGLISH) == pytest.approx(
         Counter(terms.count_terms(one, ENGLISH)) + Counter(terms.count_terms(other, ENGLISH))
     )
 

@@ -193,8 +193,7 @@ def without_condition(module: Module) -> set[str]:
 
 def test_every_query_names_the_condition_of_visibility() -> None:
     """Each function that selects what is protected has the condition, or a reason to go without that it needs."""
-    found = [without_condition(module) for module in modules()]
-    assert set().union(*found) == set()
+    assert set().union(*[without_condition(module) for module in modules()]) == set()
     selections = {name: conditions for module in modules() for name, conditions in module.selections()}
     assert {name: selections.get(name) for name in SEVERAL} == SEVERAL
     assert {name: selections.get(name) for name in EXCUSED} == dict.fromkeys(EXCUSED, 0)
