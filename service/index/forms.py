@@ -1,7 +1,8 @@
 """The further forms of words: other spellings by which people look for the same word, number, date or name.
 
 A form is a spelling with a share of a word's weight. It stands for a stretch of a text beside the words of that
-stretch, which count in full. So an exact match has the weight of all forms, and another spelling has its share."""
+stretch, which count in full in a text. A query leaves them less where the form says more, and joins words that blanks
+part. What signs join has a form as it is written too, so its exact spelling ranks above the others."""
 
 import re
 import tomllib
@@ -20,7 +21,7 @@ from service.index.tokenization import WORD, Word, fold, is_unspaced
 FORMS = 1
 """The number of these rules. A higher number renews every index: raise it when texts get other forms."""
 
-FOLDED, EXPANDED, JOINED, UNSURE = 0.7, 0.5, 0.6, 0.6
+FOLDED, EXPANDED, JOINED, UNSURE, WRITTEN = 0.7, 0.5, 0.6, 0.6, 0.4
 WHOLE = 0.5
 """Forms with this share or more are other spellings of the whole; the others are parts."""
 
@@ -49,6 +50,7 @@ _SIGNS = rf"-./@:&'\u2019\u2010\u2011\u2013{_INVISIBLE}"
 _IN_WORD = re.compile(WORD.pattern.partition("\\w")[2].removesuffix("*"))
 _JOINT = re.compile(rf"[{_SIGNS},\u066c\u066b](?<=\w.)(?=\w)")
 _RUN = re.compile(rf"{WORD.pattern}(?:(?:[{_SIGNS}]|(?<=\d)[,\u066c\u066b](?=\d)){WORD.pattern})+")
+_USUAL_SIGNS = str.maketrans("\u2010\u2011\u2013\u2019", "---'")
 _CONTRACTED = frozenset({"s", "t", "re", "ve", "ll", "d", "m"})
 
 _DIGIT = re.compile(r"\d")
@@ -161,17 +163,19 @@ def find_forms(text: str) -> Iterator[Form]:
     """Return the forms of a text that stand for several words, or for a word because of those beside it."""
     numbers = [*_SPACED_NUMBER.finditer(text)]
     for match in numbers:
-        yield from _move(read_number(match[0]), match.start())
+        yield from _move((*read_number(match[0]), _as_written(match[0])), match.start())
     yield from _find_runs(text, {at for number in numbers for at in range(*number.span())})
     for match in chain.from_iterable(pattern.finditer(text) for pattern in _DATES if _YEAR.search(text)):
         if day := _as_date(match["y"], match["m"], match["d"]):
-            yield Form(*match.span(), day, 1.0, 0.1)
+            yield from _move((Form(0, len(match[0]), day, 1.0, 0.1), _as_written(match[0])), match.start())
     for match in _GROUPS.finditer(text):
         digits = re.sub(r"[^\dA-Z]", "", match[0])
         if " " in match[0] and _FEWEST_DIGITS <= len(digits) <= _MOST_DIGITS:
-            yield Form(*match.span(), digits, JOINED, 0.3)
+            yield from _move((Form(0, len(match[0]), digits, JOINED, 0.3), _as_written(match[0])), match.start())
     for match in _SIGNED.finditer(text) if _HAS_SIGN.search(text) else ():
         yield Form(*match.span(), match[0].replace(" ", ""), 1.0, 0.3)
+        if " " in match[0]:
+            yield from _move((_as_written(match[0]),), match.start())
     yield from _find_capitals(text)
 
 
@@ -189,6 +193,11 @@ def _find_runs(text: str, read: Collection[int]) -> Iterator[Form]:
             yield from _move(_read_run(run[0]), start)
 
 
+def _as_written(text: str, start: int = 0) -> Form:
+    """Return a form that other spellings do not have, so that the exact one ranks first."""
+    return Form(start, start + len(text), f"={text.translate(_USUAL_SIGNS)}", WRITTEN, 1.0)
+
+
 def _move(forms: tuple[Form, ...], by: int) -> Iterator[Form]:
     return (form._replace(start=form.start + by, end=form.end + by) for form in forms)
 
@@ -197,10 +206,10 @@ def _move(forms: tuple[Form, ...], by: int) -> Iterator[Form]:
 def _read_run(run: str) -> tuple[Form, ...]:
     """Return the forms of pieces that signs join: a date, a number, or the pieces without the signs."""
     if (found := _DATE.match(run)) and (day := _read_date(found)):
-        return (Form(0, found.end(), day, 1.0, 0.1),)
+        return Form(0, found.end(), day, 1.0, 0.1), _as_written(found[0])
     if found := _NUMBER.fullmatch(run):
         if numbers := read_number(found[2]):
-            return tuple(_move(numbers, found.start(2)))
+            return tuple(_move((*numbers, _as_written(found[2])), found.start(2)))
         if re.search("[,\u066c\u066b]", run):
             return ()
     pieces = [Word(*match.span(), match[0]) for match in WORD.finditer(run)]
@@ -216,6 +225,8 @@ def _read_run(run: str) -> tuple[Form, ...]:
 
 def _join(run: str, pieces: list[Word]) -> Iterator[Form]:
     count = len(pieces)
+    if count > 1:
+        yield _as_written(run[pieces[0].start : pieces[-1].end], pieces[0].start)
     stretches = {(0, count), (0, count - 1)}
     stretches |= {(at, at + 2) for at in (range(count - 1) if count <= 4 else (0, count - 2))}
     for first, last in sorted(stretches):
@@ -224,7 +235,8 @@ def _join(run: str, pieces: list[Word]) -> Iterator[Form]:
             continue
         start, end = joined[0].start, joined[-1].end
         text = "".join(piece.text for piece in joined).replace("_", "")
-        if not text:
+        is_time = text.isdecimal() and ":" in run[start:end]
+        if not text or is_time:
             continue
         if len(text) == len(joined) and text in _SHORT:
             text = f"{text}!"  # "U.S." is the capitalized word

@@ -35,6 +35,12 @@ def test_another_spelling_has_a_share_of_the_score(kind, query, text):
     assert low < score(query, text, query) / score(query, query, text) < high
 
 
+@pytest.mark.parametrize(("query", "text"), CASES["behind"])
+def test_the_exact_spelling_is_first_where_its_pieces_are_everywhere(query, text):
+    others = [f"{word} {number}" for word in split_words(f"{query} {text}") for number in range(30)]
+    assert score(query, query, text, *others) > score(query, text, query, *others) > 0
+
+
 @pytest.mark.parametrize(("stemming", "text"), CASES["plain"])
 def test_usual_words_have_no_further_form(stemming, text):
     assert count_terms(text, stemming).keys() == {term_of(word, stemming) for word in split_words(text)} - {0}
