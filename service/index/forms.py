@@ -65,6 +65,7 @@ _NUMBER_SIGNS = str.maketrans("\u2019\u066c\u066b\u00a0\u2009\u202f", "'',   ")
 _GROUPS = re.compile(
     r"(?:[A-Z]{2}(?<![\w./-]..)|[+(0](?<![\w./-].)|\d{3}(?<![\w./-]...))[\d()]{0,9}(?:[ -][\d()]{1,9}){1,8}(?![\w./-])"
 )
+_IS_SURE = re.compile(r"[+(0]|[A-Z]{2}\d")
 _FEWEST_DIGITS, _MOST_DIGITS = 7, 24
 
 _DATE = re.compile(r"(?:(\d{4})([-/.])(\d{1,2})\2(\d{1,2})|(\d{1,2})([-/.])(\d{1,2})\6(\d{4}))(?=$|T\d)")
@@ -167,11 +168,13 @@ def find_forms(text: str) -> Iterator[Form]:
     yield from _find_runs(text, {at for number in numbers for at in range(*number.span())})
     for match in chain.from_iterable(pattern.finditer(text) for pattern in _DATES if _YEAR.search(text)):
         if day := _as_date(match["y"], match["m"], match["d"]):
-            yield from _move((Form(0, len(match[0]), day, 1.0, 0.1), _as_written(match[0])), match.start())
+            yield from _move((Form(0, len(match[0]), day, 1.0, 0.3), _as_written(match[0])), match.start())
     for match in _GROUPS.finditer(text):
         digits = re.sub(r"[^\dA-Z]", "", match[0])
         if " " in match[0] and _FEWEST_DIGITS <= len(digits) <= _MOST_DIGITS:
-            yield from _move((Form(0, len(match[0]), digits, JOINED, 0.3), _as_written(match[0])), match.start())
+            # Without a sign at the beginning, the groups may be numbers of their own: years in a row.
+            rest = 0.3 if _IS_SURE.match(match[0]) else 1.0
+            yield from _move((Form(0, len(match[0]), digits, JOINED, rest), _as_written(match[0])), match.start())
     for match in _SIGNED.finditer(text) if _HAS_SIGN.search(text) else ():
         yield Form(*match.span(), match[0].replace(" ", ""), 1.0, 0.3)
         if " " in match[0]:
@@ -206,7 +209,7 @@ def _move(forms: tuple[Form, ...], by: int) -> Iterator[Form]:
 def _read_run(run: str) -> tuple[Form, ...]:
     """Return the forms of pieces that signs join: a date, a number, or the pieces without the signs."""
     if (found := _DATE.match(run)) and (day := _read_date(found)):
-        return Form(0, found.end(), day, 1.0, 0.1), _as_written(found[0])
+        return Form(0, found.end(), day, 1.0, 0.3), _as_written(found[0])
     if found := _NUMBER.fullmatch(run):
         if numbers := read_number(found[2]):
             return tuple(_move((*numbers, _as_written(found[2])), found.start(2)))

@@ -75,6 +75,10 @@ def test_weights_do_not_tell_whether_a_chunk_has_a_term(query):
         assert weigh_query(query, stemmings=STEMMINGS, frequencies=found | {term: count}, total=100) == weights
 
 
+def test_years_in_a_row_are_words():
+    assert {each.weight for each in read_query("budget 2024 2025", STEMMINGS).sought if each.is_own} == {1.0}
+
+
 @pytest.mark.parametrize(("query", "text", "matched"), CASES["matched"])
 def test_words_that_a_text_is_said_to_contain(query, text, matched):
     assert words_within(read_query(query, STEMMINGS).by_word, terms_in(text, STEMMINGS)) == matched
