@@ -10,6 +10,7 @@ from service.text.extraction.html_pages import add_html
 from service.text.extraction.plain import read_text
 from service.text.extraction.svg import find_drawings
 from service.text.extraction.tabular import TableWriter
+from service.text.extraction.titles import is_placeholder
 
 _FRONT_MATTER = re.compile(r"\A\ufeff?(---|\+\+\+)[ \t]*\r?\n")
 _MEMBER = re.compile(
@@ -27,15 +28,16 @@ _markdown = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 def parse_markdown(data: bytes, builder: BlockBuilder) -> str | None:
     """Add the blocks of a Markdown text; its title is the front matter's."""
     front, body = split_front_matter(read_text(data, builder).replace("\x00", " "))
+    title, tokens = front.get("title"), _tokens(body)
+    # Site generators show it above a page that has no main heading of its own.
+    if title and not (tokens and is_placeholder(title)) and not any(token.tag == "h1" for token in tokens):
+        builder.heading(title, 1)
     builder.paragraph(". ".join(front[name] for name in ("subtitle", "description", "summary") if name in front))
     for name in ("keywords", "tags", "categories"):
         builder.paragraph(f"{name.capitalize()}: {front[name]}" if name in front else "")
-    _Writer(builder).write(_tokens(body))
+    _Writer(builder).write(tokens)
     for drawing in find_drawings(data):
         builder.preview(drawing)
-    title = front.get("title")
-    if title and not builder.blocks:
-        builder.heading(title, 1)
     return title
 
 

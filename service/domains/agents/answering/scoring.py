@@ -19,6 +19,9 @@ WORDS_IN_CONTEXT = 0.3
 BOUND = 0.7
 """A sentence with a lower score isn't an answer."""
 
+FEWEST_TELLING_WORDS = 8
+"""A shorter sentence without a word of the question says too little for the words above it to count."""
+
 NEAR_THE_BEST = 0.85
 """Beside the best one, sentences with at least this share of its score are quoted."""
 
@@ -123,8 +126,12 @@ def _overlaps(question: str, quotable: Sequence[Quotable], stemmings: Sequence[s
     def share(terms: frozenset[int]) -> float:
         return sum(weight for word, weight in weights.items() if not terms.isdisjoint(word)) / total
 
+    def tells(sentence: Quotable, terms: frozenset[int]) -> bool:
+        return share(terms) > 0 or len(sentence.text.split()) >= FEWEST_TELLING_WORDS or not sentence.text.isascii()
+
     return [
-        OWN_WORDS * share(terms) + WORDS_IN_CONTEXT * share(terms | _terms(each.context, stemming))
+        OWN_WORDS * share(terms)
+        + WORDS_IN_CONTEXT * (share(terms | _terms(each.context, stemming)) if tells(each, terms) else 0.0)
         for each, terms, stemming in zip(quotable, own, stemmings, strict=True)
     ]
 

@@ -10,8 +10,11 @@ from pathlib import PurePath
 from service.text.chunking import PATH_SEPARATOR
 from service.text.sentences import Span, cut_lines, cut_sentences
 
-LONGEST_SEGMENT = 600
+LONGEST_SEGMENT = 1200
 """Characters. What announces a list, or asks, is quoted with as much of what follows as this leaves room for."""
+
+LONGEST_TABLE = 600
+"""Characters of a table that is quoted with each of its rows; of a longer one the row alone is."""
 
 LONGEST_HEADING = 160
 """Characters of the passage's first line that are kept as its heading; a path of headings is hardly longer."""
@@ -26,6 +29,8 @@ _LEADING = (":", "?")
 _MARKS = ("-", "*", "•")
 _ITEM = re.compile(r"[-*•]|\d{1,3}[.)] ")
 _ROW_SEPARATOR = " | "
+_KEYWORDS = ("Keywords: ", "Tags: ", "Categories: ")
+"""How the text of a page begins that is found by these words; nobody wrote them as a sentence."""
 _BACK = frozenset({"he", "it", "its", "she", "such", "that", "their", "these", "they", "this", "those"})
 _TIMES = frozenset({"above", "after", "before", "beyond"})
 _ENDS = (".", "!", "?", ":", ";", ",", "…", "。", "！", "？", "۔", "।")  # noqa: RUF001 - the punctuation of many scripts
@@ -44,7 +49,7 @@ class Segment:
 
 def segments_of(passage: str, *, document: str = "") -> list[Segment]:
     """Return what can be quoted of a passage, in reading order, without lines that repeat the document's name."""
-    lines = [span.text.strip() for span in cut_lines(passage) if span.text.strip()]
+    lines = [text for span in cut_lines(passage) if (text := span.text.strip()) and not text.startswith(_KEYWORDS)]
     sentences = [_cut_line(line) for line in lines]
     names = {_plain(document), _plain(PurePath(document).stem)} - {""}
     above, section = [lines[0][:LONGEST_HEADING]] if lines else [], ""
@@ -56,11 +61,14 @@ def segments_of(passage: str, *, document: str = "") -> list[Segment]:
         if number + 1 < len(lines) and _is_heading(line, below=lines[number + 1], is_first=number == 0):
             above, section = [*above[:1], line], line
             continue
-        texts = list(_texts(sentences[number], sentences[number + 1 :]))
+        if segments and _is_bare(line):
+            continue
+        texts = list(_texts(sentences[number], sentences[number + 1 : _end_of_announced(lines, number)]))
         headings = "\n".join(dict.fromkeys(above))
         if not _ITEM.match(line):
             announced, lead = ("", "") if not line.endswith(_LEADING) else (texts[-1], sentences[number][-1].text)
-        whole = _table_around(lines, number) if _is_row(line) else announced
+        table = _table_around(lines, number) if _is_row(line) else ""
+        whole = announced if not table else table if len(table) <= LONGEST_TABLE else ""
         for text in filter(_is_quotable, texts):
             is_within = text != whole and text in whole and _is_quotable(whole)
             under = section if is_within or not lead or text in announced else lead[:LONGEST_HEADING]
@@ -92,6 +100,24 @@ def _is_heading(line: str, *, below: str, is_first: bool) -> bool:
         most = MOST_TITLE_WORDS if is_first else MOST_HEADING_WORDS
         return words <= most and line[:1].isupper() and _is_prose(below)
     return True
+
+
+def _is_bare(line: str) -> bool:
+    """Return whether a line is a few words that end no sentence: a heading without text, or the words of a link."""
+    is_text = line.endswith(_ENDS) or _ITEM.match(line) or _is_row(line) or _is_unspaced(line)
+    return not is_text and len(line.split()) <= MOST_HEADING_WORDS and not any(map(str.isdigit, line))
+
+
+def _end_of_announced(lines: Sequence[str], number: int) -> int:
+    """Return the number of the line behind a list, a table or the answers to a question that a line announces."""
+    announces, has_items, last = lines[number].endswith(":"), False, min(len(lines), number + LONGEST_SEGMENT)
+    for place in range(number + 1, last):
+        line, is_item = lines[place], _ITEM.match(lines[place]) is not None or _is_row(lines[place])
+        ends = announces and not is_item and (has_items or place > number + 1)
+        if ends or (place + 1 < len(lines) and _is_heading(line, below=lines[place + 1], is_first=False)):
+            return place
+        has_items = has_items or is_item
+    return last
 
 
 def _is_prose(line: str) -> bool:

@@ -27,7 +27,8 @@ _TELLS = re.compile(
 )
 # A second question begins behind "and" where it has a word that asks and the verb of a question of its own.
 _AND = re.compile(
-    rf"[,;]? (?:and|or) (?={_WHAT} (?:\w+ ){{0,3}}?{_HELP}\b|(?:how (?:many|much|long|far)|who|when|where|why) \w)",
+    rf"[,;]? (?:and|or) (?=(?:(?:by|since|until|from|at|in|for|to|with) )?{_WHAT} (?:\w+ ){{0,3}}?{_HELP}\b"
+    r"|(?:how (?:many|much|long|far)|who|when|where|why) \w)",
     re.IGNORECASE,
 )
 
