@@ -22,8 +22,8 @@ from carrel.wire.search import TextSpan
 
 _MOST_PASSAGES, _AROUND, _LONGEST_FACT = 3, 600, 200
 _WAITING = (
-    '<p class="carrel-unseen" role="status">Reading the passages …</p><div class="carrel-skeletons" aria-hidden="true">'
-    '<div class="carrel-skeleton"><span></span><span></span><span></span></div></div>'
+    '<p class="carrel-unseen" role="status">Reading the passages …</p>'
+    '<div class="carrel-skeleton" aria-hidden="true"><span></span><span></span><span></span></div>'
 )
 _NO_DOCUMENT = "This document is gone, or you may not read it any more. Search again to see what there is now."
 _NO_PASSAGE = "The document has changed since: this passage is not in its text any more."
