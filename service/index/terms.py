@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from heapq import nlargest
+from itertools import chain
 from operator import itemgetter
 from threading import Lock
 from typing import NamedTuple
@@ -92,7 +93,10 @@ def _count(text: str, stemming: str) -> tuple[dict[int, float], int]:
 
 @lru_cache(maxsize=512)
 def terms_in(text: str, stemmings: tuple[str, ...]) -> frozenset[int]:
-    return frozenset(term for stemming in stemmings for term in count_terms(text, stemming))
+    """Return the terms of a text in all forms, by each of these stemmings."""
+    of_words = (spelled for word in {*split_words(text)} for _, _, spelled in _hash_spellings(word, stemmings))
+    of_forms = (_hash_stems(form.text, stemmings) for form in find_forms(text))
+    return frozenset(chain.from_iterable(chain(of_words, of_forms)))
 
 
 def weigh_chunks(texts: Sequence[str], *, title: str, stemming: str) -> list[dict[int, float]]:
