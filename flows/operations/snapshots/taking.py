@@ -10,9 +10,7 @@ from typing import Any, TypeVar, cast
 
 from carrel import AsyncCarrel, AsyncPager
 from carrel.wire.access import AccessHolder, ClassedResource
-from carrel.wire.admin import User
 from carrel.wire.common import PagedResponse, ResponseModel
-from carrel.wire.service_accounts import ServiceAccount
 from flows.errors import SnapshotError
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.outages import OutagePolicy, walk_pages
@@ -144,8 +142,14 @@ async def _write_tables(client: AsyncCarrel, folder: Path, outages: OutagePolicy
         ),
         files.PRINCIPALS: await write(
             files.PRINCIPALS,
-            list_rows(admin.users.list, _user),
-            list_rows(admin.service_accounts.list, _account),
+            list_rows(
+                admin.users.list,
+                lambda one: (str(one.id), "user", one.name, one.email, "true" if one.active else "false"),
+            ),
+            list_rows(
+                admin.service_accounts.list,
+                lambda one: (str(one.service_account_id), "serviceAccount", one.display_name, one.email, "true"),
+            ),
             list_rows(admin.groups.list, lambda one: (str(one.id), "group", one.name, None, "true")),
         ),
     }
@@ -157,11 +161,3 @@ def _resource(one: ClassedResource) -> Row:
 
 def _holder(one: AccessHolder) -> Row:
     return one.access_class, str(one.principal_id), one.principal_type.value, one.role.value
-
-
-def _user(one: User) -> Row:
-    return str(one.id), "user", one.name, one.email, "true" if one.active else "false"
-
-
-def _account(one: ServiceAccount) -> Row:
-    return str(one.service_account_id), "serviceAccount", one.display_name, one.email, "true"

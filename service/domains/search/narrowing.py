@@ -1,6 +1,6 @@
 """The documents that a query's words and phrases choose: found by the index of terms, and compared with the texts."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -54,7 +54,7 @@ async def find_narrowing(
     known = dict(frequencies.rows)
     answers, common = dict[str, Answer[Hit]](), set[str]()
     for text in texts:
-        rarest = _rarest(terms[text], known)
+        rarest = min(terms[text], key=lambda word: sum(known.get(term, 0) for term in word), default=())
         if not rarest and not is_phrase(text):
             continue
         # The index reads all chunks with a word. Of a common word, what is in scope is read up to the limit.
@@ -74,10 +74,6 @@ def _terms_of_words(text: str, search_query: SearchQuery) -> list[tuple[int, ...
     if not is_phrase(text):
         return [tuple(part) for part in replace(search_query, text=text).alternatives]
     return [part for word in split_query(text) for part in terms_of(word.text, search_query.stemmings) if part]
-
-
-def _rarest(words: Iterable[tuple[int, ...]], frequencies: Mapping[int, int]) -> tuple[int, ...]:
-    return min(words, key=lambda terms: sum(frequencies.get(term, 0) for term in terms), default=())
 
 
 def _narrow(clauses: Sequence[Clause], found: Mapping[str, Collection[Hit]], common: Collection[str]) -> Narrowing:

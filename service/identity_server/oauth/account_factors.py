@@ -1,8 +1,6 @@
 """GET and POST /account/second-factor: setting up second factors, removing them, and making recovery codes. Each is
 done after a passkey, or the password with any second factor: a stolen session does none of it."""
 
-from uuid import UUID
-
 from fastapi import APIRouter, Request, Response
 
 from service.identity_server.oauth.proving import Proof, prove
@@ -77,14 +75,10 @@ async def _change(page: OwnPage, proven: Person, *, action: str) -> Response:
         if action == "makeCodes" and had.factors:
             made = await service.make_recovery_codes(connection, **page.whose)
             return show_recovery_codes(page.request, made, following=HERE)
-        if (factor_id := _parse_removal(action)) is not None:
+        if (factor_id := to_uuid(action.partition("remove ")[2])) is not None:
             await service.remove_factor(connection, **page.whose, factor_id=factor_id)
             return lead_to(HERE)
     raise BadRequest("This form has no such button. Go back and try again.")
-
-
-def _parse_removal(action: str) -> UUID | None:
-    return to_uuid(action.removeprefix("remove ")) if action.startswith("remove ") else None
 
 
 async def _add_passkey(page: OwnPage, form: dict[str, str]) -> Response:
