@@ -132,11 +132,7 @@ def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
             request = (f"Request id: {error.request_id}",) if error.request_id else ()
             return Problem(message, (*more, *request), help_address_of_code(error.code))
         case _:
-            return Problem(_FIELD.sub(_label_of, str(error)))
-
-
-def _label_of(field: re.Match[str]) -> str:
-    return f"{field[1]}{label_of(field[2].partition('.')[0])}: "
+            return Problem(_FIELD.sub(lambda field: f"{field[1]}{label_of(field[2].partition('.')[0])}: ", str(error)))
 
 
 def _problem_of_connection(error: carrel.APIConnectionError) -> Problem:

@@ -196,7 +196,7 @@ def test_a_member_reaches_no_page_of_admins_by_its_address(stack: Stack, visitor
         expect(main.get_by_role("button")).to_have_count(0)
     search(visitor, stack.workbench, "offer of Castellan Maritime HERON")
     expect(main.get_by_text("may read").or_(visitor.locator("article")).first).to_be_visible()
-    expect(visitor.get_by_text("HERON")).to_have_count(0)
+    expect(visitor.locator("article", has_text="HERON")).to_have_count(0)
 
 
 def new_account(client: carrel.Carrel) -> ServiceAccount:

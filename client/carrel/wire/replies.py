@@ -40,8 +40,8 @@ class ReferencedSource(ResponseModel):
     """Place of the passage's chunk in that collection, in reading order, counted from 0; getDocumentChunks has it."""
     document_version: int | None = None
     """Number of the version that was cited; getDocument tells whether there is a newer one."""
-    unsupported: list[str] = Field(default_factory=list[str])
-    """Numbers and names that the reply says with this citation, and that stand in no passage it cites for them."""
+    unsupported: list[str] | None = None
+    """Numbers and names that the reply says with this citation and that no passage cited for them has; absent: none."""
 
 
 class ReplyMessage(ResponseModel):

@@ -7,17 +7,11 @@ revision, down_revision, usable_from = "0069", "0068", None
 
 
 def upgrade() -> None:
-    """Add the column, and an index by which a search asks whether any entry is old.
+    """Add the column.
 
     A release that knows the column writes the negative number of its forms, which the trigger turns. An earlier
     release leaves the column out, and the trigger sets 0. A request for indexing (NULL) changes no forms."""
     op.add_column("space_documents", sa.Column("forms", sa.SmallInteger, nullable=False, server_default=sa.text("0")))
-    op.create_index(
-        "ix_space_documents_forms",
-        "space_documents",
-        ["space_id", "forms"],
-        postgresql_where=sa.text("chunk_count > 0"),
-    )
     op.execute(
         "CREATE FUNCTION note_forms() RETURNS trigger LANGUAGE plpgsql AS"
         " 'BEGIN NEW.forms := greatest(-NEW.forms, 0); RETURN NEW; END'"

@@ -108,7 +108,7 @@ def _to_cited_source(row: Source, citation: Mapping[str, Any]) -> replies.Refere
         "document_collection_id": citation.get("collectionId"),
         "chunk_index": citation.get("chunkNo"),
         "document_version": citation.get("version"),
-        "unsupported": citation.get("unsupported", []),
+        "unsupported": citation.get("unsupported") or None,
     }
     return _source(row, citation["quote"], **chunk)
 
