@@ -156,11 +156,11 @@ def _telling(question: Question, results: Sequence[dict[str, Any]], applied: Map
     if fold(question.get("snippet", "")) not in fold(passage):
         yield f"the passage is {passage[:80]!r}"
     if "unmatched" in question:
-        told = applied.get("unmatchedWords")
-        if told is None or {*map(fold, told)} != {*map(fold, question["unmatched"])}:
+        told = applied.get("unmatchedWords", ())
+        if {*map(fold, told)} != {*map(fold, question["unmatched"])}:
             yield f"unmatchedWords is {told}"
     if "corrected" in question or "secret" in question:
-        yield from _corrections(question, applied.get("corrections"))
+        yield from _corrections(question, applied.get("corrections", ()))
     if "matched" in question:
         told = best.get("matched")
         if not {*map(fold, question["matched"])} <= {*map(fold, _strings(told))}:
@@ -176,9 +176,6 @@ def _telling(question: Question, results: Sequence[dict[str, Any]], applied: Map
 
 def _corrections(question: Question, told: Any) -> Iterator[str]:
     """Yield what is wrong in the corrections, which are a mapping of words or a list of objects."""
-    if told is None:
-        yield "corrections is None"
-        return
     each_told: Any = told.items() if hasattr(told, "items") else told
     offered = {word: words for word, *words in ([*map(fold, _strings(each))] for each in each_told)}
     if "corrected" in question:
