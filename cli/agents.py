@@ -295,7 +295,8 @@ def ask(
         screen.write("\n")
         for number, source in enumerate(reply.sources, 1):
             name = ", ".join(part for part in (source.name, describe_place(source.place)) if part)
-            screen.line(f"[{number}] {name}: “{source.quote}”" if source.quote else f"[{number}] {name}")
+            quote = " ".join(source.quote.split())
+            screen.line(f"[{number}] {name}: “{quote}”" if quote else f"[{number}] {name}")
         for warning in reply.warnings:
             screen.say(warning)
         screen.say(f"To go on: --conversation {reply.conversation_id}")

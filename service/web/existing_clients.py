@@ -197,10 +197,6 @@ def _complete_members(answer: Json) -> Json:
     return {**answer, "resourceIdentifiers": named}
 
 
-def _complete_search(answer: Json) -> Json:
-    return {**answer, "results": [{"documentUrl": "", **one} for one in answer["results"]]}
-
-
 def _complete_checks(answer: Json) -> Any:
     return [
         {"externalResourceId": _identifier(one["resource"]), "authorized": one["authorized"]}
@@ -210,6 +206,6 @@ def _complete_checks(answer: Json) -> Any:
 
 COMPLETIONS: Mapping[str, Callable[[Json], Any]] = {
     LIST_MEMBERS: _complete_members,
-    SEARCH_COLLECTION: _complete_search,
+    SEARCH_COLLECTION: lambda answer: {**answer, "results": [{"documentUrl": "", **one} for one in answer["results"]]},
     CHECK_BULK: _complete_checks,
 }

@@ -202,7 +202,8 @@ def test_a_person_finds_only_what_that_person_may_read(house: House) -> None:
 
 @pytest.mark.parametrize("hostile", HOSTILE_CASES)
 def test_text_of_others_is_shown_as_it_is(house: House, hostile: str) -> None:
-    mark = f"Ovis{uuid4().hex[:6]}"
+    # A word of letters alone has no parts that other documents have.
+    mark = "Ovis" + uuid4().hex[:6].translate(str.maketrans("0123456789", "ghijklmnop"))
     collection, document = new_collection(house), house.load(hostile, f"{mark} {hostile} {mark} {hostile}")
     house.add_to(collection, document, team=hostile)
     for where in ("catalog", collection):

@@ -110,6 +110,7 @@ def test_a_misspelt_word_is_corrected_from_what_the_reader_may_read(
     assert answer["applied"]["corrections"] == [{"word": typed, "replacedBy": [corrected]}]
     assert answer["results"][0]["matched"] == {"words": [corrected], "meaning": False}
     assert search(library, typed, literalQuery=True)["applied"].get("corrections", []) == []
+    assert search(library, f'"{typed}"')["applied"].get("corrections", []) == []  # a phrase is meant as it is
     assert search(library, "diery")["applied"].get("corrections", []) == []
     assert search(library, "diery", as_user=BEN)["applied"]["corrections"][0]["replacedBy"] == ["diary"]
 

@@ -18,6 +18,9 @@ from tests.harness.cases import cases
         ('"a b" OR c OR d', "a b c d", [Clause(('"a b', "c", "d"))]),
         ("red OR blue car", "red blue car", [Clause(("red", "blue"))]),
         ("x OR -y", "x OR", [Clause(("y",), excludes=True)]),
+        ("ferry (red OR blue)", "ferry red blue", [Clause(("red", "blue"))]),
+        ('(red OR "dry dock") ferry', "red dry dock ferry", [Clause(("red", '"dry dock'))]),
+        ("2024 OR PN-4711-B", "2024 PN-4711-B", [Clause(("2024", '"PN-4711-B'))]),
     ],
 )
 def test_signs_become_clauses(query: str, text: str, clauses: list[Clause]) -> None:

@@ -204,7 +204,7 @@ async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) ->
     if not missing:
         return ALL_MATCHED
     # On several servers, rights are asked again of results alone, so nothing else may be told of a text.
-    corrects = plan.corrects and not ranked.scope.is_distributed
+    corrects = plan.corrects and not (plan.parsed.phrases or ranked.scope.is_distributed)
     everything = Scope(plan.caller, ranked.scope.space, plan.by_chunk, is_distributed=ranked.scope.is_distributed)
     return await check_words(ranked.read.connection, everything, query, missing, corrects=corrects)
 

@@ -6,6 +6,7 @@ Corrector", 2007). So there is no list of words that could tell of documents tha
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from string import ascii_lowercase
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -27,8 +28,8 @@ COMMON = 5_000
 """A word in more chunks than this isn't looked up in the index, which would read all of them: what the reader may read
 is scanned up to the first chunk with the word."""
 
-MOST_CORRECTED = 2
-_OF_QUESTIONS = {"many", "much"}
+MOST_CORRECTED, ALIKE = 2, 0.75  # the stem of "wayes" is that of "way", which nobody means by "waves"
+_OF_QUESTIONS = {"many", "much", "AND", "NOT", "OR"}
 _SHORTEST, _LONGEST, _TWICE, _ACRONYM = 5, 24, 14, 5
 
 Words = Mapping[str, Sequence[frozenset[int]]]
@@ -77,20 +78,19 @@ def _ask_whether(batch: Batch, scope: Scope, terms: Sequence[int], *, is_common:
 
 
 async def _find_similar(connection: Connection, scope: Scope, search_query: SearchQuery, word: str) -> list[str]:
-    """Return similar words as they stand in readable texts, the most frequent first. They differ in one letter
+    """Return similar words as they stand in readable texts, the most similar first. They differ in one letter
     or, where there is no such word, also in a doubled letter."""
     folded = fold(word)
     if not _SHORTEST <= len(folded) <= _LONGEST or not folded.isalpha() or (word.isupper() and len(word) <= _ACRONYM):
         return []
-    once = list(dict.fromkeys(_change(folded)))
     twice = (other for each in (_double(folded) if len(folded) <= _TWICE else ()) for other in _change(each))
-    return await _look_up(connection, scope, search_query, once) or await _look_up(
-        connection, scope, search_query, twice
+    return await _look_up(connection, scope, search_query, folded, _change(folded)) or await _look_up(
+        connection, scope, search_query, folded, twice
     )
 
 
 async def _look_up(
-    connection: Connection, scope: Scope, search_query: SearchQuery, spellings: Iterable[str]
+    connection: Connection, scope: Scope, search_query: SearchQuery, word: str, spellings: Iterable[str]
 ) -> list[str]:
     stemmings, space_id = search_query.stemmings, scope.space.space_id
     terms = await asyncio.to_thread(lambda: sorted({term for each in spellings for term in _terms(each, stemmings)}))
@@ -105,7 +105,7 @@ async def _look_up(
     places = {term: answer.rows[0] for term, answer in answers.items() if answer.rows}
     texts = await queries.read_texts(connection, scope, search_query, list(places.values())) if places else {}
     written = (_as_written(texts.get(place, ""), term, stemmings) for term, place in places.items())
-    return list(dict.fromkeys(filter(None, written)))[:MOST_CORRECTIONS]
+    return get_close_matches(word, dict.fromkeys(filter(None, written)), MOST_CORRECTIONS, ALIKE)
 
 
 def _as_written(text: str, term: int, stemmings: Sequence[str]) -> str | None:

@@ -160,11 +160,7 @@ def _open_outlook(path: Path, limits: Limits, _file_name: str) -> Generator[Sequ
 
 def _entries(parts: Sequence[tuple[str, str, Callable[[], bytes]]]) -> list[_Entry]:
     paths = _clean_paths([name or f"attachment{mimetypes.guess_extension(kind) or ''}" for name, kind, _ in parts])
-    return [_Entry(cleaned, partial(_cut, read)) for cleaned, (_, _, read) in zip(paths, parts, strict=True)]
-
-
-def _cut(read: Callable[[], bytes], most: int) -> bytes:
-    return read()[:most]
+    return [_Entry(path, lambda most, get=get: get()[:most]) for path, (_, _, get) in zip(paths, parts, strict=True)]
 
 
 def _clean_paths(names: Sequence[str]) -> list[str]:

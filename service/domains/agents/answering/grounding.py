@@ -50,7 +50,7 @@ def measure_groundedness(reply: str, passages: Mapping[int, str]) -> float | Non
         for number, text in passages.items()
     }
     supported: list[bool] = []
-    for numbers, terms, cited in _statements(reply, stemming):
+    for numbers, terms, cited in _statements(reply.removeprefix(phrases_of(reply).closest), stemming):
         of_it = [known[number] for number in cited if number in known]
         figures, words = [has for has, _ in of_it], [of for _, of in of_it]
         together = frozenset[str]().union(*figures), frozenset[int]().union(*words)

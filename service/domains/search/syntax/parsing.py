@@ -85,6 +85,7 @@ def is_phrase(text: str) -> bool:
 
 _QUOTES = {'"': '"', "“": "”“", "„": "“”", "«": "»", "»": "«", "「": "」", "『": "』"}
 _FIELD = re.compile(rf"({'|'.join(FieldName)}):(?=[^\s:/\\])", re.IGNORECASE)
+_END = re.compile(r"\){0,8}(?:\s|\Z)")
 _OTHER_FIELD = re.compile(r"[a-z]{2,16}:(?=[^\W\d])", re.IGNORECASE)
 _DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?$|(\d{1,2})\.(\d{1,2})\.(\d{4})$")
 
@@ -136,7 +137,9 @@ class _Reader:
     not_understood: list[str] = field(default_factory=list[str])
 
     def read(self) -> None:
-        tokens, at, joins = list(self._split()), 0, not self.query.isupper()
+        # In a text of capitals, NOT and OR are words like others.
+        others = [word for word in self.query.split() if word not in {"NOT", "OR"} and word.isalpha()]
+        tokens, at, joins = list(self._split()), 0, not "".join(others).isupper()
         while at < len(tokens):
             token, chosen = tokens[at], tokens[at : at + 1]
             if joins and token.text == "NOT" and at and at + 1 < len(tokens) and _is_operand(tokens[at + 1]):
@@ -173,7 +176,7 @@ class _Reader:
                 phrase = self.query[begin + 1 : end].strip()
                 return (f'"{phrase}' if phrase else ""), end + 1
             self.not_understood.append(f"{self.query[begin]} has no closing quotation mark, so it is plain text.")
-        end = next((at for at in range(begin, len(self.query)) if self.query[at].isspace()), len(self.query))
+        end = next((found.start() for found in _END.finditer(self.query, begin)), len(self.query))
         return self.query[begin:end].lstrip('"'), end
 
     def _follow(self, token: _Token) -> None:
@@ -219,7 +222,7 @@ class _Reader:
 
 
 def _text_of(token: _Token) -> str:
-    """Return a word that is indexed whole, or a phrase: "C++" and "non-disclosure" are compared as they are written."""
+    """Return a word that is indexed whole, or a phrase: "C++" is compared as it is written."""
     word = token.text.rstrip(".,;:!?")
     return word if WORD.fullmatch(word) and not has_unspaced(word) else '"' + token.words
 
@@ -229,7 +232,7 @@ def _is_operand(token: _Token) -> bool:
 
 
 def _skip_blanks(query: str, at: int) -> int:
-    while at < len(query) and query[at].isspace():
+    while at < len(query) and (query[at].isspace() or query[at] in "()"):
         at += 1
     return at
 
