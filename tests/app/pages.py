@@ -2,6 +2,7 @@
 
 import html
 from typing import Any, Self
+from uuid import uuid4
 
 import pytest
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
@@ -142,6 +143,11 @@ class Page(AppTest):
         """Press a button in the dialog that `opener` opens: again, since the whole page is drawn here."""
         self.find_button(label).click()
         return self.press(opener)
+
+
+def new_word() -> str:
+    """Return a word of letters alone, of which no other document has a part: words are cut where digits begin."""
+    return uuid4().hex[:6].translate(str.maketrans("0123456789", "ghijklmnop"))
 
 
 def drawn(chart: Any) -> Any:

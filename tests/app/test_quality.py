@@ -18,7 +18,7 @@ from carrel.wire.evaluation import EvaluationSet
 from carrel.wire.oversight import LoggedSearch
 from carrel.wire.search import SearchFeedback, SearchMode
 from tests.app.conftest import House
-from tests.app.pages import MARKUP, Page, drawn
+from tests.app.pages import MARKUP, Page, drawn, new_word
 from tests.harness.cases import cases
 
 
@@ -168,7 +168,7 @@ def open_set(house: House, one: EvaluationSet) -> Page:
 
 def test_the_worst_queries_come_first_whoever_asked(house: House) -> None:
     """Thumbs down weigh more than no results, or words that nothing has; equal words count together."""
-    mark = uuid4().hex[:6].translate(str.maketrans("0123456789", "ghijklmnop"))  # letters are no parts of a word
+    mark = new_word()
     load(house, f"Bad {mark}", "The barge carries coal.")
     for words in (f"Zeppelin  {mark}xyz", f"zeppelin {mark}xyz"):
         search(house, words)

@@ -16,7 +16,7 @@ from app.ui.passages import link_html
 from carrel.wire.search import FilterOperator, SearchMode, count_strong
 from service.text.reranking import Reranker
 from tests.app.conftest import NOBODY_LISTENS, House, MakeHouse
-from tests.app.pages import HOSTILE, HOSTILE_CASES, NOWHERE, Page
+from tests.app.pages import HOSTILE, HOSTILE_CASES, NOWHERE, Page, new_word
 from tests.harness.cases import cases
 from tests.harness.proxy import Fault, faulty
 from tests.harness.reranking import KEY, serving_reranking
@@ -202,8 +202,7 @@ def test_a_person_finds_only_what_that_person_may_read(house: House) -> None:
 
 @pytest.mark.parametrize("hostile", HOSTILE_CASES)
 def test_text_of_others_is_shown_as_it_is(house: House, hostile: str) -> None:
-    # A word of letters alone has no parts that other documents have.
-    mark = "Ovis" + uuid4().hex[:6].translate(str.maketrans("0123456789", "ghijklmnop"))
+    mark = f"Ovis{new_word()}"
     collection, document = new_collection(house), house.load(hostile, f"{mark} {hostile} {mark} {hostile}")
     house.add_to(collection, document, team=hostile)
     for where in ("catalog", collection):
