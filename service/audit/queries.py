@@ -7,23 +7,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    ColumnElement,
-    Select,
-    Uuid,
-    bindparam,
-    cast,
-    column,
-    delete,
-    func,
-    insert,
-    null,
-    or_,
-    select,
-    tuple_,
-    union_all,
-)
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from sqlalchemy.sql.elements import KeyedColumnElement
 
@@ -92,7 +76,7 @@ class StoredEntry:
 
 
 # What entries are about that has a name: its id and its name.
-_NAMED: Mapping[str, tuple[KeyedColumnElement[UUID], ColumnElement[str]]] = {
+_NAMED: Mapping[str, tuple[KeyedColumnElement[UUID], sa.ColumnElement[str]]] = {
     **dict.fromkeys(("user", "group", "serviceAccount"), (principals.c.principal_id, principals.c.name)),
     "organization": (organizations.c.organization_id, organizations.c.name),
     "document": (documents.c.document_id, documents.c.name),
@@ -149,24 +133,30 @@ def _kind_of(target_type: object) -> str | None:
 
 
 @cache
-def _build_insert(kind: str | None) -> Select[UUID]:
-    arrays = (bindparam(f"param_{each.name}", type_=ARRAY(each.type)) for each in _GIVEN)
-    rows = func.unnest(*arrays).table_valued(*(column(each.name, each.type) for each in _GIVEN)).render_derived("given")
+def _build_insert(kind: str | None) -> sa.Select[UUID]:
+    arrays = (sa.bindparam(f"param_{each.name}", type_=sa.ARRAY(each.type)) for each in _GIVEN)
+    rows = (
+        sa.func.unnest(*arrays)
+        .table_valued(*(sa.column(each.name, each.type) for each in _GIVEN))
+        .render_derived("given")
+    )
     names = {
         "actor_name": _name_of("user", rows.c.actor_id),
         "acting_for_name": _name_of("user", rows.c.acting_for_id),
-        "target_name": null() if kind is None else _name_of(kind, cast(rows.c.target_id, Uuid)),
+        "target_name": sa.null() if kind is None else _name_of(kind, sa.cast(rows.c.target_id, sa.Uuid)),
     }
-    new = insert(audit_entries).from_select(
-        ["organization_id", *rows.c.keys(), *names], select(ORGANIZATION, *rows.c, *names.values())
+    new = sa.insert(audit_entries).from_select(
+        ["organization_id", *rows.c.keys(), *names], sa.select(ORGANIZATION, *rows.c, *names.values())
     )
     added = new.returning(audit_entries.c.audit_log_id).cte("added")
-    return select(added.c.audit_log_id)
+    return sa.select(added.c.audit_log_id)
 
 
-def _name_of(kind: str, object_id: ColumnElement[UUID]) -> ColumnElement[Any]:
+def _name_of(kind: str, object_id: sa.ColumnElement[UUID]) -> sa.ColumnElement[Any]:
     key, name = _NAMED[kind]
-    found = select(func.left(name, LONGEST_NAME)).where(key.table.c.organization_id == ORGANIZATION, key == object_id)
+    found = sa.select(sa.func.left(name, LONGEST_NAME)).where(
+        key.table.c.organization_id == ORGANIZATION, key == object_id
+    )
     # A source has several reports of one name.
     return found.limit(1).scalar_subquery()
 
@@ -174,18 +164,18 @@ def _name_of(kind: str, object_id: ColumnElement[UUID]) -> ColumnElement[Any]:
 async def insert_texts(connection: Connection, organization_id: UUID, *, texts: Mapping[UUID, str]) -> None:
     """Store the free texts of audit entries and searches."""
     rows = [{"subject_id": key, "organization_id": organization_id, "text": text} for key, text in texts.items()]
-    await connection.execute(insert(free_texts), rows)
+    await connection.execute(sa.insert(free_texts), rows)
 
 
 async def delete_texts_before(connection: Connection, organization_id: UUID, *, before: UUID, limit: int) -> int:
     """Delete up to `limit` texts of entries and searches with ids below a given one; return the number deleted."""
     old = (
-        select(free_texts.c.subject_id)
+        sa.select(free_texts.c.subject_id)
         .where(free_texts.c.organization_id == organization_id, free_texts.c.subject_id < before)
         .order_by(free_texts.c.subject_id)
         .limit(limit)
     )
-    statement = delete(free_texts).where(
+    statement = sa.delete(free_texts).where(
         free_texts.c.organization_id == organization_id, free_texts.c.subject_id.in_(old)
     )
     return (await connection.execute(statement)).rowcount
@@ -193,14 +183,14 @@ async def delete_texts_before(connection: Connection, organization_id: UUID, *, 
 
 async def delete_texts_of(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
     """Delete the texts of a principal's searches, and of audit entries made by or for it; return the number."""
-    searched = select(searches.c.search_id).where(matches(searches, organization_id, principal_id=principal_id))
+    searched = sa.select(searches.c.search_id).where(matches(searches, organization_id, principal_id=principal_id))
     # The owner of a key that acts for users did not write their words.
-    author = func.coalesce(audit_entries.c.acting_for_id, audit_entries.c.actor_id)
-    noted = select(audit_entries.c.audit_log_id).where(
+    author = sa.func.coalesce(audit_entries.c.acting_for_id, audit_entries.c.actor_id)
+    noted = sa.select(audit_entries.c.audit_log_id).where(
         audit_entries.c.organization_id == organization_id, author == principal_id
     )
-    statement = delete(free_texts).where(
-        free_texts.c.organization_id == organization_id, free_texts.c.subject_id.in_(union_all(searched, noted))
+    statement = sa.delete(free_texts).where(
+        free_texts.c.organization_id == organization_id, free_texts.c.subject_id.in_(sa.union_all(searched, noted))
     )
     return (await connection.execute(statement)).rowcount
 
@@ -235,10 +225,10 @@ async def list_entries(
     actors, subjects = principals.alias("actors"), principals.alias("subjects")
     looked_through = MOST_LOOKED_THROUGH if filters.looks_through else limit
     entries = _entries(organization_id, filters, before).limit(looked_through).subquery("entries")
-    actor_name = func.coalesce(entries.c.actor_name, actors.c.name)
-    acting_for_name = func.coalesce(entries.c.acting_for_name, subjects.c.name)
+    actor_name = sa.func.coalesce(entries.c.actor_name, actors.c.name)
+    acting_for_name = sa.func.coalesce(entries.c.acting_for_name, subjects.c.name)
     statement = (
-        select(
+        sa.select(
             *columns_of(
                 entries,
                 StoredEntry,
@@ -265,7 +255,7 @@ async def list_entries(
         statement = statement.where(container_id == str(filters.container_id))
     if filters.name_contains is not None:
         names = (entries.c.target_name, actor_name, acting_for_name)
-        statement = statement.where(or_(*(one.icontains(filters.name_contains, autoescape=True) for one in names)))
+        statement = statement.where(sa.or_(*(one.icontains(filters.name_contains, autoescape=True) for one in names)))
     return await find_rows(connection, statement, StoredEntry)
 
 
@@ -278,21 +268,21 @@ async def find_last_looked_through(
     return await find_row(connection, narrowed, Position)
 
 
-def _entries(organization_id: UUID, filters: EntryFilter, before: Position | None) -> Select[Any]:
+def _entries(organization_id: UUID, filters: EntryFilter, before: Position | None) -> sa.Select[Any]:
     order = (audit_entries.c.at, audit_entries.c.audit_log_id)
-    statement = select(audit_entries).where(
+    statement = sa.select(audit_entries).where(
         audit_entries.c.organization_id == organization_id, *_conditions(organization_id, filters)
     )
     if before is not None:
-        statement = statement.where(tuple_(*order) < (before.at, before.audit_log_id))
+        statement = statement.where(sa.tuple_(*order) < (before.at, before.audit_log_id))
     return statement.order_by(*(one.desc() for one in order))
 
 
-def _conditions(organization_id: UUID, filters: EntryFilter) -> list[ColumnElement[bool]]:
+def _conditions(organization_id: UUID, filters: EntryFilter) -> list[sa.ColumnElement[bool]]:
     conditions = [optional_in(audit_entries.c.audit_log_id, filters.ids)]
     if filters.actor is not None:
-        named = select(principals.c.principal_id).where(matches(principals, organization_id, email=filters.actor))
-        conditions.append(or_(audit_entries.c.actor_id.in_(named), audit_entries.c.acting_for_id.in_(named)))
+        named = sa.select(principals.c.principal_id).where(matches(principals, organization_id, email=filters.actor))
+        conditions.append(sa.or_(audit_entries.c.actor_id.in_(named), audit_entries.c.acting_for_id.in_(named)))
     if filters.action is not None:
         conditions.append(audit_entries.c.action == filters.action)
     if filters.target_id is not None:

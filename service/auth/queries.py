@@ -6,23 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    CTE,
-    ColumnElement,
-    Interval,
-    Select,
-    Table,
-    Uuid,
-    and_,
-    bindparam,
-    false,
-    func,
-    null,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.auth.lifetimes import LAST_USED_PRECISION
@@ -107,21 +91,21 @@ class ActingPrincipal(Grantee):
 
 
 # How far the clock that credentials expire by is from the database's (`service.platform.clock`).
-_OFFSET = bindparam("param_offset", type_=Interval())
+_OFFSET = sa.bindparam("param_offset", type_=sa.Interval())
 
 
-_UNLESS_GIVEN: Mapping[str, ColumnElement[Any]] = {
-    "may_act_for_users": false(),
-    **dict.fromkeys(("scopes", "client_scopes", "audience", "client_id"), null()),
+_UNLESS_GIVEN: Mapping[str, sa.ColumnElement[Any]] = {
+    "may_act_for_users": sa.false(),
+    **dict.fromkeys(("scopes", "client_scopes", "audience", "client_id"), sa.null()),
 }
 
 
 class _Stored(NamedTuple):
     """The table of a kind of credential, with the columns of their ids and of the principals they act for."""
 
-    table: Table
-    credential_id: ColumnElement[UUID]
-    principal_id: ColumnElement[UUID]
+    table: sa.Table
+    credential_id: sa.ColumnElement[UUID]
+    principal_id: sa.ColumnElement[UUID]
 
 
 _of_account = service_account_tokens.c
@@ -132,14 +116,14 @@ _STORED: Mapping[CredentialKind, _Stored] = {
 }
 
 
-def _credential_of_hash(kind: CredentialKind, **columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
+def _credential_of_hash(kind: CredentialKind, **columns: sa.ColumnElement[Any]) -> sa.Select[*tuple[Any, ...]]:
     table, credential_id, principal_id = _STORED[kind]
     named = {"credential_id": credential_id, "principal_id": principal_id, **_UNLESS_GIVEN, **columns}
     return (
-        select(
+        sa.select(
             table.c.organization_id,
             table.c.secret_hash,
-            credential_status(table, func.now() + _OFFSET),
+            credential_status(table, sa.func.now() + _OFFSET),
             *(column.label(name) for name, column in named.items()),
             organizations.c.service_accounts_enabled,
             unused_for_a_minute(table).label("unused_for_a_minute"),
@@ -150,12 +134,12 @@ def _credential_of_hash(kind: CredentialKind, **columns: ColumnElement[Any]) -> 
     )
 
 
-def unused_for_a_minute(table: Table) -> ColumnElement[bool]:
+def unused_for_a_minute(table: sa.Table) -> sa.ColumnElement[bool]:
     """Build whether a credential's last use, as it is known, was a minute ago or more."""
-    return func.coalesce(table.c.last_used_at < func.now() - LAST_USED_PRECISION, True)
+    return sa.func.coalesce(table.c.last_used_at < sa.func.now() - LAST_USED_PRECISION, True)
 
 
-_CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
+_CREDENTIAL_OF_HASH: Mapping[CredentialKind, sa.Select[*tuple[Any, ...]]] = {
     "apiKey": _credential_of_hash("apiKey", may_act_for_users=api_keys.c.may_act_for_users),
     "serviceAccountToken": _credential_of_hash("serviceAccountToken", scopes=service_account_tokens.c.scopes),
     # What a client may no longer be given stops in the tokens that it has.
@@ -188,10 +172,10 @@ def ask_credential(
 
 
 _CONSENT_OF_HASH = (
-    select(oauth_consents.c.collection_ids)
+    sa.select(oauth_consents.c.collection_ids)
     .join(
         oauth_access_tokens,
-        and_(
+        sa.and_(
             oauth_access_tokens.c.client_id == oauth_consents.c.client_id,
             oauth_access_tokens.c.principal_id == oauth_consents.c.principal_id,
         ),
@@ -212,7 +196,7 @@ async def get_confirmation(connection: Connection, organization_id: UUID, *, tok
     """Get when the person of an access token has last proven who they are."""
     families = oauth_token_families
     statement = (
-        select(families.c.family_id, families.c.confirmed_at, organizations.c.second_factor)
+        sa.select(families.c.family_id, families.c.confirmed_at, organizations.c.second_factor)
         .join(oauth_access_tokens, oauth_access_tokens.c.family_id == families.c.family_id)
         .join(organizations, organizations.c.organization_id == families.c.organization_id)
         .where(families.c.organization_id == organization_id, oauth_access_tokens.c.token_id == token_id)
@@ -220,19 +204,19 @@ async def get_confirmation(connection: Connection, organization_id: UUID, *, tok
     return await get_row(connection, statement, Confirmation)
 
 
-def is_by_hand(origin: ColumnElement[Any], organization_id: UUID) -> ColumnElement[bool]:
+def is_by_hand(origin: sa.ColumnElement[Any], organization_id: UUID) -> sa.ColumnElement[bool]:
     """Build whether an origin (`Caller.origin`) is no program's: neither the owner of a key nor a client of /mcp."""
-    owners = select(principals.c.principal_id).where(matches(principals, organization_id, principal_id=origin))
-    assistants = select(oauth_clients.c.client_id).where(
+    owners = sa.select(principals.c.principal_id).where(matches(principals, organization_id, principal_id=origin))
+    assistants = sa.select(oauth_clients.c.client_id).where(
         matches(oauth_clients, organization_id, client_id=origin, audience="mcp")
     )
-    return or_(origin.is_(None), ~(owners.exists() | assistants.exists()))
+    return sa.or_(origin.is_(None), ~(owners.exists() | assistants.exists()))
 
 
 async def get_grantable(connection: Connection, organization_id: UUID, *, token_id: UUID) -> Grantable | None:
     """Find what the person of an access token could allow its client; None when the token is gone."""
     statement = (
-        select(oauth_clients.c.scopes.label("client_scopes"), principals.c.is_admin)
+        sa.select(oauth_clients.c.scopes.label("client_scopes"), principals.c.is_admin)
         .select_from(oauth_access_tokens)
         .join(oauth_clients, oauth_clients.c.client_id == oauth_access_tokens.c.client_id)
         .join(principals, principals.c.principal_id == oauth_access_tokens.c.principal_id)
@@ -246,30 +230,30 @@ async def touch_credential(
 ) -> None:
     """Record that a credential is in use now, of an access token its family too; skip the write of a locked row."""
     table, key, _ = _STORED[kind]
-    found = select(key).where(key == credential_id, table.c.organization_id == organization_id)
+    found = sa.select(key).where(key == credential_id, table.c.organization_id == organization_id)
     await touch(connection, table, key, found)
     if kind == "accessToken":
         family_id = oauth_token_families.c.family_id
-        of_token = select(oauth_access_tokens.c.family_id).where(
+        of_token = sa.select(oauth_access_tokens.c.family_id).where(
             oauth_access_tokens.c.organization_id == organization_id, key == credential_id
         )
-        found = select(family_id).where(
+        found = sa.select(family_id).where(
             oauth_token_families.c.organization_id == organization_id, family_id == of_token.scalar_subquery()
         )
         await touch(connection, oauth_token_families, family_id, found)
 
 
-async def touch(connection: Connection, table: Table, key: ColumnElement[UUID], found: Select[UUID]) -> None:
+async def touch(connection: Connection, table: sa.Table, key: sa.ColumnElement[UUID], found: sa.Select[UUID]) -> None:
     """Note that what `found` selects by its `key` is in use now; skip the write while another request has the row."""
     free = found.with_for_update(skip_locked=True, key_share=True).scalar_subquery()
-    await connection.execute(update(table).where(key == free).values(last_used_at=func.now()))
+    await connection.execute(sa.update(table).where(key == free).values(last_used_at=sa.func.now()))
 
 
-def _memberships_of(start: CTE, organization_id: ColumnElement[UUID]) -> CTE:
+def _memberships_of(start: sa.CTE, organization_id: sa.ColumnElement[UUID]) -> sa.CTE:
     """Select the principals of `start` and every group around them, directly or through others; UNION ends cycles."""
-    found = select(start.c.principal_id).cte("memberships", recursive=True)
+    found = sa.select(start.c.principal_id).cte("memberships", recursive=True)
     above = (
-        select(group_members.c.group_id)
+        sa.select(group_members.c.group_id)
         .join(found, group_members.c.member_id == found.c.principal_id)
         .where(group_members.c.organization_id == organization_id)
     )
@@ -277,43 +261,45 @@ def _memberships_of(start: CTE, organization_id: ColumnElement[UUID]) -> CTE:
 
 
 def _with_memberships(
-    one: Select[UUID],
+    one: sa.Select[UUID],
     row: type[Grantee],
     *,
     kinds: Collection[str],
-    organization_id: ColumnElement[UUID] = ORGANIZATION,
-) -> Select[*tuple[Any, ...]]:
+    organization_id: sa.ColumnElement[UUID] = ORGANIZATION,
+) -> sa.Select[*tuple[Any, ...]]:
     start = one.cte("start")
     groups = _memberships_of(start, organization_id)
-    all_groups = func.array(select(groups.c.principal_id).scalar_subquery(), type_=ARRAY(Uuid))
+    all_groups = sa.func.array(sa.select(groups.c.principal_id).scalar_subquery(), type_=sa.ARRAY(sa.Uuid))
     return (
-        select(all_groups.label("memberships"), *(principals.c[one.name] for one in fields(row)[1:]))
+        sa.select(all_groups.label("memberships"), *(principals.c[one.name] for one in fields(row)[1:]))
         .join(start, start.c.principal_id == principals.c.principal_id)
         .where(principals.c.organization_id == organization_id, in_array(principals.c.kind, kinds))
     )
 
 
-def _owner_of_hash(table: Table, owner_id: ColumnElement[UUID]) -> Select[*tuple[Any, ...]]:
+def _owner_of_hash(table: sa.Table, owner_id: sa.ColumnElement[UUID]) -> sa.Select[*tuple[Any, ...]]:
     of_hash = table.c.secret_hash == param(table.c.secret_hash)
     return _with_memberships(
-        select(owner_id.label("principal_id")).where(of_hash),
+        sa.select(owner_id.label("principal_id")).where(of_hash),
         ActingPrincipal,
         kinds=("user", "serviceAccount"),
-        organization_id=select(table.c.organization_id).where(of_hash).scalar_subquery(),
+        organization_id=sa.select(table.c.organization_id).where(of_hash).scalar_subquery(),
     )
 
 
-_OWNER_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
+_OWNER_OF_HASH: Mapping[CredentialKind, sa.Select[*tuple[Any, ...]]] = {
     kind: _owner_of_hash(stored.table, stored.principal_id) for kind, stored in _STORED.items()
 }
-_BY_EMAIL = select(principals.c.principal_id).where(
+_BY_EMAIL = sa.select(principals.c.principal_id).where(
     matches(principals, ORGANIZATION, email=param(principals.c.email), kind="user"), principals.c.active
 )
 _GRANTEE_BY_ID = _with_memberships(
-    select(param(principals.c.principal_id).label("principal_id")), Grantee, kinds=("user", "serviceAccount", "group")
+    sa.select(param(principals.c.principal_id).label("principal_id")),
+    Grantee,
+    kinds=("user", "serviceAccount", "group"),
 )
 _ACTING_BY_ID = _with_memberships(
-    select(param(principals.c.principal_id).label("principal_id")), ActingPrincipal, kinds=("user", "serviceAccount")
+    sa.select(param(principals.c.principal_id).label("principal_id")), ActingPrincipal, kinds=("user", "serviceAccount")
 )
 _ACTING_BY_EMAIL = _with_memberships(_BY_EMAIL, ActingPrincipal, kinds=("user",))
 

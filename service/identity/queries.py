@@ -7,29 +7,7 @@ from itertools import chain
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    Boolean,
-    Column,
-    ColumnElement,
-    Label,
-    Select,
-    Table,
-    TableValuedAlias,
-    Text,
-    Uuid,
-    and_,
-    case,
-    cast,
-    column,
-    delete,
-    exists,
-    func,
-    literal,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -103,37 +81,39 @@ class Organization:
 _PRINCIPAL = columns_of(principals, Principal)
 _SUMMARY = columns_of(principals, PrincipalSummary)
 _ORGANIZATION = columns_of(organizations, Organization)
-_ORGANIZATION_OF_ID = select(*_ORGANIZATION).where(organizations.c.organization_id == ORGANIZATION)
+_ORGANIZATION_OF_ID = sa.select(*_ORGANIZATION).where(organizations.c.organization_id == ORGANIZATION)
 
 
 async def lock_bootstrap(connection: Connection) -> None:
     """Wait for another replica that bootstraps the database; hold the lock until the transaction ends."""
-    await connection.execute(select(func.pg_advisory_xact_lock(func.hashtext("carrel.bootstrap"))))
+    await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext("carrel.bootstrap"))))
 
 
 async def list_organizations(connection: Connection) -> list[Organization]:
     """List all organizations by name, outside of any organization."""
-    return await find_rows(connection, select(*_ORGANIZATION).order_by(organizations.c.name), Organization)
+    return await find_rows(connection, sa.select(*_ORGANIZATION).order_by(organizations.c.name), Organization)
 
 
 async def is_only_organization(connection: Connection, organization_id: UUID) -> bool:
     """Check whether the database has no other organization. Row-level security shows all organizations outside of any:
     the transaction leaves its own for this statement."""
     await enter_organization(connection, None)
-    others = exists(select(organizations.c.organization_id).where(organizations.c.organization_id != organization_id))
-    alone = (await connection.execute(select(~others))).scalar_one()
+    others = sa.exists(
+        sa.select(organizations.c.organization_id).where(organizations.c.organization_id != organization_id)
+    )
+    alone = (await connection.execute(sa.select(~others))).scalar_one()
     await enter_organization(connection, organization_id)
     return alone
 
 
 async def any_organization(connection: Connection) -> bool:
     """Check, outside of any organization, whether the database has an organization."""
-    return (await connection.execute(select(exists(select(organizations.c.organization_id))))).scalar_one()
+    return (await connection.execute(sa.select(sa.exists(sa.select(organizations.c.organization_id))))).scalar_one()
 
 
 async def lock_organization(connection: Connection, organization_id: UUID) -> None:
     """Lock an organization's principals and agents for one change at a time; readers don't wait."""
-    statement = select(organizations.c.organization_id).where(organizations.c.organization_id == organization_id)
+    statement = sa.select(organizations.c.organization_id).where(organizations.c.organization_id == organization_id)
     await connection.execute(statement.with_for_update(key_share=True))
 
 
@@ -150,7 +130,7 @@ async def insert_organization(connection: Connection, organization_id: UUID, *, 
 
 
 async def update_organization(connection: Connection, organization_id: UUID, *, values: Mapping[str, object]) -> None:
-    statement = update(organizations).where(organizations.c.organization_id == organization_id)
+    statement = sa.update(organizations).where(organizations.c.organization_id == organization_id)
     await connection.execute(statement.values(values))
 
 
@@ -165,8 +145,8 @@ async def find_principals(
     """Find people by addresses (lower case), and groups and service accounts by ids. A deleted service account is found
     only with `deleted`: its address stays taken."""
     by_email = in_array(principals.c.email, emails)
-    by_id = and_(in_array(principals.c.principal_id, ids), principals.c.kind.in_(["group", "serviceAccount"]))
-    statement = select(*_PRINCIPAL).where(principals.c.organization_id == organization_id, or_(by_email, by_id))
+    by_id = sa.and_(in_array(principals.c.principal_id, ids), principals.c.kind.in_(["group", "serviceAccount"]))
+    statement = sa.select(*_PRINCIPAL).where(principals.c.organization_id == organization_id, sa.or_(by_email, by_id))
     if not deleted:
         statement = statement.where(principals.c.deleted_at.is_(None))
     return await find_rows(connection, statement, Principal)
@@ -181,12 +161,12 @@ async def find_groups(
     names: Collection[str] = (),
 ) -> list[Principal]:
     """Find groups by ids, by external ids, or (those without an external id) by names."""
-    statement = select(*_PRINCIPAL).where(
+    statement = sa.select(*_PRINCIPAL).where(
         matches(principals, organization_id, kind="group"),
-        or_(
+        sa.or_(
             in_array(principals.c.principal_id, ids),
             in_array(principals.c.external_id, external_ids),
-            and_(in_array(principals.c.name, names), principals.c.external_id.is_(None)),
+            sa.and_(in_array(principals.c.name, names), principals.c.external_id.is_(None)),
         ),
     )
     return await find_rows(connection, statement, Principal)
@@ -198,14 +178,14 @@ async def put_principals(connection: Connection, organization_id: UUID, *, rows:
         return
     put = rows_of(_PRINCIPAL, [asdict(row) for row in rows])
     new = insert(principals).from_select(
-        ["organization_id", *put.c.keys()], select(literal(organization_id, Uuid), *put.c)
+        ["organization_id", *put.c.keys()], sa.select(sa.literal(organization_id, sa.Uuid), *put.c)
     )
     statement = new.on_conflict_do_update(
         index_elements=[principals.c.principal_id],
         set_={
             **{name: new.excluded[name] for name in _CHANGEABLE},
             # Active again, a person is the identity provider's to see again, too.
-            "released_at": case((new.excluded.active, None), else_=principals.c.released_at),
+            "released_at": sa.case((new.excluded.active, None), else_=principals.c.released_at),
         },
         where=principals.c.organization_id == organization_id,
     )
@@ -214,10 +194,10 @@ async def put_principals(connection: Connection, organization_id: UUID, *, rows:
 
 async def has_active_admin(connection: Connection, organization_id: UUID) -> bool:
     """Check whether an active admin is left in the organization."""
-    admin = select(principals.c.principal_id).where(
+    admin = sa.select(principals.c.principal_id).where(
         matches(principals, organization_id, kind="user"), principals.c.is_admin, principals.c.active
     )
-    return (await connection.execute(select(exists(admin)))).scalar_one()
+    return (await connection.execute(sa.select(sa.exists(admin)))).scalar_one()
 
 
 async def list_groups(
@@ -231,7 +211,7 @@ async def list_groups(
 ) -> list[Principal]:
     """List groups (of these ids, if any) whose name contains `query`, ordered by id."""
     statement = (
-        select(*_PRINCIPAL)
+        sa.select(*_PRINCIPAL)
         .where(
             matches(principals, organization_id, kind="group"),
             principals.c.principal_id > after,
@@ -250,7 +230,7 @@ async def list_members(
 ) -> list[Principal]:
     """List the direct members of a group, ordered by id, without deleted ones."""
     statement = (
-        select(*_PRINCIPAL)
+        sa.select(*_PRINCIPAL)
         .join(group_members, group_members.c.member_id == principals.c.principal_id)
         .where(
             matches(group_members, organization_id, group_id=group_id),
@@ -303,34 +283,34 @@ async def list_working_keys_of(connection: Connection, organization_id: UUID, *,
 async def revoke_keys_of(connection: Connection, organization_id: UUID, *, owner_id: UUID) -> list[UUID]:
     """Revoke every API key of a user; return those newly revoked, in order."""
     statement = (
-        update(api_keys)
+        sa.update(api_keys)
         .where(matches(api_keys, organization_id, owner_id=owner_id), api_keys.c.revoked_at.is_(None))
-        .values(revoked_at=func.now())
+        .values(revoked_at=sa.func.now())
         .returning(api_keys.c.api_key_id)
     )
     return sorted((await connection.execute(statement)).scalars())
 
 
-def _api_keys(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+def _api_keys(organization_id: UUID) -> sa.Select[*tuple[Any, ...]]:
     owner_email = principals.c.email.label("owner_email")
     return (
-        select(*columns_of(api_keys, ApiKey, owner_email, credential_status(api_keys)))
+        sa.select(*columns_of(api_keys, ApiKey, owner_email, credential_status(api_keys)))
         .join(principals, principals.c.principal_id == api_keys.c.owner_id)
         .where(api_keys.c.organization_id == organization_id)
     )
 
 
-def credential_status(table: Table, now: ColumnElement[datetime] | None = None) -> Label[str]:
+def credential_status(table: sa.Table, now: sa.ColumnElement[datetime] | None = None) -> sa.Label[str]:
     """Select a credential's status by the database's clock: `active`, `expired` or `revoked`."""
-    now = func.now() if now is None else now
-    return case(
+    now = sa.func.now() if now is None else now
+    return sa.case(
         (table.c.revoked_at.is_not(None), "revoked"), (table.c.expires_at <= now, "expired"), else_="active"
     ).label("status")
 
 
 async def find_person(connection: Connection, organization_id: UUID, *, email: str) -> PrincipalSummary | None:
     """Find the user or service account of this address (lower case), inactive and deleted ones too."""
-    statement = select(*_SUMMARY).where(matches(principals, organization_id, email=email))
+    statement = sa.select(*_SUMMARY).where(matches(principals, organization_id, email=email))
     return await find_row(connection, statement, PrincipalSummary)
 
 
@@ -338,7 +318,7 @@ async def find_principal(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, kind: str
 ) -> PrincipalSummary | None:
     """Find the principal of this id and kind, inactive and deleted ones too."""
-    statement = select(*_SUMMARY).where(matches(principals, organization_id, principal_id=principal_id, kind=kind))
+    statement = sa.select(*_SUMMARY).where(matches(principals, organization_id, principal_id=principal_id, kind=kind))
     return await find_row(connection, statement, PrincipalSummary)
 
 
@@ -346,18 +326,18 @@ async def list_principals(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> list[PrincipalSummary]:
     """List the principals of these ids, of every kind, inactive and deleted ones too."""
-    statement = select(*_SUMMARY).where(
+    statement = sa.select(*_SUMMARY).where(
         principals.c.organization_id == organization_id, in_array(principals.c.principal_id, principal_ids)
     )
     return await find_rows(connection, statement, PrincipalSummary)
 
 
-def select_to_enter(key: Column[Any], kind: type[Any], *others: Label[Any]) -> Select[*tuple[Any, ...]]:
+def select_to_enter(key: sa.Column[Any], kind: type[Any], *others: sa.Label[Any]) -> sa.Select[*tuple[Any, ...]]:
     """Select what is looked up by a key before its organization is known, with that organization's name, and enter the
     organization. The key's value is a parameter (`param`)."""
     table, name = key.table, organizations.c.name.label("organization_name")
     return (
-        select(*columns_of(table, kind, name, *others), set_organization(table.c.organization_id))
+        sa.select(*columns_of(table, kind, name, *others), set_organization(table.c.organization_id))
         .join(organizations, organizations.c.organization_id == table.c.organization_id)
         .where(key == param(key))
     )
@@ -369,11 +349,11 @@ async def organization_ids(database: Database) -> Sequence[UUID]:
         return [row.organization_id for row in await list_organizations(connection)]
 
 
-def user_as(name: str, principal_id: ColumnElement[UUID]) -> Label[Any]:
+def user_as(name: str, principal_id: sa.ColumnElement[UUID]) -> sa.Label[Any]:
     """Build the column of a user, as `UserPrincipal` has it; the name and the address of an erased user are empty."""
-    texts = (func.coalesce(one, "") for one in (principals.c.name, principals.c.email))
-    members = zip(("type", "id", "name", "email"), ("user", cast(principal_id, Text), *texts), strict=True)
-    return func.jsonb_build_object(*chain.from_iterable(members), type_=JSONB).label(name)
+    texts = (sa.func.coalesce(one, "") for one in (principals.c.name, principals.c.email))
+    members = zip(("type", "id", "name", "email"), ("user", sa.cast(principal_id, sa.Text), *texts), strict=True)
+    return sa.func.jsonb_build_object(*chain.from_iterable(members), type_=JSONB).label(name)
 
 
 @dataclass(frozen=True)
@@ -398,9 +378,9 @@ async def mark_members(
 ) -> dict[UUID, tuple[int, str]]:
     """Count the direct members of groups, with a mark that changes with them; none of a group without members."""
     member = group_members.c.member_id
-    mark = func.md5(func.string_agg(cast(member, Text), aggregate_order_by(literal(","), member)))
+    mark = sa.func.md5(sa.func.string_agg(sa.cast(member, sa.Text), aggregate_order_by(sa.literal(","), member)))
     statement = (
-        select(group_members.c.group_id, func.count().label("members"), mark.label("mark"))
+        sa.select(group_members.c.group_id, sa.func.count().label("members"), mark.label("mark"))
         .where(group_members.c.organization_id == organization_id, in_array(group_members.c.group_id, group_ids))
         .group_by(group_members.c.group_id)
     )
@@ -415,7 +395,7 @@ async def add_members(
     added = await bring_members(connection, organization_id, memberships=memberships)
     wanted, brought = _unnest_memberships(memberships), provider_memberships.c
     await connection.execute(
-        delete(provider_memberships).where(
+        sa.delete(provider_memberships).where(
             brought.organization_id == organization_id,
             brought.group_id == wanted.c.group_id,
             brought.member_id == wanted.c.member_id,
@@ -429,7 +409,9 @@ async def bring_members(
 ) -> list[tuple[UUID, UUID]]:
     """Add memberships, and leave as they are those that are there; return the (group, member) pairs that were new."""
     wanted = _unnest_memberships(memberships)
-    rows = select(literal(organization_id, Uuid), wanted.c.group_id, wanted.c.member_id, wanted.c.member_is_group)
+    rows = sa.select(
+        sa.literal(organization_id, sa.Uuid), wanted.c.group_id, wanted.c.member_id, wanted.c.member_is_group
+    )
     statement = (
         insert(group_members)
         .from_select(["organization_id", "group_id", "member_id", "member_is_group"], rows)
@@ -458,28 +440,30 @@ async def keep_only(
 ) -> list[tuple[UUID, UUID]]:
     """Remove every member of these groups that `memberships` doesn't name; return the (group, member) pairs removed."""
     wanted = _unnest_memberships(memberships)
-    kept = exists().where(
+    kept = sa.exists().where(
         wanted.c.group_id == group_members.c.group_id, wanted.c.member_id == group_members.c.member_id
     )
     return await _delete_members(connection, organization_id, in_array(group_members.c.group_id, group_ids), ~kept)
 
 
 async def _delete_members(
-    connection: Connection, organization_id: UUID, *conditions: ColumnElement[bool]
+    connection: Connection, organization_id: UUID, *conditions: sa.ColumnElement[bool]
 ) -> list[tuple[UUID, UUID]]:
     """Delete memberships of an organization, and return their (group, member) pairs."""
-    ended = delete(group_members).where(group_members.c.organization_id == organization_id, *conditions)
+    ended = sa.delete(group_members).where(group_members.c.organization_id == organization_id, *conditions)
     pairs = ended.returning(group_members.c.group_id, group_members.c.member_id)
     return [(row.group_id, row.member_id) for row in await connection.execute(pairs)]
 
 
-def _unnest_memberships(memberships: Collection[Membership]) -> TableValuedAlias:
+def _unnest_memberships(memberships: Collection[Membership]) -> sa.TableValuedAlias:
     return (
-        func.unnest(
-            literal([one.group_id for one in memberships], ARRAY(Uuid)),
-            literal([one.member_id for one in memberships], ARRAY(Uuid)),
-            literal([one.member_is_group for one in memberships], ARRAY(Boolean)),
+        sa.func.unnest(
+            sa.literal([one.group_id for one in memberships], sa.ARRAY(sa.Uuid)),
+            sa.literal([one.member_id for one in memberships], sa.ARRAY(sa.Uuid)),
+            sa.literal([one.member_is_group for one in memberships], sa.ARRAY(sa.Boolean)),
         )
-        .table_valued(column("group_id", Uuid), column("member_id", Uuid), column("member_is_group", Boolean))
+        .table_valued(
+            sa.column("group_id", sa.Uuid), sa.column("member_id", sa.Uuid), sa.column("member_is_group", sa.Boolean)
+        )
         .render_derived(name="wanted")
     )

@@ -6,24 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    ColumnElement,
-    FromClause,
-    Select,
-    TableValuedAlias,
-    Uuid,
-    and_,
-    any_,
-    bindparam,
-    column,
-    func,
-    literal,
-    select,
-    tuple_,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -67,42 +50,44 @@ _RESOURCE = columns_of(resources, Resource)
 _readers = class_readers.c
 
 
-def readable_classes(caller: Reader, *, at_least: Role = Role.VIEWER) -> Select[int]:
+def readable_classes(caller: Reader, *, at_least: Role = Role.VIEWER) -> sa.Select[int]:
     """Select the access classes the caller has a role in: THE condition of visibility, before the LIMIT of every query
     of resources or contents. Callers narrowed to collections get Forbidden here (`is_readable` serves them)."""
     _refuse_narrowed(caller)
     return classes_of(caller, at_least=at_least)
 
 
-def is_readable(caller: Reader, resource: FromClause) -> ColumnElement[bool]:
+def is_readable(caller: Reader, resource: sa.FromClause) -> sa.ColumnElement[bool]:
     """Build the condition that the caller may read a document, whose resource it is, narrowed to collections or not."""
     readable = resource.c.access_class.in_(classes_of(caller))
     narrowed_to = collections_of(caller)
     if narrowed_to is None:
         return readable
-    within = documents_within(literal(caller.organization_id, Uuid), literal(list(narrowed_to), ARRAY(Uuid)))
-    return and_(readable, resource.c.object_id.in_(within))
+    within = documents_within(
+        sa.literal(caller.organization_id, sa.Uuid), sa.literal(list(narrowed_to), sa.ARRAY(sa.Uuid))
+    )
+    return sa.and_(readable, resource.c.object_id.in_(within))
 
 
-def documents_within(organization_id: ColumnElement[UUID], collection_ids: ColumnElement[Any]) -> Select[UUID]:
+def documents_within(organization_id: sa.ColumnElement[UUID], collection_ids: sa.ColumnElement[Any]) -> sa.Select[UUID]:
     """Select the documents in these collections, given as an array."""
     return (
-        select(space_documents.c.document_id)
+        sa.select(space_documents.c.document_id)
         .join(collections, collections.c.space_id == space_documents.c.space_id)
         .where(
             space_documents.c.organization_id == organization_id,
             collections.c.organization_id == organization_id,
-            collections.c.collection_id == any_(collection_ids),
+            collections.c.collection_id == sa.any_(collection_ids),
         )
     )
 
 
 async def is_within(connection: Connection, caller: Caller, *, object_id: UUID) -> bool:
     """Return whether a document is in one of the collections that the caller is narrowed to."""
-    narrowed_to = literal(list(caller.collection_ids or ()), ARRAY(Uuid))
-    within = documents_within(literal(caller.organization_id, Uuid), narrowed_to)
+    narrowed_to = sa.literal(list(caller.collection_ids or ()), sa.ARRAY(sa.Uuid))
+    within = documents_within(sa.literal(caller.organization_id, sa.Uuid), narrowed_to)
     held = within.where(space_documents.c.document_id == object_id).exists()
-    return (await connection.execute(select(held))).scalar_one()
+    return (await connection.execute(sa.select(held))).scalar_one()
 
 
 def collections_of(caller: Reader) -> frozenset[UUID] | None:
@@ -117,20 +102,22 @@ def _refuse_narrowed(caller: Reader) -> None:
         )
 
 
-def classes_of(caller: Reader, *, at_least: Role = Role.VIEWER) -> Select[int]:
+def classes_of(caller: Reader, *, at_least: Role = Role.VIEWER) -> sa.Select[int]:
     """Select the access classes the caller has a role in, for what lies in no collection, such as agents."""
     own = _readers.organization_id == caller.organization_id, in_array(_readers.principal_id, caller.principals)
-    statement = select(_readers.access_class).where(*own).distinct()
+    statement = sa.select(_readers.access_class).where(*own).distinct()
     if at_least is Role.VIEWER:
         return statement
     return statement.where(class_readers.c.role.in_(RANKED[: RANKED.index(at_least) + 1]))
 
 
-def readable_by_parameters() -> Select[int]:
+def readable_by_parameters() -> sa.Select[int]:
     """Build `readable_classes` for a statement that is built once; `reader_parameters` passes the caller."""
-    principal: Any = bindparam("reading_principals", type_=ARRAY(Uuid()))
-    of_organization = _readers.organization_id == bindparam("reading_organization", type_=Uuid())
-    return select(_readers.access_class).where(of_organization, _readers.principal_id == any_(principal)).distinct()
+    principal: Any = sa.bindparam("reading_principals", type_=sa.ARRAY(sa.Uuid()))
+    of_organization = _readers.organization_id == sa.bindparam("reading_organization", type_=sa.Uuid())
+    return (
+        sa.select(_readers.access_class).where(of_organization, _readers.principal_id == sa.any_(principal)).distinct()
+    )
 
 
 def reader_parameters(caller: Caller, *, is_narrowing: bool = False) -> dict[str, object]:
@@ -144,31 +131,33 @@ def reader_parameters(caller: Caller, *, is_narrowing: bool = False) -> dict[str
     }
 
 
-def within_parameters() -> Select[UUID]:
+def within_parameters() -> sa.Select[UUID]:
     """Build `documents_within` for a statement that is built once; `reader_parameters` passes the collections."""
-    narrowed_to: Any = bindparam("narrowed_to", type_=ARRAY(Uuid()))
-    return documents_within(bindparam("reading_organization", type_=Uuid()), narrowed_to)
+    narrowed_to: Any = sa.bindparam("narrowed_to", type_=sa.ARRAY(sa.Uuid()))
+    return documents_within(sa.bindparam("reading_organization", type_=sa.Uuid()), narrowed_to)
 
 
-def owned_classes(organization_id: UUID, owner_id: UUID) -> Select[int]:
+def owned_classes(organization_id: UUID, owner_id: UUID) -> sa.Select[int]:
     """Select the access classes of what a principal owns itself, whether or not it is active."""
     owned = _readers.principal_id == owner_id, _readers.role == Role.OWNER
-    return select(_readers.access_class).where(_readers.organization_id == organization_id, *owned)
+    return sa.select(_readers.access_class).where(_readers.organization_id == organization_id, *owned)
 
 
-def shared_classes(organization_id: UUID) -> Select[int]:
+def shared_classes(organization_id: UUID) -> sa.Select[int]:
     """Select the access classes in which others than the owner have a role."""
-    return select(_readers.access_class).where(_readers.organization_id == organization_id, _readers.role != Role.OWNER)
+    return sa.select(_readers.access_class).where(
+        _readers.organization_id == organization_id, _readers.role != Role.OWNER
+    )
 
 
-def open_classes(organization_id: UUID) -> Select[int]:
+def open_classes(organization_id: UUID) -> sa.Select[int]:
     """Select the access classes in which everybody in the organization has a role."""
     everybody = _readers.organization_id == organization_id, _readers.principal_id == organization_id
-    return select(_readers.access_class).where(*everybody).distinct()
+    return sa.select(_readers.access_class).where(*everybody).distinct()
 
 
 _OF_OBJECT = resources.c.organization_id == ORGANIZATION, resources.c.object_id == param(resources.c.object_id)
-_LOCK_RESOURCE = select(resources.c.access_class).where(*_OF_OBJECT).with_for_update()
+_LOCK_RESOURCE = sa.select(resources.c.access_class).where(*_OF_OBJECT).with_for_update()
 
 
 def ask_lock(batch: Batch, organization_id: UUID, object_id: UUID) -> Answer[dict[str, int]]:
@@ -185,7 +174,7 @@ async def lock_resource(connection: Connection, organization_id: UUID, object_id
 async def lock_objects(connection: Connection, organization_id: UUID, *, object_ids: Collection[UUID]) -> None:
     """Lock the resources of objects until the transaction ends, in one order, so that two calls never deadlock."""
     own = resources.c.organization_id == organization_id, in_array(resources.c.object_id, object_ids)
-    statement = select(resources.c.object_id).where(*own).order_by(resources.c.object_id)
+    statement = sa.select(resources.c.object_id).where(*own).order_by(resources.c.object_id)
     await connection.execute(statement.with_for_update())
 
 
@@ -193,8 +182,8 @@ async def lock_resources(
     connection: Connection, organization_id: UUID, *, identities: Collection[tuple[str, str]]
 ) -> list[Resource]:
     """Lock the resources of these (type, id in its source system), in one order, so that two calls never deadlock."""
-    named = tuple_(resources.c.resource_type, resources.c.resource_id).in_(list(identities))
-    statement = select(*_RESOURCE).where(resources.c.organization_id == organization_id, named)
+    named = sa.tuple_(resources.c.resource_type, resources.c.resource_id).in_(list(identities))
+    statement = sa.select(*_RESOURCE).where(resources.c.organization_id == organization_id, named)
     return await find_rows(connection, statement.order_by(resources.c.object_id).with_for_update(), Resource)
 
 
@@ -203,7 +192,7 @@ async def lock_owned_resources(
 ) -> list[Resource]:
     """Lock the first resources that a principal owns, of these types, in the usual order; not files in containers."""
     statement = (
-        select(*_RESOURCE)
+        sa.select(*_RESOURCE)
         .where(
             resources.c.organization_id == organization_id,
             resources.c.access_class.in_(owned_classes(organization_id, owner_id)),
@@ -227,7 +216,7 @@ async def lock_contained(
     # Level by level: a job that brings a file into a container holds the container's lock.
     while outer:
         statement = (
-            select(resources.c.object_id, resources.c.container_id)
+            sa.select(resources.c.object_id, resources.c.container_id)
             .where(resources.c.organization_id == organization_id, in_array(resources.c.container_id, outer))
             .order_by(resources.c.object_id)
             .with_for_update()
@@ -240,13 +229,13 @@ async def lock_contained(
 
 async def find_resource(connection: Connection, organization_id: UUID, reference: ResourceReference) -> Resource | None:
     named = resources.c.resource_type == reference.resource_type, resources.c.resource_id == reference.resource_id
-    statement = select(*_RESOURCE).where(resources.c.organization_id == organization_id, *named)
+    statement = sa.select(*_RESOURCE).where(resources.c.organization_id == organization_id, *named)
     return await find_row(connection, statement, Resource)
 
 
 async def get_resource(connection: Connection, organization_id: UUID, *, object_id: UUID) -> Resource | None:
     own = resources.c.organization_id == organization_id, resources.c.object_id == object_id
-    return await find_row(connection, select(*_RESOURCE).where(*own), Resource)
+    return await find_row(connection, sa.select(*_RESOURCE).where(*own), Resource)
 
 
 _INSERTED = ("organization_id", "object_id", "resource_type", "resource_id", "container_id")
@@ -254,7 +243,7 @@ _INSERTED_RESOURCE = (
     insert(resources)
     .from_select(
         [*_INSERTED, "access_class"],
-        select(*(param(resources.c[name]) for name in _INSERTED), access_classes.c.access_class).where(
+        sa.select(*(param(resources.c[name]) for name in _INSERTED), access_classes.c.access_class).where(
             access_classes.c.organization_id == ORGANIZATION, access_classes.c.digest == param(access_classes.c.digest)
         ),
     )
@@ -262,7 +251,7 @@ _INSERTED_RESOURCE = (
     .returning(resources.c.object_id)
     .cte("inserted")
 )
-_INSERT_RESOURCE = select(_INSERTED_RESOURCE.c.object_id)
+_INSERT_RESOURCE = sa.select(_INSERTED_RESOURCE.c.object_id)
 
 
 def ask_resource(
@@ -282,7 +271,7 @@ async def move_resources(connection: Connection, organization_id: UUID, *, class
     """Move resources (by object), whose rows are locked already, to other access classes."""
     moved = _unnest_classes(classes)
     own = resources.c.organization_id == organization_id, resources.c.object_id == moved.c.object_id
-    await connection.execute(update(resources).where(*own).values(access_class=moved.c.access_class))
+    await connection.execute(sa.update(resources).where(*own).values(access_class=moved.c.access_class))
 
 
 async def move_access_classes(connection: Connection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
@@ -290,21 +279,25 @@ async def move_access_classes(connection: Connection, organization_id: UUID, *, 
     moved = _unnest_classes(classes)
     # Read with the resources locked: whoever writes into a space of other dimensions after that knows the new classes.
     used = await connection.execute(
-        select(spaces.c.dimensions).distinct().where(spaces.c.organization_id == organization_id)
+        sa.select(spaces.c.dimensions).distinct().where(spaces.c.organization_id == organization_id)
     )
     for dimensions in used.scalars().all():
         tables = INDEX_TABLES[dimensions]
         for table in (tables.chunks, tables.code_pages):
             own = table.c.organization_id == organization_id, table.c.document_id == moved.c.object_id
-            await connection.execute(update(table).where(*own).values(access_class=moved.c.access_class))
+            await connection.execute(sa.update(table).where(*own).values(access_class=moved.c.access_class))
 
 
-def _unnest_classes(classes: Mapping[UUID, int]) -> TableValuedAlias:
-    rows = func.unnest(literal(list(classes), ARRAY(Uuid)), literal(list(classes.values()), ARRAY(BigInteger)))
-    return rows.table_valued(column("object_id", Uuid), column("access_class", BigInteger)).render_derived(name="moved")
+def _unnest_classes(classes: Mapping[UUID, int]) -> sa.TableValuedAlias:
+    rows = sa.func.unnest(
+        sa.literal(list(classes), sa.ARRAY(sa.Uuid)), sa.literal(list(classes.values()), sa.ARRAY(sa.BigInteger))
+    )
+    return rows.table_valued(sa.column("object_id", sa.Uuid), sa.column("access_class", sa.BigInteger)).render_derived(
+        name="moved"
+    )
 
 
-def is_deployed(caller: Reader) -> tuple[ColumnElement[bool], ...]:
+def is_deployed(caller: Reader) -> tuple[sa.ColumnElement[bool], ...]:
     """Return the conditions of agents that the caller may use, their resources joined."""
     return (
         agents.c.organization_id == caller.organization_id,
@@ -336,7 +329,7 @@ class Grant:
 async def find_classes(
     connection: Connection, organization_id: UUID, *, digests: Collection[bytes]
 ) -> dict[bytes, int]:
-    statement = select(access_classes.c.digest, access_classes.c.access_class).where(
+    statement = sa.select(access_classes.c.digest, access_classes.c.access_class).where(
         access_classes.c.organization_id == organization_id, in_array(access_classes.c.digest, digests)
     )
     return {row.digest: row.access_class for row in await connection.execute(statement)}
@@ -346,9 +339,9 @@ async def insert_classes(
     connection: Connection, organization_id: UUID, *, accesses: Mapping[bytes, Access]
 ) -> dict[bytes, int]:
     """Add access classes with readers, in one order against deadlocks; classes of another transaction are left out."""
-    organization = literal(organization_id, Uuid)
+    organization = sa.literal(organization_id, sa.Uuid)
     digests = rows_of([access_classes.c.digest], [{"digest": digest} for digest in sorted(accesses)])
-    new = insert(access_classes).from_select(["organization_id", "digest"], select(organization, digests.c.digest))
+    new = insert(access_classes).from_select(["organization_id", "digest"], sa.select(organization, digests.c.digest))
     statement = new.on_conflict_do_nothing().returning(access_classes.c.digest, access_classes.c.access_class)
     added: dict[bytes, int] = {row.digest: row.access_class for row in await connection.execute(statement)}
     readers = [
@@ -358,7 +351,7 @@ async def insert_classes(
     ]
     rows = rows_of([class_readers.c[name] for name in ("principal_id", "access_class", "role")], readers)
     await connection.execute(
-        insert(class_readers).from_select(["organization_id", *rows.c.keys()], select(organization, *rows.c))
+        insert(class_readers).from_select(["organization_id", *rows.c.keys()], sa.select(organization, *rows.c))
     )
     return added
 
@@ -367,7 +360,7 @@ async def list_readers(
     connection: Connection, organization_id: UUID, *, access_classes: Collection[int]
 ) -> list[ClassReader]:
     """List the readers of these access classes, with their roles."""
-    statement = select(*columns_of(class_readers, ClassReader)).where(
+    statement = sa.select(*columns_of(class_readers, ClassReader)).where(
         class_readers.c.organization_id == organization_id, in_array(class_readers.c.access_class, access_classes)
     )
     return await find_rows(connection, statement, ClassReader)
@@ -384,7 +377,7 @@ async def list_grants(
     """List a class's granted roles `after` a (principal, role); without owner, everyone and deleted accounts."""
     held = class_readers.c
     statement = (
-        select(held.principal_id, held.role, principals.c.kind, principals.c.name, principals.c.email)
+        sa.select(held.principal_id, held.role, principals.c.kind, principals.c.name, principals.c.email)
         .join(principals, principals.c.principal_id == held.principal_id)
         .where(
             held.organization_id == organization_id,
@@ -399,5 +392,5 @@ async def list_grants(
     )
     if after is not None:
         # The first condition is one that the index can begin at; the second knows the roles of one principal apart.
-        statement = statement.where(held.principal_id >= after[0], tuple_(held.principal_id, held.role) > after)
+        statement = statement.where(held.principal_id >= after[0], sa.tuple_(held.principal_id, held.role) > after)
     return await find_rows(connection, statement, Grant)

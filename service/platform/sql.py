@@ -6,33 +6,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
+import sqlalchemy as sa
 from pydantic import BaseModel
-from sqlalchemy import (
-    ARRAY,
-    BindParameter,
-    ColumnElement,
-    Executable,
-    FromClause,
-    Label,
-    Result,
-    Select,
-    Table,
-    TableValuedAlias,
-    Text,
-    TypeDecorator,
-    Uuid,
-    and_,
-    any_,
-    bindparam,
-    cast,
-    column,
-    func,
-    literal,
-    select,
-    true,
-    type_coerce,
-    update,
-)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from sqlalchemy.sql.elements import KeyedColumnElement
@@ -45,16 +20,16 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 Found = TypeVar("Found")
-Chosen = TypeVar("Chosen", bound="Select[*tuple[Any, ...]]")
+Chosen = TypeVar("Chosen", bound="sa.Select[*tuple[Any, ...]]")
 
 
-def param(column: ColumnElement[Value], name: str | None = None) -> BindParameter[Value]:
+def param(column: sa.ColumnElement[Value], name: str | None = None) -> sa.BindParameter[Value]:
     """Return a parameter for a statement that is built once; `params` passes it by the column's name, or `name`. All
     must be given. Parameters have their own names, because SQLAlchemy would write a column's namesake into it."""
-    return bindparam(f"param_{name or column.key}", type_=column.type)
+    return sa.bindparam(f"param_{name or column.key}", type_=column.type)
 
 
-ORGANIZATION = bindparam("param_organization_id", type_=Uuid())
+ORGANIZATION = sa.bindparam("param_organization_id", type_=sa.Uuid())
 
 
 def params(organization_id: UUID, **values: Any) -> dict[str, Any]:
@@ -62,43 +37,47 @@ def params(organization_id: UUID, **values: Any) -> dict[str, Any]:
     return {"param_organization_id": organization_id, **{f"param_{name}": value for name, value in values.items()}}
 
 
-def matches(table: FromClause, organization_id: UUID | ColumnElement[UUID], **values: object) -> ColumnElement[bool]:
+def matches(
+    table: sa.FromClause, organization_id: UUID | sa.ColumnElement[UUID], **values: object
+) -> sa.ColumnElement[bool]:
     """Build the condition that a row is of this organization and has these values in the columns of their names."""
-    return and_(table.c.organization_id == organization_id, *(table.c[name] == value for name, value in values.items()))
+    return sa.and_(
+        table.c.organization_id == organization_id, *(table.c[name] == value for name, value in values.items())
+    )
 
 
-async def revoke(connection: Connection, table: Table, organization_id: UUID, **key: UUID) -> bool:
+async def revoke(connection: Connection, table: sa.Table, organization_id: UUID, **key: UUID) -> bool:
     """Revoke the organization's row with this key; False when it was revoked already or doesn't exist."""
-    living = update(table).where(matches(table, organization_id, **key), table.c.revoked_at.is_(None))
-    revoked = await connection.execute(living.values(revoked_at=func.now()).returning(table.c.organization_id))
+    living = sa.update(table).where(matches(table, organization_id, **key), table.c.revoked_at.is_(None))
+    revoked = await connection.execute(living.values(revoked_at=sa.func.now()).returning(table.c.organization_id))
     return revoked.one_or_none() is not None
 
 
-def rows_after(statement: Chosen, column: ColumnElement[Value], *, after: Value, limit: int) -> Chosen:
+def rows_after(statement: Chosen, column: sa.ColumnElement[Value], *, after: Value, limit: int) -> Chosen:
     """Narrow a statement to the next rows of a list: so many, in the order of a column, after a value of it."""
     return statement.where(column > after).order_by(column).limit(limit)
 
 
-def in_array(column: ColumnElement[Value], values: Iterable[Value]) -> ColumnElement[bool]:
+def in_array(column: sa.ColumnElement[Value], values: Iterable[Value]) -> sa.ColumnElement[bool]:
     """Build the condition that a column is one of `values`: one array parameter, so one statement to plan and cache."""
-    array: Any = literal(list(values), ARRAY(column.type))
-    return column == any_(array)
+    array: Any = sa.literal(list(values), sa.ARRAY(column.type))
+    return column == sa.any_(array)
 
 
-def optional_in(column: ColumnElement[UUID], ids: Collection[UUID] | None) -> ColumnElement[bool]:
+def optional_in(column: sa.ColumnElement[UUID], ids: Collection[UUID] | None) -> sa.ColumnElement[bool]:
     """Build the condition that a column is one of `ids`; always true without ids (None)."""
-    return true() if ids is None else in_array(column, ids)
+    return sa.true() if ids is None else in_array(column, ids)
 
 
-def rows_of(columns: Sequence[KeyedColumnElement[Any]], rows: Sequence[Mapping[str, object]]) -> TableValuedAlias:
+def rows_of(columns: Sequence[KeyedColumnElement[Any]], rows: Sequence[Mapping[str, object]]) -> sa.TableValuedAlias:
     """Build a table of rows with these columns, as one array per column, so that a statement runs once for all rows."""
-    arrays = (literal([row[one.key] for row in rows], ARRAY(one.type, dimensions=1)) for one in columns)
-    named = (column(one.key, one.type) for one in columns)
-    return func.unnest(*arrays).table_valued(*named).render_derived(name="given")
+    arrays = (sa.literal([row[one.key] for row in rows], sa.ARRAY(one.type, dimensions=1)) for one in columns)
+    named = (sa.column(one.key, one.type) for one in columns)
+    return sa.func.unnest(*arrays).table_valued(*named).render_derived(name="given")
 
 
 def columns_of(
-    table: FromClause, kind: "type[DataclassInstance | BaseModel]", *others: KeyedColumnElement[Any]
+    table: sa.FromClause, kind: "type[DataclassInstance | BaseModel]", *others: KeyedColumnElement[Any]
 ) -> tuple[KeyedColumnElement[Any], ...]:
     """Return the columns that have the names of the fields of a dataclass or model: of `others`, or of a table."""
     named = {one.key: one for one in (*table.columns, *others)}
@@ -108,8 +87,8 @@ def columns_of(
     return tuple(named[name] for name in names)
 
 
-class _Member(TypeDecorator[Any]):
-    impl = Text
+class _Member(sa.TypeDecorator[Any]):
+    impl = sa.Text
     cache_ok = True
 
     def __init__(self, kind: type[StrEnum]) -> None:
@@ -126,7 +105,7 @@ class _Member(TypeDecorator[Any]):
             return self.kind["UNKNOWN"]
 
 
-class ModelJson(TypeDecorator[Any]):
+class ModelJson(sa.TypeDecorator[Any]):
     """JSON that is written from a model, without the members that are None, and read as one."""
 
     impl = JSONB
@@ -145,14 +124,14 @@ class ModelJson(TypeDecorator[Any]):
         return None if value is None else self.kind.model_validate(value)
 
 
-def as_member(column: KeyedColumnElement[Any], kind: type[StrEnum]) -> Label[Any]:
+def as_member(column: KeyedColumnElement[Any], kind: type[StrEnum]) -> sa.Label[Any]:
     """Return a column of text whose values are read as members of an enum, under the column's name."""
-    return type_coerce(column, _Member(kind)).label(column.key)
+    return sa.type_coerce(column, _Member(kind)).label(column.key)
 
 
 async def find_rows(
     connection: Connection,
-    statement: Executable,
+    statement: sa.Executable,
     kind: Callable[..., Found],
     parameters: Mapping[str, Any] | None = None,
 ) -> list[Found]:
@@ -163,7 +142,7 @@ async def find_rows(
 
 async def find_row(
     connection: Connection,
-    statement: Executable,
+    statement: sa.Executable,
     kind: Callable[..., Found],
     parameters: Mapping[str, Any] | None = None,
 ) -> Found | None:
@@ -175,7 +154,7 @@ async def find_row(
 
 async def get_row(
     connection: Connection,
-    statement: Executable,
+    statement: sa.Executable,
     kind: Callable[..., Found],
     parameters: Mapping[str, Any] | None = None,
 ) -> Found:
@@ -184,32 +163,32 @@ async def get_row(
     return _maker(kind, result)(result.one())
 
 
-def _maker(kind: Callable[..., Found], result: Result[Any]) -> Callable[[Sequence[Any]], Found]:
+def _maker(kind: Callable[..., Found], result: sa.Result[Any]) -> Callable[[Sequence[Any]], Found]:
     """Return a function that makes a row of a result by name; for a dataclass a column too many is an error, too."""
     names = tuple(result.keys())
     return lambda row: kind(**dict(zip(names, row, strict=True)))
 
 
-def count_of(rows: FromClause) -> ColumnElement[int]:
+def count_of(rows: sa.FromClause) -> sa.ColumnElement[int]:
     """Build the count of the rows of a part of the same statement."""
-    return select(func.count()).select_from(rows).scalar_subquery()
+    return sa.select(sa.func.count()).select_from(rows).scalar_subquery()
 
 
-def count_where(condition: ColumnElement[bool], name: str) -> Label[int]:
+def count_where(condition: sa.ColumnElement[bool], name: str) -> sa.Label[int]:
     """Build the count of a statement's rows that fulfil a condition, as a column of this name."""
-    return func.count().filter(condition).label(name)
+    return sa.func.count().filter(condition).label(name)
 
 
-def set_organization(organization_id: ColumnElement[UUID]) -> ColumnElement[str]:
+def set_organization(organization_id: sa.ColumnElement[UUID]) -> sa.ColumnElement[str]:
     """Build a column, `entered`, that enters a looked-up credential's organization, as `enter_organization` does,
     without another message."""
-    return func.enter_organization(cast(organization_id, Text)).label("entered")
+    return sa.func.enter_organization(sa.cast(organization_id, sa.Text)).label("entered")
 
 
-def unnest_rows(kind: str, types: Mapping[str, TypeEngine[Any]]) -> TableValuedAlias:
+def unnest_rows(kind: str, types: Mapping[str, TypeEngine[Any]]) -> sa.TableValuedAlias:
     """Select rows passed as one array per column; the parameters are called like `chunks_text`."""
-    arrays = (bindparam(f"param_{kind}_{name}", type_=ARRAY(each)) for name, each in types.items())
-    return func.unnest(*arrays).table_valued(*types).render_derived(name=f"{kind}_given")
+    arrays = (sa.bindparam(f"param_{kind}_{name}", type_=sa.ARRAY(each)) for name, each in types.items())
+    return sa.func.unnest(*arrays).table_valued(*types).render_derived(name=f"{kind}_given")
 
 
 def as_arrays(kind: str, names: Iterable[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:

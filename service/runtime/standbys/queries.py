@@ -4,22 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Uuid,
-    any_,
-    bindparam,
-    case,
-    cast,
-    false,
-    func,
-    literal,
-    literal_column,
-    null,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.platform.batches import Answer, Batch
@@ -59,34 +44,36 @@ class Progress:
         return self.follows(position) and self.replayed >= position.written
 
 
-def _bytes_of(position: ColumnElement[str]) -> ColumnElement[int]:
-    return cast(func.pg_wal_lsn_diff(position, literal_column("'0/0'")), BigInteger)
+def _bytes_of(position: sa.ColumnElement[str]) -> sa.ColumnElement[int]:
+    return sa.cast(sa.func.pg_wal_lsn_diff(position, sa.literal_column("'0/0'")), sa.BigInteger)
 
 
-def _run() -> ColumnElement[str]:
+def _run() -> sa.ColumnElement[str]:
     """Return the primary's run: its timeline and its start, as files may differ after another start."""
-    timeline = func.left(func.pg_walfile_name(func.pg_current_wal_insert_lsn()), 8)
-    return func.concat(timeline, " ", func.extract("epoch", func.pg_postmaster_start_time()))
+    timeline = sa.func.left(sa.func.pg_walfile_name(sa.func.pg_current_wal_insert_lsn()), 8)
+    return sa.func.concat(timeline, " ", sa.func.extract("epoch", sa.func.pg_postmaster_start_time()))
 
 
 # A commit that waits for the disk lies before what has been flushed. Where none waits, before what has been written.
-_COMMITTED = case(
-    (func.pg_is_in_recovery(), null()),
-    (func.current_setting("synchronous_commit") == literal("off"), func.pg_current_wal_insert_lsn()),
-    else_=func.pg_current_wal_flush_lsn(),
+_COMMITTED = sa.case(
+    (sa.func.pg_is_in_recovery(), sa.null()),
+    (sa.func.current_setting("synchronous_commit") == sa.literal("off"), sa.func.pg_current_wal_insert_lsn()),
+    else_=sa.func.pg_current_wal_flush_lsn(),
 )
-_IS_OF_RUN = case((func.pg_is_in_recovery(), false()), else_=deployment.c.replication_timeline == _run())
-_POSITION = select(
+_IS_OF_RUN = sa.case((sa.func.pg_is_in_recovery(), sa.false()), else_=deployment.c.replication_timeline == _run())
+_POSITION = sa.select(
     _bytes_of(_COMMITTED).label("written"),
     deployment.c.replication_marks[1].label("mark"),
     _IS_OF_RUN.label("is_marked"),
 )
-_MARK = bindparam("mark", type_=Uuid)
+_MARK = sa.bindparam("mark", type_=sa.Uuid)
 # What is replayed is asked for after the statement's snapshot was taken: the marks are not newer.
-_PROGRESS = select(
-    func.pg_is_in_recovery().label("is_standby"),
-    func.coalesce(select(any_(deployment.c.replication_marks) == _MARK).scalar_subquery(), false()).label("has_mark"),
-    _bytes_of(func.pg_last_wal_replay_lsn()).label("replayed"),
+_PROGRESS = sa.select(
+    sa.func.pg_is_in_recovery().label("is_standby"),
+    sa.func.coalesce(sa.select(sa.any_(deployment.c.replication_marks) == _MARK).scalar_subquery(), sa.false()).label(
+        "has_mark"
+    ),
+    _bytes_of(sa.func.pg_last_wal_replay_lsn()).label("replayed"),
 )
 
 
@@ -103,8 +90,8 @@ def ask_progress(batch: Batch, *, mark: UUID) -> Answer[Progress]:
 async def write_mark(connection: Connection) -> None:
     """Write a new mark, unless the newest one is younger than a second and of this run of the server."""
     # The time is that of the clock: the other one of two that write at once sees a mark of after its own beginning.
-    columns, now = deployment.c, func.clock_timestamp()
-    marks = func.array_prepend(func.gen_random_uuid(), columns.replication_marks[1 : MARKS_KEPT - 1])
+    columns, now = deployment.c, sa.func.clock_timestamp()
+    marks = sa.func.array_prepend(sa.func.gen_random_uuid(), columns.replication_marks[1 : MARKS_KEPT - 1])
     is_due = ~columns.replication_marked_at.between(now - MARK_EVERY, now) | (columns.replication_timeline != _run())
     values = {"replication_marks": marks, "replication_marked_at": now, "replication_timeline": _run()}
-    await connection.execute(update(deployment).where(is_due).values(values))
+    await connection.execute(sa.update(deployment).where(is_due).values(values))

@@ -7,24 +7,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    CTE,
-    ColumnElement,
-    CompoundSelect,
-    FromClause,
-    Integer,
-    Select,
-    Text,
-    Uuid,
-    bindparam,
-    case,
-    func,
-    literal,
-    select,
-    text,
-    true,
-)
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import ResourceType, Role
@@ -63,47 +46,54 @@ STRETCH = 20_000
 
 
 _AFTER = param(resources.c.object_id, "after")
-_LIMIT = bindparam("param_limit", type_=Integer())
+_LIMIT = sa.bindparam("param_limit", type_=sa.Integer())
 
-Bound: TypeAlias = ColumnElement[UUID]
+Bound: TypeAlias = sa.ColumnElement[UUID]
 
 
-def _readable_resources(organization_id: Bound, *, resource_type: ColumnElement[str] | None) -> Select[UUID, Any, str]:
+def _readable_resources(
+    organization_id: Bound, *, resource_type: sa.ColumnElement[str] | None
+) -> sa.Select[UUID, Any, str]:
     return resources_in(organization_id, readable_by_parameters(), resource_type=resource_type)
 
 
 def resources_in(
-    organization_id: Bound, classes: Select[int] | CompoundSelect[int], *, resource_type: ColumnElement[str] | None
-) -> Select[UUID, Any, str]:
+    organization_id: Bound,
+    classes: sa.Select[int] | sa.CompoundSelect[int],
+    *,
+    resource_type: sa.ColumnElement[str] | None,
+) -> sa.Select[UUID, Any, str]:
     """Select a page of resources in these access classes by object id, with `params` of `after` and `limit`.
     `resource_type` is a type, `any_(…)` of several, or none."""
     every = _objects(organization_id, resource_type=resource_type, after=_AFTER)
     readable = classes.cte("readable")
     stretch = every.add_columns(resources.c.access_class).limit(STRETCH).subquery("stretch")
     # Written so, it is not planned as a join, which would lose the order and so read the whole stretch.
-    may_read = stretch.c.access_class.in_(select(readable.c.access_class)).is_(true())
-    walked = select(stretch.c.object_id).where(may_read, count_of(readable) > FEW)
+    may_read = stretch.c.access_class.in_(sa.select(readable.c.access_class)).is_(sa.true())
+    walked = sa.select(stretch.c.object_id).where(may_read, count_of(readable) > FEW)
     walked = walked.order_by(stretch.c.object_id).limit(_LIMIT).cte("walked")
     # Where the walk ended: nowhere, when it has been past every resource.
     end = every.offset(STRETCH - 1).limit(1).scalar_subquery()
-    begin = select(case((count_of(readable) <= FEW, _AFTER), else_=end).label("after")).cte("begin")
-    start = select(begin.c.after).scalar_subquery()
+    begin = sa.select(sa.case((count_of(readable) <= FEW, _AFTER), else_=end).label("after")).cte("begin")
+    start = sa.select(begin.c.after).scalar_subquery()
 
     # The page lies in the classes that begin first, as many as it has rows.
     head = _first_of(organization_id, readable, resource_type=resource_type, after=start).limit(1).lateral()
     nearest = (
-        select(readable.c.access_class)
-        .join(head, true())
+        sa.select(readable.c.access_class)
+        .join(head, sa.true())
         .where(count_of(walked) < _LIMIT, start.is_not(None))
         .order_by(head.c.object_id)
         .limit(_LIMIT)
         .cte("nearest")
     )
     asked = _first_of(organization_id, nearest, resource_type=resource_type, after=start).limit(_LIMIT).lateral()
-    found = select(walked.c.object_id).union_all(select(asked.c.object_id).select_from(nearest.join(asked, true())))
+    found = sa.select(walked.c.object_id).union_all(
+        sa.select(asked.c.object_id).select_from(nearest.join(asked, sa.true()))
+    )
     page = found.order_by("object_id").limit(_LIMIT).cte("page")
     return (
-        select(resources.c.object_id, as_member(resources.c.resource_type, ResourceType), resources.c.resource_id)
+        sa.select(resources.c.object_id, as_member(resources.c.resource_type, ResourceType), resources.c.resource_id)
         .join(page, page.c.object_id == resources.c.object_id)
         .where(resources.c.organization_id == organization_id)
         .order_by(resources.c.object_id)
@@ -111,17 +101,21 @@ def resources_in(
 
 
 def _objects(
-    organization_id: Bound, *, resource_type: ColumnElement[str] | None, after: Bound, table: FromClause = resources
-) -> Select[UUID]:
-    statement = select(table.c.object_id).where(table.c.organization_id == organization_id)
+    organization_id: Bound,
+    *,
+    resource_type: sa.ColumnElement[str] | None,
+    after: Bound,
+    table: sa.FromClause = resources,
+) -> sa.Select[UUID]:
+    statement = sa.select(table.c.object_id).where(table.c.organization_id == organization_id)
     if resource_type is not None:
         statement = statement.where(table.c.resource_type == resource_type)
     return statement.where(table.c.object_id > after).order_by(table.c.object_id)
 
 
 def _first_of(
-    organization_id: Bound, classes: CTE, *, resource_type: ColumnElement[str] | None, after: Bound
-) -> Select[UUID]:
+    organization_id: Bound, classes: sa.CTE, *, resource_type: sa.ColumnElement[str] | None, after: Bound
+) -> sa.Select[UUID]:
     one = resources.alias()
     every = _objects(organization_id, resource_type=resource_type, after=after, table=one)
     return every.where(one.c.access_class == classes.c.access_class)
@@ -142,7 +136,7 @@ async def list_readable_resources(
 
 async def find_subject(connection: Connection, organization_id: UUID, *, email: str) -> UUID | None:
     """Find the user or service account of this address (lower case), active or not, but not deleted."""
-    statement = select(principals.c.principal_id).where(
+    statement = sa.select(principals.c.principal_id).where(
         matches(principals, organization_id, email=email), principals.c.deleted_at.is_(None)
     )
     return (await connection.execute(statement)).scalar_one_or_none()
@@ -154,18 +148,20 @@ async def list_readable_among(
     """List which resources of these (type, id in the source system) the caller may read."""
     types, ids = ([identity[place] for identity in identities] for place in (0, 1))
     asked = (
-        func.unnest(literal(types, ARRAY(Text)), literal(ids, ARRAY(Text))).table_valued("type", "id").render_derived()
+        sa.func.unnest(sa.literal(types, sa.ARRAY(sa.Text)), sa.literal(ids, sa.ARRAY(sa.Text)))
+        .table_valued("type", "id")
+        .render_derived()
     )
-    statement = select(resources.c.resource_type, resources.c.resource_id).where(
+    statement = sa.select(resources.c.resource_type, resources.c.resource_id).where(
         matches(resources, caller.organization_id, resource_type=asked.c.type, resource_id=asked.c.id),
         # Written so, it is not planned as a join, which goes wrong where there are many classes and few resources.
-        resources.c.access_class.in_(readable_classes(caller)).is_(true()),
+        resources.c.access_class.in_(readable_classes(caller)).is_(sa.true()),
     )
     return {(row.resource_type, row.resource_id) for row in await connection.execute(statement)}
 
 
 # `holding` are the groups with a role, and those nested in them. The uuid type has no max(): hence the ORDER BY.
-_EFFECTIVE_PRINCIPALS = text("""
+_EFFECTIVE_PRINCIPALS = sa.text("""
 WITH RECURSIVE holding (group_id) AS (
     SELECT r.principal_id FROM class_readers r JOIN principals p ON p.principal_id = r.principal_id
     WHERE r.organization_id = :organization_id AND r.access_class = :access_class
@@ -225,7 +221,7 @@ SELECT p.principal_id, p.kind, p.name, p.email
 FROM page JOIN principals p ON p.principal_id = page.principal_id
 WHERE p.organization_id = :organization_id
 ORDER BY p.principal_id
-""").bindparams(bindparam("after", type_=Uuid()))
+""").bindparams(sa.bindparam("after", type_=sa.Uuid()))
 
 
 async def list_effective_principals(
@@ -255,7 +251,7 @@ class Way:
 
 
 # `around` are the readers, the organization of the people among them, and the groups that any of these is in.
-_WAYS = text("""
+_WAYS = sa.text("""
 WITH RECURSIVE around (reader_id, principal_id) AS (
     SELECT p.principal_id, own.id FROM principals p
     CROSS JOIN LATERAL (VALUES (p.principal_id), (CASE WHEN p.kind = 'user' THEN p.organization_id END)) own (id)
@@ -275,7 +271,7 @@ held AS (
       AND p.organization_id = :organization_id
 )
 SELECT reader_id, principal_id, kind, name, role FROM held WHERE place <= :most ORDER BY reader_id, place
-""").bindparams(bindparam("readers", type_=ARRAY(Uuid)))
+""").bindparams(sa.bindparam("readers", type_=sa.ARRAY(sa.Uuid)))
 
 
 async def list_ways(
@@ -291,13 +287,13 @@ async def get_credential(connection: Connection, caller: Caller) -> tuple[str, d
     organization_id = caller.organization_id
     keys, tokens, access = api_keys.c, service_account_tokens.c, oauth_access_tokens.c
     statement = {
-        "apiKey": select(keys.name, keys.expires_at).where(
+        "apiKey": sa.select(keys.name, keys.expires_at).where(
             matches(api_keys, organization_id, api_key_id=caller.credential_id)
         ),
-        "serviceAccountToken": select(tokens.name, tokens.expires_at).where(
+        "serviceAccountToken": sa.select(tokens.name, tokens.expires_at).where(
             matches(service_account_tokens, organization_id, token_id=caller.credential_id)
         ),
-        "accessToken": select(oauth_clients.c.name, access.expires_at).where(
+        "accessToken": sa.select(oauth_clients.c.name, access.expires_at).where(
             matches(oauth_access_tokens, organization_id, token_id=caller.credential_id),
             matches(oauth_clients, organization_id, client_id=access.client_id),
         ),
@@ -327,7 +323,7 @@ async def list_groups_around(
 ) -> Collection[UUID]:
     """List the groups that any of these principals is a direct member of, each once."""
     statement = (
-        select(group_members.c.group_id)
+        sa.select(group_members.c.group_id)
         .where(group_members.c.organization_id == organization_id, in_array(group_members.c.member_id, members))
         .distinct()
     )
@@ -338,7 +334,7 @@ async def list_roles(
     connection: Connection, organization_id: UUID, *, access_class: int, grantees: Collection[UUID]
 ) -> list[HeldRole]:
     """List which of these principals themselves hold which role in an access class."""
-    statement = select(class_readers.c.principal_id, as_member(class_readers.c.role, Role)).where(
+    statement = sa.select(class_readers.c.principal_id, as_member(class_readers.c.role, Role)).where(
         matches(class_readers, organization_id, access_class=access_class),
         in_array(class_readers.c.principal_id, grantees),
     )
@@ -349,12 +345,12 @@ async def list_steps_down(
     connection: Connection, organization_id: UUID, *, levels: Mapping[UUID, int], most: int
 ) -> list[Step]:
     """List for each group its members of the level below, in order, up to a limit."""
-    ids, numbers = literal(list(levels), ARRAY(Uuid)), literal(list(levels.values()), ARRAY(Integer))
-    below = func.unnest(ids, numbers).table_valued("id", "level").render_derived(name="below")
-    above = func.unnest(ids, numbers).table_valued("id", "level").render_derived(name="above")
-    place = func.row_number().over(partition_by=group_members.c.group_id, order_by=group_members.c.member_id)
+    ids, numbers = sa.literal(list(levels), sa.ARRAY(sa.Uuid)), sa.literal(list(levels.values()), sa.ARRAY(sa.Integer))
+    below = sa.func.unnest(ids, numbers).table_valued("id", "level").render_derived(name="below")
+    above = sa.func.unnest(ids, numbers).table_valued("id", "level").render_derived(name="above")
+    place = sa.func.row_number().over(partition_by=group_members.c.group_id, order_by=group_members.c.member_id)
     steps = (
-        select(group_members.c.group_id, group_members.c.member_id, place.label("place"))
+        sa.select(group_members.c.group_id, group_members.c.member_id, place.label("place"))
         .where(
             matches(group_members, organization_id, member_id=below.c.id, group_id=above.c.id),
             above.c.level == below.c.level + 1,
@@ -362,7 +358,7 @@ async def list_steps_down(
         .subquery("steps")
     )
     statement = (
-        select(steps.c.group_id, steps.c.member_id)
+        sa.select(steps.c.group_id, steps.c.member_id)
         .where(steps.c.place <= most)
         .order_by(steps.c.group_id, steps.c.member_id)
     )

@@ -7,34 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    ColumnElement,
-    CompoundSelect,
-    FromClause,
-    Label,
-    LargeBinary,
-    Select,
-    Table,
-    Text,
-    Uuid,
-    and_,
-    any_,
-    bindparam,
-    exists,
-    func,
-    intersect,
-    literal,
-    literal_column,
-    or_,
-    select,
-    text,
-    true,
-    tuple_,
-    union_all,
-)
-from sqlalchemy import cast as sql_cast
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.access import GroupPerson, ResourceCount
@@ -108,17 +81,17 @@ async def list_resources(
     """List matching resources, ordered by their objects' ids."""
     classes = _classes(organization_id, resource_filter)
     if classes is not None and resource_filter.is_of_classes:
-        page = resources_in(literal(organization_id), classes, resource_type=_type(resource_filter))
+        page = resources_in(sa.literal(organization_id), classes, resource_type=_type(resource_filter))
     else:
         page = (
-            select(resources.c.object_id, resources.c.resource_type, resources.c.resource_id)
+            sa.select(resources.c.object_id, resources.c.resource_type, resources.c.resource_id)
             .where(*_conditions(organization_id, resource_filter), resources.c.object_id > after)
             .order_by(resources.c.object_id)
             .limit(limit)
         )
     shown = page.add_columns(resources.c.access_class).subquery("page")
     statement = (
-        select(
+        sa.select(
             *columns_of(
                 shown, FoundResource, as_member(shown.c.resource_type, ResourceType), access_classes.c.digest, _name()
             )
@@ -141,9 +114,9 @@ async def list_resources_by_name(
     limit: int,
 ) -> list[SortedResource]:
     """List matching resources ordered by name; all matching ones are sorted for each page."""
-    key = func.lower(func.coalesce(_name().element, resources.c.resource_id))
+    key = sa.func.lower(sa.func.coalesce(_name().element, resources.c.resource_id))
     statement = (
-        select(
+        sa.select(
             *columns_of(
                 resources,
                 SortedResource,
@@ -160,7 +133,7 @@ async def list_resources_by_name(
         .limit(limit)
     )
     if after is not None:
-        statement = statement.where(tuple_(key, resources.c.object_id) > after)
+        statement = statement.where(sa.tuple_(key, resources.c.object_id) > after)
     return await find_rows(connection, statement, SortedResource)
 
 
@@ -170,12 +143,12 @@ async def list_through(
     """List which of a principal's memberships hold a role in each of these classes: itself first, at most so many."""
     order = (
         principals.c.principal_id != grantee.principal_id,
-        func.lower(principals.c.name),
+        sa.func.lower(principals.c.name),
         principals.c.principal_id,
     )
-    place = func.row_number().over(partition_by=access_classes.c.access_class, order_by=order)
+    place = sa.func.row_number().over(partition_by=access_classes.c.access_class, order_by=order)
     held = (
-        select(
+        sa.select(
             access_classes.c.digest,
             principals.c.principal_id,
             principals.c.kind,
@@ -195,7 +168,7 @@ async def list_through(
         .subquery("held")
     )
     statement = (
-        select(*columns_of(held, Through, as_member(held.c.role, Role)))
+        sa.select(*columns_of(held, Through, as_member(held.c.role, Role)))
         .where(held.c.place <= most)
         .order_by(held.c.digest, held.c.place)
     )
@@ -205,7 +178,7 @@ async def list_through(
 async def find_name(connection: Connection, organization_id: UUID, *, object_id: UUID) -> str | None:
     """Find the name of a document, collection or agent."""
     statement = (
-        select(_name())
+        sa.select(_name())
         .select_from(_with_names(organization_id, resources))
         .where(matches(resources, organization_id, object_id=object_id))
     )
@@ -217,7 +190,7 @@ async def count_resources(
 ) -> list[ResourceCount]:
     """Count the matching resources of each type, ordered by type."""
     statement = (
-        select(resources.c.resource_type, func.count().label("count"))
+        sa.select(resources.c.resource_type, sa.func.count().label("count"))
         .where(*_conditions(organization_id, resource_filter))
         .group_by(resources.c.resource_type)
         .order_by(resources.c.resource_type)
@@ -225,7 +198,7 @@ async def count_resources(
     return await find_rows(connection, statement, ResourceCount)
 
 
-def _conditions(organization_id: UUID, resource_filter: ResourceFilter) -> Iterator[ColumnElement[bool]]:
+def _conditions(organization_id: UUID, resource_filter: ResourceFilter) -> Iterator[sa.ColumnElement[bool]]:
     yield resources.c.organization_id == organization_id
     if resource_filter.object_ids is not None:
         yield in_array(resources.c.object_id, resource_filter.object_ids)
@@ -237,27 +210,27 @@ def _conditions(organization_id: UUID, resource_filter: ResourceFilter) -> Itera
     classes = _classes(organization_id, resource_filter)
     if classes is not None:
         # Written so, it is not planned as a join, which would lose the order.
-        yield resources.c.access_class.in_(classes).is_(true())
+        yield resources.c.access_class.in_(classes).is_(sa.true())
     if resource_filter.text is not None:
         # The names are searched once, into a hash: a join would read the name of each resource that is walked past.
-        yield or_(
+        yield sa.or_(
             resources.c.resource_id.icontains(resource_filter.text, autoescape=True),
             resources.c.object_id.in_(_name_matches(organization_id, resource_filter.text)),
         )
 
 
-def _name_matches(organization_id: UUID, text: str) -> CompoundSelect[UUID]:
-    return union_all(
+def _name_matches(organization_id: UUID, text: str) -> sa.CompoundSelect[UUID]:
+    return sa.union_all(
         *(
-            select(own_id).where(matches(table, organization_id), table.c.name.icontains(text, autoescape=True))
+            sa.select(own_id).where(matches(table, organization_id), table.c.name.icontains(text, autoescape=True))
             for own_id, table in _NAMED.items()
         )
     )
 
 
-def _classes(organization_id: UUID, resource_filter: ResourceFilter) -> Select[int] | CompoundSelect[int] | None:
+def _classes(organization_id: UUID, resource_filter: ResourceFilter) -> sa.Select[int] | sa.CompoundSelect[int] | None:
     reader, but, owner_id = resource_filter.readable_by, resource_filter.not_readable_by, resource_filter.owner_id
-    wanted: list[Select[int] | CompoundSelect[int]] = []
+    wanted: list[sa.Select[int] | sa.CompoundSelect[int]] = []
     if owner_id is not None:
         wanted.append(owned_classes(organization_id, owner_id))
     if resource_filter.is_open:
@@ -265,26 +238,26 @@ def _classes(organization_id: UUID, resource_filter: ResourceFilter) -> Select[i
     if reader is not None:
         readable = readable_classes(reader)
         wanted.append(readable if but is None else readable.except_(readable_classes(but)))
-    return intersect(*wanted) if len(wanted) > 1 else next(iter(wanted), None)
+    return sa.intersect(*wanted) if len(wanted) > 1 else next(iter(wanted), None)
 
 
-def _type(resource_filter: ResourceFilter) -> ColumnElement[str] | None:
+def _type(resource_filter: ResourceFilter) -> sa.ColumnElement[str] | None:
     if resource_filter.resource_types is None:
         return None
-    types: Any = literal([*resource_filter.resource_types], ARRAY(Text))
-    one: Any = any_(types)
+    types: Any = sa.literal([*resource_filter.resource_types], sa.ARRAY(sa.Text))
+    one: Any = sa.any_(types)
     return one
 
 
-def _with_names(organization_id: UUID, source: FromClause) -> FromClause:
+def _with_names(organization_id: UUID, source: sa.FromClause) -> sa.FromClause:
     object_id = source.c.object_id
     for own_id, table in _NAMED.items():
-        source = source.outerjoin(table, and_(own_id == object_id, table.c.organization_id == organization_id))
+        source = source.outerjoin(table, sa.and_(own_id == object_id, table.c.organization_id == organization_id))
     return source
 
 
-def _name() -> Label[str | None]:
-    return func.coalesce(*(table.c.name for table in _NAMED.values())).label("name")
+def _name() -> sa.Label[str | None]:
+    return sa.func.coalesce(*(table.c.name for table in _NAMED.values())).label("name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +271,7 @@ class ClassGrantee:
 
 
 # The first condition is one that the index can begin at; the second knows the holders of one class apart.
-_HOLDERS = text("""
+_HOLDERS = sa.text("""
 SELECT c.digest, r.principal_id, p.kind, r.role
 FROM access_classes c
 JOIN class_readers r ON r.organization_id = :organization_id AND r.access_class = c.access_class
@@ -309,7 +282,7 @@ WHERE c.organization_id = :organization_id
   AND EXISTS (SELECT FROM resources o WHERE o.organization_id = :organization_id AND o.access_class = c.access_class)
 ORDER BY c.digest, r.principal_id, r.role
 LIMIT :limit
-""").bindparams(bindparam("digest", type_=LargeBinary()), bindparam("principal_id", type_=Uuid()))
+""").bindparams(sa.bindparam("digest", type_=sa.LargeBinary()), sa.bindparam("principal_id", type_=sa.Uuid()))
 
 
 async def list_grantees(
@@ -328,7 +301,7 @@ async def list_grantees(
 
 
 # Group by group, so that a page reads the groups it shows and the one that it ends in, not all there are.
-_GROUP_PEOPLE = text("""
+_GROUP_PEOPLE = sa.text("""
 SELECT g.principal_id AS group_id, person.member_id AS principal_id
 FROM principals g CROSS JOIN LATERAL (
     WITH RECURSIVE inside (group_id) AS (
@@ -346,7 +319,7 @@ FROM principals g CROSS JOIN LATERAL (
 WHERE g.organization_id = :organization_id AND g.kind = 'group' AND g.principal_id >= :group_id
 ORDER BY g.principal_id, person.member_id
 LIMIT :limit
-""").bindparams(bindparam("group_id", type_=Uuid()), bindparam("member_id", type_=Uuid()))
+""").bindparams(sa.bindparam("group_id", type_=sa.Uuid()), sa.bindparam("member_id", type_=sa.Uuid()))
 
 
 async def list_group_people(
@@ -358,27 +331,27 @@ async def list_group_people(
     return await find_rows(connection, _GROUP_PEOPLE, GroupPerson, parameters)
 
 
-def _total(organization_id: UUID, table: Table, *ids: ColumnElement[UUID]) -> list[ColumnElement[str]]:
+def _total(organization_id: UUID, table: sa.Table, *ids: sa.ColumnElement[UUID]) -> list[sa.ColumnElement[str]]:
     """Return the number of rows, and a sum that any rewritten row changes: `xmin`, its transaction, never repeats, even
     if values do."""
-    sum_of: ColumnElement[int] = sql_cast(sql_cast(literal_column(f"{table.name}.xmin"), Text), BigInteger)
+    sum_of: sa.ColumnElement[int] = sa.cast(sa.cast(sa.literal_column(f"{table.name}.xmin"), sa.Text), sa.BigInteger)
     for one in ids:
-        sum_of = func.uuid_hash_extended(one, sum_of)
+        sum_of = sa.func.uuid_hash_extended(one, sum_of)
     of_organization = table.c.organization_id == organization_id
     return [
-        sql_cast(select(value).select_from(table).where(of_organization).scalar_subquery(), Text)
-        for value in (func.count(), func.coalesce(func.sum(sum_of), 0))
+        sa.cast(sa.select(value).select_from(table).where(of_organization).scalar_subquery(), sa.Text)
+        for value in (sa.func.count(), sa.func.coalesce(sa.func.sum(sum_of), 0))
     ]
 
 
 async def read_totals(connection: Connection, organization_id: UUID) -> tuple[Sequence[str], datetime]:
     """Read values that change with resources, people or groups, and the time. Access classes never change: their
     holders don't count."""
-    statement = select(
+    statement = sa.select(
         *_total(organization_id, resources, resources.c.object_id),
         *_total(organization_id, principals, principals.c.principal_id),
         *_total(organization_id, group_members, group_members.c.group_id, group_members.c.member_id),
-        func.now(),
+        sa.func.now(),
     )
     row: Sequence[Any] = (await connection.execute(statement)).one()
     return row[:-1], row[-1]
@@ -389,5 +362,5 @@ async def has_entry_since(
 ) -> bool:
     """Check whether the audit log has an entry of a later transaction, with an action other than these."""
     later = audit_entries.c.at > since, ~in_array(audit_entries.c.action, but)
-    found = exists().where(matches(audit_entries, organization_id), *later)
-    return (await connection.execute(select(found))).scalar_one()
+    found = sa.exists().where(matches(audit_entries, organization_id), *later)
+    return (await connection.execute(sa.select(found))).scalar_one()

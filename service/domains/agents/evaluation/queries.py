@@ -5,25 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    ColumnElement,
-    Double,
-    Integer,
-    Select,
-    Text,
-    and_,
-    case,
-    cast,
-    delete,
-    exists,
-    false,
-    func,
-    literal,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB, JSONPATH, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -88,44 +70,44 @@ class AgentSettings:
     collection_ids: list[UUID]
 
 
-def _is_set(organization_id: UUID, set_id: UUID) -> ColumnElement[bool]:
+def _is_set(organization_id: UUID, set_id: UUID) -> sa.ColumnElement[bool]:
     return matches(evaluation_sets, organization_id, evaluation_set_id=set_id)
 
 
-def _is_of_set(organization_id: UUID, set_id: UUID | ColumnElement[UUID]) -> ColumnElement[bool]:
+def _is_of_set(organization_id: UUID, set_id: UUID | sa.ColumnElement[UUID]) -> sa.ColumnElement[bool]:
     return matches(evaluation_cases, organization_id, evaluation_set_id=set_id)
 
 
-def _is_run(organization_id: UUID, set_id: UUID | ColumnElement[UUID]) -> ColumnElement[bool]:
+def _is_run(organization_id: UUID, set_id: UUID | sa.ColumnElement[UUID]) -> sa.ColumnElement[bool]:
     return matches(evaluation_runs, organization_id, evaluation_set_id=set_id)
 
 
-def _select_sets(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+def _select_sets(organization_id: UUID) -> sa.Select[*tuple[Any, ...]]:
     set_id = evaluation_sets.c.evaluation_set_id
-    collection_name = select(collections.c.name).where(
+    collection_name = sa.select(collections.c.name).where(
         matches(collections, organization_id, collection_id=evaluation_sets.c.collection_id)
     )
-    agent_name = select(agents.c.name).where(
+    agent_name = sa.select(agents.c.name).where(
         matches(agents, organization_id, agent_id=evaluation_sets.c.agent_id), agents.c.deleted_at.is_(None)
     )
-    cases = select(func.count()).where(_is_of_set(organization_id, set_id))
-    runs = select(func.count()).where(_is_run(organization_id, set_id))
-    last_run = select(func.max(evaluation_runs.c.at)).where(_is_run(organization_id, set_id))
+    cases = sa.select(sa.func.count()).where(_is_of_set(organization_id, set_id))
+    runs = sa.select(sa.func.count()).where(_is_run(organization_id, set_id))
+    last_run = sa.select(sa.func.max(evaluation_runs.c.at)).where(_is_run(organization_id, set_id))
     named = {
         "document_collection_id": evaluation_sets.c.collection_id,
-        "target_name": func.coalesce(collection_name.scalar_subquery(), agent_name.scalar_subquery()),
+        "target_name": sa.func.coalesce(collection_name.scalar_subquery(), agent_name.scalar_subquery()),
         "case_count": cases.scalar_subquery(),
         "run_count": runs.scalar_subquery(),
         "last_run_at": last_run.scalar_subquery(),
     }
     others = [value.label(name) for name, value in named.items()]
-    return select(*columns_of(evaluation_sets, EvaluationSet, *others)).where(
+    return sa.select(*columns_of(evaluation_sets, EvaluationSet, *others)).where(
         evaluation_sets.c.organization_id == organization_id
     )
 
 
 async def count_sets(connection: Connection, organization_id: UUID) -> int:
-    statement = select(func.count()).where(evaluation_sets.c.organization_id == organization_id)
+    statement = sa.select(sa.func.count()).where(evaluation_sets.c.organization_id == organization_id)
     return (await connection.execute(statement)).scalar_one()
 
 
@@ -143,8 +125,8 @@ async def insert_set(connection: Connection, caller: Caller, *, row: Mapping[str
 
 async def collection_exists(connection: Connection, organization_id: UUID, *, collection_id: UUID) -> bool:
     """Check whether the organization has a collection, whoever may search it."""
-    found = exists().where(matches(collections, organization_id, collection_id=collection_id))
-    return (await connection.execute(select(found))).scalar_one()
+    found = sa.exists().where(matches(collections, organization_id, collection_id=collection_id))
+    return (await connection.execute(sa.select(found))).scalar_one()
 
 
 async def find_set(connection: Connection, organization_id: UUID, *, set_id: UUID) -> EvaluationSet | None:
@@ -168,24 +150,24 @@ async def list_sets(
 
 async def lock_set(connection: Connection, organization_id: UUID, *, set_id: UUID) -> bool:
     """Lock a set until the transaction ends; False when there is none."""
-    statement = select(evaluation_sets.c.evaluation_set_id).where(_is_set(organization_id, set_id)).with_for_update()
+    statement = sa.select(evaluation_sets.c.evaluation_set_id).where(_is_set(organization_id, set_id)).with_for_update()
     return (await connection.execute(statement)).one_or_none() is not None
 
 
 async def rename_set(connection: Connection, organization_id: UUID, *, set_id: UUID, name: str) -> bool:
     """Rename a set that is locked; False when another one has the name."""
-    taken = select(evaluation_sets.c.evaluation_set_id).where(
+    taken = sa.select(evaluation_sets.c.evaluation_set_id).where(
         matches(evaluation_sets, organization_id, name=name), evaluation_sets.c.evaluation_set_id != set_id
     )
-    if (await connection.execute(select(exists(taken)))).scalar_one():
+    if (await connection.execute(sa.select(sa.exists(taken)))).scalar_one():
         return False
-    await connection.execute(update(evaluation_sets).where(_is_set(organization_id, set_id)).values(name=name))
+    await connection.execute(sa.update(evaluation_sets).where(_is_set(organization_id, set_id)).values(name=name))
     return True
 
 
 async def delete_set(connection: Connection, organization_id: UUID, *, set_id: UUID) -> None:
     """Delete a set with its cases, runs and results."""
-    await connection.execute(delete(evaluation_sets).where(_is_set(organization_id, set_id)))
+    await connection.execute(sa.delete(evaluation_sets).where(_is_set(organization_id, set_id)))
 
 
 async def save_cases(
@@ -196,26 +178,26 @@ async def save_cases(
     columns = [one for one in evaluation_cases.columns if one.name != "case_no"]
     given = rows_of(columns, [{**row, **of_it} for row in rows])
     kept = evaluation_cases.alias("kept")
-    is_kept = and_(kept.c.case_id == given.c.case_id, kept.c.organization_id == organization_id)
-    unless_given = {"statements": literal([], JSONB), "nothing_answers": false()}
+    is_kept = sa.and_(kept.c.case_id == given.c.case_id, kept.c.organization_id == organization_id)
+    unless_given = {"statements": sa.literal([], JSONB), "nothing_answers": sa.false()}
     values = {one.name: given.c[one.name] for one in columns} | {
-        name: func.coalesce(given.c[name], kept.c[name], otherwise) for name, otherwise in unless_given.items()
+        name: sa.func.coalesce(given.c[name], kept.c[name], otherwise) for name, otherwise in unless_given.items()
     }
     statement = insert(evaluation_cases).from_select(
-        list(values), select(*values.values()).select_from(given.outerjoin(kept, is_kept))
+        list(values), sa.select(*values.values()).select_from(given.outerjoin(kept, is_kept))
     )
     values = {
         "judgements": evaluation_cases.c.judgements.concat(statement.excluded.judgements),
-        "note": func.coalesce(statement.excluded.note, evaluation_cases.c.note),
+        "note": sa.func.coalesce(statement.excluded.note, evaluation_cases.c.note),
         **{name: statement.excluded[name] for name in unless_given},
     }
-    changes = or_(*(value.is_distinct_from(evaluation_cases.c[name]) for name, value in values.items()))
+    changes = sa.or_(*(value.is_distinct_from(evaluation_cases.c[name]) for name, value in values.items()))
     upsert = statement.on_conflict_do_update(index_elements=["case_id"], set_=values, where=changes)
     return set((await connection.execute(upsert.returning(evaluation_cases.c.case_id))).scalars())
 
 
 async def count_cases(connection: Connection, organization_id: UUID, *, set_id: UUID) -> int:
-    statement = select(func.count()).where(_is_of_set(organization_id, set_id))
+    statement = sa.select(sa.func.count()).where(_is_of_set(organization_id, set_id))
     return (await connection.execute(statement)).scalar_one()
 
 
@@ -223,8 +205,8 @@ async def find_overfull_case(
     connection: Connection, organization_id: UUID, *, case_ids: Collection[UUID], most: int
 ) -> str | None:
     """Find the question of one of these cases that has more judgements than `most`; None without any."""
-    keys = func.jsonb_object_keys(evaluation_cases.c.judgements).table_valued("key")
-    count = select(func.count()).select_from(keys).correlate(evaluation_cases).scalar_subquery()
+    keys = sa.func.jsonb_object_keys(evaluation_cases.c.judgements).table_valued("key")
+    count = sa.select(sa.func.count()).select_from(keys).correlate(evaluation_cases).scalar_subquery()
     return await _find_case(connection, organization_id, case_ids, count > most)
 
 
@@ -232,16 +214,16 @@ async def find_contradiction(
     connection: Connection, organization_id: UUID, *, case_ids: Collection[UUID]
 ) -> str | None:
     """Find the question of one of these cases that nothing answers, and yet something should; None without any."""
-    is_relevant = func.jsonb_path_exists(evaluation_cases.c.judgements, cast("$.* ? (@ > 0)", JSONPATH))
-    answers = or_(is_relevant, func.jsonb_array_length(evaluation_cases.c.statements) > 0)
+    is_relevant = sa.func.jsonb_path_exists(evaluation_cases.c.judgements, sa.cast("$.* ? (@ > 0)", JSONPATH))
+    answers = sa.or_(is_relevant, sa.func.jsonb_array_length(evaluation_cases.c.statements) > 0)
     return await _find_case(connection, organization_id, case_ids, evaluation_cases.c.nothing_answers & answers)
 
 
 async def _find_case(
-    connection: Connection, organization_id: UUID, case_ids: Collection[UUID], condition: ColumnElement[bool]
+    connection: Connection, organization_id: UUID, case_ids: Collection[UUID], condition: sa.ColumnElement[bool]
 ) -> str | None:
     of_these = matches(evaluation_cases, organization_id) & in_array(evaluation_cases.c.case_id, case_ids)
-    statement = select(evaluation_cases.c.question).where(of_these, condition).limit(1)
+    statement = sa.select(evaluation_cases.c.question).where(of_these, condition).limit(1)
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
@@ -249,13 +231,13 @@ async def remove_judgements(
     connection: Connection, organization_id: UUID, *, set_id: UUID, case_id: UUID, external_ids: Collection[str]
 ) -> bool:
     """Remove judgements of a case; False when there were none of these."""
-    without = evaluation_cases.c.judgements.op("-")(literal(list(external_ids), ARRAY(Text)))
+    without = evaluation_cases.c.judgements.op("-")(sa.literal(list(external_ids), sa.ARRAY(sa.Text)))
     statement = (
-        update(evaluation_cases)
+        sa.update(evaluation_cases)
         .where(
             _is_of_set(organization_id, set_id),
             evaluation_cases.c.case_id == case_id,
-            evaluation_cases.c.judgements.has_any(literal(list(external_ids), ARRAY(Text))),
+            evaluation_cases.c.judgements.has_any(sa.literal(list(external_ids), sa.ARRAY(sa.Text))),
         )
         .values(judgements=without)
         .returning(evaluation_cases.c.case_id)
@@ -265,7 +247,7 @@ async def remove_judgements(
 
 async def delete_case(connection: Connection, organization_id: UUID, *, set_id: UUID, case_id: UUID) -> bool:
     """Delete a case with its results; False when there is none."""
-    statement = delete(evaluation_cases).where(
+    statement = sa.delete(evaluation_cases).where(
         _is_of_set(organization_id, set_id), evaluation_cases.c.case_id == case_id
     )
     return (await connection.execute(statement.returning(evaluation_cases.c.case_id))).one_or_none() is not None
@@ -280,7 +262,7 @@ async def list_cases(
     after: int,
     limit: int,
 ) -> list[StoredCase]:
-    statement = select(*columns_of(evaluation_cases, StoredCase)).where(
+    statement = sa.select(*columns_of(evaluation_cases, StoredCase)).where(
         _is_of_set(organization_id, set_id), evaluation_cases.c.case_no > after
     )
     if question_contains:
@@ -291,7 +273,7 @@ async def list_cases(
 async def find_cases(
     connection: Connection, organization_id: UUID, *, set_id: UUID, case_ids: Collection[UUID]
 ) -> list[StoredCase]:
-    statement = select(*columns_of(evaluation_cases, StoredCase)).where(
+    statement = sa.select(*columns_of(evaluation_cases, StoredCase)).where(
         _is_of_set(organization_id, set_id), in_array(evaluation_cases.c.case_id, case_ids)
     )
     return await find_rows(connection, statement, StoredCase)
@@ -299,7 +281,7 @@ async def find_cases(
 
 async def read_agent_settings(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> AgentSettings:
     """Return what an agent is told, or was told until it was deleted: its row stays."""
-    statement = select(*columns_of(agents, AgentSettings, select_collection_ids(organization_id))).where(
+    statement = sa.select(*columns_of(agents, AgentSettings, select_collection_ids(organization_id))).where(
         matches(agents, organization_id, agent_id=agent_id)
     )
     return await get_row(connection, statement, AgentSettings)
@@ -319,14 +301,14 @@ async def insert_results(
     of_run = {"organization_id": organization_id, "evaluation_run_id": run_id}
     given = rows_of(columns, [{**result, **of_run} for result in results])
     names = [one.name for one in columns]
-    added = insert(evaluation_results).from_select(names, select(*(given.c[name] for name in names)))
+    added = insert(evaluation_results).from_select(names, sa.select(*(given.c[name] for name in names)))
     await connection.execute(added.on_conflict_do_nothing())
 
 
 async def lower_planned_count(connection: Connection, organization_id: UUID, *, run_id: UUID, by: int) -> None:
     """Subtract cases that were removed from the set during a run from what it is to have."""
     statement = (
-        update(evaluation_runs)
+        sa.update(evaluation_runs)
         .where(matches(evaluation_runs, organization_id, evaluation_run_id=run_id))
         .values(planned_count=evaluation_runs.c.planned_count - by)
     )
@@ -336,28 +318,28 @@ async def lower_planned_count(connection: Connection, organization_id: UUID, *, 
 async def update_means(connection: Connection, organization_id: UUID, *, run_id: UUID) -> None:
     """Bring the means and counts of a run to its results, and its time to now."""
     of_it = evaluation_results.c
-    means: dict[str, ColumnElement[Any]] = {name: func.avg(_number(name)) for name in SCORES}
+    means: dict[str, sa.ColumnElement[Any]] = {name: sa.func.avg(_number(name)) for name in SCORES}
     # A question that nothing answers should not be answered: `refused` says how many were not.
-    means["answered"] = func.avg(_number("answered")).filter(of_it.refused.is_(None))
-    means["case_count"] = func.count().filter(of_it.error.is_(None))
-    means["failed_count"] = func.count(of_it.error)
+    means["answered"] = sa.func.avg(_number("answered")).filter(of_it.refused.is_(None))
+    means["case_count"] = sa.func.count().filter(of_it.error.is_(None))
+    means["failed_count"] = sa.func.count(of_it.error)
     measured = (
-        select(of_it.evaluation_run_id, *(value.label(name) for name, value in means.items()))
+        sa.select(of_it.evaluation_run_id, *(value.label(name) for name, value in means.items()))
         .where(of_it.organization_id == organization_id, of_it.evaluation_run_id == run_id)
         .group_by(of_it.evaluation_run_id)
         .subquery()
     )
     statement = (
-        update(evaluation_runs)
+        sa.update(evaluation_runs)
         .where(matches(evaluation_runs, organization_id, evaluation_run_id=measured.c.evaluation_run_id))
-        .values({"at": func.now(), **{name: measured.c[name] for name in means}})
+        .values({"at": sa.func.now(), **{name: measured.c[name] for name in means}})
     )
     await connection.execute(statement)
 
 
-def _number(name: str) -> ColumnElement[float]:
+def _number(name: str) -> sa.ColumnElement[float]:
     column = evaluation_results.c[name]
-    return cast(cast(column, Integer) if name in {"answered", "refused"} else column, Double)
+    return sa.cast(sa.cast(column, sa.Integer) if name in {"answered", "refused"} else column, sa.Double)
 
 
 async def list_runs(
@@ -371,11 +353,11 @@ async def list_runs(
 ) -> list[EvaluationRun]:
     """Return runs of a set (of these ids, if any are given), newest first, with who ran them."""
     run_id = evaluation_runs.c.evaluation_run_id
-    agent_id = func.coalesce(evaluation_runs.c.agent_id, evaluation_sets.c.agent_id)
+    agent_id = sa.func.coalesce(evaluation_runs.c.agent_id, evaluation_sets.c.agent_id)
     is_agent = matches(agents, organization_id, agent_id=agent_id)
-    agent = (agent_id.label("agent_id"), case((agents.c.deleted_at.is_(None), agents.c.name)).label("agent_name"))
+    agent = (agent_id.label("agent_id"), sa.case((agents.c.deleted_at.is_(None), agents.c.name)).label("agent_name"))
     statement = (
-        select(*columns_of(evaluation_runs, EvaluationRun, user_as("ran_by", principals.c.principal_id), *agent))
+        sa.select(*columns_of(evaluation_runs, EvaluationRun, user_as("ran_by", principals.c.principal_id), *agent))
         .join(evaluation_sets, evaluation_sets.c.evaluation_set_id == evaluation_runs.c.evaluation_set_id)
         .outerjoin(agents, is_agent)
         .join(principals, principals.c.principal_id == evaluation_runs.c.principal_id)
@@ -392,7 +374,7 @@ async def list_results(
     """Return what a run measured, in the order of the cases."""
     cases = (evaluation_cases.c.case_no, evaluation_cases.c.question)
     statement = (
-        select(*columns_of(evaluation_results, StoredResult, *cases))
+        sa.select(*columns_of(evaluation_results, StoredResult, *cases))
         .join(evaluation_cases, evaluation_cases.c.case_id == evaluation_results.c.case_id)
         .where(
             matches(evaluation_results, organization_id, evaluation_run_id=run_id), evaluation_cases.c.case_no > after
@@ -403,7 +385,7 @@ async def list_results(
 
 async def delete_run(connection: Connection, organization_id: UUID, *, set_id: UUID, run_id: UUID) -> bool:
     """Delete a run of a set with its results; False when there is none."""
-    statement = delete(evaluation_runs).where(
+    statement = sa.delete(evaluation_runs).where(
         _is_run(organization_id, set_id), evaluation_runs.c.evaluation_run_id == run_id
     )
     return (

@@ -7,24 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    CTE,
-    ColumnElement,
-    Integer,
-    Select,
-    Text,
-    Uuid,
-    bindparam,
-    delete,
-    exists,
-    func,
-    literal,
-    literal_column,
-    or_,
-    select,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.admin import UserFilters
@@ -84,7 +67,7 @@ async def list_users(
     limit: int,
 ) -> list[ListedUser]:
     """List matching users (of these ids, if any), ordered by id."""
-    matching = select(*columns_of(principals, ListedUser, *_facts(organization_id))).where(
+    matching = sa.select(*columns_of(principals, ListedUser, *_facts(organization_id))).where(
         *_conditions(organization_id, filters), optional_in(principals.c.principal_id, ids)
     )
     statement = rows_after(matching, principals.c.principal_id, after=after, limit=limit)
@@ -96,7 +79,7 @@ async def list_second_factors(
 ) -> list[SecondFactor]:
     """List the second factors of users, oldest first."""
     statement = (
-        select(*columns_of(second_factors, SecondFactor, passkeys.c.name, passkeys.c.synced))
+        sa.select(*columns_of(second_factors, SecondFactor, passkeys.c.name, passkeys.c.synced))
         .outerjoin(passkeys, passkeys.c.factor_id == second_factors.c.factor_id)
         .where(matches(second_factors, organization_id), in_array(second_factors.c.principal_id, principal_ids))
         .order_by(second_factors.c.factor_id)
@@ -105,7 +88,7 @@ async def list_second_factors(
 
 
 async def count_users(connection: Connection, organization_id: UUID, *, filters: UserFilters) -> int:
-    statement = select(func.count()).select_from(principals).where(*_conditions(organization_id, filters))
+    statement = sa.select(sa.func.count()).select_from(principals).where(*_conditions(organization_id, filters))
     return (await connection.execute(statement)).scalar_one()
 
 
@@ -114,19 +97,19 @@ async def list_memberships(
 ) -> list[Membership]:
     """List the groups around a principal, however far out, ordered by id; a cycle doesn't put a group into itself."""
     around = _groups_around(organization_id, member_id)
-    inner = select(group_members.c.member_id).where(
+    inner = sa.select(group_members.c.member_id).where(
         matches(group_members, organization_id, group_id=principals.c.principal_id),
-        group_members.c.member_id.in_(select(around.c.group_id)),
+        group_members.c.member_id.in_(sa.select(around.c.group_id)),
     )
     own = matches(group_members, organization_id, group_id=principals.c.principal_id, member_id=member_id)
     facts = (
         _count(organization_id, group_members.c.group_id).label("member_count"),
-        exists(select(group_members.c.group_id).where(own)).label("direct"),
-        func.array(inner.scalar_subquery(), type_=ARRAY(Uuid)).label("through"),
+        sa.exists(sa.select(group_members.c.group_id).where(own)).label("direct"),
+        sa.func.array(inner.scalar_subquery(), type_=sa.ARRAY(sa.Uuid)).label("through"),
     )
-    found = select(*columns_of(principals, Membership, *facts)).where(
+    found = sa.select(*columns_of(principals, Membership, *facts)).where(
         principals.c.organization_id == organization_id,
-        principals.c.principal_id.in_(select(around.c.group_id)),
+        principals.c.principal_id.in_(sa.select(around.c.group_id)),
         principals.c.principal_id != member_id,
     )
     statement = rows_after(found, principals.c.principal_id, after=after, limit=limit)
@@ -134,11 +117,11 @@ async def list_memberships(
 
 
 def _facts(organization_id: UUID) -> tuple[Any, ...]:
-    invited = select(invitations.c.expires_at).where(
+    invited = sa.select(invitations.c.expires_at).where(
         matches(invitations, organization_id, principal_id=principals.c.principal_id),
-        invitations.c.expires_at > func.now(),
+        invitations.c.expires_at > sa.func.now(),
     )
-    last = _sign_ins(organization_id).with_only_columns(func.max(audit_entries.c.at))
+    last = _sign_ins(organization_id).with_only_columns(sa.func.max(audit_entries.c.at))
     return (
         _count(organization_id, group_members.c.member_id).label("group_count"),
         principals.c.password_hash.is_not(None).label("has_password"),
@@ -147,47 +130,49 @@ def _facts(organization_id: UUID) -> tuple[Any, ...]:
     )
 
 
-def _conditions(organization_id: UUID, filters: UserFilters) -> Iterator[ColumnElement[bool]]:
+def _conditions(organization_id: UUID, filters: UserFilters) -> Iterator[sa.ColumnElement[bool]]:
     yield principals.c.organization_id == organization_id
     yield principals.c.kind == "user"
     if filters.query:
         is_named = principals.c.name.icontains(filters.query, autoescape=True)
-        yield or_(is_named, principals.c.email.icontains(filters.query, autoescape=True))
-    memberships = select(group_members.c.group_id).where(
+        yield sa.or_(is_named, principals.c.email.icontains(filters.query, autoescape=True))
+    memberships = sa.select(group_members.c.group_id).where(
         matches(group_members, organization_id, member_id=principals.c.principal_id)
     )
     facts = (
         (filters.active, principals.c.active),
         (filters.is_admin, principals.c.is_admin),
-        (filters.signed_in, exists(_sign_ins(organization_id))),
-        (filters.in_group, exists(memberships)),
+        (filters.signed_in, sa.exists(_sign_ins(organization_id))),
+        (filters.in_group, sa.exists(memberships)),
     )
     for expected, fact in facts:
         if expected is not None:
             yield fact if expected else ~fact
 
 
-def _sign_ins(organization_id: UUID) -> Select[UUID]:
+def _sign_ins(organization_id: UUID) -> sa.Select[UUID]:
     """Select the sign-ins of the user of the outer statement; the action stands there as their index has it."""
-    return select(audit_entries.c.audit_log_id).where(
+    return sa.select(audit_entries.c.audit_log_id).where(
         matches(audit_entries, organization_id, actor_id=principals.c.principal_id),
-        audit_entries.c.action == literal_column("'session.begin'"),
+        audit_entries.c.action == sa.literal_column("'session.begin'"),
     )
 
 
-def _count(organization_id: UUID, column: ColumnElement[UUID]) -> ColumnElement[int]:
-    counted = select(func.count()).where(matches(group_members, organization_id), column == principals.c.principal_id)
+def _count(organization_id: UUID, column: sa.ColumnElement[UUID]) -> sa.ColumnElement[int]:
+    counted = sa.select(sa.func.count()).where(
+        matches(group_members, organization_id), column == principals.c.principal_id
+    )
     return counted.scalar_subquery()
 
 
-def _groups_around(organization_id: UUID, member_id: UUID) -> CTE:
+def _groups_around(organization_id: UUID, member_id: UUID) -> sa.CTE:
     """Select every group around a principal, directly or through others; UNION ends cycles."""
-    start = select(group_members.c.group_id).where(
-        matches(group_members, organization_id, member_id=literal(member_id, Uuid))
+    start = sa.select(group_members.c.group_id).where(
+        matches(group_members, organization_id, member_id=sa.literal(member_id, sa.Uuid))
     )
     around = start.cte("around", recursive=True)
     above = (
-        select(group_members.c.group_id)
+        sa.select(group_members.c.group_id)
         .join(around, group_members.c.member_id == around.c.group_id)
         .where(group_members.c.organization_id == organization_id)
     )
@@ -198,10 +183,10 @@ async def list_described_clients(
     connection: Connection, organization_id: UUID, *, other_than: Collection[str]
 ) -> Mapping[UUID, str]:
     """List the clients that documents of other hosts describe, with the addresses of the documents."""
-    statement = select(oauth_clients.c.client_id, oauth_clients.c.document_url).where(
+    statement = sa.select(oauth_clients.c.client_id, oauth_clients.c.document_url).where(
         oauth_clients.c.organization_id == organization_id,
         oauth_clients.c.document_url.is_not(None),
-        ~in_array(func.lower(func.split_part(oauth_clients.c.document_url, "/", 3), type_=Text()), other_than),
+        ~in_array(sa.func.lower(sa.func.split_part(oauth_clients.c.document_url, "/", 3), type_=sa.Text()), other_than),
     )
     return {row.client_id: row.document_url for row in await connection.execute(statement)}
 
@@ -209,7 +194,7 @@ async def list_described_clients(
 async def delete_clients(connection: Connection, organization_id: UUID, *, ids: Collection[UUID]) -> None:
     """Delete OAuth clients with what people allowed them and their tokens."""
     own = matches(oauth_clients, organization_id), in_array(oauth_clients.c.client_id, ids)
-    await connection.execute(delete(oauth_clients).where(*own))
+    await connection.execute(sa.delete(oauth_clients).where(*own))
 
 
 MOST_PEOPLE = 100
@@ -240,11 +225,11 @@ people AS (
 )
 """
 
-_COUNT_PEOPLE = text(f"WITH RECURSIVE {_PEOPLE} SELECT count(*) FROM people").bindparams(  # noqa: S608 - no foreign text
-    bindparam("member_ids", type_=ARRAY(Uuid())), bindparam("organization_id", type_=Uuid())
+_COUNT_PEOPLE = sa.text(f"WITH RECURSIVE {_PEOPLE} SELECT count(*) FROM people").bindparams(  # noqa: S608 - no foreign text
+    sa.bindparam("member_ids", type_=sa.ARRAY(sa.Uuid())), sa.bindparam("organization_id", type_=sa.Uuid())
 )
 
-_LOSSES = text(
+_LOSSES = sa.text(
     f"""
 WITH RECURSIVE {_PEOPLE},
 looked_at AS (SELECT principal_id, kind FROM people ORDER BY principal_id LIMIT :limit),
@@ -288,21 +273,21 @@ GROUP BY l.person_id, s.resource_type
 ORDER BY l.person_id, s.resource_type
 """  # noqa: S608 - no foreign text
 ).bindparams(
-    bindparam("member_ids", type_=ARRAY(Uuid())),
-    bindparam("organization_id", type_=Uuid()),
-    bindparam("group_id", type_=Uuid()),
-    bindparam("limit", type_=Integer()),
+    sa.bindparam("member_ids", type_=sa.ARRAY(sa.Uuid())),
+    sa.bindparam("organization_id", type_=sa.Uuid()),
+    sa.bindparam("group_id", type_=sa.Uuid()),
+    sa.bindparam("limit", type_=sa.Integer()),
 )
 
 
-_COUNT_GRANTED = text("""
+_COUNT_GRANTED = sa.text("""
 SELECT count(*) FROM resources o WHERE o.organization_id = :organization_id AND o.access_class IN (
     SELECT access_class FROM class_readers WHERE organization_id = :organization_id AND principal_id = :group_id)
-""").bindparams(bindparam("organization_id", type_=Uuid()), bindparam("group_id", type_=Uuid()))
+""").bindparams(sa.bindparam("organization_id", type_=sa.Uuid()), sa.bindparam("group_id", type_=sa.Uuid()))
 
 
 async def list_member_ids(connection: Connection, organization_id: UUID, *, group_id: UUID) -> list[UUID]:
-    statement = select(group_members.c.member_id).where(matches(group_members, organization_id, group_id=group_id))
+    statement = sa.select(group_members.c.member_id).where(matches(group_members, organization_id, group_id=group_id))
     return list((await connection.execute(statement)).scalars())
 
 
@@ -315,7 +300,7 @@ async def delete_group(connection: Connection, organization_id: UUID, *, group_i
     """Delete a group with its memberships on both sides and its roles in access classes (by foreign keys). The classes
     stay, as they are found by their composition; no new resource enters those that name the group."""
     own = matches(principals, organization_id, principal_id=group_id, kind="group")
-    await connection.execute(delete(principals).where(own))
+    await connection.execute(sa.delete(principals).where(own))
 
 
 async def count_people(connection: Connection, organization_id: UUID, *, member_ids: Collection[UUID]) -> int:

@@ -6,27 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    CTE,
-    BigInteger,
-    ColumnElement,
-    FromClause,
-    Label,
-    ScalarSelect,
-    Select,
-    Text,
-    Uuid,
-    case,
-    cast,
-    desc,
-    func,
-    literal,
-    literal_column,
-    or_,
-    select,
-    tuple_,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -85,14 +65,14 @@ class StoredQuestion:
 async def log_turn(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> None:
     """Add a turn to the question log, or bring its row there up to date."""
     closest = (turns.c.reply.startswith(one.closest, autoescape=True) for one in PHRASES.values())
-    cites_nothing = or_(func.jsonb_array_length(turns.c.citations) == 0, *closest)
-    outcome = case(
+    cites_nothing = sa.or_(sa.func.jsonb_array_length(turns.c.citations) == 0, *closest)
+    outcome = sa.case(
         (turns.c.status != COMPLETED, turns.c.status),
         (cites_nothing, Outcome.UNANSWERED.value),
         else_=Outcome.ANSWERED.value,
     )
     row = (
-        select(
+        sa.select(
             turns.c.turn_id,
             turns.c.organization_id,
             turns.c.conversation_id,
@@ -113,7 +93,7 @@ async def log_turn(connection: Connection, organization_id: UUID, *, turn_id: UU
 async def end_erased(connection: Connection, organization_id: UUID, *, conversation_ids: Collection[UUID]) -> None:
     """Note that the questions of conversations that are erased get no reply any more."""
     statement = (
-        update(questions)
+        sa.update(questions)
         .where(
             matches(questions, organization_id, outcome=Outcome.RUNNING.value),
             in_array(questions.c.conversation_id, conversation_ids),
@@ -130,7 +110,7 @@ async def list_questions(
     looked_through = limit if filters.message_contains is None else MOST_LOOKED_THROUGH
     page = _newest(organization_id, filters, before).limit(looked_through).subquery("page")
     statement = (
-        select(
+        sa.select(
             *columns_of(
                 page,
                 StoredQuestion,
@@ -149,7 +129,7 @@ async def list_questions(
     )
     if filters.message_contains is not None:
         # Looked up one by one: a join may read the messages of all there are.
-        message = select(turns.c.message).where(matches(turns, organization_id, turn_id=page.c.turn_id))
+        message = sa.select(turns.c.message).where(matches(turns, organization_id, turn_id=page.c.turn_id))
         statement = statement.where(message.scalar_subquery().icontains(filters.message_contains, autoescape=True))
     return await find_rows(connection, statement, StoredQuestion)
 
@@ -166,14 +146,14 @@ async def count_by_bucket(
     connection: Connection, organization_id: UUID, *, filters: QuestionFilter, by: tuple[str, str]
 ) -> list[QuestionsInBucket]:
     """Count questions by the `day` or `week` of a time zone they were asked in; empty ones are left out."""
-    start = func.date_trunc(by[0], questions.c.at, by[1]).label("from_")
-    statement = select(start, *_counts(questions)).where(*_conditions(organization_id, filters))
-    return await find_rows(connection, statement.group_by(literal_column("from_")), QuestionsInBucket)
+    start = sa.func.date_trunc(by[0], questions.c.at, by[1]).label("from_")
+    statement = sa.select(start, *_counts(questions)).where(*_conditions(organization_id, filters))
+    return await find_rows(connection, statement.group_by(sa.literal_column("from_")), QuestionsInBucket)
 
 
 async def count_askers(connection: Connection, organization_id: UUID, *, filters: QuestionFilter) -> int:
     """Count the different people and service accounts who asked."""
-    statement = select(_count_askers(questions)).where(*_conditions(organization_id, filters))
+    statement = sa.select(_count_askers(questions)).where(*_conditions(organization_id, filters))
     return (await connection.execute(statement)).scalar_one()
 
 
@@ -182,7 +162,7 @@ async def rank_agents(
 ) -> list[RankedQuestions]:
     """Count questions for each agent; return the MOST_RANKED agents with the most of them."""
     statement = (
-        select(agents.c.agent_id.label("id"), agents.c.name, *_counts(questions))
+        sa.select(agents.c.agent_id.label("id"), agents.c.name, *_counts(questions))
         .join_from(questions, agents, agents.c.agent_id == questions.c.agent_id)
         .where(*_conditions(organization_id, filters))
         .group_by(agents.c.agent_id)
@@ -196,15 +176,15 @@ async def rank_groups(
     """Count questions for each group that who asked is in; return the MOST_RANKED groups with the most of them."""
     counts = _counts(questions)
     askers = (
-        select(questions.c.principal_id, *counts)
+        sa.select(questions.c.principal_id, *counts)
         .where(*_conditions(organization_id, filters))
         .group_by(questions.c.principal_id)
         .cte("askers")
     )
     around = _groups_around(organization_id, askers)
-    sums = (cast(func.sum(askers.c[one.key]), BigInteger).label(one.key) for one in counts)
+    sums = (sa.cast(sa.func.sum(askers.c[one.key]), sa.BigInteger).label(one.key) for one in counts)
     statement = (
-        select(principals.c.principal_id.label("id"), principals.c.name, *sums)
+        sa.select(principals.c.principal_id.label("id"), principals.c.name, *sums)
         .join_from(askers, around, around.c.principal_id == askers.c.principal_id)
         .join(principals, principals.c.principal_id == around.c.group_id)
         .where(principals.c.organization_id == organization_id)
@@ -213,13 +193,13 @@ async def rank_groups(
     return await find_rows(connection, _most(statement), RankedQuestions)
 
 
-def _most(ranked: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
-    return ranked.order_by(desc("questions"), "id").limit(MOST_RANKED)
+def _most(ranked: sa.Select[*tuple[Any, ...]]) -> sa.Select[*tuple[Any, ...]]:
+    return ranked.order_by(sa.desc("questions"), "id").limit(MOST_RANKED)
 
 
-def _counts(rows: FromClause) -> list[Label[int]]:
+def _counts(rows: sa.FromClause) -> list[sa.Label[int]]:
     return [
-        func.count().label("questions"),
+        sa.func.count().label("questions"),
         count_where(rows.c.outcome == Outcome.UNANSWERED.value, "unanswered"),
         count_where(rows.c.outcome == Outcome.FAILED.value, "failed"),
         count_where(rows.c.feedback == Verdict.POSITIVE.value, "thumbs_up"),
@@ -228,19 +208,19 @@ def _counts(rows: FromClause) -> list[Label[int]]:
     ]
 
 
-def _count_askers(rows: FromClause) -> Label[int]:
-    return func.count(rows.c.principal_id.distinct()).label("askers")
+def _count_askers(rows: sa.FromClause) -> sa.Label[int]:
+    return sa.func.count(rows.c.principal_id.distinct()).label("askers")
 
 
-def _newest(organization_id: UUID, filters: QuestionFilter, before: Position | None) -> Select[Any]:
+def _newest(organization_id: UUID, filters: QuestionFilter, before: Position | None) -> sa.Select[Any]:
     order = (questions.c.at, questions.c.turn_id)
-    statement = select(questions).where(*_conditions(organization_id, filters))
+    statement = sa.select(questions).where(*_conditions(organization_id, filters))
     if before is not None:
-        statement = statement.where(tuple_(*order) < (before.at, before.turn_id))
+        statement = statement.where(sa.tuple_(*order) < (before.at, before.turn_id))
     return statement.order_by(*(one.desc() for one in order))
 
 
-def _conditions(organization_id: UUID, filters: QuestionFilter) -> list[ColumnElement[bool]]:
+def _conditions(organization_id: UUID, filters: QuestionFilter) -> list[sa.ColumnElement[bool]]:
     conditions = [questions.c.organization_id == organization_id, optional_in(questions.c.turn_id, filters.ids)]
     equal = {name: getattr(filters, name) for name in ("agent_id", "conversation_id", "outcome", "feedback")}
     conditions += [questions.c[name] == getattr(one, "value", one) for name, one in equal.items() if one is not None]
@@ -253,42 +233,42 @@ def _conditions(organization_id: UUID, filters: QuestionFilter) -> list[ColumnEl
     return conditions
 
 
-def _members_of(organization_id: UUID, group_id: UUID) -> Select[UUID]:
+def _members_of(organization_id: UUID, group_id: UUID) -> sa.Select[UUID]:
     """Select who is in a group, directly or through the groups in it; UNION ends cycles."""
-    inside = select(literal(group_id, Uuid).label("group_id")).cte("inside", recursive=True)
+    inside = sa.select(sa.literal(group_id, sa.Uuid).label("group_id")).cte("inside", recursive=True)
     nested = (
-        select(group_members.c.member_id)
+        sa.select(group_members.c.member_id)
         .join(inside, inside.c.group_id == group_members.c.group_id)
         .where(group_members.c.organization_id == organization_id, group_members.c.member_is_group)
     )
     inside = inside.union(nested)
-    return select(group_members.c.member_id).where(
-        group_members.c.organization_id == organization_id, group_members.c.group_id.in_(select(inside.c.group_id))
+    return sa.select(group_members.c.member_id).where(
+        group_members.c.organization_id == organization_id, group_members.c.group_id.in_(sa.select(inside.c.group_id))
     )
 
 
-def _groups_around(organization_id: UUID, askers: CTE) -> CTE:
+def _groups_around(organization_id: UUID, askers: sa.CTE) -> sa.CTE:
     """Select each asker with every group around them, directly or through others; UNION ends cycles."""
     start = (
-        select(group_members.c.member_id.label("principal_id"), group_members.c.group_id)
+        sa.select(group_members.c.member_id.label("principal_id"), group_members.c.group_id)
         .join(askers, askers.c.principal_id == group_members.c.member_id)
         .where(group_members.c.organization_id == organization_id)
     )
     around = start.cte("around", recursive=True)
     above = (
-        select(around.c.principal_id, group_members.c.group_id)
+        sa.select(around.c.principal_id, group_members.c.group_id)
         .join(around, around.c.group_id == group_members.c.member_id)
         .where(group_members.c.organization_id == organization_id)
     )
     return around.union(above)
 
 
-def _feedback_text(organization_id: UUID, turn_id: ColumnElement[UUID]) -> ScalarSelect[str]:
+def _feedback_text(organization_id: UUID, turn_id: sa.ColumnElement[UUID]) -> sa.ScalarSelect[str]:
     return (
-        select(free_texts.c.text)
+        sa.select(free_texts.c.text)
         .select_from(audit_entries)
         .outerjoin(free_texts, free_texts.c.subject_id == audit_entries.c.audit_log_id)
-        .where(matches(audit_entries, organization_id, target_id=cast(turn_id, Text), action="agent.feedback"))
+        .where(matches(audit_entries, organization_id, target_id=sa.cast(turn_id, sa.Text), action="agent.feedback"))
         .order_by(audit_entries.c.at.desc(), audit_entries.c.audit_log_id.desc())
         .limit(1)
         .scalar_subquery()
