@@ -12,23 +12,9 @@ from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.api_keys import ApiKey
+from service.platform import sql
 from service.platform.batches import Answer, Batch
 from service.platform.database import Database, enter_organization
-from service.platform.sql import (
-    ORGANIZATION,
-    columns_of,
-    find_row,
-    find_rows,
-    get_row,
-    in_array,
-    matches,
-    optional_in,
-    param,
-    params,
-    revoke,
-    rows_of,
-    set_organization,
-)
 from service.schema.identity import api_keys, group_members, organizations, principals
 from service.schema.signin import provider_memberships
 
@@ -78,10 +64,10 @@ class Organization:
     enable_query_model: bool
 
 
-_PRINCIPAL = columns_of(principals, Principal)
-_SUMMARY = columns_of(principals, PrincipalSummary)
-_ORGANIZATION = columns_of(organizations, Organization)
-_ORGANIZATION_OF_ID = sa.select(*_ORGANIZATION).where(organizations.c.organization_id == ORGANIZATION)
+_PRINCIPAL = sql.columns_of(principals, Principal)
+_SUMMARY = sql.columns_of(principals, PrincipalSummary)
+_ORGANIZATION = sql.columns_of(organizations, Organization)
+_ORGANIZATION_OF_ID = sa.select(*_ORGANIZATION).where(organizations.c.organization_id == sql.ORGANIZATION)
 
 
 async def lock_bootstrap(connection: Connection) -> None:
@@ -91,7 +77,7 @@ async def lock_bootstrap(connection: Connection) -> None:
 
 async def list_organizations(connection: Connection) -> list[Organization]:
     """List all organizations by name, outside of any organization."""
-    return await find_rows(connection, sa.select(*_ORGANIZATION).order_by(organizations.c.name), Organization)
+    return await sql.find_rows(connection, sa.select(*_ORGANIZATION).order_by(organizations.c.name), Organization)
 
 
 async def is_only_organization(connection: Connection, organization_id: UUID) -> bool:
@@ -118,11 +104,11 @@ async def lock_organization(connection: Connection, organization_id: UUID) -> No
 
 
 async def get_organization(connection: Connection, organization_id: UUID) -> Organization:
-    return await get_row(connection, _ORGANIZATION_OF_ID, Organization, params(organization_id))
+    return await sql.get_row(connection, _ORGANIZATION_OF_ID, Organization, sql.params(organization_id))
 
 
 def ask_organization(batch: Batch, organization_id: UUID) -> Answer[Organization]:
-    return batch.ask(_ORGANIZATION_OF_ID, Organization, params(organization_id))
+    return batch.ask(_ORGANIZATION_OF_ID, Organization, sql.params(organization_id))
 
 
 async def insert_organization(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
@@ -144,12 +130,12 @@ async def find_principals(
 ) -> list[Principal]:
     """Find people by addresses (lower case), and groups and service accounts by ids. A deleted service account is found
     only with `deleted`: its address stays taken."""
-    by_email = in_array(principals.c.email, emails)
-    by_id = sa.and_(in_array(principals.c.principal_id, ids), principals.c.kind.in_(["group", "serviceAccount"]))
+    by_email = sql.in_array(principals.c.email, emails)
+    by_id = sa.and_(sql.in_array(principals.c.principal_id, ids), principals.c.kind.in_(["group", "serviceAccount"]))
     statement = sa.select(*_PRINCIPAL).where(principals.c.organization_id == organization_id, sa.or_(by_email, by_id))
     if not deleted:
         statement = statement.where(principals.c.deleted_at.is_(None))
-    return await find_rows(connection, statement, Principal)
+    return await sql.find_rows(connection, statement, Principal)
 
 
 async def find_groups(
@@ -162,21 +148,21 @@ async def find_groups(
 ) -> list[Principal]:
     """Find groups by ids, by external ids, or (those without an external id) by names."""
     statement = sa.select(*_PRINCIPAL).where(
-        matches(principals, organization_id, kind="group"),
+        sql.matches(principals, organization_id, kind="group"),
         sa.or_(
-            in_array(principals.c.principal_id, ids),
-            in_array(principals.c.external_id, external_ids),
-            sa.and_(in_array(principals.c.name, names), principals.c.external_id.is_(None)),
+            sql.in_array(principals.c.principal_id, ids),
+            sql.in_array(principals.c.external_id, external_ids),
+            sa.and_(sql.in_array(principals.c.name, names), principals.c.external_id.is_(None)),
         ),
     )
-    return await find_rows(connection, statement, Principal)
+    return await sql.find_rows(connection, statement, Principal)
 
 
 async def put_principals(connection: Connection, organization_id: UUID, *, rows: Sequence[Principal]) -> None:
     """Add or replace principals by id, in one statement."""
     if not rows:
         return
-    put = rows_of(_PRINCIPAL, [asdict(row) for row in rows])
+    put = sql.rows_of(_PRINCIPAL, [asdict(row) for row in rows])
     new = insert(principals).from_select(
         ["organization_id", *put.c.keys()], sa.select(sa.literal(organization_id, sa.Uuid), *put.c)
     )
@@ -195,7 +181,7 @@ async def put_principals(connection: Connection, organization_id: UUID, *, rows:
 async def has_active_admin(connection: Connection, organization_id: UUID) -> bool:
     """Check whether an active admin is left in the organization."""
     admin = sa.select(principals.c.principal_id).where(
-        matches(principals, organization_id, kind="user"), principals.c.is_admin, principals.c.active
+        sql.matches(principals, organization_id, kind="user"), principals.c.is_admin, principals.c.active
     )
     return (await connection.execute(sa.select(sa.exists(admin)))).scalar_one()
 
@@ -213,16 +199,16 @@ async def list_groups(
     statement = (
         sa.select(*_PRINCIPAL)
         .where(
-            matches(principals, organization_id, kind="group"),
+            sql.matches(principals, organization_id, kind="group"),
             principals.c.principal_id > after,
-            optional_in(principals.c.principal_id, ids),
+            sql.optional_in(principals.c.principal_id, ids),
         )
         .order_by(principals.c.principal_id)
         .limit(limit)
     )
     if query:
         statement = statement.where(principals.c.name.icontains(query, autoescape=True))
-    return await find_rows(connection, statement, Principal)
+    return await sql.find_rows(connection, statement, Principal)
 
 
 async def list_members(
@@ -233,14 +219,14 @@ async def list_members(
         sa.select(*_PRINCIPAL)
         .join(group_members, group_members.c.member_id == principals.c.principal_id)
         .where(
-            matches(group_members, organization_id, group_id=group_id),
+            sql.matches(group_members, organization_id, group_id=group_id),
             group_members.c.member_id > after,
             principals.c.deleted_at.is_(None),
         )
         .order_by(group_members.c.member_id)
         .limit(limit)
     )
-    return await find_rows(connection, statement, Principal)
+    return await sql.find_rows(connection, statement, Principal)
 
 
 async def insert_api_key(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
@@ -249,12 +235,12 @@ async def insert_api_key(connection: Connection, organization_id: UUID, *, row: 
 
 async def revoke_api_key(connection: Connection, organization_id: UUID, *, api_key_id: UUID) -> bool:
     """Revoke an API key; False when the key was revoked already or doesn't exist."""
-    return await revoke(connection, api_keys, organization_id, api_key_id=api_key_id)
+    return await sql.revoke(connection, api_keys, organization_id, api_key_id=api_key_id)
 
 
 async def get_api_key(connection: Connection, organization_id: UUID, *, api_key_id: UUID) -> ApiKey | None:
     statement = _api_keys(organization_id).where(api_keys.c.api_key_id == api_key_id)
-    return await find_row(connection, statement, ApiKey)
+    return await sql.find_row(connection, statement, ApiKey)
 
 
 async def list_api_keys(
@@ -267,24 +253,26 @@ async def list_api_keys(
     limit: int,
 ) -> list[ApiKey]:
     """List API keys (of these ids and of the owner of this address in lower case, if any), ordered by id."""
-    statement = _api_keys(organization_id).where(api_keys.c.api_key_id > after, optional_in(api_keys.c.api_key_id, ids))
+    statement = _api_keys(organization_id).where(
+        api_keys.c.api_key_id > after, sql.optional_in(api_keys.c.api_key_id, ids)
+    )
     if owner_email is not None:
         statement = statement.where(principals.c.email == owner_email)
-    return await find_rows(connection, statement.order_by(api_keys.c.api_key_id).limit(limit), ApiKey)
+    return await sql.find_rows(connection, statement.order_by(api_keys.c.api_key_id).limit(limit), ApiKey)
 
 
 async def list_working_keys_of(connection: Connection, organization_id: UUID, *, owner_id: UUID) -> list[ApiKey]:
     """List a user's API keys that are neither revoked nor expired, ordered by id."""
     status = credential_status(api_keys).element
     statement = _api_keys(organization_id).where(api_keys.c.owner_id == owner_id, status == "active")
-    return await find_rows(connection, statement.order_by(api_keys.c.api_key_id), ApiKey)
+    return await sql.find_rows(connection, statement.order_by(api_keys.c.api_key_id), ApiKey)
 
 
 async def revoke_keys_of(connection: Connection, organization_id: UUID, *, owner_id: UUID) -> list[UUID]:
     """Revoke every API key of a user; return those newly revoked, in order."""
     statement = (
         sa.update(api_keys)
-        .where(matches(api_keys, organization_id, owner_id=owner_id), api_keys.c.revoked_at.is_(None))
+        .where(sql.matches(api_keys, organization_id, owner_id=owner_id), api_keys.c.revoked_at.is_(None))
         .values(revoked_at=sa.func.now())
         .returning(api_keys.c.api_key_id)
     )
@@ -294,7 +282,7 @@ async def revoke_keys_of(connection: Connection, organization_id: UUID, *, owner
 def _api_keys(organization_id: UUID) -> sa.Select[*tuple[Any, ...]]:
     owner_email = principals.c.email.label("owner_email")
     return (
-        sa.select(*columns_of(api_keys, ApiKey, owner_email, credential_status(api_keys)))
+        sa.select(*sql.columns_of(api_keys, ApiKey, owner_email, credential_status(api_keys)))
         .join(principals, principals.c.principal_id == api_keys.c.owner_id)
         .where(api_keys.c.organization_id == organization_id)
     )
@@ -310,16 +298,18 @@ def credential_status(table: sa.Table, now: sa.ColumnElement[datetime] | None = 
 
 async def find_person(connection: Connection, organization_id: UUID, *, email: str) -> PrincipalSummary | None:
     """Find the user or service account of this address (lower case), inactive and deleted ones too."""
-    statement = sa.select(*_SUMMARY).where(matches(principals, organization_id, email=email))
-    return await find_row(connection, statement, PrincipalSummary)
+    statement = sa.select(*_SUMMARY).where(sql.matches(principals, organization_id, email=email))
+    return await sql.find_row(connection, statement, PrincipalSummary)
 
 
 async def find_principal(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, kind: str
 ) -> PrincipalSummary | None:
     """Find the principal of this id and kind, inactive and deleted ones too."""
-    statement = sa.select(*_SUMMARY).where(matches(principals, organization_id, principal_id=principal_id, kind=kind))
-    return await find_row(connection, statement, PrincipalSummary)
+    statement = sa.select(*_SUMMARY).where(
+        sql.matches(principals, organization_id, principal_id=principal_id, kind=kind)
+    )
+    return await sql.find_row(connection, statement, PrincipalSummary)
 
 
 async def list_principals(
@@ -327,9 +317,9 @@ async def list_principals(
 ) -> list[PrincipalSummary]:
     """List the principals of these ids, of every kind, inactive and deleted ones too."""
     statement = sa.select(*_SUMMARY).where(
-        principals.c.organization_id == organization_id, in_array(principals.c.principal_id, principal_ids)
+        principals.c.organization_id == organization_id, sql.in_array(principals.c.principal_id, principal_ids)
     )
-    return await find_rows(connection, statement, PrincipalSummary)
+    return await sql.find_rows(connection, statement, PrincipalSummary)
 
 
 def select_to_enter(key: sa.Column[Any], kind: type[Any], *others: sa.Label[Any]) -> sa.Select[*tuple[Any, ...]]:
@@ -337,9 +327,9 @@ def select_to_enter(key: sa.Column[Any], kind: type[Any], *others: sa.Label[Any]
     organization. The key's value is a parameter (`param`)."""
     table, name = key.table, organizations.c.name.label("organization_name")
     return (
-        sa.select(*columns_of(table, kind, name, *others), set_organization(table.c.organization_id))
+        sa.select(*sql.columns_of(table, kind, name, *others), sql.set_organization(table.c.organization_id))
         .join(organizations, organizations.c.organization_id == table.c.organization_id)
-        .where(key == param(key))
+        .where(key == sql.param(key))
     )
 
 
@@ -381,7 +371,7 @@ async def mark_members(
     mark = sa.func.md5(sa.func.string_agg(sa.cast(member, sa.Text), aggregate_order_by(sa.literal(","), member)))
     statement = (
         sa.select(group_members.c.group_id, sa.func.count().label("members"), mark.label("mark"))
-        .where(group_members.c.organization_id == organization_id, in_array(group_members.c.group_id, group_ids))
+        .where(group_members.c.organization_id == organization_id, sql.in_array(group_members.c.group_id, group_ids))
         .group_by(group_members.c.group_id)
     )
     return {row.group_id: (row.members, row.mark) for row in await connection.execute(statement)}
@@ -425,7 +415,7 @@ async def remove_members(
     connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
 ) -> list[UUID]:
     """Remove members from a group; return those that were in the group."""
-    named = group_members.c.group_id == group_id, in_array(group_members.c.member_id, member_ids)
+    named = group_members.c.group_id == group_id, sql.in_array(group_members.c.member_id, member_ids)
     return [member_id for _, member_id in await _delete_members(connection, organization_id, *named)]
 
 
@@ -443,7 +433,7 @@ async def keep_only(
     kept = sa.exists().where(
         wanted.c.group_id == group_members.c.group_id, wanted.c.member_id == group_members.c.member_id
     )
-    return await _delete_members(connection, organization_id, in_array(group_members.c.group_id, group_ids), ~kept)
+    return await _delete_members(connection, organization_id, sql.in_array(group_members.c.group_id, group_ids), ~kept)
 
 
 async def _delete_members(

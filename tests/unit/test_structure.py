@@ -42,10 +42,12 @@ def query_functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunction
 
 
 def names_in(node: ast.AST) -> set[str]:
-    """Collect the names in a piece of code, and those that it takes from `sa`, which is SQLAlchemy."""
+    """Collect the names in a piece of code, also of SQLAlchemy (`sa.`) and of `service.platform.sql` (`sql.`)."""
     nodes = list(ast.walk(node))
-    of_sqlalchemy = {one.attr for one in nodes if isinstance(one, ast.Attribute) and ast.unparse(one.value) == "sa"}
-    return of_sqlalchemy | {one.id for one in nodes if isinstance(one, ast.Name)}
+    of_modules = {
+        one.attr for one in nodes if isinstance(one, ast.Attribute) and ast.unparse(one.value) in {"sa", "sql"}
+    }
+    return of_modules | {one.id for one in nodes if isinstance(one, ast.Name)}
 
 
 def test_every_query_is_bound_to_an_organization_or_a_caller() -> None:

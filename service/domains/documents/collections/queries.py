@@ -19,20 +19,8 @@ from service.index.queries import has_status
 from service.index.spaces.queries import is_searched, stands_for
 from service.permissions.access import RANKED
 from service.permissions.queries import classes_of, readable_classes
+from service.platform import sql
 from service.platform.batches import Answer, Batch
-from service.platform.sql import (
-    ORGANIZATION,
-    as_member,
-    columns_of,
-    find_row,
-    find_rows,
-    in_array,
-    matches,
-    optional_in,
-    param,
-    params,
-    rows_after,
-)
 from service.schema.catalog import documents
 from service.schema.collections import caller_chunks, collections
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
@@ -69,9 +57,9 @@ def _roles(caller: Caller) -> ColumnElement[Any]:
     return (
         select(func.array_agg(class_readers.c.role.distinct()))
         .where(
-            matches(class_readers, caller.organization_id, access_class=resources.c.access_class),
-            in_array(class_readers.c.principal_id, caller.principals),
-            optional_in(collections.c.collection_id, caller.collection_ids),
+            sql.matches(class_readers, caller.organization_id, access_class=resources.c.access_class),
+            sql.in_array(class_readers.c.principal_id, caller.principals),
+            sql.optional_in(collections.c.collection_id, caller.collection_ids),
         )
         .scalar_subquery()
         .label("roles")
@@ -115,11 +103,11 @@ async def read_collection(
 ) -> StoredCollection | None:
     """Return a collection with the caller's role, if any. `lock`, in a statement of its own, whose view is new, keeps
     it and its space until the transaction ends."""
-    own = matches(collections, caller.organization_id, collection_id=collection_id)
+    own = sql.matches(collections, caller.organization_id, collection_id=collection_id)
     if lock:
         kept = select(collections.c.collection_id).where(own).with_for_update(key_share=True, read=True)
         await connection.execute(kept)
-    return await find_row(connection, _collections(caller).where(own), _to_collection)
+    return await sql.find_row(connection, _collections(caller).where(own), _to_collection)
 
 
 async def list_searchable(
@@ -129,13 +117,13 @@ async def list_searchable(
     statement = (
         _collections(caller)
         .where(
-            in_array(collections.c.collection_id, collection_ids),
-            optional_in(collections.c.collection_id, caller.collection_ids),
+            sql.in_array(collections.c.collection_id, collection_ids),
+            sql.optional_in(collections.c.collection_id, caller.collection_ids),
             resources.c.access_class.in_(classes_of(caller)),
         )
         .order_by(collections.c.collection_id)
     )
-    return await find_rows(connection, statement, _to_collection)
+    return await sql.find_rows(connection, statement, _to_collection)
 
 
 async def insert_collection(
@@ -170,10 +158,12 @@ async def delete_collection(
     connection: Connection, organization_id: UUID, *, collection_id: UUID, space_id: int
 ) -> None:
     """Remove a locked collection and its waiting chunks; places are locked before chunks, as indexing does."""
-    entries = select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
+    entries = select(space_documents.c.document_id).where(
+        sql.matches(space_documents, organization_id, space_id=space_id)
+    )
     await connection.execute(entries.order_by(space_documents.c.document_id).with_for_update())
-    waiting = delete(caller_chunks).where(matches(caller_chunks, organization_id, space_id=space_id)).cte("waiting")
-    statement = delete(collections).where(matches(collections, organization_id, collection_id=collection_id))
+    waiting = delete(caller_chunks).where(sql.matches(caller_chunks, organization_id, space_id=space_id)).cte("waiting")
+    statement = delete(collections).where(sql.matches(collections, organization_id, collection_id=collection_id))
     await connection.execute(statement.add_cte(waiting))
 
 
@@ -192,13 +182,13 @@ async def list_collections(
         .scalar_subquery()
     )
     known = _collections(caller, count.label("document_count")).where(
-        optional_in(collections.c.collection_id, caller.collection_ids),
+        sql.optional_in(collections.c.collection_id, caller.collection_ids),
         resources.c.access_class.in_(classes_of(caller)),
     )
-    statement = rows_after(known, collections.c.collection_id, after=after, limit=limit)
+    statement = sql.rows_after(known, collections.c.collection_id, after=after, limit=limit)
     if name_contains is not None:
         statement = statement.where(collections.c.name.icontains(name_contains, autoescape=True))
-    return await find_rows(connection, statement, _to_counted)
+    return await sql.find_rows(connection, statement, _to_counted)
 
 
 def _to_counted(*, document_count: int, **columns: Any) -> wire.DocumentCollection:
@@ -225,10 +215,10 @@ async def read_membership(
     connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> Membership | None:
     """Return a document's membership in a collection's space; None when it is not in it."""
-    statement = select(*columns_of(space_documents, Membership)).where(
-        matches(space_documents, organization_id, document_id=document_id, space_id=space_id)
+    statement = select(*sql.columns_of(space_documents, Membership)).where(
+        sql.matches(space_documents, organization_id, document_id=document_id, space_id=space_id)
     )
-    return await find_row(connection, statement, Membership)
+    return await sql.find_row(connection, statement, Membership)
 
 
 async def delete_waiting_chunks(
@@ -239,7 +229,7 @@ async def delete_waiting_chunks(
     await connection.execute(
         delete(caller_chunks).where(
             caller_chunks.c.organization_id == organization_id,
-            in_array(caller_chunks.c.document_id, document_ids),
+            sql.in_array(caller_chunks.c.document_id, document_ids),
             caller_chunks.c.space_id.in_(there),
         )
     )
@@ -264,18 +254,18 @@ async def list_members(
             documents.c.external_id.label("document_external_id"),
             documents.c.version.label("document_version"),
             resources.c.resource_id,
-            as_member(resources.c.resource_type, ResourceType),
+            sql.as_member(resources.c.resource_type, ResourceType),
         )
         .select_from(space_documents)
         .join(documents, documents.c.document_id == space_documents.c.document_id)
         .join(resources, resources.c.object_id == space_documents.c.document_id)
         .where(
-            matches(space_documents, caller.organization_id, space_id=space_id),
-            optional_in(space_documents.c.document_id, ids),
+            sql.matches(space_documents, caller.organization_id, space_id=space_id),
+            sql.optional_in(space_documents.c.document_id, ids),
             resources.c.access_class.in_(readable_classes(caller)),
         )
     )
-    statement = rows_after(members, space_documents.c.document_id, after=after, limit=limit)
+    statement = sql.rows_after(members, space_documents.c.document_id, after=after, limit=limit)
     if indexing is not None:
         statement = statement.where(
             has_status(
@@ -285,7 +275,7 @@ async def list_members(
                 space_id=literal(space_id),
             )
         )
-    return await find_rows(connection, statement, _to_member)
+    return await sql.find_rows(connection, statement, _to_member)
 
 
 def _to_member(
@@ -314,14 +304,16 @@ async def list_memberships(connection: Connection, caller: Caller, *, document_i
         .join(spaces, spaces.c.space_id == space_documents.c.space_id)
         .outerjoin(collections, collections.c.space_id == spaces.c.space_id)
         .outerjoin(resources, resources.c.object_id == collections.c.collection_id)
-        .where(matches(space_documents, caller.organization_id, document_id=document_id), is_searched())
+        .where(sql.matches(space_documents, caller.organization_id, document_id=document_id), is_searched())
         .order_by(spaces.c.is_catalog.desc(), collections.c.collection_id)
     )
     if not caller.is_admin:
         statement = statement.where(spaces.c.is_catalog | resources.c.access_class.in_(classes_of(caller)))
     if caller.collection_ids is not None:
-        statement = statement.where(spaces.c.is_catalog | in_array(collections.c.collection_id, caller.collection_ids))
-    return await find_rows(connection, statement, _to_indexing)
+        statement = statement.where(
+            spaces.c.is_catalog | sql.in_array(collections.c.collection_id, caller.collection_ids)
+        )
+    return await sql.find_rows(connection, statement, _to_indexing)
 
 
 def _to_indexing(*, attempts: int, chunks_expected: int, chunks_embedded: int, **columns: Any) -> DocumentIndexing:
@@ -342,18 +334,18 @@ async def list_chunks(
 ) -> list[wire.DocumentChunk]:
     """Return the chunks of a document in a space, in reading order, if the caller may READ it."""
     chunks = INDEX_TABLES[dimensions].chunks
-    readable = select(*columns_of(chunks, wire.DocumentChunk, chunks.c.chunk_no.label("chunk_index"))).where(
-        matches(chunks, caller.organization_id, document_id=document_id, space_id=space_id),
+    readable = select(*sql.columns_of(chunks, wire.DocumentChunk, chunks.c.chunk_no.label("chunk_index"))).where(
+        sql.matches(chunks, caller.organization_id, document_id=document_id, space_id=space_id),
         chunks.c.access_class.in_(readable_classes(caller)),
     )
-    statement = rows_after(readable, chunks.c.chunk_no, after=after, limit=limit)
-    return await find_rows(connection, statement, wire.DocumentChunk)
+    statement = sql.rows_after(readable, chunks.c.chunk_no, after=after, limit=limit)
+    return await sql.find_rows(connection, statement, wire.DocumentChunk)
 
 
 # Each as `role:principal id`.
 _GRANTS = (
     select(func.array_agg(func.concat(class_readers.c.role, ":", class_readers.c.principal_id)))
-    .where(matches(class_readers, ORGANIZATION, access_class=resources.c.access_class))
+    .where(sql.matches(class_readers, sql.ORGANIZATION, access_class=resources.c.access_class))
     .scalar_subquery()
     .label("grants")
 )
@@ -361,7 +353,7 @@ _COLLECTION = (
     select(*_COLUMNS, _GRANTS)
     .join(spaces, spaces.c.space_id == collections.c.space_id)
     .join(resources, resources.c.object_id == collections.c.collection_id)
-    .where(matches(collections, ORGANIZATION, collection_id=param(collections.c.collection_id)))
+    .where(sql.matches(collections, sql.ORGANIZATION, collection_id=sql.param(collections.c.collection_id)))
 )
 
 
@@ -382,4 +374,4 @@ def ask_collection(
     batch: Batch, organization_id: UUID, *, collection_id: UUID
 ) -> Answer[Callable[[Caller], StoredCollection]]:
     """Ask for a collection before it is known who asks: the row is called with the caller."""
-    return batch.ask(_COLLECTION, _to_shared, params(organization_id, collection_id=collection_id))
+    return batch.ask(_COLLECTION, _to_shared, sql.params(organization_id, collection_id=collection_id))

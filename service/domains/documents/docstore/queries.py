@@ -15,17 +15,7 @@ from carrel.wire import docstore as wire
 from carrel.wire.common import Role, digest_of
 from service.auth.callers import Caller
 from service.permissions.queries import readable_classes
-from service.platform.sql import (
-    as_member,
-    columns_of,
-    find_row,
-    find_rows,
-    get_row,
-    in_array,
-    matches,
-    rows_after,
-    rows_of,
-)
+from service.platform import sql
 from service.schema.catalog import documents
 from service.schema.collections import collections
 from service.schema.docstore import docstore_documents, docstore_failures, docstore_syncs
@@ -56,7 +46,7 @@ class SyncKey:
 
     def is_of(self, table: Table) -> ColumnElement[bool]:
         """Build the condition that a row of a table is of the sync."""
-        return matches(table, self.organization_id, sync_id=self.sync_id)
+        return sql.matches(table, self.organization_id, sync_id=self.sync_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +101,12 @@ class StuckSync:
 
 def _select_syncs(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     tried, failed = (
-        select(func.count()).where(matches(table, organization_id, sync_id=docstore_syncs.c.sync_id))
+        select(func.count()).where(sql.matches(table, organization_id, sync_id=docstore_syncs.c.sync_id))
         for table in (docstore_documents, docstore_failures)
     )
     return select(
         *(docstore_syncs.c[name] for name in (*_SHOWN, "sealed_uri")),
-        as_member(docstore_syncs.c.status, wire.DocstoreSyncStatus),
+        sql.as_member(docstore_syncs.c.status, wire.DocstoreSyncStatus),
         tried.where(document_exists(organization_id)).scalar_subquery().label("document_count"),
         failed.scalar_subquery().label("failed_count"),
     ).where(docstore_syncs.c.organization_id == organization_id)
@@ -189,14 +179,14 @@ async def insert_sync(
 
 async def get_sync(connection: Connection, key: SyncKey, *, lock: bool = False) -> StoredSync | None:
     """Get a sync without a check of rights, None when there is none; `lock` locks it until the transaction ends."""
-    statement = select(*columns_of(docstore_syncs, StoredSync)).where(key.is_of(docstore_syncs))
+    statement = select(*sql.columns_of(docstore_syncs, StoredSync)).where(key.is_of(docstore_syncs))
     if lock:
         statement = statement.with_for_update()
-    return await find_row(connection, statement, StoredSync)
+    return await sql.find_row(connection, statement, StoredSync)
 
 
 async def read_sync(connection: Connection, key: SyncKey) -> wire.DocstoreSync:
-    return await get_row(
+    return await sql.get_row(
         connection, _select_syncs(key.organization_id).where(docstore_syncs.c.sync_id == key.sync_id), _to_sync
     )
 
@@ -207,12 +197,12 @@ async def list_syncs(
     """List the states of syncs by id: those into collections the caller may edit; all for admins."""
     chosen = _select_syncs(caller.organization_id)
     chosen = chosen.join(resources, resources.c.object_id == docstore_syncs.c.collection_id)
-    statement = rows_after(chosen, docstore_syncs.c.sync_id, after=after, limit=limit)
+    statement = sql.rows_after(chosen, docstore_syncs.c.sync_id, after=after, limit=limit)
     if not caller.is_admin:
         statement = statement.where(resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR)))
     if collection_id is not None:
         statement = statement.where(docstore_syncs.c.collection_id == collection_id)
-    return await find_rows(connection, statement, _to_sync)
+    return await sql.find_rows(connection, statement, _to_sync)
 
 
 async def replace_sync(
@@ -238,7 +228,7 @@ async def set_syncs_owner(
     is_running = docstore_syncs.c.status == "RUNNING"
     statement = (
         update(docstore_syncs)
-        .where(docstore_syncs.c.organization_id == organization_id, in_array(docstore_syncs.c.sync_id, sync_ids))
+        .where(docstore_syncs.c.organization_id == organization_id, sql.in_array(docstore_syncs.c.sync_id, sync_ids))
         .values(
             principal_id=principal_id,
             credential_id=credential_id,
@@ -270,8 +260,8 @@ async def list_stuck_syncs(
         docstore_syncs.c.status.in_(("PENDING", "RUNNING")),
         told_at < func.now() - LOST_AFTER,
     )
-    statement = rows_after(stuck, docstore_syncs.c.sync_id, after=after, limit=limit)
-    return await find_rows(connection, statement, StuckSync)
+    statement = sql.rows_after(stuck, docstore_syncs.c.sync_id, after=after, limit=limit)
+    return await sql.find_rows(connection, statement, StuckSync)
 
 
 async def delete_sync(connection: Connection, key: SyncKey) -> None:
@@ -280,9 +270,9 @@ async def delete_sync(connection: Connection, key: SyncKey) -> None:
 
 
 async def list_failures(connection: Connection, key: SyncKey, *, after: UUID, limit: int) -> list[StoredFailure]:
-    own = select(*columns_of(docstore_failures, StoredFailure)).where(key.is_of(docstore_failures))
-    statement = rows_after(own, docstore_failures.c.document_id, after=after, limit=limit)
-    return await find_rows(connection, statement, StoredFailure)
+    own = select(*sql.columns_of(docstore_failures, StoredFailure)).where(key.is_of(docstore_failures))
+    statement = sql.rows_after(own, docstore_failures.c.document_id, after=after, limit=limit)
+    return await sql.find_rows(connection, statement, StoredFailure)
 
 
 async def list_held(connection: Connection, key: SyncKey, *, after: UUID, limit: int) -> list[wire.DocstoreHeldRemoval]:
@@ -293,8 +283,8 @@ async def list_held(connection: Connection, key: SyncKey, *, after: UUID, limit:
         .join(docstore_documents, of_sync.document_id == there.document_id)
         .where(_is_held(key), there.organization_id == key.organization_id, there.deleted_at.is_(None))
     )
-    statement = rows_after(held, there.document_id, after=after, limit=limit)
-    return await find_rows(connection, statement, wire.DocstoreHeldRemoval)
+    statement = sql.rows_after(held, there.document_id, after=after, limit=limit)
+    return await sql.find_rows(connection, statement, wire.DocstoreHeldRemoval)
 
 
 async def count_removals(connection: Connection, key: SyncKey) -> int:
@@ -308,7 +298,7 @@ def _is_held(key: SyncKey) -> ColumnElement[bool]:
 
 async def approve_removals(connection: Connection, key: SyncKey, *, document_ids: Sequence[UUID]) -> int:
     """Let runs remove those of these documents that are held; return how many."""
-    held = _is_held(key), in_array(docstore_documents.c.document_id, document_ids)
+    held = _is_held(key), sql.in_array(docstore_documents.c.document_id, document_ids)
     return (await connection.execute(update(docstore_documents).where(*held).values(removal=APPROVED))).rowcount
 
 
@@ -429,7 +419,7 @@ async def in_collection(
         .where(
             space_documents.c.organization_id == organization_id,
             collections.c.collection_id == collection_id,
-            in_array(space_documents.c.document_id, document_ids),
+            sql.in_array(space_documents.c.document_id, document_ids),
         )
     )
     return frozenset((await connection.execute(statement)).scalars())
@@ -440,11 +430,11 @@ async def count_outcomes(connection: Connection, key: SyncKey, outcomes: Mapping
     begun_at = select(docstore_syncs.c.started_at).where(key.is_of(docstore_syncs)).scalar_subquery()
     table = docstore_documents.c
     known = select(table.document_id, table.outcome).where(
-        key.is_of(docstore_documents), in_array(table.document_id, outcomes), table.run_at == begun_at
+        key.is_of(docstore_documents), sql.in_array(table.document_id, outcomes), table.run_at == begun_at
     )
     before: dict[UUID, str] = {row.document_id: row.outcome for row in await connection.execute(known)}
     now = {o: before[o] if done in _STANDS.get(before.get(o, ""), ()) else done for o, done in outcomes.items()}
-    given = rows_of([table.document_id, table.outcome], [{"document_id": o, "outcome": now[o]} for o in now])
+    given = sql.rows_of([table.document_id, table.outcome], [{"document_id": o, "outcome": now[o]} for o in now])
     recorded = update(docstore_documents).where(key.is_of(docstore_documents), table.document_id == given.c.document_id)
     await connection.execute(recorded.values(outcome=given.c.outcome, run_at=begun_at))
     added = Counter(now.values())
@@ -456,7 +446,7 @@ async def replace_failures(
     connection: Connection, key: SyncKey, *, tried: Sequence[UUID], failures: Sequence[Failure]
 ) -> None:
     """Record why these documents failed, and delete earlier failures of all that were tried."""
-    gone = key.is_of(docstore_failures), in_array(docstore_failures.c.document_id, tried)
+    gone = key.is_of(docstore_failures), sql.in_array(docstore_failures.c.document_id, tried)
     await connection.execute(delete(docstore_failures).where(*gone))
     rows = {one.document_id: {**asdict(one), **asdict(key)} for one in failures}
     if rows:
@@ -483,7 +473,7 @@ async def mark_listed(
     connection: Connection, key: SyncKey, *, listing_no: int, document_ids: Sequence[UUID]
 ) -> frozenset[UUID]:
     """Record that a listing has these documents; return those of them that were tried before."""
-    given = rows_of([docstore_documents.c.document_id], [{"document_id": one} for one in document_ids])
+    given = sql.rows_of([docstore_documents.c.document_id], [{"document_id": one} for one in document_ids])
     is_given = docstore_documents.c.document_id == given.c.document_id
     listed = update(docstore_documents).where(key.is_of(docstore_documents), is_given)
     statement = listed.values(listing_no=listing_no, removal=null()).returning(docstore_documents.c.document_id)
@@ -502,7 +492,7 @@ async def count_listed(connection: Connection, key: SyncKey, *, listing_no: int)
         created.scalar_subquery().label("created"),
         func.count().filter(is_unlisted).label("unlisted"),
     ).where(key.is_of(docstore_documents))
-    return await get_row(connection, statement, Listing)
+    return await sql.get_row(connection, statement, Listing)
 
 
 async def count_taken(connection: Connection, key: SyncKey) -> tuple[int, int]:
@@ -541,7 +531,7 @@ async def group_failures(connection: Connection, key: SyncKey, *, examples: int)
         .group_by(docstore_failures.c.code, docstore_failures.c.message)
         .order_by(func.count().desc(), docstore_failures.c.message, docstore_failures.c.code)
     )
-    return await find_rows(connection, statement, FailureGroup)
+    return await sql.find_rows(connection, statement, FailureGroup)
 
 
 async def hold_removals(connection: Connection, key: SyncKey, *, listing_no: int) -> None:
@@ -559,7 +549,7 @@ async def list_unlisted_documents(
     unlisted = select(docstore_documents.c.document_id).where(*missing)
     if only_approved:
         unlisted = unlisted.where(docstore_documents.c.removal == APPROVED)
-    statement = rows_after(unlisted, docstore_documents.c.document_id, after=after, limit=limit)
+    statement = sql.rows_after(unlisted, docstore_documents.c.document_id, after=after, limit=limit)
     return (await connection.execute(statement)).scalars().all()
 
 

@@ -17,20 +17,8 @@ from service.index.queries import is_pending
 from service.index.spaces.queries import is_searched
 from service.permissions.access import Access
 from service.permissions.queries import ask_lock, is_readable
+from service.platform import sql
 from service.platform.batches import Answer, Batch
-from service.platform.sql import (
-    ORGANIZATION,
-    columns_of,
-    count_where,
-    find_row,
-    find_rows,
-    in_array,
-    matches,
-    param,
-    params,
-    rows_after,
-    rows_of,
-)
 from service.schema.catalog import document_contents, document_versions, documents, left_out_files, scanned_pages
 from service.schema.collections import caller_chunks
 from service.schema.indexing import space_documents, spaces
@@ -118,7 +106,7 @@ FILE_COLUMNS = {
     **{name: name for name in ("media_type", "not_read", "file_count", "files_done", "reads_pictures")},
 }
 _document_columns = (
-    *columns_of(documents, DocumentFields),
+    *sql.columns_of(documents, DocumentFields),
     documents.c.document_id,
     documents.c.version,
     documents.c.created_at,
@@ -153,8 +141,8 @@ def existing_documents(organization_id: UUID | BindParameter[UUID], *columns: An
     return chosen.select_from(joined).where(documents.c.organization_id == organization_id)
 
 
-_DOCUMENT = existing_documents(ORGANIZATION, *_document_columns).where(
-    documents.c.document_id == param(documents.c.document_id)
+_DOCUMENT = existing_documents(sql.ORGANIZATION, *_document_columns).where(
+    documents.c.document_id == sql.param(documents.c.document_id)
 )
 
 
@@ -176,18 +164,18 @@ def ask_document(batch: Batch, organization_id: UUID, *, document_id: UUID, lock
     """Ask for a document without a check of rights. `lock` holds its resource row until the transaction ends, by a
     statement of its own, whose view is new. Both statements always run, so that timing reveals nothing."""
     locked = ask_lock(batch, organization_id, document_id) if lock else None
-    document = batch.ask(_DOCUMENT, _to_document, params(organization_id, document_id=document_id))
+    document = batch.ask(_DOCUMENT, _to_document, sql.params(organization_id, document_id=document_id))
     return AskedDocument(document, locked)
 
 
 _VERSION = select(documents.c.version).where(
-    documents.c.organization_id == ORGANIZATION, documents.c.document_id == param(documents.c.document_id)
+    documents.c.organization_id == sql.ORGANIZATION, documents.c.document_id == sql.param(documents.c.document_id)
 )
 
 
 def ask_version(batch: Batch, organization_id: UUID, *, document_id: UUID) -> Answer[dict[str, int]]:
     """Ask for a document's newest version, of a deleted one its last; no row when there never was any."""
-    return batch.ask(_VERSION, dict[str, int], params(organization_id, document_id=document_id))
+    return batch.ask(_VERSION, dict[str, int], sql.params(organization_id, document_id=document_id))
 
 
 async def read_document(
@@ -202,12 +190,12 @@ async def read_document(
 
 async def find_text(connection: Connection, caller: Caller, *, document_id: UUID) -> StoredText | None:
     """Return a document that the caller may READ, with its text; None for others, admins too."""
-    columns = columns_of(documents, StoredText, document_versions.c.media_type, document_contents.c.blocks)
+    columns = sql.columns_of(documents, StoredText, document_versions.c.media_type, document_contents.c.blocks)
     found = existing_documents(caller.organization_id, *columns)
     statement = found.outerjoin(document_contents, document_contents.c.document_id == documents.c.document_id).where(
         documents.c.document_id == document_id, is_readable(caller, resources)
     )
-    return await find_row(connection, statement, StoredText)
+    return await sql.find_row(connection, statement, StoredText)
 
 
 async def read_file(
@@ -216,22 +204,22 @@ async def read_file(
     """Return the file of one version of a document; None when there is no such version."""
     columns = (document_versions.c[name].label(field) for name, field in FILE_COLUMNS.items())
     statement = select(*columns).where(
-        matches(document_versions, organization_id, document_id=document_id, version=version)
+        sql.matches(document_versions, organization_id, document_id=document_id, version=version)
     )
-    return await find_row(connection, statement, StoredFile)
+    return await sql.find_row(connection, statement, StoredFile)
 
 
 async def erase_documents(connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID]) -> None:
     """Erase everything about documents but their ids, their external ids and their last version numbers."""
     erased = (
         delete(table)
-        .where(table.c.organization_id == organization_id, in_array(table.c.document_id, document_ids))
+        .where(table.c.organization_id == organization_id, sql.in_array(table.c.document_id, document_ids))
         .cte(f"erased_{table.name}")
         for table in (document_contents, document_versions, scanned_pages, left_out_files, caller_chunks)
     )
     statement = (
         update(documents)
-        .where(documents.c.organization_id == organization_id, in_array(documents.c.document_id, document_ids))
+        .where(documents.c.organization_id == organization_id, sql.in_array(documents.c.document_id, document_ids))
         .values(
             name="",
             external_url=None,
@@ -266,7 +254,7 @@ class LeftOut:
 def files_inside(organization_id: UUID, container_id: UUID) -> CTE:
     own = (
         select(resources.c.object_id)
-        .where(matches(resources, organization_id, container_id=container_id))
+        .where(sql.matches(resources, organization_id, container_id=container_id))
         .cte("inside", recursive=True)
     )
     return own.union_all(
@@ -293,8 +281,8 @@ async def count_contained(
         func.count().label("documents"),
         func.coalesce(func.sum(version.file_count), 0).label("files"),
         func.coalesce(func.sum(version.file_count - version.files_done), 0).label("waiting"),
-        count_where(has_failed, "indexing_failed"),
-        count_where(documents.c.document_id.in_(waiting) & ~has_failed, "indexing"),
+        sql.count_where(has_failed, "indexing_failed"),
+        sql.count_where(documents.c.document_id.in_(waiting) & ~has_failed, "indexing"),
     ).where(documents.c.document_id.in_(select(inside.c.object_id)))
     found = (await connection.execute(statement)).one()
     own = container.file_count or 0
@@ -328,9 +316,9 @@ async def list_left_out(
     """List the files that were left out of a container itself, by their numbers after a given one."""
     own = left_out_files.c
     of_it = select((own.file_no + 1).label("number"), own.path, own.code, own.message).where(
-        matches(left_out_files, organization_id, document_id=container_id)
+        sql.matches(left_out_files, organization_id, document_id=container_id)
     )
-    return await find_rows(connection, rows_after(of_it, own.file_no, after=after, limit=limit), LeftOutFile)
+    return await sql.find_rows(connection, sql.rows_after(of_it, own.file_no, after=after, limit=limit), LeftOutFile)
 
 
 async def save_left_out(
@@ -340,14 +328,14 @@ async def save_left_out(
     if not files:
         return
     of_it = {"organization_id": organization_id, "document_id": container_id}
-    given = rows_of(list(left_out_files.columns), [{**asdict(file), **of_it} for file in files.values()])
+    given = sql.rows_of(list(left_out_files.columns), [{**asdict(file), **of_it} for file in files.values()])
     statement = insert(left_out_files).from_select(given.c.keys(), select(*given.c))
     await connection.execute(statement.on_conflict_do_nothing())
 
 
 async def forget_left_out(connection: Connection, organization_id: UUID, *, document_id: UUID) -> None:
     """Forget which files were left out of a document's file, since they are looked at again."""
-    own = matches(left_out_files, organization_id, document_id=document_id)
+    own = sql.matches(left_out_files, organization_id, document_id=document_id)
     await connection.execute(delete(left_out_files).where(own))
 
 
@@ -355,7 +343,7 @@ async def list_containers(connection: Connection, organization_id: UUID, *, docu
     """List a document and the containers that it is in, the innermost first."""
     own = (
         select(resources.c.object_id, resources.c.container_id)
-        .where(matches(resources, organization_id, object_id=document_id))
+        .where(sql.matches(resources, organization_id, object_id=document_id))
         .cte("outer", recursive=True)
     )
     outer = own.union_all(
@@ -386,7 +374,10 @@ async def lock_gone(
     """Lock some documents that are directly in a container, other than those that are kept."""
     statement = (
         select(resources.c.object_id)
-        .where(matches(resources, organization_id, container_id=container_id), ~in_array(resources.c.object_id, kept))
+        .where(
+            sql.matches(resources, organization_id, container_id=container_id),
+            ~sql.in_array(resources.c.object_id, kept),
+        )
         .order_by(resources.c.object_id)
         .limit(limit)
         .with_for_update()
@@ -405,11 +396,11 @@ async def save_files_done(
 ) -> bool:
     """Save how many files are done, and at the end what was not read; False when there is a newer version."""
     newest = select(documents.c.version).where(
-        matches(documents, organization_id, document_id=document_id), documents.c.deleted_at.is_(None)
+        sql.matches(documents, organization_id, document_id=document_id), documents.c.deleted_at.is_(None)
     )
     values: dict[str, Any] = {"files_done": files_done} | ({} if not_read is None else {"not_read": not_read})
     statement = update(document_versions).where(
-        matches(document_versions, organization_id, document_id=document_id, file_sha256=sha256),
+        sql.matches(document_versions, organization_id, document_id=document_id, file_sha256=sha256),
         document_versions.c.version == newest.scalar_subquery(),
     )
     return (await connection.execute(statement.values(**values))).rowcount == 1

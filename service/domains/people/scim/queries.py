@@ -15,18 +15,7 @@ from carrel.wire.scim_tokens import ScimToken
 from service.auth.queries import touch, unused_for_a_minute
 from service.domains.people.scim.models import Attributes, Condition, Match
 from service.identity.queries import credential_status
-from service.platform.sql import (
-    columns_of,
-    find_row,
-    find_rows,
-    in_array,
-    matches,
-    optional_in,
-    param,
-    revoke,
-    rows_after,
-    set_organization,
-)
+from service.platform import sql
 from service.schema.identity import group_members, principals, scim_tokens
 from service.schema.signin import upstream_identities
 
@@ -79,7 +68,7 @@ class Search:
 
 GUEST_MARK = "#ext#@"
 _IS_SEEN = or_(principals.c.active, principals.c.released_at.is_(None))
-_USER = columns_of(principals, StoredUser)
+_USER = sql.columns_of(principals, StoredUser)
 
 _COMMON: Mapping[str, ColumnElement[Any]] = {
     "id": principals.c.principal_id,
@@ -96,7 +85,9 @@ USER_ATTRIBUTES = Attributes(
 
 
 async def find_user(connection: Connection, organization_id: UUID, *, user_id: UUID) -> StoredUser | None:
-    return await find_row(connection, _users(organization_id).where(principals.c.principal_id == user_id), StoredUser)
+    return await sql.find_row(
+        connection, _users(organization_id).where(principals.c.principal_id == user_id), StoredUser
+    )
 
 
 async def find_user_by(
@@ -106,18 +97,18 @@ async def find_user_by(
     taken = principals.c.email == email
     if external_id is not None:
         taken = or_(taken, principals.c.external_id == external_id)
-    return await find_rows(connection, _users(organization_id).where(taken), StoredUser)
+    return await sql.find_rows(connection, _users(organization_id).where(taken), StoredUser)
 
 
 async def find_user_bound_to(connection: Connection, organization_id: UUID, *, subject: str) -> StoredUser | None:
     """Find the person whom a sign-in provider of the organization knows by this subject, or the guest of this id."""
     bound = select(upstream_identities.c.principal_id).where(
-        matches(upstream_identities, organization_id, subject=subject)
+        sql.matches(upstream_identities, organization_id, subject=subject)
     )
     # Before guests' own addresses were known, what Entra calls them was kept as the address.
     is_guest = and_(principals.c.external_id == subject, principals.c.email.contains(GUEST_MARK, autoescape=True))
     statement = _users(organization_id).where(or_(principals.c.principal_id.in_(bound), is_guest)).limit(1)
-    return await find_row(connection, statement, StoredUser)
+    return await sql.find_row(connection, statement, StoredUser)
 
 
 async def search_users(
@@ -130,7 +121,7 @@ async def search_users(
 async def change_user(
     connection: Connection, organization_id: UUID, *, user_id: UUID, values: Mapping[str, object]
 ) -> None:
-    statement = update(principals).where(matches(principals, organization_id, kind="user", principal_id=user_id))
+    statement = update(principals).where(sql.matches(principals, organization_id, kind="user", principal_id=user_id))
     await connection.execute(statement.values(values))
 
 
@@ -142,7 +133,7 @@ async def release_user(connection: Connection, organization_id: UUID, *, user_id
 
 async def find_group(connection: Connection, organization_id: UUID, *, group_id: UUID) -> StoredGroup | None:
     statement = _groups(organization_id).where(principals.c.principal_id == group_id)
-    return await find_row(connection, statement, StoredGroup)
+    return await sql.find_row(connection, statement, StoredGroup)
 
 
 async def find_groups_by(
@@ -154,7 +145,7 @@ async def find_groups_by(
         if external_id is None
         else principals.c.external_id == external_id
     )
-    statement = select(principals.c.principal_id).where(matches(principals, organization_id, kind="group"), same)
+    statement = select(principals.c.principal_id).where(sql.matches(principals, organization_id, kind="group"), same)
     return list((await connection.execute(statement)).scalars())
 
 
@@ -171,17 +162,17 @@ async def list_members(
 ) -> list[StoredMember]:
     """List the people and groups directly in groups, in the order of their ids."""
     statement = (
-        select(*columns_of(principals, StoredMember, group_members.c.group_id))
+        select(*sql.columns_of(principals, StoredMember, group_members.c.group_id))
         .join(group_members, group_members.c.member_id == principals.c.principal_id)
         .where(
             group_members.c.organization_id == organization_id,
-            in_array(group_members.c.group_id, group_ids),
+            sql.in_array(group_members.c.group_id, group_ids),
             _is_member_kind(),
             _IS_SEEN,
         )
         .order_by(group_members.c.group_id, group_members.c.member_id)
     )
-    return await find_rows(connection, statement, StoredMember)
+    return await sql.find_rows(connection, statement, StoredMember)
 
 
 async def find_kinds(
@@ -190,7 +181,7 @@ async def find_kinds(
     """Find which of these ids are people's or groups', and of which kind."""
     statement = select(principals.c.principal_id, principals.c.kind).where(
         principals.c.organization_id == organization_id,
-        in_array(principals.c.principal_id, principal_ids),
+        sql.in_array(principals.c.principal_id, principal_ids),
         _is_member_kind(),
         _IS_SEEN,
     )
@@ -201,42 +192,42 @@ async def remove_members(
     connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
 ) -> list[UUID]:
     """Remove these people and groups from a group; return who was removed."""
-    return await _remove(connection, organization_id, group_id, in_array(group_members.c.member_id, member_ids))
+    return await _remove(connection, organization_id, group_id, sql.in_array(group_members.c.member_id, member_ids))
 
 
 async def remove_others(
     connection: Connection, organization_id: UUID, *, group_id: UUID, kept: Collection[UUID]
 ) -> list[UUID]:
     """Remove the people and groups from a group whose ids are not `kept`; return who was removed."""
-    return await _remove(connection, organization_id, group_id, ~in_array(group_members.c.member_id, kept))
+    return await _remove(connection, organization_id, group_id, ~sql.in_array(group_members.c.member_id, kept))
 
 
 async def _remove(
     connection: Connection, organization_id: UUID, group_id: UUID, which: ColumnElement[bool]
 ) -> list[UUID]:
     others = select(principals.c.principal_id).where(
-        matches(principals, organization_id, principal_id=group_members.c.member_id), _is_member_kind()
+        sql.matches(principals, organization_id, principal_id=group_members.c.member_id), _is_member_kind()
     )
     statement = (
         delete(group_members)
-        .where(matches(group_members, organization_id, group_id=group_id), which, exists(others))
+        .where(sql.matches(group_members, organization_id, group_id=group_id), which, exists(others))
         .returning(group_members.c.member_id)
     )
     return list((await connection.execute(statement)).scalars())
 
 
 def _users(organization_id: UUID) -> Select[Any]:
-    return select(*_USER).where(matches(principals, organization_id, kind="user"), _IS_SEEN)
+    return select(*_USER).where(sql.matches(principals, organization_id, kind="user"), _IS_SEEN)
 
 
 def _groups(organization_id: UUID) -> Select[Any]:
     member = cast(group_members.c.member_id, Text)
     members = func.string_agg(member, aggregate_order_by(literal(","), group_members.c.member_id))
     mark = select(func.md5(func.coalesce(members, ""))).where(
-        matches(group_members, organization_id, group_id=principals.c.principal_id)
+        sql.matches(group_members, organization_id, group_id=principals.c.principal_id)
     )
-    columns = columns_of(principals, StoredGroup, mark.scalar_subquery().label("member_mark"))
-    return select(*columns).where(matches(principals, organization_id, kind="group"))
+    columns = sql.columns_of(principals, StoredGroup, mark.scalar_subquery().label("member_mark"))
+    return select(*columns).where(sql.matches(principals, organization_id, kind="group"))
 
 
 def _group_attributes(organization_id: UUID) -> Attributes:
@@ -246,7 +237,7 @@ def _group_attributes(organization_id: UUID) -> Attributes:
 
 def _has_member(organization_id: UUID, is_wanted: Match) -> ColumnElement[bool]:
     member = select(group_members.c.member_id).where(
-        matches(group_members, organization_id, group_id=principals.c.principal_id),
+        sql.matches(group_members, organization_id, group_id=principals.c.principal_id),
         is_wanted(group_members.c.member_id),
     )
     return exists(member)
@@ -264,7 +255,7 @@ async def _search(
     counted = statement.with_only_columns(func.count(), maintain_column_froms=True)
     total = (await connection.execute(counted)).scalar_one()
     page = statement.order_by(*order).offset(search.offset).limit(search.limit)
-    return total, await find_rows(connection, page, kind)
+    return total, await sql.find_rows(connection, page, kind)
 
 
 def _is_member_kind() -> ColumnElement[bool]:
@@ -284,20 +275,20 @@ class FoundToken:
 
 
 _TOKEN_OF_HASH = select(
-    *columns_of(
+    *sql.columns_of(
         scim_tokens,
         FoundToken,
         credential_status(scim_tokens),
         unused_for_a_minute(scim_tokens).label("unused_for_a_minute"),
     ),
-    set_organization(scim_tokens.c.organization_id),
-).where(scim_tokens.c.secret_hash == param(scim_tokens.c.secret_hash))
-_TOKEN = columns_of(scim_tokens, ScimToken, credential_status(scim_tokens))
+    sql.set_organization(scim_tokens.c.organization_id),
+).where(scim_tokens.c.secret_hash == sql.param(scim_tokens.c.secret_hash))
+_TOKEN = sql.columns_of(scim_tokens, ScimToken, credential_status(scim_tokens))
 
 
 async def enter_by_token(connection: Connection, *, secret_hash: bytes) -> FoundToken | None:
     """Find a token by its hash, and set the transaction to the token's organization."""
-    return await find_row(connection, _TOKEN_OF_HASH, FoundToken, {"param_secret_hash": secret_hash})
+    return await sql.find_row(connection, _TOKEN_OF_HASH, FoundToken, {"param_secret_hash": secret_hash})
 
 
 async def touch_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> None:
@@ -312,8 +303,8 @@ async def insert_token(connection: Connection, organization_id: UUID, *, row: Ma
 
 
 async def get_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> ScimToken | None:
-    statement = select(*_TOKEN).where(matches(scim_tokens, organization_id, token_id=token_id))
-    return await find_row(connection, statement, ScimToken)
+    statement = select(*_TOKEN).where(sql.matches(scim_tokens, organization_id, token_id=token_id))
+    return await sql.find_row(connection, statement, ScimToken)
 
 
 async def list_tokens(
@@ -321,10 +312,10 @@ async def list_tokens(
 ) -> list[ScimToken]:
     """List tokens (of these ids, if any), ordered by id."""
     own_id = scim_tokens.c.token_id
-    statement = select(*_TOKEN).where(matches(scim_tokens, organization_id), optional_in(own_id, ids))
-    return await find_rows(connection, rows_after(statement, own_id, after=after, limit=limit), ScimToken)
+    statement = select(*_TOKEN).where(sql.matches(scim_tokens, organization_id), sql.optional_in(own_id, ids))
+    return await sql.find_rows(connection, sql.rows_after(statement, own_id, after=after, limit=limit), ScimToken)
 
 
 async def revoke_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> bool:
     """Revoke a token; False when it was revoked already or doesn't exist."""
-    return await revoke(connection, scim_tokens, organization_id, token_id=token_id)
+    return await sql.revoke(connection, scim_tokens, organization_id, token_id=token_id)

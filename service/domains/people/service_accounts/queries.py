@@ -14,18 +14,7 @@ from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
 from service.auth.callers import Caller
 from service.identity.queries import credential_status
 from service.permissions.queries import readable_classes
-from service.platform.sql import (
-    as_member,
-    columns_of,
-    find_row,
-    find_rows,
-    get_row,
-    in_array,
-    matches,
-    optional_in,
-    revoke,
-    rows_after,
-)
+from service.platform import sql
 from service.schema.agents import agents
 from service.schema.audit import audit_entries
 from service.schema.catalog import documents
@@ -34,7 +23,7 @@ from service.schema.identity import principals, service_account_tokens
 from service.schema.indexing import space_documents
 from service.schema.permissions import class_readers, resources
 
-_ACCOUNT = columns_of(
+_ACCOUNT = sql.columns_of(
     principals,
     ServiceAccount,
     principals.c.principal_id.label("service_account_id"),
@@ -43,7 +32,7 @@ _ACCOUNT = columns_of(
 MINTED = "serviceAccountToken.mint"
 """The audit action of a new token."""
 
-_TOKEN = columns_of(service_account_tokens, ServiceAccountToken, credential_status(service_account_tokens))
+_TOKEN = sql.columns_of(service_account_tokens, ServiceAccountToken, credential_status(service_account_tokens))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +67,7 @@ class ReachedAgent:
 
 async def list_taken_addresses(connection: Connection, organization_id: UUID, *, emails: Collection[str]) -> set[str]:
     """List which of these addresses (lower case) a principal has, or a deleted service account had."""
-    taken = matches(principals, organization_id), in_array(principals.c.email, emails)
+    taken = sql.matches(principals, organization_id), sql.in_array(principals.c.email, emails)
     return set((await connection.execute(select(principals.c.email).where(*taken))).scalars())
 
 
@@ -88,7 +77,7 @@ async def insert_account(
     statement = insert(principals).values(
         principal_id=account_id, organization_id=organization_id, kind="serviceAccount", name=name, email=email
     )
-    return await get_row(connection, statement.returning(*_ACCOUNT), ServiceAccount)
+    return await sql.get_row(connection, statement.returning(*_ACCOUNT), ServiceAccount)
 
 
 async def list_accounts(
@@ -102,16 +91,16 @@ async def list_accounts(
 ) -> list[ServiceAccount]:
     """List service accounts by id whose name or address contains `query`, of these ids if any are given."""
     own_id = principals.c.principal_id
-    statement = _accounts(organization_id).where(own_id > after, optional_in(own_id, ids))
+    statement = _accounts(organization_id).where(own_id > after, sql.optional_in(own_id, ids))
     if query:
         matches = principals.c.name.icontains(query, autoescape=True)
         statement = statement.where(or_(matches, principals.c.email.icontains(query, autoescape=True)))
-    return await find_rows(connection, statement.order_by(principals.c.principal_id).limit(limit), ServiceAccount)
+    return await sql.find_rows(connection, statement.order_by(principals.c.principal_id).limit(limit), ServiceAccount)
 
 
 async def get_account(connection: Connection, organization_id: UUID, *, account_id: UUID) -> ServiceAccount | None:
     statement = _accounts(organization_id).where(principals.c.principal_id == account_id)
-    return await find_row(connection, statement, ServiceAccount)
+    return await sql.find_row(connection, statement, ServiceAccount)
 
 
 async def lock_account(connection: Connection, organization_id: UUID, *, account_id: UUID) -> bool:
@@ -125,7 +114,7 @@ async def mark_deleted(connection: Connection, organization_id: UUID, *, account
     statement = (
         update(principals)
         .where(
-            matches(principals, organization_id, principal_id=account_id, kind="serviceAccount"),
+            sql.matches(principals, organization_id, principal_id=account_id, kind="serviceAccount"),
             principals.c.deleted_at.is_(None),
         )
         .values(active=False, deleted_at=func.now())
@@ -136,7 +125,7 @@ async def mark_deleted(connection: Connection, organization_id: UUID, *, account
 
 def _accounts(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     return select(*_ACCOUNT).where(
-        matches(principals, organization_id, kind="serviceAccount"), principals.c.deleted_at.is_(None)
+        sql.matches(principals, organization_id, kind="serviceAccount"), principals.c.deleted_at.is_(None)
     )
 
 
@@ -152,7 +141,7 @@ async def insert_token(
 
 async def get_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> ServiceAccountToken | None:
     statement = _tokens(organization_id).where(service_account_tokens.c.token_id == token_id)
-    return await find_row(connection, statement, ServiceAccountToken)
+    return await sql.find_row(connection, statement, ServiceAccountToken)
 
 
 async def list_tokens(
@@ -166,10 +155,12 @@ async def list_tokens(
 ) -> list[ServiceAccountToken]:
     """List tokens by id with their `status`, of one account or of all, and of these ids if any are given."""
     own_id = service_account_tokens.c.token_id
-    statement = rows_after(_tokens(organization_id).where(optional_in(own_id, ids)), own_id, after=after, limit=limit)
+    statement = sql.rows_after(
+        _tokens(organization_id).where(sql.optional_in(own_id, ids)), own_id, after=after, limit=limit
+    )
     if account_id is not None:
         statement = statement.where(service_account_tokens.c.service_account_id == account_id)
-    return await find_rows(connection, statement, ServiceAccountToken)
+    return await sql.find_rows(connection, statement, ServiceAccountToken)
 
 
 async def list_tokens_made_by(
@@ -184,12 +175,12 @@ async def list_tokens_made_by(
         or_(made.actor_id == person_id, made.acting_for_id == person_id),
     )
     working = _tokens(organization_id).where(own.revoked_at.is_(None), own.expires_at > func.now(), made_by)
-    return await find_rows(connection, working.order_by(own.token_id), ServiceAccountToken)
+    return await sql.find_rows(connection, working.order_by(own.token_id), ServiceAccountToken)
 
 
 async def revoke_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> bool:
     """Revoke a token; False when it was revoked already, or there is none."""
-    return await revoke(connection, service_account_tokens, organization_id, token_id=token_id)
+    return await sql.revoke(connection, service_account_tokens, organization_id, token_id=token_id)
 
 
 async def revoke_tokens_of(connection: Connection, organization_id: UUID, *, account_id: UUID) -> list[RevokedToken]:
@@ -197,7 +188,7 @@ async def revoke_tokens_of(connection: Connection, organization_id: UUID, *, acc
     statement = (
         update(service_account_tokens)
         .where(
-            matches(service_account_tokens, organization_id, service_account_id=account_id),
+            sql.matches(service_account_tokens, organization_id, service_account_id=account_id),
             service_account_tokens.c.revoked_at.is_(None),
         )
         .values(revoked_at=func.now())
@@ -205,7 +196,7 @@ async def revoke_tokens_of(connection: Connection, organization_id: UUID, *, acc
             service_account_tokens.c.token_id, (service_account_tokens.c.expires_at > func.now()).label("worked")
         )
     )
-    return await find_rows(connection, statement, RevokedToken)
+    return await sql.find_rows(connection, statement, RevokedToken)
 
 
 def _tokens(organization_id: UUID) -> Select[*tuple[Any, ...]]:
@@ -235,13 +226,13 @@ async def list_granted_groups(connection: Connection, caller: Caller, *, limit: 
         select(class_readers.c.access_class)
         .join(resources, resources.c.access_class == class_readers.c.access_class)
         .join(documents, documents.c.document_id == resources.c.object_id)
-        .where(matches(class_readers, caller.organization_id, principal_id=principals.c.principal_id))
+        .where(sql.matches(class_readers, caller.organization_id, principal_id=principals.c.principal_id))
     )
     statement = (
         select(principals.c.name)
         .where(
-            matches(principals, caller.organization_id, kind="group"),
-            in_array(principals.c.principal_id, caller.principals),
+            sql.matches(principals, caller.organization_id, kind="group"),
+            sql.in_array(principals.c.principal_id, caller.principals),
             granted.exists(),
         )
         .order_by(principals.c.name, principals.c.principal_id)
@@ -259,7 +250,7 @@ async def list_reached_collections(
         select(
             collections.c.collection_id,
             collections.c.name,
-            as_member(_role(caller), Role),
+            sql.as_member(_role(caller), Role),
             func.count().over().label("total"),
             func.count().filter(editable).over().label("editable"),
         )
@@ -268,7 +259,7 @@ async def list_reached_collections(
         .order_by(collections.c.collection_id)
         .limit(limit)
     )
-    return await find_rows(connection, statement, ReachedCollection)
+    return await sql.find_rows(connection, statement, ReachedCollection)
 
 
 async def count_fruitless_collections(connection: Connection, caller: Caller) -> int:
@@ -311,7 +302,7 @@ async def list_reached_agents(connection: Connection, caller: Caller, *, limit: 
         .order_by(agents.c.agent_id)
         .limit(limit)
     )
-    return await find_rows(connection, statement, ReachedAgent)
+    return await sql.find_rows(connection, statement, ReachedAgent)
 
 
 def _reached_conditions(caller: Caller, *, at_least: Role) -> tuple[ColumnElement[bool], ...]:
