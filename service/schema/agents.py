@@ -1,16 +1,14 @@
 """Agents and the collections they retrieve from; who may use one is kept as the grants on its resource."""
 
-from sqlalchemy import Boolean, Column, DateTime, ForeignKey, Index, Integer, Table, Text, Uuid, func, text
+from sqlalchemy import Boolean, Column, DateTime, ForeignKey, Index, Integer, Text, Uuid, func, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from service.platform.database import metadata
+from service.schema.tables import deleted_with, table
 
 # A deleted agent's row stays, for the conversations people had with it.
-agents = Table(
+agents = table(
     "agents",
-    metadata,
     Column("agent_id", Uuid, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("name", Text, nullable=False),
     Column("description", Text, nullable=False),
     Column("instructions", Text, nullable=False),
@@ -27,10 +25,9 @@ agents = Table(
 )
 
 # The settings that an agent has had, the newest of which it has; `saved_by` is unknown of those from before versions.
-agent_versions = Table(
+agent_versions = table(
     "agent_versions",
-    metadata,
-    Column("agent_id", Uuid, ForeignKey("agents.agent_id", ondelete="CASCADE"), primary_key=True),
+    Column("agent_id", Uuid, deleted_with("agents.agent_id"), primary_key=True),
     Column("version_no", Integer, primary_key=True),
     Column("organization_id", Uuid, nullable=False),
     Column("settings", JSONB, nullable=False),
@@ -39,11 +36,9 @@ agent_versions = Table(
     Index("ix_agent_versions_saved_by", "saved_by"),
 )
 
-agent_collections = Table(
+agent_collections = table(
     "agent_collections",
-    metadata,
-    Column("agent_id", Uuid, ForeignKey("agents.agent_id", ondelete="CASCADE"), primary_key=True),
-    Column("collection_id", Uuid, ForeignKey("collections.collection_id", ondelete="CASCADE"), primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("agent_id", Uuid, deleted_with("agents.agent_id"), primary_key=True),
+    Column("collection_id", Uuid, deleted_with("collections.collection_id"), primary_key=True),
     Index("ix_agent_collections_collection", "collection_id"),
 )

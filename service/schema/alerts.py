@@ -3,17 +3,15 @@
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from service.platform.database import metadata
+from service.schema.tables import deleted_with, table
 
 # A rule is about alerts with one of `names`, or about all alerts if it has none. It posts to `webhook_url`, or sends
 # mail to the people of `recipient_ids`. `sealed_secret` is encrypted under the deployment's secret key; NULL once that
 # key was lost, and of mail. `sent_count` messages were sent in the hour since `hour_began_at`, and `left_out_count`
 # were not, because a rule sends no more in an hour.
-alert_rules = sa.Table(
+alert_rules = table(
     "alert_rules",
-    metadata,
     sa.Column("alert_rule_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("kinds", sa.ARRAY(sa.Text), nullable=False),
     sa.Column("names", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("ARRAY[]::text[]")),
     sa.Column("webhook_url", sa.Text),
@@ -28,11 +26,9 @@ alert_rules = sa.Table(
 )
 
 # `state` is what was told last: while it is the same, people are told again after a day at the earliest.
-alerts = sa.Table(
+alerts = table(
     "alerts",
-    metadata,
     sa.Column("alert_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("subject", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),
@@ -61,13 +57,11 @@ alerts = sa.Table(
 )
 
 # `message` is the body as every attempt sends it. `due_at` is when the next attempt is, NULL once there is none.
-alert_deliveries = sa.Table(
+alert_deliveries = table(
     "alert_deliveries",
-    metadata,
     sa.Column("delivery_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
-    sa.Column("alert_rule_id", sa.Uuid, sa.ForeignKey("alert_rules.alert_rule_id", ondelete="CASCADE"), nullable=False),
-    sa.Column("alert_id", sa.Uuid, sa.ForeignKey("alerts.alert_id", ondelete="CASCADE")),
+    sa.Column("alert_rule_id", sa.Uuid, deleted_with("alert_rules.alert_rule_id"), nullable=False),
+    sa.Column("alert_id", sa.Uuid, deleted_with("alerts.alert_id")),
     sa.Column("recipient_id", sa.Uuid, sa.ForeignKey("principals.principal_id")),
     sa.Column("message", JSONB, nullable=False),
     sa.Column("status", sa.Text, nullable=False, server_default=sa.text("'PENDING'")),
@@ -84,13 +78,11 @@ alert_deliveries = sa.Table(
 # What is reported again and again: a run that has not ended (RUN_FAILED), a schedule that is served (SCHEDULE_MISSED).
 # When it isn't, `expires_at` passes, and an alert of that kind begins. Of a run that has ended it is NULL. `has_begun`
 # is for the release before.
-alert_leases = sa.Table(
+alert_leases = table(
     "alert_leases",
-    metadata,
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), primary_key=True),
     sa.Column("kind", sa.Text, primary_key=True),
     sa.Column("subject", sa.Text, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("run_id", sa.Uuid),
     sa.Column("flow", sa.Text),

@@ -3,15 +3,13 @@
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from service.platform.database import metadata
+from service.schema.tables import table
 
 # `actor_id` owns the credential that was used; `acting_for_id` is the user it named, if any. Names are as they were
 # then; older entries have none. Address and device are of the request, where a person or program sent one.
-audit_entries = sa.Table(
+audit_entries = table(
     "audit_entries",
-    metadata,
     sa.Column("audit_log_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
     sa.Column("actor_id", sa.Uuid),
     sa.Column("acting_for_id", sa.Uuid),
@@ -38,10 +36,6 @@ audit_entries = sa.Table(
 )
 
 # Queries and comments, by the audit entry or search they belong to.
-free_texts = sa.Table(
-    "free_texts",
-    metadata,
-    sa.Column("subject_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
-    sa.Column("text", sa.Text, nullable=False),
+free_texts = table(
+    "free_texts", sa.Column("subject_id", sa.Uuid, primary_key=True), sa.Column("text", sa.Text, nullable=False)
 )

@@ -4,15 +4,14 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
 from service.platform.database import metadata
+from service.schema.tables import table
 
 # `document_id` is UUIDv5(organization, external_id), so an upsert is by primary key and needs no other
 # unique constraint. A deleted document's row stays (without a resource): its versions are never numbered again.
 # Lists walk by creation, which never changes, so that an update during a walk moves nothing.
-documents = sa.Table(
+documents = table(
     "documents",
-    metadata,
     sa.Column("document_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("external_id", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("external_url", sa.Text),
@@ -30,12 +29,10 @@ documents = sa.Table(
     sa.Index("ix_documents_owner", "owner_id"),
 )
 
-document_versions = sa.Table(
+document_versions = table(
     "document_versions",
-    metadata,
     sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
     sa.Column("version", sa.Integer, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("file_sha256", sa.LargeBinary, nullable=False),
     sa.Column("file_size", sa.BigInteger, nullable=False),
     sa.Column("file_name", sa.Text, nullable=False),
@@ -55,12 +52,10 @@ document_versions = sa.Table(
 
 # The files in a document's newest file that became no documents of their own, by their numbers in it from 0, each with
 # its path (NULL: unknown) and why. They are written as the files are brought into the catalog.
-left_out_files = sa.Table(
+left_out_files = table(
     "left_out_files",
-    metadata,
     sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
     sa.Column("file_no", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("path", sa.Text),
     sa.Column("code", sa.Text, nullable=False),
     sa.Column("message", sa.Text, nullable=False),
@@ -77,11 +72,9 @@ unused_files = sa.Table(
 )
 
 # Blocks as the extractor gave them (service.text.reading.pack_blocks), of the newest version only.
-document_contents = sa.Table(
+document_contents = table(
     "document_contents",
-    metadata,
     sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("title", sa.Text),
     sa.Column("blocks", sa.LargeBinary, nullable=False),
@@ -92,12 +85,10 @@ document_contents = sa.Table(
 # document's contents. A picture's `page` is its number in the file below zero, so that the key tells it from pages;
 # `picture_page` is where it stands, `address` where it is in the file, `after` how many of the file's own blocks come
 # before it.
-scanned_pages = sa.Table(
+scanned_pages = table(
     "scanned_pages",
-    metadata,
     sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
     sa.Column("page", sa.Integer, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("file_sha256", sa.LargeBinary, nullable=False),
     sa.Column("picture_page", sa.Integer),
     sa.Column("address", sa.Text),

@@ -3,13 +3,11 @@
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from service.platform.database import metadata
+from service.schema.tables import table
 
-collections = sa.Table(
+collections = table(
     "collections",
-    metadata,
     sa.Column("collection_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("space_id", sa.Integer, sa.ForeignKey("spaces.space_id"), nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("distance_metric", sa.Text, nullable=False),
@@ -24,12 +22,10 @@ collections = sa.Table(
 
 # Chunks a caller made, from the moment they are accepted until they are indexed: a crash in between loses none.
 # `batch_id` tells one sending from the next, so that an overtaken one is never written over a newer one.
-caller_chunks = sa.Table(
+caller_chunks = table(
     "caller_chunks",
-    metadata,
     sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
     sa.Column("space_id", sa.Integer, sa.ForeignKey("spaces.space_id"), primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("batch_id", sa.Uuid, nullable=False),
     sa.Column("chunks", sa.LargeBinary, nullable=False),
     sa.Index("ix_caller_chunks_space", "space_id"),

@@ -4,18 +4,16 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
 from carrel.wire.places import PassagePlace
-from service.platform.database import metadata
 from service.platform.sql import ModelJson
+from service.schema.tables import deleted_with, table
 
 RUNNING, COMPLETED, FAILED = "RUNNING", "COMPLETED", "FAILED"
 
 # A conversation belongs to the principal that acted when it began, and to its agent. `origin` is the OAuth client that
 # began it, or the owner of the key that did; NULL for conversations from before it was kept.
-conversations = sa.Table(
+conversations = table(
     "conversations",
-    metadata,
     sa.Column("conversation_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("agent_id", sa.Uuid, sa.ForeignKey("agents.agent_id"), nullable=False),
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
@@ -28,14 +26,10 @@ conversations = sa.Table(
 
 # `turn_id` is the reply's messageId and, on v1, the jobId. While it is RUNNING, `reply` is the text so far, and
 # `attempt` tells the worker that makes it from one that was given up: only the latest may write.
-turns = sa.Table(
+turns = table(
     "turns",
-    metadata,
     sa.Column("turn_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
-    sa.Column(
-        "conversation_id", sa.Uuid, sa.ForeignKey("conversations.conversation_id", ondelete="CASCADE"), nullable=False
-    ),
+    sa.Column("conversation_id", sa.Uuid, deleted_with("conversations.conversation_id"), nullable=False),
     sa.Column("turn_no", sa.Integer, nullable=False),
     sa.Column("credential_id", sa.Uuid, nullable=False),
     sa.Column("acting_through_id", sa.Uuid),
@@ -65,12 +59,10 @@ turns = sa.Table(
 
 # `rests_on`: words of the passage may be in the reply, so whoever may no longer read its document may not read that.
 # Without a text it was carried over from earlier turns, whose replies the model was shown.
-turn_passages = sa.Table(
+turn_passages = table(
     "turn_passages",
-    metadata,
     sa.Column("turn_id", sa.Uuid, primary_key=True),
     sa.Column("passage_no", sa.Integer, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("document_id", sa.Uuid, nullable=False),
     sa.Column("text", sa.Text),
     sa.Column("place", ModelJson(PassagePlace)),
@@ -81,11 +73,9 @@ turn_passages = sa.Table(
 
 # The question log: a row for each turn. It stays when the turn, which has the words, is erased.
 # `outcome` is the turn's status, and whether a reply cites anything; `feedback` is the newest on the reply.
-questions = sa.Table(
+questions = table(
     "questions",
-    metadata,
     sa.Column("turn_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("conversation_id", sa.Uuid, nullable=False),
     sa.Column("agent_id", sa.Uuid, sa.ForeignKey("agents.agent_id"), nullable=False),
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),

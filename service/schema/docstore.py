@@ -3,18 +3,16 @@
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from service.platform.database import metadata
+from service.schema.tables import deleted_with, table
 
 # `sealed_uri` is encrypted under the deployment's secret key; NULL once that key was lost. The principal, the
 # credential and who acted are those of the request that made the sync: runs act as that principal.
 # `runs` are the last runs that ended, as they are shown, newest first.
 # `attempt` fences workers: a run writes only while it is the last one that was begun, and nothing newer was launched.
-docstore_syncs = sa.Table(
+docstore_syncs = table(
     "docstore_syncs",
-    metadata,
     sa.Column("sync_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
-    sa.Column("collection_id", sa.Uuid, sa.ForeignKey("collections.collection_id", ondelete="CASCADE"), nullable=False),
+    sa.Column("collection_id", sa.Uuid, deleted_with("collections.collection_id"), nullable=False),
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
     sa.Column("credential_id", sa.Uuid, nullable=False),
     sa.Column("acting_through_id", sa.Uuid),
@@ -48,12 +46,10 @@ docstore_syncs = sa.Table(
 # Every source document that was ever tried, written down before it is tried, so that none is forgotten when a run is
 # killed: what is here and was not in the last listing has vanished from the source. `outcome` is what the run that
 # began at `run_at` did with it; `removal` is `held` by the limit of removals, or `approved`.
-docstore_documents = sa.Table(
+docstore_documents = table(
     "docstore_documents",
-    metadata,
     sa.Column("document_id", sa.Uuid, primary_key=True),
-    sa.Column("sync_id", sa.Uuid, sa.ForeignKey("docstore_syncs.sync_id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("sync_id", sa.Uuid, deleted_with("docstore_syncs.sync_id"), primary_key=True),
     sa.Column("listing_no", sa.Integer, nullable=False, server_default=sa.text("0")),
     sa.Column("run_at", sa.DateTime(timezone=True)),
     sa.Column("outcome", sa.Text),
@@ -62,12 +58,10 @@ docstore_documents = sa.Table(
 )
 
 # `source_id` is the `_id` in canonical Extended JSON, by which the document is read again.
-docstore_failures = sa.Table(
+docstore_failures = table(
     "docstore_failures",
-    metadata,
     sa.Column("document_id", sa.Uuid, primary_key=True),
-    sa.Column("sync_id", sa.Uuid, sa.ForeignKey("docstore_syncs.sync_id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("sync_id", sa.Uuid, deleted_with("docstore_syncs.sync_id"), primary_key=True),
     sa.Column("source_id", sa.Text, nullable=False),
     sa.Column("external_id", sa.Text, nullable=False),
     sa.Column("code", sa.Text, nullable=False),

@@ -3,14 +3,12 @@
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from service.platform.database import metadata
+from service.schema.tables import deleted_with, table
 
 # `collection_id` and `agent_id` refer to nothing: a set outlives what it is about, since its judgements cost work.
-evaluation_sets = sa.Table(
+evaluation_sets = table(
     "evaluation_sets",
-    metadata,
     sa.Column("evaluation_set_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("collection_id", sa.Uuid),
     sa.Column("agent_id", sa.Uuid),
@@ -23,17 +21,10 @@ evaluation_sets = sa.Table(
 
 # `case_id` is UUIDv5(set, question), since a question can be longer than an index takes. `judgements` are the grades by
 # external id in one value, so that two people who judge at once each add to it. `case_no` is the order of addition.
-evaluation_cases = sa.Table(
+evaluation_cases = table(
     "evaluation_cases",
-    metadata,
     sa.Column("case_id", sa.Uuid, primary_key=True),
-    sa.Column(
-        "evaluation_set_id",
-        sa.Uuid,
-        sa.ForeignKey("evaluation_sets.evaluation_set_id", ondelete="CASCADE"),
-        nullable=False,
-    ),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("evaluation_set_id", sa.Uuid, deleted_with("evaluation_sets.evaluation_set_id"), nullable=False),
     sa.Column("case_no", sa.BigInteger, sa.Identity(always=True), nullable=False),
     sa.Column("question", sa.Text, nullable=False),
     sa.Column("note", sa.Text),
@@ -46,17 +37,10 @@ evaluation_cases = sa.Table(
 # The means are of what was measured then; cases that are removed later don't change them. Runs of before have no
 # `agent_id`: they asked the set's. A run that was ended half-way has fewer results than its `planned_count`.
 # `settings` are what the agent was told, and how it looked things up, when the run began.
-evaluation_runs = sa.Table(
+evaluation_runs = table(
     "evaluation_runs",
-    metadata,
     sa.Column("evaluation_run_id", sa.Uuid, primary_key=True),
-    sa.Column(
-        "evaluation_set_id",
-        sa.Uuid,
-        sa.ForeignKey("evaluation_sets.evaluation_set_id", ondelete="CASCADE"),
-        nullable=False,
-    ),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("evaluation_set_id", sa.Uuid, deleted_with("evaluation_sets.evaluation_set_id"), nullable=False),
     sa.Column("at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
     sa.Column("mode", sa.Text),
@@ -81,17 +65,10 @@ evaluation_runs = sa.Table(
 )
 
 # `ranks` are the places of the first ten documents by external id.
-evaluation_results = sa.Table(
+evaluation_results = table(
     "evaluation_results",
-    metadata,
-    sa.Column(
-        "evaluation_run_id",
-        sa.Uuid,
-        sa.ForeignKey("evaluation_runs.evaluation_run_id", ondelete="CASCADE"),
-        primary_key=True,
-    ),
-    sa.Column("case_id", sa.Uuid, sa.ForeignKey("evaluation_cases.case_id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("evaluation_run_id", sa.Uuid, deleted_with("evaluation_runs.evaluation_run_id"), primary_key=True),
+    sa.Column("case_id", sa.Uuid, deleted_with("evaluation_cases.case_id"), primary_key=True),
     sa.Column("ndcg", sa.Double),
     sa.Column("recall", sa.Double),
     sa.Column("reciprocal_rank", sa.Double),

@@ -3,13 +3,12 @@
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from service.platform.database import metadata
+from service.schema.tables import table
 
 # `idempotency_key` is the SHA-256 of what the client sent, in hexadecimal digits; `body` is NULL for a response that
 # showed a secret: that one is told once.
-kept_responses = sa.Table(
+kept_responses = table(
     "kept_responses",
-    metadata,
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),
     sa.Column("principal_id", sa.Uuid, primary_key=True),
     sa.Column("idempotency_key", sa.Text, primary_key=True),

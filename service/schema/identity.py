@@ -3,6 +3,7 @@
 import sqlalchemy as sa
 
 from service.platform.database import metadata
+from service.schema.tables import deleted_with, table
 
 organizations = sa.Table(
     "organizations",
@@ -27,11 +28,9 @@ organizations = sa.Table(
 # `external_id` is what a system elsewhere calls a person or a group by. `released_at` is when an identity provider
 # deleted a person: they stay, inactive, for what they own; the provider sees them no more until they are active again.
 # Addresses are kept in lower case: lower() is not leakproof, so under row-level security an index on it is not used.
-principals = sa.Table(
+principals = table(
     "principals",
-    metadata,
     sa.Column("principal_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("email", sa.Text),
@@ -54,12 +53,11 @@ principals = sa.Table(
 
 # `member_is_group` repeats the member's kind (which never changes), so that walking down nested groups
 # does not read the people in them.
-group_members = sa.Table(
+group_members = table(
     "group_members",
-    metadata,
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),
-    sa.Column("group_id", sa.Uuid, sa.ForeignKey("principals.principal_id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("member_id", sa.Uuid, sa.ForeignKey("principals.principal_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("group_id", sa.Uuid, deleted_with("principals.principal_id"), primary_key=True),
+    sa.Column("member_id", sa.Uuid, deleted_with("principals.principal_id"), primary_key=True),
     sa.Column("member_is_group", sa.Boolean, nullable=False),
     sa.Index("ix_group_members_member", "organization_id", "member_id", "group_id"),
     sa.Index(
@@ -71,11 +69,9 @@ group_members = sa.Table(
     ),
 )
 
-api_keys = sa.Table(
+api_keys = table(
     "api_keys",
-    metadata,
     sa.Column("api_key_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("owner_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("hint", sa.Text, nullable=False),
@@ -90,11 +86,9 @@ api_keys = sa.Table(
 )
 
 # `scopes` narrow what the account may do. Deleting the account revokes its tokens; their rows stay.
-service_account_tokens = sa.Table(
+service_account_tokens = table(
     "service_account_tokens",
-    metadata,
     sa.Column("token_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("service_account_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("description", sa.Text),
@@ -110,11 +104,9 @@ service_account_tokens = sa.Table(
 )
 
 # By these an identity provider keeps an organization's people and groups (SCIM); they belong to nobody.
-scim_tokens = sa.Table(
+scim_tokens = table(
     "scim_tokens",
-    metadata,
     sa.Column("token_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("hint", sa.Text, nullable=False),
     sa.Column("secret_hash", sa.LargeBinary, nullable=False, unique=True),

@@ -2,16 +2,14 @@
 
 import sqlalchemy as sa
 
-from service.platform.database import metadata
+from service.schema.tables import deleted_with, table
 
 # A pending client (a member asked for it, no admin has approved it) can do nothing. A public client has the hash of a
 # secret that nobody has. Of one that a document describes (`document_url`), the row is what the document said last, and
 # its id is made from the address.
-oauth_clients = sa.Table(
+oauth_clients = table(
     "oauth_clients",
-    metadata,
     sa.Column("client_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("redirect_uris", sa.ARRAY(sa.Text), nullable=False),
     sa.Column("scopes", sa.ARRAY(sa.Text), nullable=False),
@@ -31,12 +29,10 @@ oauth_clients = sa.Table(
 
 # What somebody allowed a client, all scopes together, and in which collections (NULL: wherever they may read); taking
 # it back deletes the row. `last_used_at` is of those of its tokens that are purged.
-oauth_consents = sa.Table(
+oauth_consents = table(
     "oauth_consents",
-    metadata,
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), primary_key=True),
-    sa.Column("client_id", sa.Uuid, sa.ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("client_id", sa.Uuid, deleted_with("oauth_clients.client_id"), primary_key=True),
     sa.Column("scopes", sa.ARRAY(sa.Text), nullable=False),
     sa.Column("granted_at", sa.DateTime(timezone=True), nullable=False),
     sa.Column("collection_ids", sa.ARRAY(sa.Uuid)),
@@ -46,12 +42,10 @@ oauth_consents = sa.Table(
 
 # All tokens that descend from one code: they are revoked together (RFC 9700, section 4.14.2). Address and device
 # are those of the browser in which the person allowed it, as with the code.
-oauth_token_families = sa.Table(
+oauth_token_families = table(
     "oauth_token_families",
-    metadata,
     sa.Column("family_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
-    sa.Column("client_id", sa.Uuid, sa.ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), nullable=False),
+    sa.Column("client_id", sa.Uuid, deleted_with("oauth_clients.client_id"), nullable=False),
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
     sa.Column("scopes", sa.ARRAY(sa.Text), nullable=False),
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
@@ -65,12 +59,10 @@ oauth_token_families = sa.Table(
 )
 
 # `family_id` is what a used code gave.
-oauth_codes = sa.Table(
+oauth_codes = table(
     "oauth_codes",
-    metadata,
     sa.Column("code_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
-    sa.Column("client_id", sa.Uuid, sa.ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), nullable=False),
+    sa.Column("client_id", sa.Uuid, deleted_with("oauth_clients.client_id"), nullable=False),
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
     sa.Column("secret_hash", sa.LargeBinary, nullable=False, unique=True),
     sa.Column("redirect_uri", sa.Text, nullable=False),
@@ -78,7 +70,7 @@ oauth_codes = sa.Table(
     sa.Column("code_challenge", sa.Text, nullable=False),
     sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
     sa.Column("used_at", sa.DateTime(timezone=True)),
-    sa.Column("family_id", sa.Uuid, sa.ForeignKey("oauth_token_families.family_id", ondelete="CASCADE")),
+    sa.Column("family_id", sa.Uuid, deleted_with("oauth_token_families.family_id")),
     sa.Column("address", sa.Text),
     sa.Column("device", sa.Text),
     sa.Column("confirmed_at", sa.DateTime(timezone=True)),
@@ -89,14 +81,10 @@ oauth_codes = sa.Table(
 )
 
 # One that was used stays as long as its family lives, so that using it again is noticed.
-oauth_refresh_tokens = sa.Table(
+oauth_refresh_tokens = table(
     "oauth_refresh_tokens",
-    metadata,
     sa.Column("token_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
-    sa.Column(
-        "family_id", sa.Uuid, sa.ForeignKey("oauth_token_families.family_id", ondelete="CASCADE"), nullable=False
-    ),
+    sa.Column("family_id", sa.Uuid, deleted_with("oauth_token_families.family_id"), nullable=False),
     sa.Column("secret_hash", sa.LargeBinary, nullable=False, unique=True),
     sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
     sa.Column("used_at", sa.DateTime(timezone=True)),
@@ -104,15 +92,11 @@ oauth_refresh_tokens = sa.Table(
 )
 
 # Client and person are repeated from the family, so that a request is authenticated by one look-up.
-oauth_access_tokens = sa.Table(
+oauth_access_tokens = table(
     "oauth_access_tokens",
-    metadata,
     sa.Column("token_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
-    sa.Column(
-        "family_id", sa.Uuid, sa.ForeignKey("oauth_token_families.family_id", ondelete="CASCADE"), nullable=False
-    ),
-    sa.Column("client_id", sa.Uuid, sa.ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), nullable=False),
+    sa.Column("family_id", sa.Uuid, deleted_with("oauth_token_families.family_id"), nullable=False),
+    sa.Column("client_id", sa.Uuid, deleted_with("oauth_clients.client_id"), nullable=False),
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
     sa.Column("scopes", sa.ARRAY(sa.Text), nullable=False),
     sa.Column("secret_hash", sa.LargeBinary, nullable=False, unique=True),

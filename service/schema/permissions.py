@@ -2,23 +2,20 @@
 
 import sqlalchemy as sa
 
-from service.platform.database import metadata
+from service.schema.tables import deleted_with, table
 
 # A class never changes: a resource with new readers moves to another class, found by the digest of its readers.
-access_classes = sa.Table(
+access_classes = table(
     "access_classes",
-    metadata,
     sa.Column("access_class", sa.BigInteger, sa.Identity(always=True), primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("digest", sa.LargeBinary, nullable=False),
     sa.UniqueConstraint("organization_id", "digest"),
 )
 
-class_readers = sa.Table(
+class_readers = table(
     "class_readers",
-    metadata,
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),
-    sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("principal_id", sa.Uuid, deleted_with("principals.principal_id"), primary_key=True),
     sa.Column("access_class", sa.BigInteger, sa.ForeignKey("access_classes.access_class"), primary_key=True),
     sa.Column("role", sa.Text, primary_key=True),
     sa.CheckConstraint("role IN ('OWNER', 'EDITOR', 'VIEWER')", name="role"),
@@ -29,11 +26,9 @@ class_readers = sa.Table(
 # collection's own id; (resource_type, resource_id) its identity in the source system.
 # `container_id` is the document whose file holds this one's: both are always in the same class, and the container can't
 # go before what it holds.
-resources = sa.Table(
+resources = table(
     "resources",
-    metadata,
     sa.Column("object_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("resource_type", sa.Text, nullable=False),
     sa.Column("resource_id", sa.Text, nullable=False),
     sa.Column("access_class", sa.BigInteger, sa.ForeignKey("access_classes.access_class"), nullable=False),

@@ -1,18 +1,16 @@
 """Rebuilds of an index with another embedding model: of a collection, or (without one) of the catalog."""
 
-from sqlalchemy import Boolean, CheckConstraint, Column, DateTime, ForeignKey, Index, Integer, Table, Text, Uuid, func
+from sqlalchemy import Boolean, CheckConstraint, Column, DateTime, ForeignKey, Index, Integer, Text, Uuid, func
 from sqlalchemy import text as sql
 
-from service.platform.database import metadata
+from service.schema.tables import deleted_with, table
 
 # `space_id` is the space that is built, which replaces another one while RUNNING, and is searched once COMPLETED. It
 # refers to nothing: what was cancelled is emptied and goes. `left_count`: documents that a forced rebuild left out.
-index_rebuilds = Table(
+index_rebuilds = table(
     "index_rebuilds",
-    metadata,
     Column("rebuild_id", Uuid, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
-    Column("collection_id", Uuid, ForeignKey("collections.collection_id", ondelete="CASCADE")),
+    Column("collection_id", Uuid, deleted_with("collections.collection_id")),
     Column("space_id", Integer, nullable=False),
     Column("model", Text, nullable=False),
     Column("previous_model", Text, nullable=False),

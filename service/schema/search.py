@@ -1,9 +1,9 @@
 """The search log, whose words lie in audit.free_texts, and the searches that people saved."""
 
-from sqlalchemy import ARRAY, Boolean, Column, DateTime, ForeignKey, Index, Integer, Table, Text, Uuid, func, text
+from sqlalchemy import ARRAY, Boolean, Column, DateTime, Index, Integer, Text, Uuid, func, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from service.platform.database import metadata
+from service.schema.tables import deleted_with, table
 
 # `document_ids` are the documents of the results, each once; NULL for searches from before they were kept.
 # `has_words` tells whether anything that could be read has a word of the query; NULL where none was looked for, and for
@@ -11,11 +11,9 @@ from service.platform.database import metadata
 # `feedback` is the newest of the audit log's entries about the search; `thumbs` has the newest on each document, and of
 # the whole search under the empty name. It is empty for searches from before it was kept.
 # `origin` is the OAuth client that asked, or the owner of the key that did; NULL for searches from before it was kept.
-searches = Table(
+searches = table(
     "searches",
-    metadata,
     Column("search_id", Uuid, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("principal_id", Uuid, nullable=False),
     Column("collection_id", Uuid),
@@ -44,12 +42,10 @@ searches = Table(
 )
 
 # Kept by a person or service account for itself. The id is made of what is saved, so that nothing is saved twice.
-saved_searches = Table(
+saved_searches = table(
     "saved_searches",
-    metadata,
-    Column("principal_id", Uuid, ForeignKey("principals.principal_id", ondelete="CASCADE"), primary_key=True),
+    Column("principal_id", Uuid, deleted_with("principals.principal_id"), primary_key=True),
     Column("saved_search_id", Uuid, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("search_query", Text, nullable=False),
     Column("collection_id", Uuid),
     Column("mode", Text, nullable=False),

@@ -2,16 +2,14 @@
 
 import sqlalchemy as sa
 
-from service.platform.database import metadata
+from service.schema.tables import deleted_with, table
 
 # `password_mark` is of the password somebody signed in with: another password ends the session. None: signed in
 # elsewhere (OpenID Connect): at `provider_id`, whose own session has the id `provider_session`; `sealed_id_token` is
 # the ID token, encrypted, which the provider is shown when the person signs out.
-browser_sessions = sa.Table(
+browser_sessions = table(
     "browser_sessions",
-    metadata,
     sa.Column("session_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
     sa.Column("secret_hash", sa.LargeBinary, nullable=False, unique=True),
     sa.Column("password_mark", sa.LargeBinary),
@@ -29,20 +27,17 @@ browser_sessions = sa.Table(
 )
 
 # By its secret somebody sets a password, once. Each person has one at most: the latest.
-invitations = sa.Table(
+invitations = table(
     "invitations",
-    metadata,
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("secret_hash", sa.LargeBinary, nullable=False, unique=True),
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
     sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
 )
 
 # `subject` is the hash of an account's or a network's address, whether there is such an account or not.
-sign_in_attempts = sa.Table(
+sign_in_attempts = table(
     "sign_in_attempts",
-    metadata,
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),
     sa.Column("subject", sa.LargeBinary, primary_key=True),
     sa.Column("failures", sa.Integer, nullable=False),
@@ -51,11 +46,9 @@ sign_in_attempts = sa.Table(
 )
 
 # Failed sign-ins of a person from one network since `began_at`: their audit entry stays as it is, so the count is here.
-failed_sign_ins = sa.Table(
+failed_sign_ins = table(
     "failed_sign_ins",
-    metadata,
     sa.Column("audit_log_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
     sa.Column("network", sa.Text, nullable=False),
     sa.Column("began_at", sa.DateTime(timezone=True), nullable=False),
@@ -65,9 +58,8 @@ failed_sign_ins = sa.Table(
 )
 
 # People of an upstream OpenID Connect provider, by what never changes there: its issuer and subject.
-upstream_identities = sa.Table(
+upstream_identities = table(
     "upstream_identities",
-    metadata,
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),
     sa.Column("issuer", sa.Text, primary_key=True),
     sa.Column("subject", sa.Text, primary_key=True),
@@ -79,11 +71,9 @@ upstream_identities = sa.Table(
 
 # What somebody has beside their password. Of an authenticator app: its secret, encrypted (None: the key that it was
 # encrypted under is lost), and the step of time whose code was used last, so that none is used twice.
-second_factors = sa.Table(
+second_factors = table(
     "second_factors",
-    metadata,
     sa.Column("factor_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("sealed_secret", sa.LargeBinary),
@@ -97,11 +87,9 @@ second_factors = sa.Table(
 # What a second factor that is a passkey has besides (WebAuthn): the authenticator's id and public key of it, the random
 # name that the authenticator knows the person by, how often it was used, as far as the authenticator counts, and
 # whether it may be synced to other devices (not known of those made before that was kept, until they are used).
-passkeys = sa.Table(
+passkeys = table(
     "passkeys",
-    metadata,
-    sa.Column("factor_id", sa.Uuid, sa.ForeignKey("second_factors.factor_id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
+    sa.Column("factor_id", sa.Uuid, deleted_with("second_factors.factor_id"), primary_key=True),
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
     sa.Column("credential_id", sa.LargeBinary, nullable=False, unique=True),
     sa.Column("public_key", sa.LargeBinary, nullable=False),
@@ -113,30 +101,24 @@ passkeys = sa.Table(
 )
 
 # The SHA-256 of each challenge that was answered with a passkey, until it expires: none is answered twice.
-answered_challenges = sa.Table(
+answered_challenges = table(
     "answered_challenges",
-    metadata,
     sa.Column("challenge_hash", sa.LargeBinary, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
     sa.Index("ix_answered_challenges_expires", "organization_id", "expires_at"),
 )
 
 # Each stands in for a second factor that was lost, once; of the code only the SHA-256.
-recovery_codes = sa.Table(
+recovery_codes = table(
     "recovery_codes",
-    metadata,
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), primary_key=True),
     sa.Column("code_hash", sa.LargeBinary, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
 )
 
 # Who has given the right password in a browser, and has to give a second factor, or set one up. It is no session.
-pending_sign_ins = sa.Table(
+pending_sign_ins = table(
     "pending_sign_ins",
-    metadata,
     sa.Column("secret_hash", sa.LargeBinary, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
     sa.Column("password_mark", sa.LargeBinary, nullable=False),
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
@@ -147,11 +129,9 @@ pending_sign_ins = sa.Table(
 
 # OpenID Connect providers that an organization's people sign in with. `sealed_secret` is encrypted under the
 # deployment's secret key; NULL once that key was lost.
-sign_in_providers = sa.Table(
+sign_in_providers = table(
     "sign_in_providers",
-    metadata,
     sa.Column("provider_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("issuer", sa.Text, nullable=False),
     sa.Column("client_id", sa.Text, nullable=False),
@@ -169,14 +149,11 @@ sign_in_providers = sa.Table(
 # Which provider decides about the addresses of a domain: one in an organization, and of the organizations that claim it
 # the one that it is confirmed for. So an address leads to its provider before anybody is known, and no organization can
 # take the domain of another.
-sign_in_domains = sa.Table(
+sign_in_domains = table(
     "sign_in_domains",
-    metadata,
     sa.Column("domain", sa.Text, primary_key=True),
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),
-    sa.Column(
-        "provider_id", sa.Uuid, sa.ForeignKey("sign_in_providers.provider_id", ondelete="CASCADE"), nullable=False
-    ),
+    sa.Column("provider_id", sa.Uuid, deleted_with("sign_in_providers.provider_id"), nullable=False),
     sa.Column("confirmed_at", sa.DateTime(timezone=True)),
     sa.Index("ix_sign_in_domains_provider", "provider_id"),
     sa.Index(
@@ -185,15 +162,12 @@ sign_in_domains = sa.Table(
 )
 
 # Memberships that a provider's tokens brought: those it may take away again. Others stay as they are.
-provider_memberships = sa.Table(
+provider_memberships = table(
     "provider_memberships",
-    metadata,
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),
     sa.Column("group_id", sa.Uuid, primary_key=True),
     sa.Column("member_id", sa.Uuid, primary_key=True),
-    sa.Column(
-        "provider_id", sa.Uuid, sa.ForeignKey("sign_in_providers.provider_id", ondelete="CASCADE"), primary_key=True
-    ),
+    sa.Column("provider_id", sa.Uuid, deleted_with("sign_in_providers.provider_id"), primary_key=True),
     sa.ForeignKeyConstraint(
         ["organization_id", "group_id", "member_id"],
         ["group_members.organization_id", "group_members.group_id", "group_members.member_id"],

@@ -2,16 +2,14 @@
 
 import sqlalchemy as sa
 
-from service.platform.database import metadata
+from service.schema.tables import deleted_with, table
 
 # Two people may load from the same path of two machines, so a ledger's name is unique for who reports it.
 # `shown_no` is the report that people see; NULL until the first one has ended. `latest_no` counts all that were begun.
 # The counts are of the shown report, kept with it so that a list need not count.
-sources = sa.Table(
+sources = table(
     "sources",
-    metadata,
     sa.Column("source_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("ledger", sa.Text, nullable=False),
     sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
     sa.Column("latest_no", sa.Integer, nullable=False, server_default=sa.text("0")),
@@ -25,12 +23,10 @@ sources = sa.Table(
 
 # The report that is shown, and at most one that goes on. `collection_id` is as it was reported, and refers to nothing:
 # a collection may be deleted, and what was loaded into it is still told.
-source_reports = sa.Table(
+source_reports = table(
     "source_reports",
-    metadata,
-    sa.Column("source_id", sa.Uuid, sa.ForeignKey("sources.source_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("source_id", sa.Uuid, deleted_with("sources.source_id"), primary_key=True),
     sa.Column("report_no", sa.Integer, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("source", sa.Text, nullable=False),
     sa.Column("collection_id", sa.Uuid),
     sa.Column("fingerprint", sa.Text),
@@ -40,13 +36,11 @@ source_reports = sa.Table(
 
 # `item_id` is made of name and place, so that an item is the same one in every report. `sort_key` is the beginning of
 # the name, since a name can be longer than an index takes.
-source_items = sa.Table(
+source_items = table(
     "source_items",
-    metadata,
     sa.Column("source_id", sa.Uuid, primary_key=True),
     sa.Column("report_no", sa.Integer, primary_key=True),
     sa.Column("item_id", sa.Uuid, primary_key=True),
-    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("sort_key", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("place", sa.Text, nullable=False),

@@ -71,21 +71,22 @@ async def log_turn(connection: Connection, organization_id: UUID, *, turn_id: UU
         (cites_nothing, Outcome.UNANSWERED.value),
         else_=Outcome.ANSWERED.value,
     )
-    row = (
-        sa.select(
-            turns.c.turn_id,
-            turns.c.organization_id,
-            turns.c.conversation_id,
-            conversations.c.agent_id,
-            conversations.c.principal_id,
-            turns.c.created_at,
-            outcome,
-            turns.c.feedback,
-        )
+    row = {
+        "turn_id": turns.c.turn_id,
+        "organization_id": turns.c.organization_id,
+        "conversation_id": turns.c.conversation_id,
+        "agent_id": conversations.c.agent_id,
+        "principal_id": conversations.c.principal_id,
+        "at": turns.c.created_at,
+        "outcome": outcome,
+        "feedback": turns.c.feedback,
+    }
+    asked = (
+        sa.select(*row.values())
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
         .where(matches(turns, organization_id, turn_id=turn_id))
     )
-    statement = insert(questions).from_select(list(questions.c), row)
+    statement = insert(questions).from_select(list(row), asked)
     changed = {name: statement.excluded[name] for name in ("outcome", "feedback")}
     await connection.execute(statement.on_conflict_do_update(index_elements=["turn_id"], set_=changed))
 
