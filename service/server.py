@@ -47,7 +47,6 @@ class Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
-        """Begin to answer."""
         listeners = [Listener(one, self.connections, make_protocol=self._protocol) for one in sockets or ()]
         # uvicorn closes these, and waits for them, as it does with the event loop's own servers.
         self.servers = cast("list[asyncio.base_events.Server]", listeners)
@@ -65,7 +64,6 @@ class Server(uvicorn.Server):
         self.started = False
 
     def obey(self, orders: bytes) -> None:
-        """Do what the supervisor orders."""
         for order in orders:
             if order == ord(DRAIN) and self.started:
                 self.drain()

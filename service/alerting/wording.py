@@ -14,7 +14,6 @@ _NO_MARKUP = str.maketrans("<>", "()")
 
 
 def reason_of(code: str, quarantined_count: int | None) -> str:
-    """Return the sentence that says why an alert is open."""
     if quarantined_count is not None:
         items = "1 item was" if quarantined_count == 1 else f"{quarantined_count:,} items were"
         return f"{items} not loaded. The workbench shows why."

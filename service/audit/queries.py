@@ -162,7 +162,6 @@ def _name_of(kind: str, object_id: sa.ColumnElement[UUID]) -> sa.ColumnElement[A
 
 
 async def insert_texts(connection: Connection, organization_id: UUID, *, texts: Mapping[UUID, str]) -> None:
-    """Store the free texts of audit entries and searches."""
     rows = [{"subject_id": key, "organization_id": organization_id, "text": text} for key, text in texts.items()]
     await connection.execute(sa.insert(free_texts), rows)
 

@@ -67,7 +67,6 @@ def differences(before: Versioned, after: Versioned) -> dict[str, dict[str, obje
 
 
 def to_text(changes: Mapping[str, object]) -> str:
-    """Write changes of words as the text of an audit entry."""
     return json.dumps(changes, ensure_ascii=False) if changes else ""
 
 

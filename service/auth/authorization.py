@@ -38,7 +38,6 @@ def callable_by(caller: Caller) -> list[str]:
 
 
 def may_call(caller: Caller, requirement: Requirement) -> bool:
-    """Return whether the caller meets a requirement."""
     try:
         authorize(caller, requirement)
     except Forbidden:
@@ -93,7 +92,6 @@ def _missing(scope: str) -> Forbidden:
 
 
 def is_fresh(confirmed_at: datetime | None, *, now: datetime) -> bool:
-    """Return whether a confirmation still counts."""
     return confirmed_at is not None and now - confirmed_at <= CONFIRMED_FOR
 
 

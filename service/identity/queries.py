@@ -179,7 +179,6 @@ async def put_principals(connection: Connection, organization_id: UUID, *, rows:
 
 
 async def has_active_admin(connection: Connection, organization_id: UUID) -> bool:
-    """Check whether an active admin is left in the organization."""
     admin = sa.select(principals.c.principal_id).where(
         sql.matches(principals, organization_id, kind="user"), principals.c.is_admin, principals.c.active
     )

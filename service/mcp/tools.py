@@ -33,7 +33,6 @@ class Call:
 
     @classmethod
     def of(cls, context: Context) -> "Call":
-        """Return the call that a handler of the protocol was given."""
         request = context.request
         assert request is not None  # noqa: S101 - no other transport is served
         return cls(request, cast("Runtime", request.app.state.runtime), cast("Caller", request.scope[CALLER]))
@@ -44,11 +43,9 @@ class Call:
         return replace(self.caller, is_admin=False)
 
     def require(self, operation: ApiOperation[Any, Any]) -> None:
-        """Raise Forbidden unless the caller may call an operation of the API."""
         authorize(self.caller, operation.requires)
 
     def may(self, operation: ApiOperation[Any, Any]) -> bool:
-        """Return whether the caller may call an operation of the API."""
         return may_call(self.caller, operation.requires)
 
     async def read(self, read: Callable[[Connection], Awaitable[Found]]) -> Found:

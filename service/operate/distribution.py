@@ -68,7 +68,6 @@ async def refuse_older_releases(connection: AsyncConnection) -> None:
 
 
 def is_distributed(connection: Connection) -> bool:
-    """Tell whether the index tables lie on several servers."""
     if not connection.exec_driver_sql(_INSTALLED).scalar_one():
         return False
     return bool(connection.exec_driver_sql(_IS_SPREAD, (INDEX_TABLE_NAMES[0],)).scalar_one())

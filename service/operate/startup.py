@@ -198,7 +198,6 @@ async def open_extractor(stack: AsyncExitStack, settings: Settings) -> Extractor
 
 
 def _close_with(stack: AsyncExitStack, part: Part) -> Part:
-    """Have a part of the runtime closed with the stack, and return the part."""
     stack.push_async_callback(part.close)
     return part
 

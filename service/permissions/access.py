@@ -22,7 +22,6 @@ class Access:
 
     @classmethod
     def of(cls, grantees: Iterable[tuple[UUID, str]]) -> "Access":
-        """Return the access in which these principals have these roles."""
         held = defaultdict[str, set[UUID]](set)
         for grantee, role in grantees:
             held[role].add(grantee)

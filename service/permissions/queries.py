@@ -359,7 +359,6 @@ async def insert_classes(
 async def list_readers(
     connection: Connection, organization_id: UUID, *, access_classes: Collection[int]
 ) -> list[ClassReader]:
-    """List the readers of these access classes, with their roles."""
     statement = sa.select(*columns_of(class_readers, ClassReader)).where(
         class_readers.c.organization_id == organization_id, in_array(class_readers.c.access_class, access_classes)
     )

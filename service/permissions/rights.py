@@ -41,7 +41,6 @@ def require_update(access: Access, caller: Caller) -> None:
 
 
 def external_id_taken() -> Forbidden:
-    """Build the error for an external id of another's document."""
     return Forbidden(
         "This documentExternalId belongs to a document you may not update. Use another one, "
         "or ask the document's owner for the EDITOR role.",

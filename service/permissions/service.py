@@ -179,7 +179,6 @@ async def require_resource(
 
 
 def identity_of(reference: ResourceReference) -> tuple[str, str]:
-    """Return the type of a resource and its id in its source system."""
     return reference.resource_type.value, reference.resource_id
 
 

@@ -37,7 +37,6 @@ class Answer(Generic[Found]):
         self._rows: list[Found] | None = None
 
     def take(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Keep the rows that the server has sent."""
         if getattr(self._kind, "__match_args__", None) == tuple(names):
             self._rows = [self._kind(*row) for row in rows]
         else:

@@ -46,7 +46,6 @@ class Copies:
             yield Path(f"/proc/{os.getpid()}/fd/{descriptor}")
 
     def close(self) -> None:
-        """Close all copies that nobody reads."""
         for sha256 in list(self._kept):
             self._close(sha256)
 

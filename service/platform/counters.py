@@ -35,7 +35,6 @@ class SharedMemory(Storage):
         return self._share.counts.add(self._share.worker, key, amount, now=time.monotonic(), seconds=expiry)
 
     async def get(self, key: str) -> int:
-        """Return the count of the current window."""
         return self._share.counts.read(key, now=time.monotonic())[0]
 
     async def get_expiry(self, key: str) -> float:
@@ -44,7 +43,6 @@ class SharedMemory(Storage):
         return time.time() + self._share.counts.read(key, now=now)[1] - now
 
     async def check(self) -> bool:
-        """Return whether the store works."""
         return True
 
     async def reset(self) -> int | None:

@@ -234,7 +234,6 @@ class Database:
 
     @property
     def is_saturated(self) -> bool:
-        """Whether every connection is in use."""
         pool = self._engine.pool
         return isinstance(pool, QueuePool) and pool.checkedout() >= pool.size()
 

@@ -75,7 +75,6 @@ def database_connections(settings: Settings) -> int:
 
 
 def reserved_descriptors(settings: Settings) -> int:
-    """Return the most descriptors that the service needs without any caller."""
     return (
         OWN
         + settings.database_pool_size

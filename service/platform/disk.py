@@ -52,7 +52,6 @@ class Reserve:
 
     @property
     def missing(self) -> int:
-        """The number of bytes that the file lacks of its full size."""
         return max(self._size - self._measure_size(), 0)
 
     def make(self) -> bool:
@@ -275,7 +274,6 @@ class DiskGuard:
 
     @property
     def is_full(self) -> bool:
-        """Whether some file system is FULL."""
         return self.level is StorageLevel.FULL
 
     def look(self) -> None:
@@ -365,6 +363,5 @@ def _busy(where: FileSystem) -> Unavailable:
 
 
 def in_units(count: int) -> str:
-    """Format a number of bytes in MiB, or GiB when there are many."""
     mebibytes = count / MEBIBYTE
     return f"{mebibytes:.0f} MiB" if mebibytes < 1000 else f"{mebibytes / 1024:.1f} GiB"

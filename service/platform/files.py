@@ -138,14 +138,12 @@ class FileStore:
                 (self._unarchived / f"{sha256.hex()}{_TAKEN}").unlink(missing_ok=True)
 
     def is_unarchived(self, sha256: bytes) -> bool:
-        """Check whether a content is noted as not archived."""
         if self._unarchived is None:
             return False
         # A note that is taken between two looks has its other name at the second.
         return any((self._unarchived / f"{sha256.hex()}{suffix}").exists() for suffix in ("", _TAKEN))
 
     async def exists(self, sha256: bytes) -> bool:
-        """Check whether the store has a content."""
         try:
             await obstore.head_async(self._store, _key(sha256))
         except FileNotFoundError:
@@ -183,7 +181,6 @@ class FileStore:
         return bytes(obstore.get(self._store, _OWNER).bytes()) == str(owner).encode()
 
     def has_owner(self) -> bool:
-        """Check whether a deployment has claimed the store."""
         try:
             obstore.head(self._store, _OWNER)
         except FileNotFoundError:

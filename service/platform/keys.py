@@ -20,7 +20,6 @@ class Keys:
         return self._derive(b"fingerprint")
 
     def page_key(self, organization_id: UUID) -> bytes:
-        """Return the key that signs the page tokens of an organization's callers."""
         return self._derive(b"page tokens", organization_id.bytes)
 
     def form_token(self, *, browser: str, purpose: str) -> bytes:

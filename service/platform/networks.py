@@ -48,7 +48,6 @@ class AllowedHosts:
         return cls(tuple(networks), frozenset(names))
 
     def allows(self, address: Address) -> bool:
-        """Return whether the service may connect to this address."""
         return self.names_address(address) or _is_public(_embedded_ipv4(address))
 
     def names_address(self, address: Address) -> bool:

@@ -93,7 +93,6 @@ class Child:
             self.orders.send(what)
 
     def hear(self) -> None:
-        """Take what the process says of itself."""
         with suppress(OSError):
             self.is_ready = self.is_ready or READY in self.orders.recv(16)
 
@@ -111,7 +110,6 @@ class Orders(asyncio.Protocol):
     async def listen(
         cls, orders: socket, obey: Callable[[bytes], None], *, at_death: Callable[[], None] = lambda: None
     ) -> Self:
-        """Begin to listen on the running event loop."""
         loop = asyncio.get_running_loop()
         orders.setblocking(False)
         _, listening = await loop.create_unix_connection(lambda: cls(obey, at_death), sock=orders)
@@ -156,7 +154,6 @@ class Restarts:
         return pause
 
     def is_due(self) -> bool:
-        """Return whether the process is to be started now."""
         return self.due is not None and time.monotonic() >= self.due
 
 
@@ -183,7 +180,6 @@ class Signals:
         self._wake.close()
 
     def hear(self) -> None:
-        """Take what has woken up."""
         with suppress(BlockingIOError):
             self.wakes.recv(64)
 

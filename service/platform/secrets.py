@@ -43,7 +43,6 @@ class Secret:
 
 
 def mint(prefix: Prefix) -> Secret:
-    """Make a new credential of this kind."""
     body = prefix + "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
     return _secret(body + _checksum(body))
 

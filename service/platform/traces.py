@@ -60,7 +60,6 @@ _provider: "TracerProvider | None" = None
 
 
 def are_on() -> bool:
-    """Return whether this process sends traces."""
     return _tracer is not None
 
 

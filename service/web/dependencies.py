@@ -26,7 +26,6 @@ Found = TypeVar("Found")
 
 
 async def current_runtime(request: Request) -> Runtime:
-    """Return the runtime the application was created with."""
     return cast("Runtime", request.app.state.runtime)
 
 

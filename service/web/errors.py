@@ -15,7 +15,6 @@ class OwnErrorsRoute(APIRoute):
     """A route that says in its own form what it refuses, also before its endpoint is called."""
 
     async def serve(self, request: Request, handler: Handler) -> Response:
-        """Answer a request by the endpoint's handler."""
         return await handler(request)
 
     def refuse(self, request: Request, error: ServiceError) -> Response:

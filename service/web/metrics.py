@@ -78,7 +78,6 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
 
     def render(self) -> bytes:
-        """Return the exposition format's text."""
         self.tell()
         registry = self._registry
         if folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):

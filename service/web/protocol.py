@@ -114,7 +114,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._report_state()
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of the body."""
         super().on_body(body)
         self.framing_bytes = 0
         self.body_bytes += len(body)
@@ -124,7 +123,6 @@ class BoundedProtocol(HttpToolsProtocol):
                 self.transport.close()
 
     def on_message_complete(self) -> None:
-        """Take the end of a request."""
         super().on_message_complete()
         self._report_state()
 

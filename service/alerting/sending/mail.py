@@ -33,7 +33,6 @@ _LABELS: Mapping[str, str] = {
 
 
 async def send_mail(settings: Settings, message: Mapping[str, Any], *, to: str, delivery_id: UUID) -> Attempt:
-    """Send the mail of a message to one person, and return what came of it."""
     if settings.smtp_url is None or settings.mail_from is None:
         return Attempt(error="The service has no mail server: an operator sets CARREL_SMTP_URL and CARREL_MAIL_FROM.")
     try:

@@ -176,7 +176,6 @@ async def insert_deliveries(
 
 
 async def count_pending(connection: Connection, organization_id: UUID) -> int:
-    """Count an organization's deliveries that are to be attempted now or later."""
     own = alert_deliveries.c.organization_id == organization_id
     pending = select(func.count()).where(own, alert_deliveries.c.status == DeliveryStatus.PENDING)
     return (await connection.execute(pending)).scalar_one()
@@ -275,6 +274,5 @@ async def list_deliveries(
 
 
 async def delete_old_deliveries(connection: Connection, organization_id: UUID) -> None:
-    """Delete deliveries that were made long ago."""
     is_old = alert_deliveries.c.created_at < func.now() - KEPT
     await connection.execute(delete(alert_deliveries).where(matches(alert_deliveries, organization_id), is_old))

@@ -51,9 +51,7 @@ class Server(Protocol):
         """Raise InvalidTargetError unless each `resource` of a request names what the client's tokens are for."""
         ...
 
-    def callback(self, redirect_uri: str, parameters: Parameters, request: Request) -> str:
-        """Return the address of a client to redirect a person to."""
-        ...
+    def callback(self, redirect_uri: str, parameters: Parameters, request: Request) -> str: ...
 
 
 class S256Required(CodeChallenge):

@@ -54,7 +54,6 @@ class Request(OAuth2Request):
 
     @property
     def form(self) -> dict[str, str]:
-        """The form's parameters, each once."""
         return self._values.data
 
     args = form
@@ -169,7 +168,6 @@ class Token(TokenMixin):
         self._left = intersect_scopes(row.scopes, to=client.scopes)
 
     def check_client(self, client: Client) -> bool:
-        """Return whether the token was given to this client."""
         return self._client_id == client.client_id
 
     def get_scope(self) -> str:

@@ -27,7 +27,6 @@ class Proof:
 
     @classmethod
     def make(cls, page: OwnPage, *, now: datetime) -> "Proof":
-        """Return the proof of a person who has just proven who they are."""
         until = str(int((now + LIFETIME).timestamp()))
         return cls(page.browser.form_token(page.runtime, _purpose(page.person, until)), until)
 

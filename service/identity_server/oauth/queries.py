@@ -93,7 +93,6 @@ def _clients(organization_id: UUID) -> Select[*tuple[Any, ...]]:
 
 
 async def count_pending_clients(connection: Connection, organization_id: UUID, *, requested_by: UUID) -> int:
-    """Count the clients that a person has requested and that wait for an admin."""
     statement = select(func.count()).where(
         matches(oauth_clients, organization_id, requested_by=requested_by, status="pending")
     )
@@ -126,7 +125,6 @@ async def find_client_name(
 async def confirm_family(
     connection: Connection, organization_id: UUID, *, family_id: UUID, principal_id: UUID, now: datetime
 ) -> None:
-    """Note that the person of a family of tokens has proven again who they are."""
     statement = update(oauth_token_families).where(_living_family(organization_id, family_id, principal_id))
     await connection.execute(statement.values(confirmed_at=now))
 
@@ -288,14 +286,12 @@ async def list_allowing(connection: Connection, *, host: str) -> list[Allowing]:
 
 
 async def allows(connection: Connection, organization_id: UUID, *, host: str) -> bool:
-    """Return whether an organization allows documents of a host."""
     allowed = literal(host) == any_(organizations.c.client_document_hosts)
     statement = select(allowed).where(organizations.c.organization_id == organization_id)
     return (await connection.execute(statement)).scalar_one()
 
 
 async def list_admins(connection: Connection, organization_id: UUID, *, limit: int) -> Sequence[str]:
-    """List addresses of admins, whom people may ask."""
     statement = (
         select(principals.c.email)
         .where(principals.c.organization_id == organization_id, principals.c.is_admin, principals.c.active)

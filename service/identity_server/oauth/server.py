@@ -95,7 +95,6 @@ class AuthorizationServer(AuthlibServer):
         return cast("Answer", self.create_authorization_response(request, principal_id, grant))
 
     def refuse(self, request: Request, error: str, description: str) -> Answer:
-        """Redirect to a proven client with an error."""
         parameters = [("error", error), ("error_description", description)]
         return Answer(302, location=self.callback(request.form["redirect_uri"], parameters, request))
 
@@ -173,7 +172,6 @@ class AuthorizationServer(AuthlibServer):
         """Do nothing: there are no listeners."""
 
     def handle_response(self, status: int, body: Any, headers: list[tuple[str, str]]) -> Answer:
-        """Convert Authlib's response to an Answer."""
         named = dict(headers)
         if (location := named.get("Location")) is not None:
             return Answer(status, location=location)

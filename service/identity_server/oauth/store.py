@@ -61,7 +61,6 @@ class Store:
         return row if held else None
 
     def is_active(self, client: Client, principal_id: UUID) -> bool:
-        """Return whether a person is still an active user."""
         person = self.ask(get_person, client.organization_id, principal_id=principal_id)
         return person is not None and person.active
 
@@ -101,7 +100,6 @@ class Store:
         return None if row is None else Token(row, client)
 
     def keep_code(self, value: str, *, client: Client, principal_id: UUID, request: Request) -> None:
-        """Store a new code, bound to the redirect URI and the challenge of its request."""
         row = {
             "code_id": uuid7(),
             "client_id": client.client_id,

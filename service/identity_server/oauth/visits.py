@@ -147,7 +147,6 @@ class Visit:
         return Response(status_code=status, headers=headers)
 
     def is_own_form(self, form: dict[str, str], purpose: str) -> bool:
-        """Return whether a form was made by this service for this browser and purpose."""
         return self.browser.is_own_form(self.runtime, form.get("csrf", ""), purpose=purpose)
 
     def consent_purpose(self, person: SignedIn) -> str:

@@ -97,7 +97,6 @@ def _end_of_family(organization_id: UUID) -> ColumnElement[datetime]:
 async def delete_unused_codes_of(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> None:
-    """Delete the codes of people that no application has used yet."""
     statement = delete(oauth_codes).where(
         oauth_codes.c.organization_id == organization_id,
         in_array(oauth_codes.c.principal_id, principal_ids),

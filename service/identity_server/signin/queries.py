@@ -249,7 +249,6 @@ async def count_refused_sign_in(
 
 
 async def confirm_session(connection: Connection, organization_id: UUID, *, secret_hash: bytes, now: datetime) -> None:
-    """Note that the person of a session has proven again who they are."""
     statement = update(browser_sessions).where(matches(browser_sessions, organization_id, secret_hash=secret_hash))
     await connection.execute(statement.values(confirmed_at=now))
 
@@ -273,7 +272,6 @@ async def delete_expired(connection: Connection, organization_id: UUID, *, now: 
 
 
 async def find_identity(connection: Connection, organization_id: UUID, *, issuer: str, subject: str) -> UUID | None:
-    """Find the person whom an upstream provider's subject is bound to."""
     statement = select(upstream_identities.c.principal_id).where(
         matches(upstream_identities, organization_id, issuer=issuer, subject=subject)
     )
@@ -296,7 +294,6 @@ async def delete_identities(connection: Connection, organization_id: UUID, *, pr
 
 
 async def delete_identities_of(connection: Connection, organization_id: UUID, *, issuer: str) -> None:
-    """Delete what an upstream provider knows people by."""
     await connection.execute(
         delete(upstream_identities).where(matches(upstream_identities, organization_id, issuer=issuer))
     )

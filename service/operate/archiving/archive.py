@@ -92,7 +92,6 @@ class Archive:
         self._put(self._piece(segment, offset), gzip.compress(content, _LEVEL, mtime=0))
 
     def drop_pieces(self, segment: str) -> None:
-        """Delete the pieces of a segment that is there whole."""
         pieces = [key for key in self._list(f"log/{segment}") if key != self._piece(segment, 0)]
         if pieces:
             obstore.delete(self._store, pieces)
@@ -144,7 +143,6 @@ class Archive:
         return 0, self.read_log(segment, offsets, segment_bytes=segment_bytes)
 
     def has_segment(self, segment: str, *, segment_bytes: int) -> bool:
-        """Check whether a segment is there whole."""
         try:
             return len(self._unpack(segment, 0)) == segment_bytes
         except FileNotFoundError:
@@ -173,7 +171,6 @@ class Archive:
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in listed["common_prefixes"])
 
     def write_base(self, name: str) -> Any:
-        """Open a backup's tar for writing."""
         return obstore.open_writer(self._store, f"bases/{name}/base.tar.gz", buffer_size=_BUFFER)
 
     def finish_base(self, base: Base, *, manifest: bytes) -> None:
@@ -185,11 +182,9 @@ class Archive:
         self._bases[base.name] = base
 
     def read_base(self, name: str) -> Any:
-        """Open a backup's tar for reading."""
         return obstore.open_reader(self._store, f"bases/{name}/base.tar.gz", buffer_size=_BUFFER)
 
     def read_manifest(self, name: str) -> bytes:
-        """Return PostgreSQL's manifest of a backup."""
         return self._read(f"bases/{name}/manifest")
 
     def drop_base(self, name: str) -> None:

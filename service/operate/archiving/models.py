@@ -41,7 +41,6 @@ class Base(_Described):
     files: Count
 
     def leads_to(self, position: Position) -> bool:
-        """Check whether all of the log between the backup and a position is archived."""
         return self.timeline == position.timeline and self.start_lsn >= position.begins_lsn
 
 
@@ -67,7 +66,6 @@ def format_moment(moment: datetime, *, timespec: str = "seconds") -> str:
 
 
 def segment_name(timeline: int, number: int, *, segment_bytes: int) -> str:
-    """Return the name of the file that PostgreSQL writes this segment of its log to."""
     high, low = divmod(number, 2**32 // segment_bytes)
     return f"{timeline:08X}{high:08X}{low:08X}"
 

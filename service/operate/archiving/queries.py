@@ -27,7 +27,6 @@ def try_lock_archive(connection: Connection) -> bool:
 
 
 def read_store_id(connection: Connection) -> UUID:
-    """Return the id by which stores know the deployment."""
     return _read(connection, "SELECT store_id FROM deployment")[0]
 
 
@@ -65,12 +64,10 @@ def ensure_slot(connection: Connection) -> tuple[int, bool]:
 
 
 def advance_slot(connection: Connection, *, lsn: int) -> None:
-    """Let the log before `lsn` go."""
     connection.execute("SELECT pg_replication_slot_advance(%s, '0/0'::pg_lsn + %s::numeric)", [SLOT, lsn])
 
 
 def drop_slot(connection: Connection) -> None:
-    """Keep no log for the archive any more."""
     statement = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s"
     connection.execute(statement, [SLOT])
 

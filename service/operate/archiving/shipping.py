@@ -60,7 +60,6 @@ class _Orders:
         self._is_told = self._has_come = False
 
     def say_ready(self) -> None:
-        """Tell the supervisor that this process is at work, unless it was told."""
         if not self._is_told:
             self._orders.send(READY)
             self._is_told = True

@@ -17,7 +17,6 @@ class Progress:
         self._bytes = 0
 
     def add(self, size: int, detail: str = "") -> None:
-        """Count `size` more bytes."""
         self._bytes += size
         if self._is_watched and time.monotonic() - self._shown_at >= _EVERY_SECONDS:
             self._shown_at = time.monotonic()

@@ -58,7 +58,6 @@ class Snapshot:
     name: str
 
     def rows(self) -> dict[str, int]:
-        """Return the number of rows of each table."""
         return count_rows(self.connection)
 
     def files(self) -> Iterator[tuple[bytes, int]]:
@@ -79,7 +78,6 @@ class Snapshot:
         return int(count), int(size)
 
     def documents_of(self, sha256: bytes) -> list[str]:
-        """Return the ids of the documents whose versions refer to a file."""
         holding = select(document_versions.c.document_id).where(document_versions.c.file_sha256 == sha256)
         statement = holding.distinct().order_by(document_versions.c.document_id)
         return [str(document_id) for document_id in self.connection.execute(statement).scalars()]
@@ -110,7 +108,6 @@ def table_names(connection: Connection) -> list[str]:
 
 
 def count_rows(connection: Connection) -> dict[str, int]:
-    """Return the number of rows of each table."""
     counts = {name: select(func.count()).select_from(table(name)) for name in table_names(connection)}
     return {name: connection.execute(count).scalar_one() for name, count in counts.items()}
 

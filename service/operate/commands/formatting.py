@@ -9,5 +9,4 @@ def format_count(count: int, what: str) -> str:
 
 
 def format_size(count: int) -> str:
-    """Format a number of bytes in a suitable unit."""
     return f"{count / _KILOBYTE:,.0f} kB" if count < _MEGABYTE else f"{count / _MEGABYTE:,.1f} MB"

@@ -13,7 +13,6 @@ _RANDOM_BYTES = 32
 
 
 def new_key() -> SecretStr:
-    """Return a new key of 256 random bits."""
     return SecretStr(secrets.token_urlsafe(_RANDOM_BYTES))
 
 
@@ -44,7 +43,6 @@ def write_successor(data_dir: Path, key: SecretStr) -> None:
 
 
 def promote_successor(data_dir: Path) -> None:
-    """Replace the folder's key by its successor."""
     (data_dir / SUCCESSOR_FILE).replace(data_dir / KEY_FILE)
     sync_folder(data_dir)
 

@@ -40,12 +40,10 @@ def remove_standby(data_dir: Path) -> None:
 
 
 def ask_promotion(data_dir: Path) -> None:
-    """Note that a standby is to be promoted."""
     (data_dir / _PROMOTE).touch(mode=0o600)
 
 
 def is_promotion_asked(data_dir: Path) -> bool:
-    """Check whether a standby is to be promoted."""
     return (data_dir / _PROMOTE).exists()
 
 

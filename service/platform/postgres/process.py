@@ -44,7 +44,6 @@ def read_pid_file(folder: Path) -> list[str]:
 
 
 def socket_folder(folder: Path) -> str:
-    """Return the folder of the socket at which the cluster's server answers."""
     lines = read_pid_file(folder)
     named = lines[4] if len(lines) > 4 else ""
     return named if named and named != WORKING_FOLDER else str(folder)

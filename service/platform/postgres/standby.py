@@ -44,7 +44,6 @@ class EmbeddedStandby(RecoveringPostgres):
             raise RecoveryError(f"The standby does not start. Its log ends:\n{self._log_end()}")
 
     def newest_segment(self) -> Segment:
-        """Return the newest segment of the log that was brought."""
         name = max(path.name for path in (self._folder / "pg_wal").glob(_SEGMENTS))
         timeline, high, low = (int(name[start : start + _DIGITS], 16) for start in range(0, len(name), _DIGITS))
         return Segment(timeline, high, low)

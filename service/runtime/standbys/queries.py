@@ -78,7 +78,6 @@ _PROGRESS = sa.select(
 
 
 def ask_position(batch: Batch) -> Answer[Position]:
-    """Ask the primary for its position at this moment."""
     return batch.ask(_POSITION, Position, {})
 
 

@@ -57,7 +57,6 @@ class Standby:
 
     @property
     def state(self) -> StandbyState:
-        """The state that the standby was last seen in."""
         return self._state or StandbyState.AWAY
 
     @property
@@ -67,7 +66,6 @@ class Standby:
         return self._pool.in_use if is_free else None
 
     def describe(self) -> StandbyStatus:
-        """Return its state and how far behind the primary it was."""
         return StandbyStatus(number=self.number, state=self.state, since=self._since, lag_bytes=self._lag_bytes)
 
     @asynccontextmanager

@@ -23,7 +23,6 @@ def parse_csv(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def parse_tsv(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the rows of a tab-separated file."""
     return _parse(read_text(data, builder), "\t", builder)
 
 

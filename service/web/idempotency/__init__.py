@@ -41,7 +41,6 @@ class Attempt:
     key: Key | None
 
     async def digest(self) -> bytes:
-        """Return the SHA-256 of the endpoint and the body's bytes."""
         return hashlib.sha256(self.request.url.path.encode() + b"\n" + await self.request.body()).digest()
 
     async def claim(self) -> Kept | None:

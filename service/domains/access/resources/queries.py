@@ -176,7 +176,6 @@ async def list_through(
 
 
 async def find_name(connection: Connection, organization_id: UUID, *, object_id: UUID) -> str | None:
-    """Find the name of a document, collection or agent."""
     statement = (
         sa.select(_name())
         .select_from(_with_names(organization_id, resources))

@@ -62,7 +62,6 @@ class Decision:
 
     @property
     def nothing_to_do(self) -> bool:
-        """Whether everything is as the upload wants it already."""
         return self.before is not None and self.placement is None and not self.changes()
 
     def changes(self) -> list[str]:

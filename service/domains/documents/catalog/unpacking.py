@@ -103,7 +103,6 @@ class Run:
         return Container(self.document.document_id, self.document.file.sha256)
 
     def leave_out(self, number: int, path: str | None, why: Reason) -> None:
-        """Note that a file, of a path if that is known, is left out, and why."""
         self.left_out[number] = LeftOut(number, path or None, *why)
 
 

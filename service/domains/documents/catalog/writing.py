@@ -41,7 +41,6 @@ class Contents:
 
     @property
     def is_recognized(self) -> bool:
-        """Whether text recognition has something to read."""
         return bool(self.scanned or self.pictures)
 
 

@@ -48,7 +48,6 @@ class Egress:
             _current.reset(token)
 
     def note(self, made: socket.socket) -> None:
-        """Remember a socket that was created."""
         self._made.add(made)
 
     def close_forgotten(self) -> None:

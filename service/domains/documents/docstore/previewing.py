@@ -45,7 +45,6 @@ async def preview(
 
 
 def refusal(code: str, message: str) -> wire.PreviewDocstoreSyncResponse:
-    """Return the answer for a database that can't be read."""
     return wire.PreviewDocstoreSyncResponse(problem=wire.DocstoreError(code=code, message=message))
 
 

@@ -45,7 +45,6 @@ class SyncKey:
     sync_id: UUID
 
     def is_of(self, table: Table) -> ColumnElement[bool]:
-        """Build the condition that a row of a table is of the sync."""
         return sql.matches(table, self.organization_id, sync_id=self.sync_id)
 
 

@@ -23,7 +23,6 @@ class SourceError(SyncError):
 
 
 def unknown_host() -> SourceError:
-    """Build the error for a host name that DNS doesn't know."""
     return SourceError(
         "source_host_unknown", "The host of the document database is not known in DNS. Update the sync if it is wrong."
     )

@@ -33,7 +33,6 @@ def to_extended(value: Any) -> Any:
 
 
 def extended_text(value: Any) -> str:
-    """Return a value as text in canonical Extended JSON."""
     return json_util.dumps(value, json_options=_CANONICAL, separators=(",", ":"))
 
 

@@ -93,5 +93,4 @@ async def begin_pass(connection: Connection, *, period: timedelta) -> bool:
 
 
 async def read_store_id(connection: Connection) -> UUID:
-    """Return the id by which a store knows that its files are this deployment's."""
     return (await connection.execute(select(deployment.c.store_id))).scalar_one()

@@ -217,7 +217,6 @@ def _insert(blocks: Sequence[Block], placed: Sequence[tuple[int, Sequence[Block]
 
 
 def has_unread_pages(not_read: Sequence[Mapping[str, Any]] | None) -> bool:
-    """Return whether pages are among what was not read of a file."""
     return any(each["kind"] == NotReadKind.PAGE for each in not_read or ())
 
 

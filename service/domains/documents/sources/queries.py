@@ -42,7 +42,6 @@ class ReportKey:
     report_no: int
 
     def is_of(self, table: Table) -> ColumnElement[bool]:
-        """Build the condition that a row of a table is of the report."""
         return matches(table, self.organization_id, source_id=self.source_id, report_no=self.report_no)
 
 
@@ -67,7 +66,6 @@ def _visible(caller: Caller) -> ColumnElement[bool]:
 
 
 async def count_sources(connection: Connection, organization_id: UUID) -> int:
-    """Count an organization's sources, whoever reports them."""
     statement = select(func.count()).where(sources.c.organization_id == organization_id)
     return (await connection.execute(statement)).scalar_one()
 
@@ -116,7 +114,6 @@ def _select_reported(caller: Caller) -> Select[*tuple[Any, ...]]:
 
 
 async def read_source(connection: Connection, caller: Caller, *, source_id: UUID) -> wire.Source:
-    """Return a source that has been reported, as `list_sources` does."""
     return await get_row(connection, _select_reported(caller).where(sources.c.source_id == source_id), wire.Source)
 
 
@@ -161,7 +158,6 @@ async def find_report(connection: Connection, key: ReportKey) -> Report | None:
 async def insert_report(
     connection: Connection, organization_id: UUID, *, source_id: UUID, values: Mapping[str, Any]
 ) -> None:
-    """Add a report without items."""
     of_it = {"organization_id": organization_id, "source_id": source_id}
     await connection.execute(insert(source_reports).values({**of_it, **values}))
 
@@ -169,7 +165,6 @@ async def insert_report(
 async def keep_only_report(
     connection: Connection, organization_id: UUID, *, source_id: UUID, report_no: int | None
 ) -> None:
-    """Delete the reports of a source with their items, but for this one."""
     statement = delete(source_reports).where(matches(source_reports, organization_id, source_id=source_id))
     if report_no is not None:
         statement = statement.where(source_reports.c.report_no != report_no)

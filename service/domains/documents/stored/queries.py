@@ -181,7 +181,6 @@ def ask_version(batch: Batch, organization_id: UUID, *, document_id: UUID) -> An
 async def read_document(
     connection: Connection, organization_id: UUID, *, document_id: UUID, lock: bool = False
 ) -> StoredDocument | None:
-    """Return a document as `ask_document` finds it."""
     batch = Batch()
     asked = ask_document(batch, organization_id, document_id=document_id, lock=lock)
     await batch.run(connection)
@@ -267,7 +266,6 @@ def files_inside(organization_id: UUID, container_id: UUID) -> CTE:
 async def count_contained(
     connection: Connection, organization_id: UUID, *, container: StoredFile, container_id: UUID
 ) -> ContainedFiles:
-    """Count the files in a container, and in containers there, by how far they are."""
     inside = files_inside(organization_id, container_id)
     unindexed, version = space_documents.c, document_versions.c
     waiting = (

@@ -41,7 +41,6 @@ class Estate:
     resource_types: Collection[str] | None = None
 
     def includes(self, resource_type: ResourceType) -> bool:
-        """Return whether resources of this type are handed over."""
         return self.resource_types is None or resource_type in self.resource_types
 
 

@@ -192,7 +192,6 @@ async def list_described_clients(
 
 
 async def delete_clients(connection: Connection, organization_id: UUID, *, ids: Collection[UUID]) -> None:
-    """Delete OAuth clients with what people allowed them and their tokens."""
     own = matches(oauth_clients, organization_id), in_array(oauth_clients.c.client_id, ids)
     await connection.execute(sa.delete(oauth_clients).where(*own))
 

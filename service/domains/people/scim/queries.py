@@ -114,7 +114,6 @@ async def find_user_bound_to(connection: Connection, organization_id: UUID, *, s
 async def search_users(
     connection: Connection, organization_id: UUID, *, search: Search
 ) -> tuple[int, list[StoredUser]]:
-    """Count the people that a search finds, and return its page of them."""
     return await _search(connection, _users(organization_id), search, USER_ATTRIBUTES, StoredUser)
 
 
@@ -152,7 +151,6 @@ async def find_groups_by(
 async def search_groups(
     connection: Connection, organization_id: UUID, *, search: Search
 ) -> tuple[int, list[StoredGroup]]:
-    """Count the groups that a search finds, and return its page of them."""
     attributes = _group_attributes(organization_id)
     return await _search(connection, _groups(organization_id), search, attributes, StoredGroup)
 

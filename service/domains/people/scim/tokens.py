@@ -36,7 +36,6 @@ class ScimCaller:
 
 
 def base_url(settings: Settings) -> str:
-    """Return the address of SCIM, as an identity provider is given it."""
     return f"{settings.issuer}{PATH}"
 
 

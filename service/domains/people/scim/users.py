@@ -95,7 +95,6 @@ async def delete_user(connection: Connection, caller: ScimCaller, person: Stored
 
 
 def default_name(email: str) -> str:
-    """Return the name of a person who was given none."""
     return email.partition("@")[0]
 
 

@@ -80,7 +80,6 @@ class Enrolment:
 
     @classmethod
     def begin(cls, *, now: datetime) -> "Enrolment":
-        """Return what a new form carries."""
         return cls(secrets.token_urlsafe(16), str(int((now + LIFETIME).timestamp())))
 
     def purpose(self, principal_id: UUID) -> str:

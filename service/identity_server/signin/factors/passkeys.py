@@ -96,7 +96,6 @@ class Ceremony:
 
     @property
     def party(self) -> RelyingParty | None:
-        """The service, as authenticators know it."""
         return RelyingParty.of(self.runtime.settings)
 
     def ask(self, *, now: datetime, factors: Collection[Factor] = ()) -> str | None:

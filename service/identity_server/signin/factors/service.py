@@ -61,7 +61,6 @@ class Rejected:
 
 
 async def read_factors(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Factors:
-    """Read which second factors a person has, and how many recovery codes."""
     factors = await queries.list_factors(connection, organization_id, principal_id=principal_id)
     left = await queries.count_recovery_codes(connection, organization_id, principal_id=principal_id)
     return Factors(factors, left)

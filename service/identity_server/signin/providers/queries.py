@@ -225,7 +225,6 @@ async def find_session_there(
 async def list_people_of_session(
     connection: Connection, organization_id: UUID, *, provider_id: UUID, session_id: str
 ) -> set[UUID]:
-    """List who is signed in here by a session at a provider."""
     statement = select(browser_sessions.c.principal_id).where(
         matches(browser_sessions, organization_id, provider_id=provider_id, provider_session=session_id)
     )
@@ -267,7 +266,6 @@ async def list_brought(
 async def note_brought(
     connection: Connection, organization_id: UUID, *, provider_id: UUID, member_id: UUID, group_ids: Collection[UUID]
 ) -> None:
-    """Note that a provider's tokens brought a person into groups."""
     same = {"organization_id": organization_id, "provider_id": provider_id, "member_id": member_id}
     rows = [{**same, "group_id": one} for one in group_ids]
     if rows:

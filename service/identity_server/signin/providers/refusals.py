@@ -26,7 +26,6 @@ HINTS = {
 
 
 def refusal_of(error: NotVouched | ProviderAway) -> ServiceError:
-    """Return what the person is told."""
     if isinstance(error, ProviderAway):
         return Unavailable(
             "The provider you sign in with can't be reached just now. Try again, or use your password here.",

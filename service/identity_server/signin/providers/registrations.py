@@ -80,7 +80,6 @@ async def require_provider(
 
 
 def unknown_provider() -> NotFound:
-    """Build the error about a provider that is not there, or another organization's."""
     return NotFound("There is no such sign-in provider in this organization.", code="sign_in_provider_not_found")
 
 
