@@ -77,6 +77,8 @@ def show(agent: Named, *, as_json: AsJson = False) -> None:
             ("programs", "may ask it" if found.api_access_enabled else "may not ask it: its API access is off"),
             ("from", [names.get(one, str(one)) for one in found.collection_ids] or "none: it finds nothing"),
             ("looks up", _describe_retrieval(found.retrieval)),
+            ("begins with", found.starter_questions or "no questions of its own"),
+            ("searches", "answered on the Search page" if found.answers_searches else "not answered"),
             ("used by", used_by or "nobody: it isn't deployed"),
         ],
         organizationWide=everybody,

@@ -33,6 +33,7 @@ INSTRUCTIONS_IGNORED = (
 )
 MOST_LOOKED_AT = 10
 """Of so many of those who may use an agent, the page looks whether it has anything for them."""
+MOST_STARTERS = 6
 _MANY = 1000
 
 
@@ -105,6 +106,10 @@ def _join_names(labels: list[str]) -> str:
 
 _PROBLEM = "agent.problem"
 _INSTRUCTING = "What the model is told before every conversation. A model may repeat it: write no secrets."
+_SEARCHES = (
+    "People who may use the agent see its answer above the results of a search that is a question, and a button for "
+    "other searches. Each answer is a call of the model, and a conversation of the person."
+)
 _PATIENCE = 120.0
 _READS = {
     "enable_smart_filtering": "Read filters from the message, such as “finance reports since March 2025”",
@@ -147,9 +152,17 @@ def show_definition(agent: AgentDefinition) -> None:
             placeholder="Choose collections" if names else "There is no collection that you may search",
             max_selections=100,
         )
+        st.text_area(
+            "Questions to begin with",
+            "\n".join(agent.starter_questions),
+            key=_key(agent, "starters"),
+            height=90,
+            help=f"A question in each line, at most {MOST_STARTERS}. Chat offers them at the start of a conversation.",
+        )
         st.checkbox(
             "Open to programs (API keys and service accounts)", agent.api_access_enabled, key=_key(agent, "api")
         )
+        st.checkbox("Answer on the Search page", agent.answers_searches, key=_key(agent, "searches"), help=_SEARCHES)
         _show_retrieval(agent)
         show_conflict(form, names)
         st.form_submit_button("Save", type="primary", on_click=_save, args=(seen,))
@@ -185,6 +198,8 @@ def _save(seen: AgentDefinition) -> None:
         "model": state[_key(seen, "model")] or None,
         "collection_ids": tuple(state[_key(seen, "collections")]),
         "api_access_enabled": state[_key(seen, "api")],
+        "starter_questions": [line for each in state[_key(seen, "starters")].splitlines() if (line := each.strip())],
+        "answers_searches": state[_key(seen, "searches")],
         "retrieval": RetrievalOptions(
             **{part: state[_key(seen, part)] or None for part in _READS},
             enable_reranking=state.get(_key(seen, "enable_reranking")),

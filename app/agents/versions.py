@@ -48,6 +48,8 @@ def _restore(agent: AgentDefinition, chosen: AgentVersion, gone: list[str]) -> N
         collection_ids=[one for one in chosen.collection_ids if str(one) not in gone],
         api_access_enabled=chosen.api_access_enabled,
         retrieval=RetrievalOptions.model_validate_json(chosen.retrieval.model_dump_json(exclude_none=True)),
+        starter_questions=chosen.starter_questions,
+        answers_searches=chosen.answers_searches,
         version=agent.version,
     )
     begin_anew(f"agent.{agent.agent_id}")

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
 from typing import Any, TypeAlias, cast
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
@@ -21,7 +20,7 @@ from streamlit.delta_generator import DeltaGenerator
 import carrel
 from app import formatting
 from app.auth.current import person_client
-from app.formatting import escape, isolate, one_line, shorten
+from app.formatting import escape, isolate
 from app.ui.errors import problem_of
 from app.ui.feedback import about_reply, offer_feedback, show_failure
 from app.ui.notices import offer_action, show_problem, show_text, show_warning
@@ -29,7 +28,6 @@ from app.ui.passages import PassageLocation, label, link_html, mark_of_quote, pa
 from app.ui.tables import forget, pages_of, show_each
 from carrel import CarrelError, Reply, ReplyError, Restarted, TextDelta
 from carrel.wire.agents import Agent
-from carrel.wire.catalog import IndexingStatus
 from carrel.wire.conversations import Conversation, ConversationMessage, MessageStatus
 from carrel.wire.messages import SendAgentMessageResponse, Verdict
 from carrel.wire.replies import ReferencedSource
@@ -110,10 +108,7 @@ _MARKDOWN = _markdown()
 LONGEST_MESSAGE = 20_000
 """Characters that the service takes."""
 
-EXAMPLES = 3
-
 _AT_ONCE = 200
-_COLLECTIONS, _LONGEST_NAME = 3, 60
 
 
 @dataclass(frozen=True)
@@ -184,23 +179,6 @@ def read(conversation: str) -> Transcript | None:
     except (carrel.NotFoundError, carrel.BadRequestError, carrel.InvalidArgumentError):
         return None
     return Transcript(pages[0].conversation, [message for page in pages for message in page.messages])
-
-
-@st.cache_data(ttl=300, show_spinner=False, scope="session")
-def example_questions() -> list[str]:
-    """Return questions about some documents that the person may read, of the collections that they may search. This
-    agent may be unable to answer an example: people aren't told from which collections an agent answers."""
-    client = person_client()
-    names: list[str] = []
-    for collection in islice(
-        client.document_collections.list_document_collections(page_size=_COLLECTIONS), _COLLECTIONS
-    ):
-        found = client.document_collections.list_documents_in_collection(
-            collection.document_collection_id, indexing=IndexingStatus.DONE, page_size=EXAMPLES
-        )
-        names += [one.document_name for one in next(found.pages()).documents]
-    questions = (f"What is in “{shorten(one_line(name), _LONGEST_NAME)}”?" for name in names)
-    return list(dict.fromkeys(questions))[:EXAMPLES]
 
 
 Events: TypeAlias = Iterable[TextDelta | Restarted | Reply]

@@ -169,23 +169,20 @@ def begin(agents: Mapping[str, Agent], place: conversations.ChatLocation) -> con
         else:
             show_empty("No agent is deployed to you yet.", "An agent answers from documents. Ask an admin for one.")
         return None
-    here = conversations.ChatLocation(str(_choose_agent(agents, place).agent_id))
-    offer_examples(here)
+    agent = _choose_agent(agents, place)
+    here = conversations.ChatLocation(str(agent.agent_id))
+    offer_examples(agent, here)
     _show_unsent(here)
     return here
 
 
-def offer_examples(here: conversations.ChatLocation) -> None:
-    """Offer questions to begin with, about documents that the agent answers from and the person may read."""
-    try:
-        examples = conversations.example_questions()
-    except carrel.CarrelError:  # asking is possible without them
-        return
-    if not examples:
+def offer_examples(agent: Agent, here: conversations.ChatLocation) -> None:
+    """Offer the questions that the agent's admins have written down to begin with."""
+    if not agent.starter_questions:
         return
     show_note("Ask in your own words, or begin with one of these:")
     with st.container(key="chat-examples"):
-        for number, question in enumerate(examples):
+        for number, question in enumerate(agent.starter_questions):
             offer_action(label(question), send_once, here, question, key=f"chat.example-{number}")
 
 

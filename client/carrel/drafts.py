@@ -39,6 +39,8 @@ def copy_agent(client: "Carrel", agent_id: UUID | str, *, name: str | None = Non
                 collection_ids=agent.collection_ids,
                 api_access_enabled=agent.api_access_enabled,
                 retrieval=RetrievalOptions.model_validate(agent.retrieval.model_dump()),
+                starter_questions=agent.starter_questions,
+                answers_searches=agent.answers_searches,
             )
         except ConflictError as error:
             if name or error.code != "agent_name_taken" or number == _MOST_COPIES:

@@ -52,7 +52,9 @@ def change_between(
     text, which can be erased: `details` name the members alone."""
     changes = differences(before, after)
     words = {
-        to_camel(name) for name in after.edited if _has_words(getattr(before, name)) or _has_words(getattr(after, name))
+        to_camel(name)
+        for name in after.edited
+        if name in after.worded or _has_words(getattr(before, name)) or _has_words(getattr(after, name))
     }
     shown = {member: None if member in words else pair for member, pair in changes.items()}
     hidden = set(map(to_camel, after.secret))

@@ -1,6 +1,6 @@
 """Agents and the collections they retrieve from; who may use one is kept as the grants on its resource."""
 
-from sqlalchemy import Boolean, Column, DateTime, ForeignKey, Index, Integer, Text, Uuid, func, text
+from sqlalchemy import ARRAY, Boolean, Column, DateTime, ForeignKey, Index, Integer, Text, Uuid, func, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from service.schema.tables import deleted_with, table
@@ -16,6 +16,8 @@ agents = table(
     Column("api_access_enabled", Boolean, nullable=False),
     # The options of searches that it looks up with, as far as it has its own: {"enable_reranking": true}.
     Column("retrieval", JSONB, nullable=False, server_default=text("'{}'")),
+    Column("starter_questions", ARRAY(Text)),
+    Column("answers_searches", Boolean, nullable=False, server_default=text("false")),
     Column("created_by", Uuid, ForeignKey("principals.principal_id"), nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.now()),

@@ -55,13 +55,17 @@ def test_what_is_written_is_saved_and_the_list_tells_it(house: House, agent: Age
     page.text_area(key=f"{key}.instructions").set_value("Answer in one sentence.")
     page.selectbox(key=f"{key}.model").set_value("carrel-extractive")
     page.multiselect(key=f"{key}.collections").set_value([chosen])
+    page.text_area(key=f"{key}.starters").set_value("When does it open?\n\n What is there today? \n")
     page.checkbox(key=f"{key}.api").set_value(True)
+    page.checkbox(key=f"{key}.searches").set_value(True)
     page.checkbox(key=f"{key}.enable_smart_filtering").set_value(True)
     page = page.press("Save")
     saved = next(one for one in house.client.admin.agents.list(query=name))
     assert (saved.instructions, saved.model) == ("Answer in one sentence.", "carrel-extractive")
     assert [str(one) for one in saved.collection_ids] == [chosen]
+    assert saved.starter_questions == ["When does it open?", "What is there today?"]
     assert saved.api_access_enabled
+    assert saved.answers_searches
     assert saved.retrieval == AgentRetrieval(enable_smart_filtering=True)
     assert saved.description == agent.description
     assert house.open("agents", name=name).column("Name") == [name]

@@ -12,9 +12,10 @@ import httpx
 import pytest
 
 from app.auth import current
+from app.ui.passages import label
 from service.domains.agents.answering import ModelFailure
 from tests.app.conftest import House
-from tests.app.pages import HOSTILE_CASES, NOTHING, NOWHERE, Page
+from tests.app.pages import HOSTILE, HOSTILE_CASES, NOTHING, NOWHERE, Page
 from tests.service.conversations import SECONDS, Desk, Script, a_desk, a_reply, a_visitor, passage, take_answers
 
 ASKED = "When does the ferry leave?"
@@ -136,25 +137,15 @@ def test_a_question_is_answered_with_its_source(guest: Visit) -> None:
     assert '<details class="carrel-sources"><summary>Sources (1)</summary>' in shown
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_new_conversation_offers_questions(visit: Visit, cut_line: Callable[..., None]) -> None:
-    """About documents that the person may read, of collections that they may search; or none, where none can be had."""
-    real = current.connections().send
-
-    def lost(request: httpx.Request, **options: Any) -> httpx.Response:
-        if request.url.path.endswith("listDocumentsInCollection"):
-            raise httpx.ReadError("cut", request=request)
-        return real(request, **options)
-
-    cut_line(lost)
+def test_a_new_conversation_offers_the_agents_questions(visit: Visit) -> None:
+    """They are those that an admin has written down, as text; an agent without any offers none."""
+    assert not examples(visit.open())
+    hostile = HOSTILE[0]
+    visit.house.client.admin.agents.update(visit.desk.agent_id, starter_questions=[ASKED, hostile])
     page = visit.open()
-    assert page.chat_input
-    assert not examples(page)
-    cut_line(real)
-    page = visit.open()
-    assert examples(page) == ["` What is in “Ferries”? `"]
-    until_replied(page.press(*examples(page)), "carrel-sources")
-    assert visit.kept() == [["What is in “Ferries”?"]]
+    assert examples(page) == [f"` {ASKED} `", label(hostile)]
+    until_replied(page.press(f"` {ASKED} `"), "carrel-sources")
+    assert visit.kept() == [[ASKED]]
     assert not examples(page)
 
 

@@ -280,7 +280,10 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
 
 def test_an_agent_is_asked(run: Run, desk: Desk) -> None:
     assert [one["name"] for one in ran(run, "agents", "list")["agents"]] == ["Harbour desk"]
+    desk.update(starterQuestions=["When does it leave?"], answersSearches=True)
     shown = run("agents", "show", "Harbour desk").out
+    assert "When does it leave?" in shown
+    assert "answered on the Search page" in shown
     assert "used by    everybody in the organization" in shown
     assert "from       Harbour desk documents" in shown
     asked = run("agents", "ask", "Harbour desk", "When does the ferry to Northlight leave?")

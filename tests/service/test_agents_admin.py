@@ -53,8 +53,11 @@ def test_the_longest_that_can_be_given_is_kept_as_it_is(service: RunningService)
             refused = service.call(f"admin/agents/{operation}", {**about, name: text + "x"})
             assert code(refused) == (400, "invalid_request")
             assert refused.json()["error"]["details"][0]["field"] == name
-    many = {"agentId": agent["agentId"], "collectionIds": [str(uuid7()) for _ in range(101)]}
-    assert code(service.call("admin/agents/update", many)) == (400, "invalid_request")
+    for many in ({"collectionIds": [str(uuid7()) for _ in range(101)]}, {"starterQuestions": ["When?"] * 7}):
+        assert code(service.call("admin/agents/update", {"agentId": agent["agentId"], **many})) == (
+            400,
+            "invalid_request",
+        )
 
 
 def test_a_name_is_one_agents_until_that_is_deleted(service: RunningService) -> None:
@@ -83,6 +86,10 @@ def test_only_what_is_given_changes(service: RunningService) -> None:
     assert update(service, agent, collectionIds=[three, two, three])["collectionIds"] == [two, three]
     assert update(service, agent, collectionIds=[])["collectionIds"] == []
     assert update(service, agent, apiAccessEnabled=False)["apiAccessEnabled"] is False
+    assert update(service, agent, starterQuestions=["When?"], answersSearches=True)["starterQuestions"] == ["When?"]
+    kept = update(service, agent, starterQuestions=None, answersSearches=None)
+    assert (kept["starterQuestions"], kept["answersSearches"]) == (["When?"], True)
+    assert update(service, agent, starterQuestions=[])["starterQuestions"] == []
     options = {"enableSmartFiltering": True, "enableReranking": False}
     assert update(service, agent, retrieval=options)["retrieval"] == options
     options = {"enableQueryExtraction": True}
@@ -99,7 +106,9 @@ def test_the_log_has_the_settings_from_and_to(service: RunningService) -> None:
     agent = an_agent(service, **WORDS, collectionIds=[collection])
     update(service, agent, **WORDS, apiAccessEnabled=True, model=BUILT_IN, retrieval={"enableReranking": True})
     update(service, agent, **WORDS)
-    update(service, agent, name="Ferries", instructions="Prefer the ferry.", collectionIds=[])
+    update(
+        service, agent, name="Ferries", instructions="Prefer the ferry.", collectionIds=[], starterQuestions=["When?"]
+    )
     deploy(service, agent, organizationWide=True)
     deploy(service, agent, organizationWide=True)
     done(service.call("admin/agents/delete", {"agentId": agent["agentId"]}))
@@ -107,6 +116,7 @@ def test_the_log_has_the_settings_from_and_to(service: RunningService) -> None:
     assert {(one["target"]["type"], one["target"]["id"]) for one in log} == {("agent", agent["agentId"])}
     assert {one["actor"]["email"] for one in log} == {service.admin_email}
     bare = {"model": None, "apiAccessEnabled": False, "collectionIds": [collection], "retrieval": {}}
+    bare["answersSearches"] = False
     chosen = {**bare, "model": BUILT_IN, "apiAccessEnabled": True, "retrieval": {"enableReranking": True}}
     assert [(one["action"], one["details"]) for one in log] == [
         ("agent.create", bare),
@@ -120,7 +130,10 @@ def test_the_log_has_the_settings_from_and_to(service: RunningService) -> None:
         "name": {"from": "Travel desk", "to": "Ferries"},
         "instructions": {"from": WORDS["instructions"], "to": "Prefer the ferry."},
         "collectionIds": {"from": [collection], "to": []},
+        "starterQuestions": {"from": [], "to": ["When?"]},
     }
+    [kept] = service.execute("SELECT string_agg(details::text, '') FROM audit_entries WHERE action = 'agent.update'")
+    assert "When?" not in kept[0], "words of people are kept where they can be erased"
 
 
 def test_a_deleted_agent_is_not_there(service: RunningService) -> None:

@@ -121,13 +121,15 @@ class AgentChanges(Resource[M]):
         collection_ids: Iterable[Id] | None = None,
         api_access_enabled: bool | None = None,
         retrieval: agents.RetrievalOptions | Members | None = None,
+        starter_questions: Iterable[str] | None = None,
+        answers_searches: bool | None = None,
         version: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[agents.AdminAgentsUpdateResponse]:
         """Change an agent from the next message on; what is left out stays. `model=None` is the service's default.
 
-        `retrieval` replaces all of its options."""
+        `retrieval` replaces all of its options, `starter_questions` all questions."""
         given: dict[str, Any] = {
             "name": name,
             "description": description,
@@ -135,6 +137,8 @@ class AgentChanges(Resource[M]):
             "collection_ids": as_list(UUID, collection_ids),
             "api_access_enabled": api_access_enabled,
             "retrieval": as_any(agents.RetrievalOptions, retrieval),
+            "starter_questions": as_list(str, starter_questions),
+            "answers_searches": answers_searches,
             "version": version,
         }
         changes = {member: value for member, value in given.items() if value is not None}

@@ -18,6 +18,7 @@ BUILT_IN_MODEL = "carrel-extractive"
 """The model of every deployment: it quotes the passages that answer, and follows no instructions."""
 
 CollectionIds = Annotated[list[UUID], Field(max_length=100)]
+StarterQuestions = Annotated[list[Label], Field(max_length=6)]
 
 
 class RetrievalOptions(common.RequestModel):
@@ -59,12 +60,27 @@ class AdminAgentsCreateRequest(common.RequestModel):
     """Whether programs may message the agent on v0; false unless given."""
     retrieval: RetrievalOptions | None = None
     """How the agent looks passages up; absent: as searches without options."""
+    starter_questions: StarterQuestions = Field(default_factory=list[str])
+    """Questions that people are offered to begin with, at most 6; none unless given."""
+    answers_searches: StrictFlag = False
+    """Whether the Search page shows the agent's answers to people who may use it; false unless given."""
 
 
 class AgentSettings(common.Versioned):
     """What admins set of an agent."""
 
-    edited = ("name", "description", "instructions", "model", "collection_ids", "api_access_enabled", "retrieval")
+    edited = (
+        "name",
+        "description",
+        "instructions",
+        "model",
+        "collection_ids",
+        "api_access_enabled",
+        "retrieval",
+        "starter_questions",
+        "answers_searches",
+    )
+    worded = ("starter_questions",)
 
     name: str
     """Name of the agent."""
@@ -80,6 +96,10 @@ class AgentSettings(common.Versioned):
     """Whether programs may message the agent on v0."""
     retrieval: AgentRetrieval = Field(default_factory=AgentRetrieval)
     """How the agent looks passages up."""
+    starter_questions: list[str] = Field(default_factory=list[str])
+    """Questions that people are offered to begin with."""
+    answers_searches: bool = False
+    """Whether the Search page shows the agent's answers to people who may use it."""
 
 
 class AgentDefinition(AgentSettings):
@@ -112,6 +132,10 @@ class AdminAgentsUpdateRequest(common.VersionedRequest):
     """Whether programs may message the agent on v0; absent: unchanged."""
     retrieval: RetrievalOptions | None = None
     """How the agent looks passages up, all of it; absent: unchanged."""
+    starter_questions: StarterQuestions | None = None
+    """Questions that people are offered to begin with, all of them, at most 6; absent: unchanged."""
+    answers_searches: StrictFlag | None = None
+    """Whether the Search page shows the agent's answers to people who may use it; absent: unchanged."""
 
     def to_json(self) -> bytes:
         """Return the body as it goes over the wire: what was given, a `model` of None too."""
@@ -219,6 +243,10 @@ class Agent(common.ResponseModel):
     """Name of the agent."""
     description: str
     """What the agent is for."""
+    starter_questions: list[str] | None = None
+    """Questions to begin with; absent when there are none."""
+    answers_searches: bool = False
+    """Whether the Search page shows the agent's answers."""
 
 
 class ListAgentsResponse(common.PagedResponse):
@@ -236,7 +264,8 @@ ADMIN_AGENTS_CREATE = ApiOperation(
 It retrieves from the collections what the sender of a message may read there; without any, nothing.
 `api_access_enabled` lets programs message it on v0. `model` is one of those that `list` tells (None: the
 service's default). `retrieval` are options of searches for what it looks up, such as
-`{"enable_smart_filtering": True}`."""
+`{"enable_smart_filtering": True}`. `starter_questions` are offered to people who begin a conversation.
+`answers_searches` shows the agent's answer above the results of the Search page."""
 ADMIN_AGENTS_UPDATE = ApiOperation(
     "admin/agents/update", AdminAgentsUpdateRequest, AdminAgentsUpdateResponse, ADMIN, NOT_FOUND | CONFLICT
 )

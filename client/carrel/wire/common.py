@@ -129,6 +129,8 @@ class Versioned(ResponseModel):
     """Names of the members that the version is made of; the service gives another version where there are none."""
     secret: ClassVar[tuple[str, ...]] = ()
     """Names of edited members whose values the audit log leaves out."""
+    worded: ClassVar[tuple[str, ...]] = ()
+    """Names of edited members that are lists of people's words; the audit log keeps these in its erasable text."""
     version: str | None = None
     """Version of what can be changed of it. A change that names the version is refused (409 `changed_meanwhile`) once
     somebody else has changed the resource."""

@@ -57,6 +57,8 @@ class AgentDefinitions(AgentChanges[M]):
         collection_ids: Iterable[Id] = (),
         api_access_enabled: bool = False,
         retrieval: RetrievalOptions | Members | None = None,
+        starter_questions: Iterable[str] = (),
+        answers_searches: bool = False,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAgentsCreateResponse]:
@@ -65,7 +67,8 @@ class AgentDefinitions(AgentChanges[M]):
         It retrieves from the collections what the sender of a message may read there; without any, nothing.
         `api_access_enabled` lets programs message it on v0. `model` is one of those that `list` tells (None: the
         service's default). `retrieval` are options of searches for what it looks up, such as
-        `{"enable_smart_filtering": True}`.
+        `{"enable_smart_filtering": True}`. `starter_questions` are offered to people who begin a conversation.
+        `answers_searches` shows the agent's answer above the results of the Search page.
         """
         request = AdminAgentsCreateRequest(
             name=name,
@@ -75,6 +78,8 @@ class AgentDefinitions(AgentChanges[M]):
             collection_ids=as_list(UUID, collection_ids),
             api_access_enabled=api_access_enabled,
             retrieval=as_any(RetrievalOptions, retrieval),
+            starter_questions=as_list(str, starter_questions),
+            answers_searches=answers_searches,
         )
         return Call(ADMIN_AGENTS_CREATE, request)
 

@@ -33,6 +33,8 @@ class StoredAgent:
     model: str | None
     api_access_enabled: bool
     retrieval: Mapping[str, bool]
+    starter_questions: Sequence[str] | None
+    answers_searches: bool
     created_at: datetime
     updated_at: datetime
     collection_ids: Sequence[UUID]

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # What an agent's row holds of its definition, by the names that requests and rows share.
-_ROW = ("name", "description", "instructions", "model", "api_access_enabled", "retrieval")
+_ROW = tuple(name for name in wire.AgentSettings.edited if name != "collection_ids")
 
 
 def unknown_agent() -> NotFound:
@@ -201,7 +201,8 @@ async def _lock_collections(connection: Connection, caller: Caller, collection_i
 
 
 def _select_row(request: wire.AdminAgentsCreateRequest | wire.AdminAgentsUpdateRequest) -> dict[str, Any]:
-    return request.model_dump(include={*_ROW}, by_alias=False, exclude_none=True)
+    row = request.model_dump(include={*_ROW}, by_alias=False, exclude_none=True)
+    return row | {"starter_questions": row["starter_questions"] or None} if "starter_questions" in row else row
 
 
 def _settings(agent: StoredAgent) -> dict[str, Any]:
@@ -209,6 +210,7 @@ def _settings(agent: StoredAgent) -> dict[str, Any]:
     return {
         "model": agent.model,
         "apiAccessEnabled": agent.api_access_enabled,
+        "answersSearches": agent.answers_searches,
         "collectionIds": [str(collection_id) for collection_id in agent.collection_ids],
         "retrieval": {to_camel(name): value for name, value in agent.retrieval.items()},
     }
@@ -229,7 +231,8 @@ async def _keep_version(
     rows: list[dict[str, object]] = [
         {"settings": _dump(now), "saved_by": caller.acting_through or caller.principal_id, "saved_at": now.updated_at}
     ]
-    if before is not None and _dump(before) not in [one.settings for one in newest]:
+    # Settings that an older release has kept lack the newer members.
+    if before is not None and _dump(before) not in [_dump(wire.AgentSettings(**one.settings)) for one in newest]:
         rows.insert(0, {"settings": _dump(before), "saved_by": None, "saved_at": before.updated_at})
     numbered = [
         {**row, "version_no": number} for number, row in enumerate(rows, newest[0].version_no + 1 if newest else 1)
@@ -237,10 +240,10 @@ async def _keep_version(
     await queries.insert_versions(connection, organization_id, agent_id=agent_id, rows=numbered)
 
 
-def _dump(agent: wire.AgentDefinition) -> dict[str, Any]:
+def _dump(agent: wire.AgentSettings) -> dict[str, Any]:
     return agent.model_dump(mode="json", by_alias=False, include={*agent.edited})
 
 
 def _definition(agent: StoredAgent) -> wire.AgentDefinition:
-    retrieval = wire.AgentRetrieval(**agent.retrieval)
-    return wire.AgentDefinition.model_validate(asdict(agent) | {"retrieval": retrieval})
+    members = {"retrieval": wire.AgentRetrieval(**agent.retrieval), "starter_questions": agent.starter_questions or []}
+    return wire.AgentDefinition.model_validate(asdict(agent) | members)
