@@ -1,4 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownMemberType=false
 # py3langid has no annotations; this module gives it some.
 """Telling the language of a text, by its code of ISO 639-1."""
 

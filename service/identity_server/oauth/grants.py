@@ -1,5 +1,4 @@
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportUntypedBaseClass=false, reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+# pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
 # Authlib has no types, and its base classes take some parameters by other names than ours.
 """Authlib's grants as the service gives them: S256 for everyone, each code and refresh token used once. Authlib checks
 a request's form and chooses its errors (RFC 6749, 7009, 7636)."""

@@ -1,5 +1,5 @@
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportUntypedBaseClass=false, reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+# pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+# pyright: reportUnknownMemberType=false
 # Authlib has no types, and its base classes take some parameters by other names than ours.
 """What Authlib asks clients, codes and tokens, answered from their rows."""
 

@@ -1,5 +1,4 @@
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportUntypedBaseClass=false, reportIncompatibleMethodOverride=false
+# pyright: reportUnknownMemberType=false, reportIncompatibleMethodOverride=false, reportUnknownVariableType=false
 # Authlib has no types, and its base classes take some parameters by other names than ours.
 """The authorization server of a request: Authlib's, over our tables and words. It is synchronous: it runs in a thread
 (`store.in_thread`) and asks the database on the event loop."""

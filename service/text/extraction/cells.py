@@ -1,5 +1,4 @@
-# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 # xlfmt and openpyxl are typed in part.
 """The text that a cell of a workbook shows, by its number format, with the stored value beside it."""
 

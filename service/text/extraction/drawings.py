@@ -1,5 +1,4 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownParameterType=false, reportMissingTypeStubs=false, reportAttributeAccessIssue=false
 # lxml has no types of its own.
 """What Word, PowerPoint and Excel files share: paragraphs in shapes, charts, diagrams (SmartArt), and comments."""
 
@@ -9,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from lxml import etree
+from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder

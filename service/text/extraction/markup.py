@@ -1,5 +1,4 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
 # lxml has no types of its own.
 """Parsing of XML from anybody: nothing outside it is read, and entities expand within libxml2's limits."""
 
@@ -7,7 +6,7 @@ import re
 from html import unescape
 from typing import Any
 
-from lxml import etree
+from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
 from service.text.extraction.failures import damaged_file, too_complex
 

@@ -1,5 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # tnefparse is nearly untyped: this module is all of it that we use.
 """Parsing messages leniently: bad headers, broken multiparts, UTF-16, and what is wrapped in signatures or TNEF."""
 

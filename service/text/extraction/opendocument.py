@@ -1,5 +1,4 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 # lxml has no types of its own.
 """OpenDocument texts and presentations, and the parts of a spreadsheet beside its cells. Notes, comments and drawings
 follow their paragraph; page headers and footers come last."""
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lxml import etree
+from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction import drawings

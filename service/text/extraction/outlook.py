@@ -1,5 +1,4 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false
 # olefile and compressed-rtf are untyped: this module is all of them that we use.
 """Read Outlook messages (.msg), by [MS-OXMSG] and [MS-OXPROPS], as mails; an inner message becomes a mail (.eml)."""
 

@@ -1,5 +1,4 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
 # lxml has no types of its own.
 """Office files as packages: the parts that are not text; templates, macros, shows and Strict Open XML made plain."""
 
@@ -14,7 +13,7 @@ from typing import IO, Any, TypeVar
 from urllib.parse import unquote
 from xml.parsers import expat
 
-from lxml import etree
+from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
 from carrel.wire.formats import BY_NAME, NotReadKind
 from service.text.extraction.archives import DAMAGED

@@ -1,5 +1,4 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 # lxml has no types of its own.
 """Workbooks as their cells show them, row by row: values as last calculated, never linked workbooks. In Excel's own
 format, comments, text boxes, charts, headers and footers follow each sheet."""
@@ -14,7 +13,7 @@ from html import unescape as unescape_markup
 from pathlib import Path
 from typing import Any
 
-from lxml import etree
+from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 from openpyxl.formula.translate import Translator
 from openpyxl.styles.numbers import BUILTIN_FORMATS
 from openpyxl.utils.cell import column_index_from_string

@@ -1,5 +1,4 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 # lxml has no types of its own.
 """Drawings of the web (SVG): the lines of their texts, titles and descriptions, and the largest picture within."""
 
@@ -10,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from lxml import etree
+from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
 from service.text.extraction.markup import character_of, local_name, parse_markup
 from service.text.extraction.metafiles import Drawing, read_metafile

@@ -1,11 +1,10 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownParameterType=false, reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
 # lxml has no types of its own.
 """The numbers and bullets of lists in Word documents, which the program counts and the file doesn't hold."""
 
 from typing import Any
 
-from lxml import etree
+from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
 from service.text.extraction.drawings import FALLBACK
 from service.text.extraction.list_numbers import (

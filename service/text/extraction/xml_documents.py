@@ -1,12 +1,11 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # lxml has no types of its own.
 """XML of any kind: records become rows that name their fields, text with markup in it becomes paragraphs."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from lxml import etree
+from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.markup import character_of, local_name, parse_markup

@@ -1,6 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-# rapidocr and OpenCV are untyped: this module is all of them that we use.
 """Recognizing lines of text in a picture, by PP-OCR's models in ONNX Runtime on one core."""
 
 from typing import Any
