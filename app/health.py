@@ -206,7 +206,7 @@ def _of_pages(waiting: int) -> list[Finding]:
         return []
     pages = count_text(waiting, "scanned page or picture waits", "scanned pages or pictures wait")
     said = f"{pages} to be read by machine (OCR)."
-    return [Finding("Text recognition", Level.BUSY, said, see=help_page("operating#text-recognition"))]
+    return [Finding("Text recognition", Level.BUSY, said, see=help_page("running#text-recognition"))]
 
 
 def _of_jobs(jobs: oversight.JobsState, at: datetime) -> Finding:

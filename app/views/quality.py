@@ -76,7 +76,7 @@ def offer_models() -> None:
     st.subheader("Models for searches", anchor=False)
     organization = show_errors(api.client().admin.organization.get)
     if api.me().reranks_by_default is None:
-        show_help(HOW_TO_RERANK, "operating#reranking")
+        show_help(HOW_TO_RERANK, "running#reranking")
     else:
         offer_switch(
             "Rerank searches that don't choose it themselves, and what agents look up",

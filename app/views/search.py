@@ -243,7 +243,7 @@ def page() -> None:
     if question is None:
         st.caption("Ask in your own words, or type a name, a number or a phrase.")
         if (me := api.me()).is_admin and me.reranks_by_default is None:
-            show_help(queries.HOW_TO_RERANK, "operating#reranking")
+            show_help(queries.HOW_TO_RERANK, "running#reranking")
         show_welcome()
         show_own_searches(_places_of(_collections_by_id()), open_search)
         return

@@ -380,7 +380,7 @@ def test_the_best_results_are_reranked_as_the_switch_says(new_house: House, monk
     """It begins as the organization has it; without an endpoint there is none, and admins are told how to give one."""
     new_house.load_many(["Sheep travel on deck.", "Sheep pay half."])
     page = new_house.open("search")
-    assert "operating#reranking" in page.shown
+    assert "running#reranking" in page.shown
     assert not [one for one in page.toggle if one.key == "reranks"]
     runtime = new_house.service.runtime
     endpoints = {"reranking_api_key": SecretStr(KEY), "model_url": NOBODY_LISTENS, "model_names": ("large",)}
@@ -389,7 +389,7 @@ def test_the_best_results_are_reranked_as_the_switch_says(new_house: House, monk
     with serving_reranking() as endpoint:
         reranker = Reranker(endpoint.url, settings, share=runtime.share)
         monkeypatch.setitem(runtime.__dict__, "reranker", reranker)
-        assert "operating#reranking" not in new_house.open("search").shown
+        assert "running#reranking" not in new_house.open("search").shown
         page = new_house.open("search", q="sheep")
         assert not page.toggle(key="reranks").value
         page.toggle(key="reranks").set_value(True)
