@@ -7,17 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+import streamlit as st
+
+from app import api
 from app.formatting import one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, PERSON, ROLES, SERVICE_ACCOUNT, kind_of, scopes_named
 from app.lookup import is_id
+from app.ui.errors import show_errors
 from carrel import Carrel
 from carrel.wire.common import ResourceType, Role
 from carrel.wire.oversight import AuditEntry
-from flows.operations.formatting import count_text
+from flows.operations.formatting import count_text, list_text
 
 _SAID = {
     "secondFactor": "second factor for {}",
@@ -274,10 +277,8 @@ def _roles(details: Mapping[str, Any], member: str) -> dict[str, str]:
 
 
 def _list(names: Sequence[str]) -> str:
-    shown = [one_line(name) for name in names[:_MOST_NAMED]]
-    if len(names) > _MOST_NAMED:
-        return f"{', '.join(shown)} and {count_text(len(names) - _MOST_NAMED, 'other')}"
-    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
+    more = len(names) - _MOST_NAMED
+    return list_text([*map(one_line, names[:_MOST_NAMED]), *([count_text(more, "other")] if more > 0 else [])])
 
 
 FRESH_SECONDS = 60.0
@@ -320,19 +321,24 @@ class Names:
         return _disambiguate(self._known)
 
 
+def names_for(entries: Iterable[AuditEntry]) -> dict[str, str]:
+    """Return the names that the sentences of audit entries need, as the page's session knows them."""
+    names = cast("Names", st.session_state.setdefault("log.names", Names()))
+    return show_errors(lambda: names.of(api.client(), ids_in(entries)))
+
+
 def _questions(missing: Iterable[tuple[str, str]]) -> list[tuple[Ask, list[str]]]:
     """Return the ids to look up of each kind, in batches of the size that a call takes."""
     ids: dict[Ask, set[str]] = {}
     for kind, identity in missing:
         for ask in _ASKED.get(kind, ()) if is_id(identity) else ():
             ids.setdefault(ask, set()).add(identity)
-    return [(ask, some) for ask, all_ids in ids.items() for some in _in_calls(sorted(all_ids))]
-
-
-def _in_calls(ids: list[str]) -> Iterator[list[str]]:
-    rest = iter(ids)
-    while some := list(islice(rest, _A_CALL)):
-        yield some
+    sorted_ids = {ask: sorted(some) for ask, some in ids.items()}
+    return [
+        (ask, some[start : start + _A_CALL])
+        for ask, some in sorted_ids.items()
+        for start in range(0, len(some), _A_CALL)
+    ]
 
 
 def _answer(client: Carrel, question: tuple[Ask, list[str]]) -> list[_Called]:
@@ -354,31 +360,29 @@ def _everybody(client: Carrel, ids: list[str]) -> Iterator[_Called]:
         yield _Called(HOLDER, organization_id, EVERYBODY)
 
 
-def _people(client: Carrel, ids: list[str]) -> Iterator[_Called]:
-    listed = client.admin.users.list(ids=ids, page_size=_A_CALL)
-    return (_Called(PERSON, one.id, one.name, one.email) for one in listed)
+def _asking(
+    lists: Callable[[Carrel], Callable[..., Iterable[Any]]], called: Callable[[Any], _Called], *, by: str = "ids"
+) -> Ask:
+    return lambda client, ids: map(called, lists(client)(**{by: ids}, page_size=_A_CALL))
 
 
-def _groups(client: Carrel, ids: list[str]) -> Iterator[_Called]:
-    listed = client.admin.groups.list(ids=ids, page_size=_A_CALL)
-    return (_Called(GROUP, one.id, one.name, f"…{str(one.id)[-6:]}") for one in listed)
-
-
-def _accounts(client: Carrel, ids: list[str]) -> Iterator[_Called]:
-    listed = client.admin.service_accounts.list(ids=ids, page_size=_A_CALL)
-    return (_Called(SERVICE_ACCOUNT, one.service_account_id, one.display_name, one.email) for one in listed)
-
-
-def _applications(client: Carrel, ids: list[str]) -> Iterator[_Called]:
-    listed = client.admin.oauth_clients.list(ids=ids, page_size=_A_CALL)
-    return (_Called(APPLICATION, one.client_id, one.name, f"…{str(one.client_id)[-6:]}") for one in listed)
-
-
-def _resources(client: Carrel, ids: list[str]) -> Iterator[_Called]:
-    listed = client.admin.access.list_resources(object_ids=ids, page_size=_A_CALL)
-    return (_Called(DOCUMENT, one.object_id, one.name or "") for one in listed)
-
-
+_people = _asking(lambda client: client.admin.users.list, lambda one: _Called(PERSON, one.id, one.name, one.email))
+_groups = _asking(
+    lambda client: client.admin.groups.list, lambda one: _Called(GROUP, one.id, one.name, f"…{str(one.id)[-6:]}")
+)
+_accounts = _asking(
+    lambda client: client.admin.service_accounts.list,
+    lambda one: _Called(SERVICE_ACCOUNT, one.service_account_id, one.display_name, one.email),
+)
+_applications = _asking(
+    lambda client: client.admin.oauth_clients.list,
+    lambda one: _Called(APPLICATION, one.client_id, one.name, f"…{str(one.client_id)[-6:]}"),
+)
+_resources = _asking(
+    lambda client: client.admin.access.list_resources,
+    lambda one: _Called(DOCUMENT, one.object_id, one.name or ""),
+    by="object_ids",
+)
 _ASKED: Mapping[str, tuple[Ask, ...]] = {
     PERSON: (_people,),
     GROUP: (_groups,),

@@ -1,7 +1,7 @@
 """The findings of the page Health: the service, its servers, index, jobs and syncs, and the flows, with advice."""
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -20,7 +20,7 @@ from carrel.environment import http_options
 from carrel.wire import oversight
 from carrel.wire.reranking import RerankingState
 from carrel.wire.servers import ArchiveState, PrimaryState, StandbyState, StandbyStatus
-from flows.operations.formatting import count_text
+from flows.operations.formatting import count_text, list_text
 from flows.runs import Runs, RunsError
 
 
@@ -151,18 +151,16 @@ def findings_of(status: oversight.AdminStatusGetResponse, *, now: datetime | Non
             f"agents answer by {model}.",
         ),
         _of_index(status.indexing, at),
-        *_of_rebuilds(status.rebuilds_running),
-        *([_of_renewal(status.renewing_count, status.document_count)] if status.renewing_count else ()),
-        *_of_pages(status.pages_waiting or 0),
+        *_of_busy(status),
         _of_jobs(status.jobs, at),
         _of_syncs(status.syncs),
         *(_of_connections(connections, at) for connections in (status.connections,) if connections),
         *(of_primary(status.primary, at) if status.primary else ()),
         *map(_of_standby, status.standbys or ()),
         *(_of_archive(archive, at) for archive in (status.archive,) if archive),
-        *map(_of_reranking, [status.reranking] if status.reranking else []),
+        *(_of_reranking(endpoint) for endpoint in (status.reranking,) if endpoint),
         *(_of_quarantine(quarantine, status) for quarantine in (status.quarantine,) if quarantine),
-        *([] if status.open_alert_count is None else _of_alerts(status.open_alert_count)),
+        *(_of_alerts(count) for count in (status.open_alert_count,) if count is not None),
         *(_of_disk(storage) for storage in status.storage),
     ]
 
@@ -186,27 +184,20 @@ def _of_index(index: oversight.IndexingState, at: datetime) -> Finding:
     return Finding("The index", Level.BUSY if index.running else Level.FINE, f"{can}{waits}")
 
 
-def _of_renewal(count: int, among: int) -> Finding:
-    said = (
-        f"The words of {count:,} of {among:,} documents are being updated."
-        " Until they are, these documents are found by words as written alone."
-    )
-    return Finding("Updating words", Level.BUSY, said)
-
-
-def _of_rebuilds(running: int) -> list[Finding]:
-    if not running:
-        return []
-    said = f"{count_text(running, 'index is', 'indexes are')} being rebuilt with another model."
-    return [Finding("Rebuilding", Level.BUSY, said, see=PageLink("Open the collections", "collections"))]
-
-
-def _of_pages(waiting: int) -> list[Finding]:
-    if not waiting:
-        return []
-    pages = count_text(waiting, "scanned page or picture waits", "scanned pages or pictures wait")
-    said = f"{pages} to be read by machine (OCR)."
-    return [Finding("Text recognition", Level.BUSY, said, see=help_page("running#text-recognition"))]
+def _of_busy(status: oversight.AdminStatusGetResponse) -> Iterator[Finding]:
+    if running := status.rebuilds_running:
+        said = f"{count_text(running, 'index is', 'indexes are')} being rebuilt with another model."
+        yield Finding("Rebuilding", Level.BUSY, said, see=PageLink("Open the collections", "collections"))
+    if status.renewing_count:
+        said = (
+            f"The words of {status.renewing_count:,} of {status.document_count:,} documents are being updated."
+            " Until they are, these documents are found by words as written alone."
+        )
+        yield Finding("Updating words", Level.BUSY, said)
+    if waiting := status.pages_waiting:
+        pages = count_text(waiting, "scanned page or picture waits", "scanned pages or pictures wait")
+        said = f"{pages} to be read by machine (OCR)."
+        yield Finding("Text recognition", Level.BUSY, said, see=help_page("running#text-recognition"))
 
 
 def _of_jobs(jobs: oversight.JobsState, at: datetime) -> Finding:
@@ -239,7 +230,7 @@ def _of_syncs(syncs: oversight.SyncsState) -> Finding:
 
 
 def _of_disk(storage: oversight.StorageState) -> Finding:
-    about = f"The disk of the {_join_names([_KEPT[area] for area in storage.areas])}"
+    about = f"The disk of the {list_text([_KEPT[area] for area in storage.areas])}"
     said = f"{size(storage.free_bytes)} of {size(storage.total_bytes)} are free."
     if storage.level is oversight.StorageLevel.FULL:
         said = f"{said} Nothing is added, and the database itself is running out of room."
@@ -271,11 +262,6 @@ def _of_reranking(endpoint: RerankingState) -> Finding:
         return _trouble(about, said, "reranking")
     said = "Nothing has asked the endpoint since the service was started."
     return Finding(about, Level.FINE, said if answered_at is None else f"The endpoint answered {moment(answered_at)}.")
-
-
-def _join_names(words: Sequence[str]) -> str:
-    *others, last = words
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _since(at: datetime | None, now: datetime) -> str:
@@ -315,8 +301,8 @@ def of_credentials() -> Finding | None:
         return Finding(
             about, Level.FINE, "No token or key expires within 14 days, or each that does has its replacement."
         )
-    counts = (count_text(len(tokens), "token") if tokens else "", count_text(len(keys), "API key") if keys else "")
-    said = f"{' and '.join(count for count in counts if count)} will expire within 14 days."
+    counts = [count_text(len(some), noun) for some, noun in ((tokens, "token"), (keys, "API key")) if some]
+    said = f"{list_text(counts)} will expire within 14 days."
     todo = "Create the next one with the same scopes, give it to the program, and revoke the old one."
     if not tokens:
         see = PageLink(f"Open the key that ends {ends(keys[0].expires_at)}", f"api_keys?key={keys[0].api_key_id}")
@@ -329,13 +315,9 @@ def of_credentials() -> Finding | None:
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def of_work() -> list[Finding]:
     """Return what the documents and agents need of people; nothing when the service can't say it."""
-    now = datetime.now(UTC)
+    now, log = datetime.now(UTC), api.client().admin.question_log
     try:
-        buckets = (
-            api.client()
-            .admin.question_log.summarize(from_=now - timedelta(days=7), to=now, bucket=oversight.Bucket.WEEK)
-            .buckets
-        )
+        buckets = log.summarize(from_=now - timedelta(days=7), to=now, bucket=oversight.Bucket.WEEK).buckets
     except carrel.CarrelError:  # as above
         return []
     asked, unanswered = (sum(getattr(one, name) for one in buckets) for name in ("questions", "unanswered"))
@@ -360,10 +342,10 @@ def _of_quarantine(quarantine: oversight.QuarantineState, status: oversight.Admi
     return _trouble("Loading", said, "quarantine")
 
 
-def _of_alerts(count: int) -> list[Finding]:
+def _of_alerts(count: int) -> Finding:
     if not count:
-        return [Finding("Alerts", Level.FINE, "No alert is open.")]
-    return [_trouble("Alerts", f"{count_text(count, 'alert is', 'alerts are')} open.", "alerts")]
+        return Finding("Alerts", Level.FINE, "No alert is open.")
+    return _trouble("Alerts", f"{count_text(count, 'alert is', 'alerts are')} open.", "alerts")
 
 
 def troubles(findings: Sequence[Finding]) -> int:

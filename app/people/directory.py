@@ -19,7 +19,7 @@ from carrel.wire.access import ResourceCount
 from carrel.wire.admin import Group, ListedUser
 from carrel.wire.owners import AdminUsersPlanOffboardingResponse
 from carrel.wire.people import AdminGroupsPreviewLossesResponse, GroupMembership
-from flows.operations.formatting import count_text
+from flows.operations.formatting import count_text, list_text
 
 PEOPLE, GROUPS, MEMBERS, KEYS, SESSIONS = "people", "groups", "members", "person.keys", "person.sessions"
 
@@ -70,7 +70,6 @@ def gains_in_words(group: Principal, member: Principal) -> str:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def readable_by(one: Principal) -> list[ResourceCount]:
-    """Return how much a principal can read."""
     return api.client().admin.access.count_resources(readable_by=one.reference).counts
 
 
@@ -85,11 +84,19 @@ def offboarding_of(email: str) -> AdminUsersPlanOffboardingResponse:
     return api.client().admin.users.plan_offboarding(email)
 
 
-_CACHED = (person_of, person_at, group_of, memberships_of, losses_of, gains_of, readable_by, owned_by, offboarding_of)
-
-
 def clear_caches() -> None:
-    for kept in _CACHED:
+    cached = (
+        person_of,
+        person_at,
+        group_of,
+        memberships_of,
+        losses_of,
+        gains_of,
+        readable_by,
+        owned_by,
+        offboarding_of,
+    )
+    for kept in cached:
         kept.clear()
     for table in (PEOPLE, GROUPS, MEMBERS, KEYS, SESSIONS):
         forget(table, unchoose=True)
@@ -101,8 +108,7 @@ def counts_in_words(counts: Iterable[ResourceCount]) -> str:
     for one in counts:
         kind = kind_of(one.resource_type)
         sums[kind] = sums.get(kind, 0) + one.count
-    parts = [count_text(count, kind) for kind, count in sums.items() if count]
-    return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return list_text([count_text(count, kind) for kind, count in sums.items() if count])
 
 
 ADD, JOIN, NEW_MEMBERS, NEW_GROUPS = "add_members", "join_groups", "members.new", "groups.new"
@@ -144,7 +150,6 @@ def _add_chosen(group: Group) -> None:
 
 @dialog("Add to groups", JOIN, width="large")
 def show_joining(person: Principal) -> None:
-    """Show the dialog that puts somebody into groups."""
     show_text(f"{one_line(person.name)} reads what is granted to the groups, and to those around them.")
     groups = pick_principals(NEW_GROUPS, label="Groups", kinds=(GROUP,))
     show_gains([(group, person) for group in groups])
@@ -190,16 +195,13 @@ def ask_removing(group_id: str, group_name: str, member: Principal) -> None:
 
 
 def show_losses(losses: AdminGroupsPreviewLossesResponse) -> None:
-    """Show who would read less, a row each."""
     if not losses.losses:
         show_text(losses_in_words(losses))
         return
-    rows = [
-        (one_line(one.principal.name), f"{counts_in_words(one.counts)} less") for one in losses.losses[:SHOWN_LOSSES]
-    ]
-    show_table(rows, heads=("Who", "Would read"), named=True)
-    if len(losses.losses) > SHOWN_LOSSES:
-        show_note(f"And {count_text(len(losses.losses) - SHOWN_LOSSES, 'other')}.")
+    rows = [(one_line(one.principal.name), f"{counts_in_words(one.counts)} less") for one in losses.losses]
+    show_table(rows[:SHOWN_LOSSES], heads=("Who", "Would read"), named=True)
+    if len(rows) > SHOWN_LOSSES:
+        show_note(f"And {count_text(len(rows) - SHOWN_LOSSES, 'other')}.")
     if not losses.complete:
         show_warning(f"These are of the first 100 of {count_text(losses.person_count, 'member')}; there may be more.")
 

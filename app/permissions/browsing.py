@@ -10,7 +10,7 @@ from typing import Any, cast
 import streamlit as st
 
 from app import api
-from app.audit import Names, ids_in, sentence
+from app.audit import names_for, sentence
 from app.formatting import moment, one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, PERSON, ROLES, TYPES, kind_of
 from app.labels import PRINCIPALS as PRINCIPAL_KINDS
@@ -183,7 +183,6 @@ def _list_resources(*, is_open: bool) -> None:
     access = api.client().admin.access
     # Of very many, only the order of their ids is cheap.
     order = ResourceOrder.NAME if _count(query, is_open=is_open) <= MOST_SORTED else ResourceOrder.ID
-
     show_pages(
         "resources",
         pages_of(lambda at: access.list_resources(**filters, order=order, **at), about=(query, is_open, order)),
@@ -237,11 +236,6 @@ def _latest_grants() -> Sequence[AuditEntry]:
     return kept[::-1]
 
 
-def _names_for(entries: Sequence[AuditEntry]) -> Mapping[str, str]:
-    names = cast("Names", st.session_state.setdefault("log.names", Names()))
-    return show_errors(lambda: names.of(api.client(), ids_in(entries)))
-
-
 def _changed_resources() -> Sequence[Change]:
     latest: dict[str, AuditEntry] = {}
     for entry in _latest_grants():
@@ -252,7 +246,7 @@ def _changed_resources() -> Sequence[Change]:
     access = api.client().admin.access
     listed = show_errors(lambda: list(access.list_resources(object_ids=list(latest), page_size=LATEST)))
     there = {str(one.object_id): Resource.of(one) for one in listed}
-    names = _names_for(list(latest.values()))
+    names = names_for(list(latest.values()))
     return [Change(there[key], sentence(entry, names), entry) for key, entry in latest.items() if key in there]
 
 
@@ -267,7 +261,7 @@ def _changed_principals() -> Sequence[Change]:
         for holder in _holders(entry):
             latest.setdefault(holder, entry)
     there = _principals(list(latest)[:LATEST])
-    names = _names_for(list(latest.values()))
+    names = names_for(list(latest.values()))
     return [Change(there[key], sentence(entry, names), entry) for key, entry in latest.items() if key in there]
 
 

@@ -3,18 +3,18 @@
 import json
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time, timedelta
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 from uuid import UUID
 
 import streamlit as st
 
 from app import api
-from app.audit import Names, actions, ids_in, sentence
+from app.audit import actions, names_for, sentence
 from app.formatting import browser_zone, moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
-from app.lookup import Principal, by_id, is_id
+from app.lookup import by_id, is_id
 from app.ui import notices
-from app.ui.errors import require_admin, require_found, show_errors
+from app.ui.errors import require_admin, require_found
 from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.pickers import pick_principal
 from app.ui.progress import find_rows, offer_export
@@ -32,55 +32,12 @@ HEADS = (
 )  # fmt: skip
 
 
-class Filters:
-    """The filters of the log."""
-
-    def __init__(
-        self,
-        who: Principal | None,
-        *,
-        action: str,
-        name: str,
-        target: str,
-        files: str,
-        days: tuple[date | None, date | None],
-    ) -> None:
-        self.actor = None if who is None else who.id if who.kind == PERSON else who.note
-        self.action = action or None
-        self.name = name or None
-        self.target = target or None
-        # What is asked for by its name or id may be a file in an archive.
-        self.contained = None if files or name or target else False
-        self.container = UUID(files) if is_id(files) else None
-        first, last = days
-        self.since = None if first is None else datetime.combine(first, time.min, browser_zone())
-        self.until = None if last is None else datetime.combine(last + timedelta(days=1), time.min, browser_zone())
-
-    @property
-    def about(self) -> tuple[object, ...]:
-        """What the list depends on."""
-        return (self.actor, self.action, self.name, self.target, self.contained, self.container, self.since, self.until)
-
-    def ask(self, at: PageAsked) -> Pager[AuditEntry, AdminAuditLogQueryResponse]:
-        return api.client().admin.audit_log.query(
-            actor=self.actor,
-            action=self.action,
-            target_id=self.target,
-            query=self.name,
-            contained=self.contained,
-            container_id=self.container,
-            from_=self.since,
-            to=self.until,
-            **at,
-        )
+Filters: TypeAlias = dict[str, Any]
+"""The filters of the log, as the service takes them."""
 
 
-def names() -> Names:
-    return cast("Names", st.session_state.setdefault("log.names", Names()))
-
-
-def _names_for(entries: Sequence[AuditEntry]) -> dict[str, str]:
-    return show_errors(lambda: names().of(api.client(), ids_in(entries)))
+def _ask(filters: Filters, at: PageAsked) -> Pager[AuditEntry, AdminAuditLogQueryResponse]:
+    return api.client().admin.audit_log.query(**filters, **at)
 
 
 def _ask_filters() -> Filters:
@@ -95,8 +52,18 @@ def _ask_filters() -> Filters:
         files = choice_filter("Files in archives", "files", {"": "Summed up", "each": "Each by itself", **one})
     if any(days):
         notices.show_note(f"Days begin and end at midnight in {browser_zone()}.")
-    name, target = name.replace("\0", ""), target.replace("\0", "")
-    return Filters(who, action=action, name=name, target=target, files=files, days=days)
+    first, last = days
+    return {
+        "actor": None if who is None else who.id if who.kind == PERSON else who.note,
+        "action": action or None,
+        "target_id": target.replace("\0", "") or None,
+        "query": name.replace("\0", "") or None,
+        # What is asked for by its name or id may be a file in an archive.
+        "contained": None if files or name or target else False,
+        "container_id": UUID(files) if is_id(files) else None,
+        "from_": None if first is None else datetime.combine(first, time.min, browser_zone()),
+        "to": None if last is None else datetime.combine(last + timedelta(days=1), time.min, browser_zone()),
+    }
 
 
 def _ask_day(label: str, name: str) -> date | None:
@@ -125,14 +92,14 @@ def _keep_day(name: str, key: str) -> None:
 
 def _show_entries(filters: Filters) -> None:
     def fetch(token: str | None) -> ItemsPage[tuple[AuditEntry, dict[str, str]]]:
-        pages = filters.ask({"page_size": PAGE_ROWS, "page_token": token}).pages()
+        pages = _ask(filters, {"page_size": PAGE_ROWS, "page_token": token}).pages()
         page = find_rows(pages, rows=lambda page: page.entries, most=MOST_LOOKED_THROUGH, of="entries")
-        known = _names_for(page.entries)
+        known = names_for(page.entries)
         return ItemsPage([(entry, known) for entry in page.entries], page.next_page_token)
 
     show_pages(
         "log",
-        Source(fetch, about=filters.about),
+        Source(fetch, about=tuple(filters.values())),
         row=lambda pair: _row_of(*pair),
         columns={"Resource": st.column_config.TextColumn(width="small")},
         empty=lambda: notices.show_empty("Nothing like this was done.", "Take filters away, or choose other days."),
@@ -159,7 +126,7 @@ def _entry_at(entry_id: str) -> AuditEntry | None:
 def _show_one(entry_id: str) -> None:
     notices.offer_way_back("All entries", "entry")
     entry = require_found(lambda: _entry_at(entry_id), "There is no such entry.")
-    notices.show_heading(sentence(entry, _names_for([entry])), moment(entry.at))
+    notices.show_heading(sentence(entry, names_for([entry])), moment(entry.at))
     if entry.text:
         notices.show_text(f"They said: {entry.text}")
     target = entry.target
@@ -200,8 +167,8 @@ def _address_of(principal: Any) -> str:
 
 
 def _rows_of(filters: Filters) -> Iterator[Sequence[Sequence[str]]]:
-    for page in filters.ask(ALL_ROWS).pages():
-        known = _names_for(page.entries)
+    for page in _ask(filters, ALL_ROWS).pages():
+        known = names_for(page.entries)
         yield [_export_row(entry, known) for entry in page.entries]
 
 
@@ -228,18 +195,18 @@ def _export_row(entry: AuditEntry, names: dict[str, str]) -> tuple[str, ...]:
 
 
 def page() -> None:
-    """Draw the audit log with its filters, or the entry in the address; for admins."""
     require_admin()
     notices.show_title("Audit log", "Who did what, newest first. Nothing here can be changed or deleted.")
     if "entry" in st.query_params:
         _show_one(str(st.query_params["entry"]))
         return
     filters = _ask_filters()
-    if filters.since is not None and filters.until is not None and filters.since >= filters.until:
+    if filters["from_"] is not None and filters["to"] is not None and filters["from_"] >= filters["to"]:
         notices.show_warning("The first day is after the last: choose them the other way round.")
         return
     _show_entries(filters)
-    offer_export("audit-log.csv", HEADS, _rows_of(filters), about=filters.about, most=MOST_EXPORTED)
+    about = tuple(filters.values())
+    offer_export("audit-log.csv", HEADS, _rows_of(filters), about=about, most=MOST_EXPORTED)
 
 
 page()

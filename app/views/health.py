@@ -1,7 +1,7 @@
 """The page Health: what works, what is running, and what needs attention."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import streamlit as st
@@ -20,19 +20,17 @@ REFRESH_SECONDS = 5.0
 def watch() -> None:
     """Read the state of everything, and show it; refreshes itself while the page is open."""
     status = show_errors(ask_service)
-    found = [status] if isinstance(status, Finding) else findings_of(status)
-    if not isinstance(status, Finding):
-        found += [*(one for one in (of_credentials(),) if one), *of_work()]
+    numbers: Mapping[str, int] = {}
+    if isinstance(status, Finding):
+        found = [status]
+    else:
+        found = [*findings_of(status), *(one for one in (of_credentials(),) if one), *of_work()]
+        counts = (status.document_count, status.collection_count, status.chunk_count)
+        numbers = dict(zip(("Documents", "Collections", "Passages"), counts, strict=True))
     found.append(of_flows())
     st.html(_summary(found))
-    if not isinstance(status, Finding):
-        numbers = (
-            ("Documents", status.document_count),
-            ("Collections", status.collection_count),
-            ("Passages", status.chunk_count),
-        )
-        for column, (label, number) in zip(st.columns(len(numbers)), numbers, strict=True):
-            column.metric(label, f"{number:,}")
+    for column, (label, number) in zip(st.columns(3), numbers.items(), strict=False):
+        column.metric(label, f"{number:,}")
     st.html(f'<div class="carrel-health">{"".join(_card(finding) for finding in found)}</div>')
     st.html(f'<p class="carrel-facts">As of {datetime.now(UTC):%H:%M:%S} UTC. This page refreshes itself.</p>')
 
@@ -60,7 +58,6 @@ def _link(place: PageLink) -> str:
 
 
 def page() -> None:
-    """Draw the findings of Health, refreshed while the page is open; for admins."""
     require_admin()
     show_title("Health", "What works, what is running, and what needs attention.")
     watch()

@@ -1,5 +1,6 @@
 """Numbers, durations, languages and waits as text for people."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from json import JSONDecodeError
 
@@ -9,6 +10,11 @@ from carrel.wire.docstore import DocstoreSync
 def count_text(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun: 1 document, 2,304 documents."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def list_text(names: Sequence[str]) -> str:
+    """Return names as a text: a; a and b; a, b and c."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def capitalize(text: str) -> str:
