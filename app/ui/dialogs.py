@@ -9,7 +9,6 @@ from functools import partial, wraps
 from typing import Literal, ParamSpec, cast
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from app.formatting import one_line
 from app.labels import PRINCIPALS
@@ -64,19 +63,10 @@ def confirm(
         if name is not None:
             show_text(f"To continue, type its name: {one_line(name)}")
         typed = st.text_input("Name", key="confirm.name") if name is not None else None
-        _show_problem(partial(_do, act))
-        sure, never = _place_buttons(doing)
-        if never.button("Cancel", key="confirm.no", width="stretch", on_click=_forget_problem):
+        do, differs = partial(_do, act), name is not None and one_line(typed or "") != one_line(name)
+        _show_problem(do)
+        if _offer_buttons(doing, do, ("confirm.yes", "confirm.no"), cancel=_forget_problem, disabled=differs):
             st.rerun()
-        sure.button(
-            doing,
-            key="confirm.yes",
-            type="primary",
-            width="stretch",
-            disabled=name is not None and one_line(typed or "") != one_line(name),
-            on_click=_do,
-            args=(act,),
-        )
 
     ask()
 
@@ -84,23 +74,31 @@ def confirm(
 _DANGEROUS = ("Delete", "Remove", "Revoke", "Deactivate", "Withdraw", "Offboard")
 
 
-def _place_buttons(doing: str) -> Sequence[DeltaGenerator]:
-    """Return the places of a dialog's two buttons; the colour of what takes something away is another."""
+def _offer_buttons(
+    doing: str, do: Callable[[], None], keys: tuple[str, str], *, cancel: Callable[[], None], disabled: bool
+) -> bool:
+    """Show a dialog's two buttons, in another colour where something is taken away; return whether to cancel."""
     with st.container(key="danger" if doing.startswith(_DANGEROUS) else "doing"):
-        return st.columns(2)
+        sure, never = st.columns(2)
+    sure.button(doing, key=keys[0], type="primary", width="stretch", disabled=disabled, on_click=do)
+    return never.button("Cancel", key=keys[1], width="stretch", on_click=cancel)
 
 
 def _do(action: Callable[[], object]) -> None:
     """Run the confirmed action in a callback, which a second click can't interrupt or repeat."""
-    if st.session_state.get(_DONE):
-        return
+    if not st.session_state.get(_DONE):
+        st.session_state[_DONE] = _attempt(action)
+
+
+def _attempt(action: Callable[[], object]) -> bool:
+    """Return whether an action succeeded; `_show_problem` shows why it didn't."""
     _forget_problem()
     try:
         action()
     except Exception as error:  # noqa: BLE001 - _problem_of logs it
         st.session_state[_PROBLEM] = _problem_of(error)
-    else:
-        st.session_state[_DONE] = True
+        return False
+    return True
 
 
 def _problem_of(error: Exception) -> Problem:
@@ -108,6 +106,8 @@ def _problem_of(error: Exception) -> Problem:
     the page, which the dialog hides: the button would seem to do nothing."""
     if isinstance(error, FAILURES):
         return problem_of(error)
+    if isinstance(error, ConflictError):
+        return Problem(str(error))
     _log.error("a dialog's action failed", exc_info=error)
     return Problem(
         "That failed, by an error in the workbench itself.", ("Its log says more. Close this to try again.",)
@@ -225,19 +225,10 @@ def offer_submit(name: str, label: str, *, action: Callable[[], object], disable
     """Show the buttons that submit and cancel a dialog; an error leaves it open. `action` runs in a callback, once for
     two clicks, reads fields from the session, and raises NotYetError for wrong fields."""
     show_conflict(name)
+    submit, keys = partial(_submit, name, action), (f"{name}.submit", f"{name}.cancel")
     with st.container(key=f"{name}-actions"):  # stays in sight at the window's end
-        _show_problem(partial(_submit, name, action))
-        sure, never = _place_buttons(label)
-        never.button("Cancel", key=f"{name}.cancel", width="stretch", on_click=close_dialog)
-        sure.button(
-            label,
-            key=f"{name}.submit",
-            type="primary",
-            width="stretch",
-            disabled=disabled,
-            on_click=_submit,
-            args=(name, action),
-        )
+        _show_problem(submit)
+        _offer_buttons(label, submit, keys, cancel=close_dialog, disabled=disabled)
 
 
 def _submit(name: str, action: Callable[[], object]) -> None:
@@ -246,14 +237,7 @@ def _submit(name: str, action: Callable[[], object]) -> None:
         if (led := st.session_state.get(_LED)) is not None:
             st.query_params.from_dict(led)
         return
-    _forget_problem()
-    try:
-        action()
-    except ConflictError as error:
-        st.session_state[_PROBLEM] = Problem(str(error))
-    except Exception as error:  # noqa: BLE001 - _problem_of logs it
-        st.session_state[_PROBLEM] = _problem_of(error)
-    else:
+    if _attempt(action):
         close_dialog()
         st.session_state[_LED] = {one: st.query_params.get_all(one) for one in st.query_params}
 
@@ -295,7 +279,6 @@ def show_held_secret() -> None:
 
 
 def drop_secret() -> None:
-    """Forget the held secret, if there is one."""
     st.session_state.pop(_SECRET, None)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from uuid import UUID
 
 import streamlit as st
@@ -32,11 +31,22 @@ class About:
 
 def about_search(search_id: UUID, document_id: UUID | None = None) -> About:
     """Return the subject for one result of a search, or for the whole search."""
-    return About(f"{search_id}-{document_id}", partial(_send_of_search, search_id, document_id))
+
+    def send(good: bool, comment: str | None) -> None:
+        feedback = SearchFeedback.THUMBS_UP if good else SearchFeedback.THUMBS_DOWN
+        api.client().search.submit_search_feedback(
+            search_id=search_id, document_id=document_id, feedback=feedback, comments=comment
+        )
+
+    return About(f"{search_id}-{document_id}", send)
 
 
 def about_reply(agent_id: UUID, message_id: UUID) -> About:
-    return About(str(message_id), partial(_send_of_reply, agent_id, message_id))
+    def send(good: bool, comment: str | None) -> None:
+        feedback = Verdict.POSITIVE if good else Verdict.NEGATIVE
+        person_client().agents.provide_message_feedback(agent_id, message_id, feedback, descriptive_feedback=comment)
+
+    return About(str(message_id), send)
 
 
 def offer_feedback(about: About, *, given: bool | None = None) -> None:
@@ -50,12 +60,8 @@ def offer_feedback(about: About, *, given: bool | None = None) -> None:
         return
     label = "Say more?" if about.key("said") in st.session_state else "Thank you. Say why?"
     # It tracks its state so that `_send_comment` can close it.
-    with st.popover(label, key=about.key("more"), on_change="rerun"):
-        _offer_comment(about, placeholder="What helped?" if chosen else "What was missing?")
-
-
-def _offer_comment(about: About, *, placeholder: str) -> None:
-    with st.form(about.key("why"), border=False):
+    with st.popover(label, key=about.key("more"), on_change="rerun"), st.form(about.key("why"), border=False):
+        placeholder = "What helped?" if chosen else "What was missing?"
         st.text_area("Comment", key=about.key("comment"), max_chars=COMMENT_LENGTH, placeholder=placeholder)
         st.form_submit_button("Send the comment", on_click=_send_comment, args=(about,))
 
@@ -93,15 +99,3 @@ def _send(about: About, good: bool, *, comment: str | None) -> bool:
         st.session_state[about.key("problem")] = problem_of(error)
         return False
     return True
-
-
-def _send_of_search(search_id: UUID, document_id: UUID | None, good: bool, comment: str | None) -> None:
-    feedback = SearchFeedback.THUMBS_UP if good else SearchFeedback.THUMBS_DOWN
-    api.client().search.submit_search_feedback(
-        search_id=search_id, document_id=document_id, feedback=feedback, comments=comment
-    )
-
-
-def _send_of_reply(agent_id: UUID, message_id: UUID, good: bool, comment: str | None) -> None:
-    feedback = Verdict.POSITIVE if good else Verdict.NEGATIVE
-    person_client().agents.provide_message_feedback(agent_id, message_id, feedback, descriptive_feedback=comment)

@@ -49,10 +49,7 @@ def text_filter(label: str, parameter: str, *, placeholder: str = "") -> str:
 
 def choice_filter(label: str, parameter: str, options: Mapping[str, str], *, default: str = "") -> str:
     """Show a choice of `options` (value in the address: label), and return the chosen value."""
-    key = _follow_address(parameter, default)
-    if st.session_state[key] not in options:
-        st.session_state[key] = default
-    in_line = _IN_LINE.get()
+    key, in_line = _follow_address(parameter, default, options), _IN_LINE.get()
     return st.selectbox(
         label,
         list(options),
@@ -73,13 +70,10 @@ def part_of(parameter: str, parts: Mapping[str, str], *, default: str, leaving: 
         for name in leaving:
             st.query_params.pop(name, None)
 
-    key = _follow_address(parameter, default)
-    if st.session_state[key] not in parts:
-        st.session_state[key] = default
     chosen = st.segmented_control(
         "Show",
         list(parts),
-        key=key,
+        key=_follow_address(parameter, default, parts),
         format_func=lambda part: parts[part],
         required=True,
         label_visibility="collapsed",
@@ -88,13 +82,15 @@ def part_of(parameter: str, parts: Mapping[str, str], *, default: str, leaving: 
     return chosen or default
 
 
-def _follow_address(parameter: str, default: str) -> str:
-    """Fill the field from the address when that is new (opened, or gone back to); return the field's key."""
+def _follow_address(parameter: str, default: str, options: Mapping[str, str] | None = None) -> str:
+    """Fill the field from the address when that is new (opened, or gone back to), with the default in place of what is
+    no option; return the field's key."""
     key, seen = f"filter.{parameter}", f"filter.{parameter}.seen"
     said = st.query_params.get(parameter, default)[:LONGEST]
     if key not in st.session_state or st.session_state.get(seen) != said:
-        st.session_state[key] = said
-        st.session_state[seen] = said
+        st.session_state[key] = st.session_state[seen] = said
+    if options is not None and st.session_state[key] not in options:
+        st.session_state[key] = default
     return key
 
 

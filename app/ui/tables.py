@@ -40,10 +40,6 @@ def draw_component(name: str, **options: Any) -> Any:
     return v2.component(component, js=f"{name}.js", isolate_styles=False)(**options)
 
 
-def _ignore() -> None:
-    """Do nothing when rows are chosen: what draws them reads which ones."""
-
-
 Item = TypeVar("Item")
 Row = TypeVar("Row", bound=ResponseModel)
 Answer = TypeVar("Answer", bound=PagedResponse)
@@ -216,8 +212,10 @@ def _draw(
     if chosen != place.chosen:
         st.rerun()
     data = _data([row(item) for item in items], columns or {}) | {"mode": mode, "chosen": chosen}
-    place.chosen = _rows_chosen(draw_component("rows", key=table, data=dict(data), on_selection_change=_ignore))
-    _offer_pages(key, place, count=len(items), more=page.next_page_token)
+    # The callback declares the state, which is read here and when the rows are drawn again.
+    state = draw_component("rows", key=table, data=dict(data), on_selection_change=lambda: None)
+    place.chosen = _rows_chosen(state)
+    _offer_pages(key, place, page)
 
 
 def _data(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -260,13 +258,12 @@ def show_each(key: str, source: Source[Item], *, each: Callable[[Item], object],
     """Show the current page of a list as `show_pages` does, but draw each item with `each`."""
     place = _place(key, source.about)
     page = _page(place, source)
-    items = page.items
-    if not items and len(place.tokens) == 1:
+    if not page.items and len(place.tokens) == 1:
         empty()
         return
-    for item in items:
+    for item in page.items:
         each(item)
-    _offer_pages(key, place, count=len(items), more=page.next_page_token)
+    _offer_pages(key, place, page)
 
 
 def show_text_pages(
@@ -275,9 +272,8 @@ def show_text_pages(
     """Show the page of a list as a table of text that is read as a whole: long cells wrap, and none can be chosen."""
     place = _place(key, source.about)
     page = _page(place, source)
-    items = page.items
-    show_table((row(item) for item in items), heads=heads)
-    _offer_pages(key, place, count=len(items), more=page.next_page_token)
+    show_table(map(row, page.items), heads=heads)
+    _offer_pages(key, place, page)
 
 
 def _place_key(key: str) -> str:
@@ -301,14 +297,14 @@ def _page(place: _Cursor, source: Source[Item]) -> ItemsPage[Item]:
     return place.page
 
 
-def _offer_pages(key: str, place: _Cursor, *, count: int, more: str | None) -> None:
-    number = len(place.tokens)
+def _offer_pages(key: str, place: _Cursor, page: ItemsPage[Any]) -> None:
+    number, more = len(place.tokens), page.next_page_token
     if number == 1 and more is None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         offer_action("Previous", _go_back, place, key=f"{key}.back", disabled=number == 1)
         offer_action("Next", _show_next, place, more, key=f"{key}.on", disabled=more is None)
-        st.caption(f"Page {number}, with {count} rows")
+        st.caption(f"Page {number}, with {len(page.items)} rows")
 
 
 def _go_back(place: _Cursor) -> None:
