@@ -90,7 +90,6 @@ AUDIENCES = {OAuthAudience.API: "The API", OAuthAudience.MCP: "The endpoint for 
 
 
 def open_edit(client: OAuthClient) -> None:
-    """Open the dialog, filled with the application's values."""
     _fill(client.name, client.redirect_uris, client.scopes)
     open_dialog(EDIT, str(client.client_id))
 
@@ -142,12 +141,9 @@ def secret_of(client_id: UUID, value: str) -> Secret:
 
 
 def _fill(name: str, addresses: Sequence[str], scopes: Sequence[str]) -> None:
-    st.session_state["client.name"] = name
-    st.session_state["client.addresses"] = "\n".join(addresses)
-    agents = [
-        one.removeprefix(ONE_AGENT) for one in scopes if one.startswith(ONE_AGENT) and one != ApiScope.AGENT_MESSAGE
-    ]
-    st.session_state["client.agents"] = agents
+    of_agents = [one for one in scopes if one.startswith(ONE_AGENT) and one != ApiScope.AGENT_MESSAGE]
+    agents = [one.removeprefix(ONE_AGENT) for one in of_agents]
+    st.session_state.update({"client.name": name, "client.addresses": "\n".join(addresses), "client.agents": agents})
     fill_scopes(_FIELDS, APPLICATION_SCOPES, scopes)
 
 
@@ -212,7 +208,6 @@ def show_consents(client: OAuthClient | None = None) -> None:
     st.header("Connected for people", anchor=False)
     people = [] if client else pick_principals("consents.person", label="Of this person", kinds=(PERSON,), most=1)
     email = people[0].id if people else None
-
     nobody: list[bool] = []
 
     def show_none() -> None:

@@ -35,7 +35,6 @@ def open_new() -> None:
 
 
 def open_edit(provider: SignInProvider) -> None:
-    """Open the dialog, filled with the provider's values."""
     _fill(provider)
     open_dialog(EDIT, str(provider.provider_id))
 
@@ -58,14 +57,15 @@ def show_edit(provider: SignInProvider) -> None:
 
 def _fill(provider: SignInProvider | None) -> None:
     state = st.session_state
-    state["provider.issuer"], state["provider.secret"] = "", ""
-    state["provider.name"] = "" if provider is None else provider.name
-    state["provider.client_id"] = "" if provider is None else provider.client_id
-    state["provider.domains"] = "" if provider is None else "\n".join(provider.domains)
-    state["provider.audiences"] = "" if provider is None else "\n".join(provider.accepted_audiences)
+    for text in ("issuer", "secret", "name", "client_id", "domains", "audiences"):
+        state[f"provider.{text}"] = ""
     state["provider.groups"] = GroupsClaim.NONE if provider is None else provider.groups_claim
     for flag in _FLAGS:
         state[f"provider.{flag}"] = provider is not None and bool(getattr(provider, flag))
+    if provider is not None:
+        state["provider.name"], state["provider.client_id"] = provider.name, provider.client_id
+        state["provider.domains"] = "\n".join(provider.domains)
+        state["provider.audiences"] = "\n".join(provider.accepted_audiences)
 
 
 def _ask() -> None:
@@ -87,22 +87,15 @@ def _ask() -> None:
 
 def _read_fields() -> dict[str, Any]:
     state = st.session_state
-    values: dict[str, Any] = {
-        "name": text_in("provider.name"),
-        "client_id": text_in("provider.client_id"),
+    return {
+        "name": text_in("provider.name", missing="Give the name on the button."),
+        "client_id": text_in("provider.client_id", missing="Give the client id."),
         "client_secret": text_in("provider.secret"),
-        "domains": str(state["provider.domains"] or "").split(),
+        "domains": text_in("provider.domains", missing="Give at least one domain.").split(),
+        "accepted_audiences": text_in("provider.audiences").split(),
+        "groups_claim": state["provider.groups"],
+        **{flag: bool(state[f"provider.{flag}"]) for flag in _FLAGS},
     }
-    for missing, what in {
-        "name": "the name on the button",
-        "client_id": "the client id",
-        "domains": "at least one domain",
-    }.items():
-        if not values[missing]:
-            raise NotYetError(f"Give {what}.")
-    values["accepted_audiences"] = str(state["provider.audiences"] or "").split()
-    values["groups_claim"] = state["provider.groups"]
-    return values | {flag: bool(state[f"provider.{flag}"]) for flag in _FLAGS}
 
 
 def _create() -> None:

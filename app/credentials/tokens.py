@@ -63,17 +63,13 @@ def expiry(choice: str, *, day: date | None, now: datetime | None = None) -> dat
     return at + timedelta(days=int(choice))
 
 
-def ends(at: datetime | None) -> str:
-    return "Never" if at is None or at.year >= NEVER.year else ago(at)
+def ends(at: datetime | None, *, in_words: Callable[[datetime], str] = ago) -> str:
+    return "Never" if at is None or at.year >= NEVER.year else in_words(at)
 
 
-def _ends_exactly(at: datetime | None) -> str:
-    return "Never" if at is None or at.year >= NEVER.year else moment(at)
-
-
-def _soon_over(one: Credential, *, now: datetime | None = None) -> bool:
-    at = now or datetime.now(UTC)
-    return one.status is CredentialStatus.ACTIVE and one.expires_at is not None and one.expires_at - at < SOON
+def _soon_over(one: Credential) -> bool:
+    at = one.expires_at
+    return one.status is CredentialStatus.ACTIVE and at is not None and at - datetime.now(UTC) < SOON
 
 
 def end_noted(one: Credential) -> str:
@@ -161,8 +157,7 @@ def _key(name: str, scope: StrEnum) -> str:
     return f"{name}.{scope.value}"
 
 
-ACCOUNTS, TOKENS = "accounts", "tokens"
-
+ACCOUNTS, TOKENS, KEYS = "accounts", "tokens", "keys"
 MOST_TOKENS = 5000
 
 
@@ -195,14 +190,10 @@ def token_of(token_id: str, account_id: UUID) -> ServiceAccountToken | None:
 
 
 def clear_caches() -> None:
-    """Clear the cached service accounts and tokens of the session."""
     for kept in (organization, all_tokens, tokens_of, account_of, token_of):
         kept.clear()
     forget(ACCOUNTS)
     forget(TOKENS)
-
-
-KEYS = "keys"
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -230,22 +221,18 @@ def show_credential(
     times = [
         ("Created", moment(one.created_at)),
         ("Last used", moment(one.last_used_at) or "Never"),
-        ("Expires", _ends_exactly(one.expires_at)),
+        ("Expires", ends(one.expires_at, in_words=moment)),
     ]
     notices.show_table([*facts, *times], named=True)
     successor = find_successor(one, every) if one.status is CredentialStatus.ACTIVE else None
     if successor is not None:
         made = f"A new {kind} of this name, …{successor.hint}, was made {ago(successor.created_at)}"
+        said, todo = ", and is in use.", "Nothing has used this one since: revoke it."
         if successor.last_used_at is None:
-            notices.show_warning(
-                f"{made}, and is not used yet.", "Give it to the program, and revoke this one once it is used."
-            )
+            said, todo = ", and is not used yet.", "Give it to the program, and revoke this one once it is used."
         elif one.last_used_at is not None and one.last_used_at > successor.last_used_at:
-            notices.show_warning(
-                f"{made}, but this one was used after it.", "Find what still uses this one, then revoke it."
-            )
-        else:
-            notices.show_warning(f"{made}, and is in use.", "Nothing has used this one since: revoke it.")
+            said, todo = ", but this one was used after it.", "Find what still uses this one, then revoke it."
+        notices.show_warning(f"{made}{said}", todo)
     if one.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke", icon=":material/block:"):
         ask_revoking(one, kind, revoke)
 
@@ -268,9 +255,8 @@ def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     scopes = ask_scopes("mint", TOKEN_SCOPES)
     ask_expiry("mint")
     if scopes:
-        reach = show_errors(lambda: preview(account.service_account_id, tuple(scopes)))
         with st.container(border=True):
-            _show_reach(reach)
+            _show_reach(show_errors(lambda: preview(account.service_account_id, tuple(scopes))))
     else:
         notices.show_text("Choose what it may do, and see here how far it would reach.")
     offer_submit(MINT, "Create", action=partial(mint, account, done=done))
@@ -289,22 +275,20 @@ def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
         scopes=scopes,
         expires_at=get_expiry("mint") or NEVER,
     )
-    hold_secret(
-        Secret(
-            "The new token",
-            minted.token,
-            hint="This line tries it, from wherever the service can be reached:",
-            command=curl_line(minted.token, scopes, base_url=settings().base_url),
-        )
-    )
+    hold_credential("The new token", minted.token, scopes)
     done()
+
+
+def hold_credential(title: str, value: str, scopes: Collection[str]) -> None:
+    """Keep a new credential until it is shown once, with a line that tries it."""
+    hint = "This line tries it, from wherever the service can be reached:"
+    hold_secret(Secret(title, value, hint=hint, command=curl_line(value, scopes, base_url=settings().base_url)))
 
 
 def open_mint(account_id: str, like: ServiceAccountToken | None = None) -> None:
     """Open the dialog for a new token of an account; `like`: filled as this token is, so that it can take its place."""
     if like is not None:
-        st.session_state["mint.name"] = like.name
-        st.session_state["mint.description"] = like.description or ""
+        st.session_state.update({"mint.name": like.name, "mint.description": like.description or ""})
         fill_scopes("mint", TOKEN_SCOPES, like.scopes)
     fill_expiry("mint", like)
     open_dialog(MINT, account_id)
@@ -352,7 +336,6 @@ def get_expiry(name: str) -> datetime | None:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def preview(account_id: UUID, scopes: tuple[Scope, ...]) -> AdminServiceAccountTokensPreviewReachResponse:
-    """Return the reach that a new token of an account would have."""
     return api.client().admin.service_account_tokens.preview_reach(account_id, scopes)
 
 
@@ -385,7 +368,6 @@ _SHOWN_ENDING = 10
 
 
 def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
-    """List the tokens that must be replaced soon."""
     soon = select_ending_soon(tokens)
     if not soon:
         return
@@ -393,12 +375,9 @@ def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
         f"{count_text(len(soon), 'token')} will expire within 14 days. Open it, and create the next one."
     )
     for token in soon[:_SHOWN_ENDING]:
-        notices.show_link(
-            f"{token.name} (…{token.hint}) ends {ends(token.expires_at)}, {_ends_exactly(token.expires_at)}",
-            "service_accounts",
-            account=str(token.service_account_id),
-            token=str(token.token_id),
-        )
+        said = f"{token.name} (…{token.hint}) ends {ends(token.expires_at)}, {ends(token.expires_at, in_words=moment)}"
+        account = str(token.service_account_id)
+        notices.show_link(said, "service_accounts", account=account, token=str(token.token_id))
 
 
 def show_tokens(account: ServiceAccount) -> None:

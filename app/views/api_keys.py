@@ -10,9 +10,8 @@ from app.credentials import tokens
 from app.formatting import one_line
 from app.labels import PERSON
 from app.lookup import Principal
-from app.settings import settings
 from app.ui import notices
-from app.ui.dialogs import Secret, dialog, hold_secret, offer_submit, open_dialog, show_held_secret, text_in
+from app.ui.dialogs import dialog, offer_submit, open_dialog, show_held_secret, text_in
 from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.pickers import drop_choice, get_principals, pick_principals
 from app.ui.tables import pages_of, show_pages, time_cell
@@ -82,9 +81,7 @@ def _show_new() -> None:
         "service account: its tokens may do less."
     )
     is_on = show_errors(tokens.organization).service_accounts_enabled
-    notices.show_link(
-        "Service accounts" if is_on else "Service accounts, which are switched off now", "service_accounts"
-    )
+    notices.show_link(f"Service accounts{'' if is_on else ', which are switched off now'}", "service_accounts")
     st.text_input("Name", key="key.name", max_chars=200, placeholder="Where it is used: Ada's notebook")
     like: ApiKey | None = st.session_state.get(LIKE)
     owners = [Principal(PERSON, like.owner_email, like.owner_email)] if like else []
@@ -108,19 +105,11 @@ def _create() -> None:
         may_act_for_users=bool(st.session_state["key.for_others"]),
         expires_at=tokens.get_expiry("key"),
     )
-    hold_secret(
-        Secret(
-            "The new key",
-            made.api_key,
-            hint="This line tries it, from wherever the service can be reached:",
-            command=tokens.curl_line(made.api_key, [Scope.CATALOG_READ], base_url=settings().base_url),
-        )
-    )
+    tokens.hold_credential("The new key", made.api_key, [Scope.CATALOG_READ])
     tokens.clear_keys()
 
 
 def page() -> None:
-    """Draw the list of API keys, or the key in the address; for admins."""
     require_admin()
     one = "key" in st.query_params
     count = notices.show_title(TITLE, PURPOSE, action=None if one else _offer_new)

@@ -34,15 +34,10 @@ def _show_clients(count_at: DeltaGenerator) -> None:
     options = {"": "All", **{status.value: words for status, words in STATUSES.items()}}
     with filter_line():
         status = choice_filter("Status", "status", options)
-
+    wanted = OAuthClientStatus(status) if status else None
     show_pages(
         applications.CLIENTS,
-        pages_of(
-            lambda at: api.client().admin.oauth_clients.list(
-                status=OAuthClientStatus(status) if status else None, **at
-            ),
-            about=status,
-        ),
+        pages_of(lambda at: api.client().admin.oauth_clients.list(status=wanted, **at), about=status),
         row=lambda client: _client_row(client, show_errors(api.agent_names)),
         empty=lambda: notices.show_empty(*(NONE_LIKE_THIS if status else NONE_YET)),
         go=lambda chosen: notices.look_at("client", chosen.client_id),
@@ -93,14 +88,12 @@ def _show_client(client_id: str) -> None:
 
 def show_configuration(client: OAuthClient) -> None:
     """Show where a client finds the service, and for a public one of agents what to give to the programs of people."""
-    chosen = settings()
-    issuer = chosen.auth_url or chosen.base_url
+    issuer = settings().auth_url or settings().base_url
     address = f"{issuer}{MCP_PATH}"
     st.header("Connect it", anchor=False)
     if client.audience is OAuthAudience.API:
-        notices.show_text(
-            "OAuth libraries find all addresses at the discovery address. Next, send people to the first one:"
-        )
+        libraries = "OAuth libraries find all addresses at the discovery address"
+        notices.show_text(f"{libraries}. Next, send people to the first one:")
         notices.show_table(
             [
                 ("Authorization endpoint", f"{issuer}/api/oauth/authorize"),
@@ -177,7 +170,6 @@ def _rotate(client: OAuthClient) -> None:
 
 
 def page() -> None:
-    """Draw the list of applications, or the application in the address; for admins."""
     require_admin()
     one = "client" in st.query_params
     count = notices.show_title(TITLE, PURPOSE, action=None if one else _offer_new)

@@ -85,7 +85,6 @@ def _create() -> None:
 
 
 def page() -> None:
-    """Draw the address and the tokens, or the token in the address; for admins."""
     require_admin()
     one = "token" in st.query_params
     notices.show_title(TITLE, PURPOSE, action=None if one else partial(offer_dialog, "New token", NEW))

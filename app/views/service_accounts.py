@@ -85,10 +85,8 @@ def _create() -> None:
 
 
 def _ask_deleting(account: ServiceAccount) -> None:
-    working = sum(
-        token.status is CredentialStatus.ACTIVE
-        for token in show_errors(partial(tokens.tokens_of, account.service_account_id))
-    )
+    own = show_errors(partial(tokens.tokens_of, account.service_account_id))
+    working = sum(token.status is CredentialStatus.ACTIVE for token in own)
     confirm(
         "Delete this service account?",
         f"{account.display_name} ({account.email}) is gone for good. {count_text(working, 'working token')} will stop "
@@ -120,17 +118,13 @@ def _show_account(account_id: str, settings: Organization) -> None:
 
 
 def page() -> None:
-    """Draw the list of service accounts, or the account or token in the address; for admins."""
     require_admin()
     settings = show_errors(tokens.organization)
     is_list = "account" not in st.query_params
-    notices.show_title(
-        "Service accounts",
-        "Identities for programs, and the tokens with which they call the service.",
-        action=partial(offer_dialog, "New service account", NEW)
-        if is_list and settings.service_accounts_enabled
-        else None,
-    )
+    makes = is_list and settings.service_accounts_enabled
+    new = partial(offer_dialog, "New service account", NEW) if makes else None
+    purpose = "Identities for programs, and the tokens with which they call the service."
+    notices.show_title("Service accounts", purpose, action=new)
     show_held_secret()
     if not settings.service_accounts_enabled:
         _show_switch(settings)
@@ -142,7 +136,6 @@ def page() -> None:
     _show_new()
     with filter_line("q"):
         query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
-
     show_pages(
         tokens.ACCOUNTS,
         pages_of(lambda at: api.client().admin.service_accounts.list(query=query or None, **at), about=query),

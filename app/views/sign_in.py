@@ -49,18 +49,14 @@ def _show_provider(provider: SignInProvider) -> None:
         )
         with st.container(horizontal=True):
             if st.button("Test", key=f"{key}.test"):
-                _show_problems(provider)
+                test = partial(api.client().admin.sign_in_providers.test, provider.provider_id)
+                if problems := show_errors(test).problems:
+                    show_warning("People can't sign in with it as it is.", *problems)
+                else:
+                    show_text("Nothing is wrong, as far as can be told without signing in.")
             offer_action("Change", open_edit, provider, key=f"{key}.edit", icon="edit")
             if st.button("Delete", key=f"{key}.delete", icon=":material/delete:"):
                 _ask_deleting(provider)
-
-
-def _show_problems(provider: SignInProvider) -> None:
-    problems = show_errors(partial(api.client().admin.sign_in_providers.test, provider.provider_id)).problems
-    if problems:
-        show_warning("People can't sign in with it as it is.", *problems)
-    else:
-        show_text("Nothing is wrong, as far as can be told without signing in.")
 
 
 def _ask_deleting(provider: SignInProvider) -> None:
@@ -74,7 +70,6 @@ def _ask_deleting(provider: SignInProvider) -> None:
 
 
 def page() -> None:
-    """Draw the providers; for admins."""
     require_admin()
     show_title(TITLE, PURPOSE, action=_offer_new)
     listed = show_errors(lambda: next(api.client().admin.sign_in_providers.list(page_size=_MOST).pages()))
