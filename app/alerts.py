@@ -171,11 +171,8 @@ def _show_open(found: list[Alert]) -> None:
             format_func=lambda one: f"{KINDS[by_id[one].kind]} · {one_line(about(by_id[one]))}",
         )
         days = {f"Snooze for {count_text(number, 'day')}": number for number in (1, 7)}
-        for label, change in {
-            "Acknowledge": {"acknowledged": True},
-            **{label: {"snoozed_until": datetime.now(UTC) + timedelta(days=one)} for label, one in days.items()},
-            "End": None,
-        }.items():
+        until = {label: {"snoozed_until": datetime.now(UTC) + timedelta(days=one)} for label, one in days.items()}
+        for label, change in {"Acknowledge": {"acknowledged": True}, **until, "End": None}.items():
             offer_action(label, _change, chosen, change, key=f"alert.{label}", disabled=chosen is None)
     show_note("End an alert if nobody runs its source any more. An acknowledged alert is sent again if it changes.")
 

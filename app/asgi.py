@@ -77,7 +77,6 @@ class SecurityHeaders:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as the application does."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -101,7 +100,6 @@ class KnownPages:
         self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer 404 if there is no such page."""
         if scope["type"] == "http" and self._leads_nowhere(HTTPConnection(scope)):
             said = "Its address may be mistyped, or is of another version of Carrel."
             answer = notice("There is no such page", said, again="/", status=404, doing="Go to the first page")

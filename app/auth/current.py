@@ -21,27 +21,23 @@ from carrel.oauth import OAuthClient
 
 @cache
 def sealer() -> Sealer:
-    """Return the sealer that encrypts the workbench's secrets."""
     chosen = settings()
     return Sealer(key_of(chosen.app_secret_key, kept_in=chosen.app_dir / "secret.key"))
 
 
 @cache
 def sessions() -> Sessions:
-    """Return the store of sign-in sessions in the workbench's folder."""
     return Sessions(settings().app_dir / "sessions", sealer())
 
 
 @cache
 def registration() -> Registration:
-    """Return the registration of the workbench as an OAuth client of the service."""
     chosen = settings()
     return Registration(chosen, sealer(), redirect_uri=f"{chosen.public_url}{CALLBACK}")
 
 
 @cache
 def application() -> Application:
-    """Return the workbench's OAuth client."""
     chosen = settings()
     return Application(registration(), auth_url=chosen.auth_url or chosen.base_url, connections=connections())
 

@@ -66,7 +66,6 @@ class AccessMiddleware:
         self._origin = origin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a permitted request to the application, or refuse it."""
         if scope["type"] == "websocket" and not is_own(HTTPConnection(scope), origin=self._origin):
             await WebSocketClose(code=1008)(scope, receive, send)
         elif scope["type"] == "http" and not await self._may_pass(HTTPConnection(scope)):

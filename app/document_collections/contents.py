@@ -198,8 +198,8 @@ def ask_for_fields(key: str) -> None:
 
 def read_fields(key: str) -> list[SchemaField]:
     """Return the fields that were typed; raises ValueError with a sentence about what is wrong."""
-    names = ((number, _name(key, number)) for number in range(MOST_FIELDS))
-    return schema_of([(name, str(st.session_state[f"{key}.{number}.type"])) for number, name in names if name])
+    names = {number: name for number in range(MOST_FIELDS) if (name := _name(key, number))}
+    return schema_of((name, str(st.session_state[f"{key}.{number}.type"])) for number, name in names.items())
 
 
 def ask_for_values(
@@ -330,8 +330,8 @@ def _add(where: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[s
         # Also when something else is pressed half-way.
         done = {one.document_id for one in kept if not one.problem}
         st.session_state[_LEFT] = [str(one) for one, _ in documents if one not in done]
-        for cached in (api.collections, _inside):
-            cached.clear()
+        api.collections.clear()
+        _inside.clear()
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")

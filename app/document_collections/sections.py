@@ -170,7 +170,6 @@ _STALE = "collection.stale"
 def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
     """Show the documents of a collection, with buttons for the chosen one."""
     where = collection.document_collection_id
-
     hint = "Add some under Add documents." if edits else "An editor of it may not have added any yet."
     chosen = show_pages(
         contents.INSIDE,
@@ -186,8 +185,7 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
 
 
 def _row(collection: DocumentCollection, document: DocumentInCollection) -> dict[str, Any]:
-    fields, values = collection.custom_metadata_schema.fields, document.custom_metadata
-    shown = {field.name: contents.shown_value(field.type, values.get(field.name, "")) for field in fields}
+    shown = _values_shown(collection, document)
     more = [": ".join(pair) for pair in list(shown.items())[_MOST_COLUMNS:] if pair[1]]
     row = {
         "Name": document.document_name,
@@ -197,7 +195,12 @@ def _row(collection: DocumentCollection, document: DocumentInCollection) -> dict
         "Added": time_cell(document.added_at),
     }
     columns = {f"{name} (field)" if name in row else name: value for name, value in list(shown.items())[:_MOST_COLUMNS]}
-    return row | columns | ({"More fields": ", ".join(more)} if len(fields) > _MOST_COLUMNS else {})
+    return row | columns | ({"More fields": ", ".join(more)} if len(shown) > _MOST_COLUMNS else {})
+
+
+def _values_shown(collection: DocumentCollection, document: DocumentInCollection) -> dict[str, str]:
+    fields, values = collection.custom_metadata_schema.fields, document.custom_metadata
+    return {field.name: contents.shown_value(field.type, values.get(field.name, "")) for field in fields}
 
 
 def _state(document: DocumentInCollection) -> str:
@@ -223,9 +226,7 @@ def _change(collection: DocumentCollection, document: DocumentInCollection, key:
     for field in fields:
         if written[field.name] and read_value(field.type, written[field.name]) is None:
             raise NotYetError(expectation(field.type, written[field.name]))
-    before = {
-        field.name: contents.shown_value(field.type, document.custom_metadata.get(field.name, "")) for field in fields
-    }
+    before = _values_shown(collection, document)
     client = api.client().document_collections
     now = next(iter(client.list_documents_in_collection(where, ids=[document.document_id])), None)
     if now is None:
@@ -269,11 +270,8 @@ def _show_chosen(collection: DocumentCollection, document: DocumentInCollection,
 
 
 def _index_again(where: UUID, documents: list[tuple[UUID, str]]) -> None:
-    show_errors(
-        lambda: contents.work_through(
-            contents.index_again(where, documents), [], of=len(documents), doing="Re-indexing"
-        )
-    )
+    outcomes = contents.index_again(where, documents)
+    show_errors(lambda: contents.work_through(outcomes, [], of=len(documents), doing="Re-indexing"))
     st.session_state.pop(_STALE, None)
     st.rerun()
 
@@ -295,14 +293,12 @@ def _show_stale(collection: DocumentCollection) -> None:
         return
     notices.show_text(f"{count_text(len(found.documents), 'document')} of those that you may read{beyond}.")
     notices.show_table([(one.document_name, one.error or "") for one in found.documents[: contents.MOST_AT_ONCE]])
-    more = len(found.documents) - contents.MOST_AT_ONCE
-    if more <= 0:
-        if st.button("Re-index them", key="stale.go", type="primary"):
-            _index_again(where, [(one.document_id, one.document_name) for one in found.documents])
-        return
-    notices.show_text(f"… and {count_text(more, 'document')} more.")
-    if api.me().is_admin:
-        text = "These are many: re-index them in a run, under Ingestion"
-        notices.show_link(text, "ingestion", job="indexing", collection=str(where))
-    else:
-        notices.show_text("These are many: have an admin re-index them in a run.")
+    if (more := len(found.documents) - contents.MOST_AT_ONCE) > 0:
+        notices.show_text(f"… and {count_text(more, 'document')} more.")
+        if api.me().is_admin:
+            text = "These are many: re-index them in a run, under Ingestion"
+            notices.show_link(text, "ingestion", job="indexing", collection=str(where))
+        else:
+            notices.show_text("These are many: have an admin re-index them in a run.")
+    elif st.button("Re-index them", key="stale.go", type="primary"):
+        _index_again(where, [(one.document_id, one.document_name) for one in found.documents])

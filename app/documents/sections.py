@@ -18,7 +18,7 @@ from app.ui.errors import error_boundary, keep_problem, problem_of, show_errors,
 from app.ui.filters import choice_filter
 from app.ui.passages import PassageLocation, find_quote, mark_html, open_html, place_html, words_in
 from app.ui.tables import ItemsPage, Source, pages_of, show_each, show_pages, show_text_pages
-from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
+from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus, LeftOutFile
 from carrel.wire.collections import DocumentChunk
 from carrel.wire.common import UserPrincipal
 from carrel.wire.file_names import safe_name
@@ -32,7 +32,15 @@ def show_details(document_id: UUID) -> None:
     with error_boundary():
         document = api.client().catalog.get_document(document_id)
         readers = readers_of(document)
-    notices.show_table([*_facts(document), ("Direct access", readers)], named=True)
+    facts = [
+        ("Name", document.document_name),
+        ("File", f"{document.file_name} ({size(document.file_size)})"),
+        ("Version", f"{document.document_version:,}, of {moment(document.updated_at)}"),
+        ("Identifier", document.document_external_id),
+        *document.custom_metadata.items(),
+        ("Direct access", readers),
+    ]
+    notices.show_table(facts, named=True)
     _offer_file(document, document.document_version, document.file_name)
 
 
@@ -57,16 +65,6 @@ def readers_of(document: GetDocumentResponse) -> str:
     names += [f"{one.name} (group)" if one.type == "group" else one.name for one in holders]
     more = ", and more" if page.next_page_token else ""
     return f"{', '.join([f'{document.owner.name} (owner)', *names])}{more}"
-
-
-def _facts(document: GetDocumentResponse) -> list[tuple[str, str]]:
-    return [
-        ("Name", document.document_name),
-        ("File", f"{document.file_name} ({size(document.file_size)})"),
-        ("Version", f"{document.document_version:,}, of {moment(document.updated_at)}"),
-        ("Identifier", document.document_external_id),
-        *document.custom_metadata.items(),
-    ]
 
 
 CHUNKS = 20
@@ -105,13 +103,11 @@ def show_container(document: GetDocumentResponse) -> None:
         return
     st.subheader("Files in it", anchor=False)
     contained = document.contained_files
-    if contained is not None:
-        done = (contained.files - contained.waiting) / contained.files
-        if contained.is_done:
-            notices.show_text(f"{capitalize(str(contained))}.")
-        else:
-            indexing = f", {count_text(contained.indexing, 'document')} being indexed" if contained.indexing else ""
-            st.progress(done, text=f"{contained}{indexing}")
+    if contained is not None and contained.is_done:
+        notices.show_text(f"{capitalize(str(contained))}.")
+    elif contained is not None:
+        indexing = f", {count_text(contained.indexing, 'document')} being indexed" if contained.indexing else ""
+        st.progress((contained.files - contained.waiting) / contained.files, text=f"{contained}{indexing}")
     listed = catalog.list_documents(parent_document_id=document.document_id, page_size=MOST_FILES)
     page = show_errors(lambda: next(listed.pages()))
     for one in page.documents:
@@ -134,16 +130,12 @@ def _show_left_out(document: GetDocumentResponse) -> None:
     except carrel.NotFoundError:
         notices.show_text("Those who may read it see which files these are.")
         return
-    show_text_pages(
-        "document.left_out",
-        left_out,
-        heads=("File", "Reason", "Help"),
-        row=lambda file: (
-            file.path or f"file {file.number:,}",
-            file.message,
-            notices.help_cell(file.code, about=document.document_name),
-        ),
-    )
+
+    def row(file: LeftOutFile) -> tuple[str, str, notices.HelpLink]:
+        help_cell = notices.help_cell(file.code, about=document.document_name)
+        return file.path or f"file {file.number:,}", file.message, help_cell
+
+    show_text_pages("document.left_out", left_out, heads=("File", "Reason", "Help"), row=row)
 
 
 def show_not_read(document: GetDocumentResponse) -> None:
@@ -226,11 +218,9 @@ def _draw_places(document: GetDocumentResponse) -> None:
 def _draw_place(place: DocumentIndexing, document: GetDocumentResponse) -> None:
     st.html(f'<p class="carrel-text"><strong>{html.escape(name_of_place(place))}</strong></p>')
     notices.show_text(state_in(place, document.text_recognition))
-    if place.status is IndexingStatus.RUNNING and place.chunks_expected:
-        done = min(place.chunks_embedded or 0, place.chunks_expected)
-        st.progress(
-            done / place.chunks_expected, text=f"{done:,} of {count_text(place.chunks_expected, 'passage')} embedded"
-        )
+    if place.status is IndexingStatus.RUNNING and (whole := place.chunks_expected):
+        done = min(place.chunks_embedded or 0, whole)
+        st.progress(done / whole, text=f"{done:,} of {count_text(whole, 'passage')} embedded")
     if place.error and place.status is IndexingStatus.FAILED:
         what = "The service also tries again by itself. If the file is at fault, add a mended one under the same name."
         notices.show_problem(place.error, what, help_at=notices.help_address_of_code("indexing_failed"))
@@ -250,7 +240,6 @@ def _reindex(document_id: UUID, collection_id: UUID | None) -> None:
 
 
 def show_versions(document: GetDocumentResponse) -> None:
-    """Show a document's versions, each with a download."""
     rows = [
         (
             f"{version.document_version:,}",
@@ -272,19 +261,15 @@ def show_versions(document: GetDocumentResponse) -> None:
 
 def show_chunks(document: GetDocumentResponse) -> None:
     """Show a document's chunks in an index, as they are found and quoted."""
-    named = {"": "The whole catalog"} | {
-        str(place.document_collection_id): name_of_place(place)
-        for place in document.indexed_in
-        if place.document_collection_id is not None
-    }
+    places = {str(place.document_collection_id or ""): place for place in document.indexed_in}
+    named = {"": "The whole catalog"} | {key: name_of_place(place) for key, place in places.items()}
     where = choice_filter("As indexed in", "place", named)
     wanted = passage_in_address(document)
     marked = wanted.chunk_index if str(wanted.collection_id or "") == where else None
     if marked:
         begin = partial(notices.drop_parameters, "chunk", "chunk_in", "quoted")
         notices.offer_action("From the beginning", begin, key="chunks.all", icon="vertical_align_top", kind="tertiary")
-    versions = {str(each.document_collection_id or ""): each.indexed_version for each in document.indexed_in}
-    shown = versions.get(where)
+    shown = places[where].indexed_version if where in places else None
     is_same = wanted.version in {None, shown}
     if marked is not None and not is_same and shown is not None:
         of = f"The passage is of version {wanted.version:,}, and this text of version {shown:,}: it may stand elsewhere"

@@ -150,9 +150,8 @@ def offer_upload(list_key: str) -> None:
 
 
 def _choose() -> list[ChosenFile]:
-    dropped = st.file_uploader(
-        "Files", accept_multiple_files=True, label_visibility="collapsed", key=f"load.files.{_batch()}"
-    )
+    key = f"load.files.{st.session_state.get(_BATCH, 0)}"
+    dropped = st.file_uploader("Files", accept_multiple_files=True, label_visibility="collapsed", key=key)
     files = cast("list[ChosenFile]", dropped or [])
     if leftovers := [file.name for file in files if is_leftover(file.name)]:
         show_note(f"Left out, since programs leave them behind: {', '.join(leftovers)}.")
@@ -218,10 +217,6 @@ def _outcomes() -> dict[str, Outcome]:
     return st.session_state.setdefault(_OUTCOMES, {})
 
 
-def _batch() -> int:
-    return int(st.session_state.get(_BATCH, 0))
-
-
 def _begin_anew() -> None:
-    st.session_state[_BATCH] = _batch() + 1
+    st.session_state[_BATCH] = st.session_state.get(_BATCH, 0) + 1
     st.session_state[_OUTCOMES] = {}

@@ -22,7 +22,7 @@ from carrel.wire.admin import ListedUser
 from carrel.wire.api_keys import ApiKey, CredentialStatus
 from carrel.wire.owners import AdminUsersPlanOffboardingResponse
 from carrel.wire.sessions import PersonSession, SessionKind
-from flows.operations.formatting import count_text
+from flows.operations.formatting import capitalize, count_text
 
 _MOST_TOKENS = 10
 OFFBOARD, NEW_OWNER, _DONE = "offboard", "offboard.owner", "offboard.done"
@@ -83,10 +83,8 @@ def _warn_about(receiver: Principal) -> None:
         return
     name = one_line(found.name)
     if not found.active:
-        notices.show_warning(
-            f"{name} is not active, and can't sign in.",
-            "Offboarding gives nothing to them: choose somebody else, or activate them first.",
-        )
+        todo = "Offboarding gives nothing to them: choose somebody else, or activate them first."
+        notices.show_warning(f"{name} is not active, and can't sign in.", todo)
     elif found.last_signed_in_at is None:
         notices.show_warning(f"{name} has never signed in.", "Make sure that this is who shall look after it.")
 
@@ -110,13 +108,11 @@ def _offboard(person: ListedUser, *, owned: bool) -> None:
         raise dialogs.NotYetError("Choose who gets what they own.")
     done = api.client().admin.users.offboard(person.email, new_owner=chosen[0].reference if chosen else None)
     directory.clear_caches()
+    moved = count_text(_total(done.transferred), "resource")
     if done.remaining:
-        moved, left = _total(done.transferred), _total(done.remaining)
-        message = (
-            f"Their access has ended, and {count_text(moved, 'resource')} went to the new owner. {left:,} remain: "
-        )
+        message = f"Their access has ended, and {moved} went to the new owner. {_total(done.remaining):,} remain: "
         raise dialogs.NotYetError(f"{message}press the button again to continue.")
-    moved = f" {count_text(_total(done.transferred), 'resource')} went to {one_line(chosen[0].name)}." if chosen else ""
+    moved = f" {moved} went to {one_line(chosen[0].name)}." if chosen else ""
     st.session_state[_DONE] = (str(person.id), f"All access of {one_line(person.name)} has ended.{moved}")
 
 
@@ -220,13 +216,8 @@ def _show_invitation(person: ListedUser) -> None:
 
 def _invite(person: ListedUser) -> None:
     made = api.client().admin.users.invite(person.email)
-    dialogs.hold_secret(
-        dialogs.Secret(
-            "Link to set a password",
-            made.url,
-            hint=f"Send this link to {person.email}. It works once, until {moment(made.expires_at)}.",
-        )
-    )
+    hint = f"Send this link to {person.email}. It works once, until {moment(made.expires_at)}."
+    dialogs.hold_secret(dialogs.Secret("Link to set a password", made.url, hint=hint))
     directory.clear_caches()
 
 
@@ -251,12 +242,12 @@ def _set(person: ListedUser, **fields: object) -> None:
 
 
 def _show_account(person: ListedUser) -> None:
-    invited = f"Until {moment(person.invited_until)}" if person.invited_until is not None else "None"
+    factors = "; ".join(f"{one.description}, since {moment(one.created_at)}" for one in person.second_factors)
     rows = [
         ("Last sign-in with a browser", moment(person.last_signed_in_at) or "Never"),
         ("Password", "Set" if person.has_password else "Not set yet"),
-        ("Second factor", _second_factors(person)),
-        ("Open invitation", invited),
+        ("Second factor", capitalize(factors) or "None"),
+        ("Open invitation", f"Until {moment(person.invited_until)}" if person.invited_until is not None else "None"),
     ]
     notices.show_table(rows, named=True)
     if person.has_second_factor and st.button("Reset second factor", key="reset", icon=":material/phonelink_erase:"):
@@ -268,11 +259,6 @@ def _show_account(person: ListedUser) -> None:
             action=lambda: api.client().admin.users.reset_second_factor(person.email),
             then=directory.clear_caches,
         )
-
-
-def _second_factors(person: ListedUser) -> str:
-    named = "; ".join(f"{one.description}, since {moment(one.created_at)}" for one in person.second_factors)
-    return f"{named[0].upper()}{named[1:]}" if named else "None"
 
 
 def _show_groups(who: Principal) -> None:
@@ -301,7 +287,13 @@ def _show_keys(person: ListedUser) -> None:
     chosen = show_pages(
         directory.KEYS,
         pages_of(lambda at: api.client().admin.api_keys.list(owner_email=person.email, **at), about=person.email),
-        row=_row_of_key,
+        row=lambda key: {
+            "Name": one_line(key.name),
+            "Ends in": f"…{key.hint}",
+            "Status": STATUSES[key.status],
+            "Last used": ago(key.last_used_at),
+            "Expires": end_noted(key),
+        },
         empty=lambda: notices.show_empty("They have no API key."),
         hint="Choose a key to revoke it.",
     )
@@ -312,13 +304,3 @@ def _show_keys(person: ListedUser) -> None:
 def _revoke(key: ApiKey) -> None:
     api.client().admin.api_keys.revoke(key.api_key_id)
     directory.clear_caches()
-
-
-def _row_of_key(key: ApiKey) -> dict[str, str]:
-    return {
-        "Name": one_line(key.name),
-        "Ends in": f"…{key.hint}",
-        "Status": STATUSES[key.status],
-        "Last used": ago(key.last_used_at),
-        "Expires": end_noted(key),
-    }

@@ -143,7 +143,6 @@ def show_why(resource: Resource, principal: Principal) -> bool:
 
 
 def explanation(resource: Resource, principal: Principal) -> ExplainAuthorizationResponse:
-    """Return the service's explanation of a principal's access to a resource."""
     return api.client().permissions.explain_authorization(resource.reference, principal.reference)
 
 
@@ -165,25 +164,18 @@ class Grants:
         self, *, added: Iterable[Principal], role: GrantRole, removed: Iterable[str], everybody: bool
     ) -> "Grants":
         """Return the grants with a role for the added principals, without the removed, and for everybody or not."""
-        new = list(added)
+        new = {one.key: one for one in added}
         gone = frozenset(removed)
-        roles = {key: had for key, had in self.roles.items() if key not in gone}
-        roles |= {one.key: role for one in new}
-        return Grants(roles, everybody, {**self.who, **{one.key: one for one in new}}, self.version)
+        roles = {key: had for key, had in self.roles.items() if key not in gone} | dict.fromkeys(new, role)
+        return Grants(roles, everybody, {**self.who, **new}, self.version)
 
 
 def grants_on(client: Carrel, resource: Resource) -> Grants:
     """Read all grants on a resource; its owner holds none of them."""
-    roles: dict[str, GrantRole] = {}
-    who: dict[str, Principal] = {}
-    everybody, version = False, None
-    for page in client.admin.grants.list(resource.reference, page_size=1000).pages():
-        everybody, version = page.organization_wide, version or page.version
-        for grant in page.grants:
-            principal = Principal.of(grant.principal)
-            who[principal.key] = principal
-            roles[principal.key] = grant.role
-    return Grants(roles, everybody, who, version)
+    pages = list(client.admin.grants.list(resource.reference, page_size=1000).pages())
+    held = [(Principal.of(grant.principal), grant.role) for page in pages for grant in page.grants]
+    roles, who = {one.key: role for one, role in held}, {one.key: one for one, _ in held}
+    return Grants(roles, pages[-1].organization_wide, who, pages[0].version)
 
 
 def _changes_in_words(before: Grants, after: Grants) -> list[str]:

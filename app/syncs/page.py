@@ -99,10 +99,8 @@ def _offer_removal(sync: DocstoreSync) -> None:
 
 
 def _show_runs(sync: DocstoreSync) -> None:
-    found = show_errors(
-        lambda: api.client().document_collections.docstore.list_docstore_runs(sync.docstore_credential_id).runs
-    )
-    if not found:
+    docstore = api.client().document_collections.docstore
+    if not (found := show_errors(partial(docstore.list_docstore_runs, sync.docstore_credential_id)).runs):
         return
     st.subheader("Last runs", anchor=False)
     show_text_pages(
@@ -124,15 +122,11 @@ def _show_failures(sync: DocstoreSync) -> None:
     if not sync.counts.failed:
         return
     st.subheader("Not taken", anchor=False)
-
+    failures = api.client().document_collections.docstore.list_docstore_failures
+    about = (sync.docstore_credential_id, sync.finished_at)
     show_text_pages(
         "sync.failures",
-        pages_of(
-            lambda at: api.client().document_collections.docstore.list_docstore_failures(
-                sync.docstore_credential_id, **at
-            ),
-            about=(sync.docstore_credential_id, sync.finished_at),
-        ),
+        pages_of(lambda at: failures(sync.docstore_credential_id, **at), about=about),
         heads=("Document in the database", "Reason", "Last tried"),
         row=_failure,
     )
@@ -141,11 +135,8 @@ def _show_failures(sync: DocstoreSync) -> None:
 
 def _failure(one: DocstoreFailure) -> tuple[str, str, str]:
     shown = one.source_id if isinstance(one.source_id, str) else json.dumps(one.source_id, ensure_ascii=False)
-    return (
-        one_line(shown),
-        one_line(labels.in_words_of_the_form(one.message)),
-        f"{ago(one.failed_at)} ({moment(one.failed_at)})",
-    )
+    reason = one_line(labels.in_words_of_the_form(one.message))
+    return one_line(shown), reason, f"{ago(one.failed_at)} ({moment(one.failed_at)})"
 
 
 LIST = "syncs"
@@ -185,9 +176,8 @@ def show_sync_page(name: str) -> None:
 def _offer_actions(sync: DocstoreSync) -> None:
     with st.container(horizontal=True):
         if st.button("Start a run", key="sync.launch", icon=":material/play_arrow:", disabled=labels.is_running(sync)):
-            show_errors(
-                lambda: api.client().document_collections.docstore.launch_docstore_sync(sync.docstore_credential_id)
-            )
+            docstore = api.client().document_collections.docstore
+            show_errors(partial(docstore.launch_docstore_sync, sync.docstore_credential_id))
             forget(LIST)
             st.rerun()
         if st.button("Change …", key="sync.change"):
@@ -227,8 +217,7 @@ def _show_config(sync: DocstoreSync) -> None:
         ],
         named=True,
     )
-    where = str(sync.document_collection_id)
-    show_link("See the collection", "collections", collection=where)
+    show_link("See the collection", "collections", collection=str(sync.document_collection_id))
 
 
 def readers_of(sync: DocstoreSync) -> list[Principal]:

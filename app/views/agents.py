@@ -93,7 +93,6 @@ def _show_agent(agent: AgentDefinition) -> None:
 
 
 def page() -> None:
-    """Draw the list of agents, or the agent in the address; for admins."""
     require_admin()
     address = st.query_params.get("agent")
     show_title(

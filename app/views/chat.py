@@ -209,7 +209,6 @@ def show_conversation(
 
 
 def page() -> None:
-    """Draw the conversations beside the one in the address, or a new one, with the input."""
     show_title("Chat", "Ask an agent: it answers from documents that you may read, and shows where it has it from.")
     agents = {str(agent.agent_id): agent for agent in show_errors(conversations.my_agents)}
     place = conversations.ChatLocation.from_address(st.query_params)

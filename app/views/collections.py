@@ -127,7 +127,6 @@ def _delete(collection: DocumentCollection) -> None:
 
 
 def page() -> None:
-    """Draw the list of collections, or the one in the address, for people who may change a collection."""
     require_editor()
     address = st.query_params.get("collection")
     if address is None:

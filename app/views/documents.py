@@ -211,7 +211,6 @@ def _offer_deletion(document: GetDocumentResponse) -> None:
 
 
 def page() -> None:
-    """Draw the list of documents, or the document in the address."""
     address = st.query_params.get("document")
     if address is None:
         _show_list()

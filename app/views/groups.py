@@ -15,7 +15,7 @@ from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.filters import filter_line, text_filter
 from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import pages_of, show_pages
-from carrel.wire.admin import Group, NamedPrincipal
+from carrel.wire.admin import Group
 from flows.operations.formatting import count_text
 
 TITLE, PURPOSE = "Groups", "Who is in which group, and what that opens to them."
@@ -58,11 +58,10 @@ def _show_group(group_id: str) -> None:
     _offer_changes(group)
     st.subheader("Members", anchor=False)
     _show_members(group)
-    around = show_errors(partial(directory.memberships_of, directory.principal_of(group)))
-    if around:
+    who = directory.principal_of(group)
+    if around := show_errors(partial(directory.memberships_of, who)):
         notices.show_text(f"It is in {', '.join(one_line(one.name) for one in around)}.")
     st.subheader("What it opens", anchor=False)
-    who = directory.principal_of(group)
     counts = show_errors(partial(directory.readable_by, who))
     with_others = ", with what the groups around it open" if around else ""
     notices.show_text(f"{directory.counts_in_words(counts) or 'It opens nothing'}{with_others}.")
@@ -114,7 +113,11 @@ def _show_members(group: Group) -> None:
     chosen = show_pages(
         directory.MEMBERS,
         pages_of(lambda at: api.client().admin.groups.list_members(group.id, **at), about=group.id),
-        row=_row_of_member,
+        row=lambda member: {
+            "Name": one_line(member.name),
+            "Type": PRINCIPALS[member.type].capitalize(),
+            "Address": "" if member.type == GROUP else member.email,
+        },
         empty=lambda: notices.show_empty("Nobody is in it.", "Add members, who then read what it opens."),
         hint="Choose a member to open or remove it.",
     )
@@ -127,16 +130,7 @@ def _show_members(group: Group) -> None:
             directory.ask_removing(str(group.id), group.name, Principal.of(chosen))
 
 
-def _row_of_member(member: NamedPrincipal) -> dict[str, str]:
-    return {
-        "Name": one_line(member.name),
-        "Type": PRINCIPALS[member.type].capitalize(),
-        "Address": "" if member.type == GROUP else member.email,
-    }
-
-
 def page() -> None:
-    """Draw the list of groups, or the group in the address; for admins."""
     require_admin()
     if "group" in st.query_params:
         notices.show_title(TITLE, PURPOSE)
@@ -146,7 +140,6 @@ def page() -> None:
     _show_new()
     with filter_line():
         query = text_filter("Find", "q", placeholder="A part of the name").replace("\0", "")
-
     show_pages(
         directory.GROUPS,
         pages_of(lambda at: api.client().admin.groups.list(query=query or None, **at), about=query),

@@ -23,7 +23,6 @@ JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing
 
 
 def page() -> None:
-    """Draw the run in the address, or the chosen part of the page Ingestion; for admins."""
     require_admin()
     show_title("Ingestion", "Load documents, see how that goes, and handle what could not be loaded.")
     if run := st.query_params.get("run"):

@@ -45,7 +45,6 @@ def _show_people() -> None:
         query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
         shown = choice_filter("Show", "show", SHOWN)
     filters: UserFilters = {**FILTERS[shown], "query": query or None}
-
     show_count(place, show_errors(partial(_count, query, shown)))
     show_pages(
         PEOPLE,
@@ -67,16 +66,10 @@ def _row_of(person: ListedUser) -> dict[str, object]:
         "Name": one_line(person.name),
         "Address": person.email,
         "Role": "Admin" if person.is_admin else "",
-        "Status": _status_of(person),
+        "Status": ("Invited" if person.invited_until is not None else "Active") if person.active else "Not active",
         "Groups": person.group_count,
         "Last sign-in": time_cell(person.last_signed_in_at),
     }
-
-
-def _status_of(person: ListedUser) -> str:
-    if not person.active:
-        return "Not active"
-    return "Invited" if person.invited_until is not None else "Active"
 
 
 @dialog("Add person", NEW)
@@ -95,16 +88,14 @@ def create() -> None:
     users = api.client().admin.users
     if any(one.email == normal_email(email) for one in users.list(query=normal_email(email))):
         raise NotYetError("Somebody with this address is there already. Close this, and find them by it.")
-    fields = {"email": email} | ({"is_admin": True} if st.session_state["new.admin"] else {})
-    fields |= {"name": name} if name else {}
-    [made] = users.upsert([fields]).users
+    given = {"email": email, "name": name, "is_admin": st.session_state["new.admin"]}
+    [made] = users.upsert([{field: value for field, value in given.items() if value}]).users
     clear_caches()
     _count.clear()
     st.query_params["person"] = str(made.id)
 
 
 def page() -> None:
-    """Draw the list of people, or the person in the address; for admins."""
     require_admin()
     if "person" in st.query_params:
         show_held_secret()

@@ -84,7 +84,6 @@ def make(into: str, made: str | None, draft: Draft) -> None:
 
 
 def page() -> None:
-    """Draw the list of syncs, the sync in the address, or the form for a new one; for admins."""
     require_admin()
     if not {"new", "change"} & st.query_params.keys():
         sync_form.forget()  # whatever way led from the form, the next one begins with what its own sync has

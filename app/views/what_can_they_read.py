@@ -55,7 +55,6 @@ class ReachQuery:
         )
 
     def rows(self) -> Iterator[Sequence[Sequence[str]]]:
-        """Walk the list for an export."""
         for page in self.ask(ALL_ROWS).pages():
             yield [_row_of(one) for one in page.resources]
 
@@ -67,7 +66,6 @@ def _row_of(found: ClassedResource) -> tuple[str, str, str, str]:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def counts(who: Principal, without: Principal | None = None, query: str = "") -> browsing.Counts:
-    """Count what somebody may read; cached in the session."""
     return browsing.count_resources(api.client(), who, without=without, query=query)
 
 
@@ -116,9 +114,8 @@ def disambiguate_names(first: Principal, second: Principal) -> tuple[str, str]:
 
 def _ask_filters(who: Principal, without: Principal | None) -> ReachQuery:
     found = show_errors(lambda: counts(who, without))
-    kinds = {"": "Everything"} | {
-        kind.value: f"{TYPES[kind]} ({count:,})" for kind, count in found.by_type.items() if count
-    }
+    counted = {kind: count for kind, count in found.by_type.items() if count}
+    kinds = {"": "Everything"} | {kind.value: f"{TYPES[kind]} ({count:,})" for kind, count in counted.items()}
     with filter_line("type"):
         query = text_filter("Name", "q", placeholder="A part of the name").replace("\0", "")
         kind = choice_filter("Type", "type", kinds)
@@ -177,7 +174,6 @@ def _show_one(who: Principal, key: str) -> None:
 
 
 def page() -> None:
-    """Draw what the principal in the address may read; for admins."""
     require_admin()
     notices.show_title(
         "What can they read?", "Find a person, a group or a service account, and see what they may read and why."

@@ -42,8 +42,7 @@ def show_grants(grants: Grants) -> None:
         (one_line(holder.name), holder.facts, GRANTED[grants.roles[key]])
         for key, holder in sorted(grants.who.items(), key=lambda pair: pair[1].name.lower())
     ]
-    rows = everybody + held
-    if not rows:
+    if not (rows := everybody + held):
         show_text("Nobody but its owner has direct access.")
         return
     show_table(rows[:SHOWN_GRANTS], heads=("Name", "Type", "Role"))
@@ -100,7 +99,6 @@ def _show_one(resource: Resource) -> None:
 
 
 def page() -> None:
-    """Draw who may read the resource in the address; for admins."""
     require_admin()
     show_title("Who can read this?", "Find a document, a collection or an agent, and see who may read it and why.")
     resource = pick_resource("resource", label="Document, collection or agent")
