@@ -3,6 +3,7 @@ so that a refusal can say when to come back; up to twice the limit may fall arou
 
 import math
 import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from limits import RateLimitItem
@@ -67,26 +68,22 @@ class Counter:
     async def hit(self, who: str) -> int | None:
         """Count a hit: None within the limit, else the whole seconds (at least 1) until hits are allowed again. While
         the shared store is away, every replica counts for itself, and allows the limit."""
-        if self._shared is not None and self._shared.in_service:
-            async with self._shared.briefly():
-                return await self._hit(self._shared.limiter, who)
-        return await self._hit(self._memory, who)
+        return await self._ask(FixedWindowRateLimiter.hit, who)
 
     async def wait(self, who: str) -> int | None:
         """Return what `hit` would, and count nothing."""
+        return await self._ask(FixedWindowRateLimiter.test, who)
+
+    async def _ask(self, allows: Callable[..., Awaitable[bool]], who: str) -> int | None:
         if self._shared is not None and self._shared.in_service:
             async with self._shared.briefly():
-                return await self._wait(self._shared.limiter, who)
-        return await self._wait(self._memory, who)
+                return await self._wait(self._shared.limiter, allows, who)
+        return await self._wait(self._memory, allows, who)
 
-    async def _hit(self, limiter: FixedWindowRateLimiter, who: str) -> int | None:
-        if await limiter.hit(self._limit, self._kind, who):
+    async def _wait(
+        self, limiter: FixedWindowRateLimiter, allows: Callable[..., Awaitable[bool]], who: str
+    ) -> int | None:
+        if await allows(limiter, self._limit, self._kind, who):
             return None
-        return await self._seconds(limiter, who)
-
-    async def _wait(self, limiter: FixedWindowRateLimiter, who: str) -> int | None:
-        return None if await limiter.test(self._limit, self._kind, who) else await self._seconds(limiter, who)
-
-    async def _seconds(self, limiter: FixedWindowRateLimiter, who: str) -> int:
         stats = await limiter.get_window_stats(self._limit, self._kind, who)
         return min(max(1, math.ceil(stats.reset_time - time.time())), self._limit.get_expiry())

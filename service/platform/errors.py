@@ -32,8 +32,6 @@ from service.platform.logs import logger, redact_credentials, request_id
 LONGEST_FIELD_NAME = 200
 RETRY_SECONDS = 1
 SATURATED_SECONDS = 5
-# Room comes when somebody makes it.
-ROOM_RETRY_SECONDS = 60
 
 # Driver errors by which PostgreSQL says "not now": restarting, out of connections, lost a race, gave up waiting.
 TRANSIENT_DRIVER_ERRORS = (
@@ -132,35 +130,36 @@ class UnsupportedMedia(ServiceError):
     default_code = "unsupported_media_type"
 
 
-class TooMany(ServiceError):
+class _Later(ServiceError):
+    """An error with `Retry-After` in seconds."""
+
+    default_wait = RETRY_SECONDS
+
+    def __init__(self, message: str, *, retry_after: int | None = None, code: str | None = None) -> None:
+        self.retry_after = self.default_wait if retry_after is None else retry_after
+        super().__init__(message, code=code, headers={"Retry-After": str(self.retry_after)})
+
+
+class TooMany(_Later):
     """429 with `Retry-After` in seconds."""
 
     default_status = 429
     default_code = "too_many_requests"
 
-    def __init__(self, message: str, *, retry_after: int = RETRY_SECONDS, code: str | None = None) -> None:
-        super().__init__(message, code=code, headers={"Retry-After": str(retry_after)})
 
-
-class Unavailable(ServiceError):
+class Unavailable(_Later):
     """503 with `Retry-After` in seconds: saturated, or the database is away for a moment."""
 
     default_status = 503
     default_code = "unavailable"
 
-    def __init__(self, message: str, *, retry_after: int = RETRY_SECONDS, code: str | None = None) -> None:
-        super().__init__(message, code=code, headers={"Retry-After": str(retry_after)})
-        self.retry_after = retry_after
 
-
-class InsufficientStorage(ServiceError):
+class InsufficientStorage(_Later):
     """507 with `Retry-After` in seconds: a disk or bucket has no room for more (RFC 4918, section 11.5)."""
 
     default_status = 507
     default_code = "storage_full"
-
-    def __init__(self, message: str, *, code: str | None = None) -> None:
-        super().__init__(message, code=code, headers={"Retry-After": str(ROOM_RETRY_SECONDS)})
+    default_wait = 60  # room comes when somebody makes it
 
 
 def error_response(error: ServiceError) -> JSONResponse:

@@ -243,12 +243,17 @@ def _key(sha256: bytes) -> str:
 
 def sync_file(path: Path) -> None:
     """Force the content and then its name to disk: the database row that refers to it is as durable."""
-    for each, flags in ((path, os.O_RDONLY), (path.parent, os.O_RDONLY | os.O_DIRECTORY)):
-        descriptor = os.open(each, flags)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    sync(path)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Force the content of a file, or the names in a folder, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _refusal(error: Exception) -> ServiceError:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import SecretStr
 
 from service.identity.queries import Organization, list_organizations
-from service.identity_server.oauth.second_factor import ACTIONS, Step, form_page
+from service.identity_server.oauth.second_factor import ACTIONS, STALE, Step, form_page
 from service.identity_server.requests import first_of, form_of, query_of
 from service.identity_server.signin.attempts import Attempt
 from service.identity_server.signin.factors.pending import GONE, find_pending
@@ -25,7 +25,6 @@ from service.web.pages.routing import PageRoute, cookieless, lead_to
 
 PATH = "/account/sign-in"
 PURPOSE = "accountSignIn"
-STALE = "This page was out of date. Please try again."
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -55,7 +54,7 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
         taken = await _second_step(request, runtime, browser).take(form)
         return taken or await _show_ended(request, runtime, browser)
     if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=PURPOSE):
-        return await _page(request, runtime, browser, Refused(STALE, 403))
+        return await _page(request, runtime, browser, STALE)
     if form.get("action") == "passkeySignIn":
         return await _take_passkey(request, runtime, browser, form.get("credential", ""))
     found = await find_organization(runtime, called)

@@ -21,9 +21,10 @@ from service.identity_server.oauth.describing import describe_client
 from service.identity_server.oauth.records import ReadableCollection
 from service.identity_server.oauth.second_factor import ACTIONS
 from service.identity_server.oauth.server import Answer
-from service.identity_server.oauth.visits import PROMPTS_SIGN_IN, STALE, AuthorizationRequest, Visit
+from service.identity_server.oauth.visits import PROMPTS_SIGN_IN, AuthorizationRequest, Visit
 from service.identity_server.requests import all_of, first_of, form_of
 from service.identity_server.signin.factors.pending import find_pending
+from service.identity_server.signin.factors.service import STALE
 from service.identity_server.signin.refusals import Refused
 from service.identity_server.signin.sessions import SignedIn, end_session
 from service.platform.errors import BadRequest

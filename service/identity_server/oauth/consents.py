@@ -12,6 +12,7 @@ from service.auth.scopes import agent_of, meaning
 from service.identity_server.oauth.consented.queries import find_reuses, list_consents
 from service.identity_server.oauth.consented.service import withdraw_for
 from service.identity_server.requests import first_of, form_of
+from service.identity_server.signin.factors.service import STALE
 from service.identity_server.signin.provider import ProviderAway, open_provider
 from service.identity_server.signin.providers import queries as providers
 from service.identity_server.signin.providers.queries import ChosenProvider, LeftSession
@@ -27,7 +28,6 @@ from service.web.pages.routing import PageRoute, depth_of, lead_to
 
 PATH = "/account/consents"
 TAKEN_BACK = "It was taken back: that application can do nothing in your name unless you allow it again."
-STALE = "This page was out of date. Please try again."
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

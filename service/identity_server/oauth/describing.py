@@ -130,7 +130,7 @@ async def _organization(connection: Connection, person: SignedIn | None, *, host
     allowing = await queries.list_allowing(connection, host=host)
     if not allowing:
         raise _not_allowed(host, "here", "Ask an admin of your organization.")
-    return allowing[0].organization_id if len(allowing) == 1 else None
+    return allowing[0] if len(allowing) == 1 else None
 
 
 def _not_allowed(host: str, where: str, ask: str) -> Forbidden:

@@ -6,7 +6,7 @@ a request's form and chooses its errors (RFC 6749, 7009, 7636)."""
 import hashlib
 import hmac
 import re
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from authlib.oauth2 import OAuth2Error
@@ -21,9 +21,10 @@ from authlib.oauth2.rfc7009 import RevocationEndpoint
 from authlib.oauth2.rfc7636 import CodeChallenge
 
 from service.identity_server.oauth.models import Client, Code, Request, Token
-from service.identity_server.oauth.store import Store
-from service.identity_server.requests import Parameters
 from service.platform import base64url, secrets
+
+if TYPE_CHECKING:
+    from service.identity_server.oauth.server import AuthorizationServer
 
 CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}", re.ASCII)
@@ -39,18 +40,6 @@ class InvalidTargetError(OAuth2Error):
     """The request asks for tokens that are for something else than the client's (RFC 8707, section 2)."""
 
     error = "invalid_target"
-
-
-class Server(Protocol):
-    """What the grants ask of the server they belong to."""
-
-    store: Store
-
-    def require_resource(self, request: Request, client: Client) -> None:
-        """Raise InvalidTargetError unless each `resource` of a request names what the client's tokens are for."""
-        ...
-
-    def callback(self, redirect_uri: str, parameters: Parameters, request: Request) -> str: ...
 
 
 class S256Required(CodeChallenge):
@@ -88,7 +77,7 @@ class CodeGrant(AuthorizationCodeGrant):
 
     TOKEN_ENDPOINT_AUTH_METHODS = CLIENT_AUTHENTICATION
     request: Request
-    server: Server
+    server: "AuthorizationServer"
 
     @classmethod
     def check_authorization_endpoint(cls, _: Request) -> bool:
@@ -136,7 +125,7 @@ class RefreshGrant(RefreshTokenGrant):
     TOKEN_ENDPOINT_AUTH_METHODS = CLIENT_AUTHENTICATION
     INCLUDE_NEW_REFRESH_TOKEN = True
     request: Request
-    server: Server
+    server: "AuthorizationServer"
 
     def authenticate_refresh_token(self, refresh_token: str) -> Token | None:
         """Return the stored refresh token if the client may use it, else None."""
@@ -154,7 +143,7 @@ class Revocation(RevocationEndpoint):
     """RFC 7009. The request's hint isn't needed: a token's prefix says its kind."""
 
     CLIENT_AUTH_METHODS = CLIENT_AUTHENTICATION
-    server: Server
+    server: "AuthorizationServer"
 
     def authenticate_token(self, request: Request, client: Client) -> Token | None:
         """Return the token to revoke, None when it is unknown; raise when it was given to another client."""

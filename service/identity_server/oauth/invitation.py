@@ -10,7 +10,9 @@ from fastapi import APIRouter, Request, Response
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from carrel.wire.fields import Password
+from service.identity_server.oauth.second_factor import NO_STORE
 from service.identity_server.requests import first_of, form_of, query_of
+from service.identity_server.signin.factors.service import STALE
 from service.identity_server.signin.invitations import PATH, Invited, accept_invitation, find_invited
 from service.identity_server.signin.sessions import Browser
 from service.platform.errors import NotFound
@@ -20,10 +22,8 @@ from service.web.pages import page
 from service.web.pages.routing import PageRoute, cookieless, depth_of, link_to_account, message
 
 UNFIT = "A password has 8 to 1024 characters. Choose another one."
-STALE = "This page was out of date. Please try again."
 # Where the workbench takes a person who is signed in here; the page there begins with a word of welcome.
 FIRST_PAGE = f"/oauth/login?{urlencode({'next': '/?welcome=1'})}"
-NO_STORE = {"Cache-Control": "no-store"}
 
 _PASSWORD: TypeAdapter[SecretStr] = TypeAdapter(Password)
 

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.oauth_clients import OAuthAudience, OAuthClient
 from service.identity.queries import select_to_enter
 from service.identity_server.oauth.models import Client
-from service.identity_server.oauth.records import Allowing, StoredCode, StoredRefreshToken, StoredToken
+from service.identity_server.oauth.records import StoredCode, StoredRefreshToken, StoredToken
 from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches, optional_in
 from service.schema.identity import organizations, principals
 from service.schema.oauth import (
@@ -277,12 +277,10 @@ async def _keep_last_uses(connection: Connection, organization_id: UUID, gone: C
     )
 
 
-async def list_allowing(connection: Connection, *, host: str) -> list[Allowing]:
+async def list_allowing(connection: Connection, *, host: str) -> Sequence[UUID]:
     """List the organizations that allow documents of a host, for somebody who isn't signed in to any."""
-    statement = select(*columns_of(organizations, Allowing)).where(
-        literal(host) == any_(organizations.c.client_document_hosts)
-    )
-    return await find_rows(connection, statement, Allowing)
+    allowed = literal(host) == any_(organizations.c.client_document_hosts)
+    return list((await connection.execute(select(organizations.c.organization_id).where(allowed))).scalars())
 
 
 async def allows(connection: Connection, organization_id: UUID, *, host: str) -> bool:

@@ -49,11 +49,3 @@ class StoredRefreshToken(StoredToken):
     expires_at: datetime
     used_at: datetime | None
     revoked_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Allowing:
-    """An organization that allows documents of a host to describe clients."""
-
-    organization_id: UUID
-    name: str

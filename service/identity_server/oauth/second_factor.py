@@ -8,6 +8,7 @@ from fastapi import Request, Response
 from markupsafe import Markup
 
 from service.identity_server.signin.factors import pending as rules
+from service.identity_server.signin.factors import service
 from service.identity_server.signin.factors.codes import Enrolment, draw_picture
 from service.identity_server.signin.factors.passkeys import Ceremony, RelyingParty, new_passkey_purpose
 from service.identity_server.signin.factors.pending import Pending, find_pending
@@ -20,7 +21,7 @@ from service.web.pages import page
 from service.web.pages.routing import depth_of, lead_to
 
 ACTIONS = frozenset({"secondFactor", "passkey", "addApp", "showPasskey", "addPasskey", "abandon"})
-STALE = Refused("This page was out of date. Please try again.", 403)
+STALE = Refused(service.STALE, 403)
 MOST_OF_NAME = 100
 NO_STORE = {"Cache-Control": "no-store"}
 

@@ -7,9 +7,9 @@ from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.identity.queries import get_organization
-from service.identity_server.oauth.second_factor import Step, form_page
+from service.identity_server.oauth.second_factor import STALE, Step, form_page
 from service.identity_server.oauth.server import Answer
-from service.identity_server.oauth.visits import STALE, AuthorizationRequest, Visit
+from service.identity_server.oauth.visits import AuthorizationRequest, Visit
 from service.identity_server.signin.attempts import Attempt
 from service.identity_server.signin.factors.pending import GONE
 from service.identity_server.signin.passkeys import PasskeySignIn
@@ -31,7 +31,7 @@ async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
         return cookieless(visit.request, again=visit.address)
     if not visit.is_own_form(form, "signIn"):
         # Another tab may have signed in meanwhile: then there is nothing left to ask here.
-        return visit.show_next() if asked.person else await _show_again(visit, asked, Refused(STALE, 403))
+        return visit.show_next() if asked.person else await _show_again(visit, asked, STALE)
     email, organization_id = form.get("email", ""), asked.client.organization_id
     if form.get("action") == "passkeySignIn":
         answer = form.get("credential", "")

@@ -25,7 +25,6 @@ from service.web.pages.routing import lead_to
 
 # What of `prompt` asks for another person or another sign-in; it is done once somebody has signed in.
 PROMPTS_SIGN_IN = frozenset({"login", "select_account"})
-STALE = "This page was out of date. Please try again."
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,13 @@
 """Descriptions that the archive holds of itself, and PostgreSQL's names for places in its log."""
 
 from datetime import datetime
-from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
-Count = Annotated[int, Field(ge=0)]
-
-
-class _Described(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from service.operate.backup.manifest import Count, Described
 
 
-class Position(_Described):
+class Position(Described):
     """How far the log is archived at the time `at`: bytes `begins_lsn` to `lsn`, with every file that it refers to. A
     backup from before `begins_lsn` leads to no moment behind the gap there."""
 
@@ -23,7 +18,7 @@ class Position(_Described):
     begins_lsn: Count = 0
 
 
-class Base(_Described):
+class Base(Described):
     """A backup of the database's folder: full, or the changes since `parent`. It needs the log from `start_lsn` to
     `end_lsn` at least. `size` and `sha256` are of the packed tar; `files` counts documents' files at the begin."""
 

@@ -22,13 +22,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol, Self, cast
+from typing import IO, Any, Self, cast
 
 from pydantic import SecretStr, ValidationError
 
 from service.operate.backup.errors import ArchiveError, BackupError
 from service.operate.backup.manifest import Contents, Manifest
-from service.operate.deployment.key_files import sync_folder
+from service.operate.backup.progress import Progress
+from service.platform.files import sync
 
 PIECE = 8 * 1024 * 1024
 _READ = 1024 * 1024
@@ -95,7 +96,7 @@ def new_file(path: Path) -> Generator[IO[bytes]]:
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
 class ArchiveWriter:
@@ -183,17 +184,30 @@ class _Hashed:
         return piece
 
 
-class Sink(Protocol):
-    """Receives the members of an archive. The reader skips pieces that a method doesn't read."""
+class Sink:
+    """Receives the members of an archive, and counts their bytes. The reader skips pieces that are not taken."""
+
+    def __init__(self, doing: str) -> None:
+        self.progress = Progress(doing)
+        self.key: SecretStr | None = None
 
     def take_file(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
         """Receive a file; reading its last piece raises ArchiveError when the content isn't of this SHA-256."""
+        del sha256
+        exhaust(self.count(pieces))
 
     def take_database(self, pieces: Iterator[bytes]) -> None:
         """Receive the database's dump."""
+        exhaust(self.count(pieces))
 
     def take_secret_key(self, key: SecretStr) -> None:
         """Receive the secret key."""
+        self.key = key
+
+    def count(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            yield piece
+            self.progress.add(len(piece))
 
 
 def read_archive(file: IO[bytes], sink: Sink) -> Manifest:
@@ -235,7 +249,7 @@ class _Reader:
         self._read_files(sink)
         dump = self._database()
         sink.take_database(dump)
-        _exhaust(dump)
+        exhaust(dump)
         if self._name == _SECRET_KEY:
             text = self._small()
             self._tally.secret_key = hashlib.sha256(text).hexdigest()
@@ -252,7 +266,7 @@ class _Reader:
             last = sha256
             pieces = self._file(sha256)
             sink.take_file(sha256, pieces)
-            _exhaust(pieces)
+            exhaust(pieces)
             self._advance()
 
     def _file(self, sha256: bytes) -> Iterator[bytes]:
@@ -318,7 +332,7 @@ def _forget_members(tar: tarfile.TarFile) -> None:
     tar.members = []  # pyright: ignore[reportAttributeAccessIssue] - the stubs don't know it
 
 
-def _exhaust(pieces: Iterator[bytes]) -> None:
+def exhaust(pieces: Iterator[bytes]) -> None:
     for _ in pieces:
         pass
 

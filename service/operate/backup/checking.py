@@ -68,7 +68,7 @@ def _list_sizes(files: FileStore, first_byte: int) -> dict[bytes, int]:
     try:
         batches = list(files.list_stored(first_byte=first_byte))
     except (BaseError, OSError) as exc:
-        raise BackupError(f"The file store can't be listed: {_first_line(exc)}") from exc
+        raise BackupError("The file store can't be listed: " + str(exc).partition("\n")[0]) from exc
     return {stored.sha256: stored.size for batch in batches for stored in batch}
 
 
@@ -88,7 +88,3 @@ def _hash(files: FileStore, sha256: bytes) -> bytes | None:
     except (BaseError, OSError):
         return None
     return digest.digest()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]

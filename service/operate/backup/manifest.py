@@ -10,11 +10,15 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0)]
 
 
-class Contents(BaseModel):
-    """The contents of an archive; reading must find the same. A file is named by its SHA-256; `files_sha256` is of all
-    names in order. `secret_key_sha256` is None if the key wasn't in the data folder."""
+class Described(BaseModel):
+    """A part of a description that is written once, and never changed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Contents(Described):
+    """The contents of an archive; reading must find the same. A file is named by its SHA-256; `files_sha256` is of all
+    names in order. `secret_key_sha256` is None if the key wasn't in the data folder."""
 
     files: Count = 0
     file_bytes: Count = 0
@@ -24,10 +28,8 @@ class Contents(BaseModel):
     secret_key_sha256: Sha256 | None = None
 
 
-class Manifest(BaseModel):
+class Manifest(Described):
     """The last member: `rows` of each table, and the database's `key_fingerprint` in hexadecimal (None: never set)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal[1] = FORMAT
     created_at: datetime

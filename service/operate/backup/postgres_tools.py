@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -39,15 +39,9 @@ def dump(url: URL, *, snapshot: str) -> Iterator[bytes]:
         "--enable-row-security",
         f"--snapshot={snapshot}",
     )
-    with tempfile.TemporaryFile() as complaints, _start("pg_dump", arguments, url, complaints, reading=True) as process:
-        try:
-            output = process.stdout
-            assert output is not None  # noqa: S101 - asked for
-            while piece := output.read(PIECE):
-                yield piece
-            _check(process, "pg_dump", complaints)
-        finally:
-            process.kill()
+    with _run("pg_dump", arguments, url, reading=True) as output:
+        while piece := output.read(PIECE):
+            yield piece
 
 
 @contextmanager
@@ -57,38 +51,17 @@ def open_base_backup(url: URL, *, since: Path | None) -> Generator[IO[bytes]]:
     arguments = ["--pgdata=-", "--format=tar", "--wal-method=none", "--checkpoint=fast"]
     if since is not None:
         arguments.append(f"--incremental={since}")
-    with (
-        tempfile.TemporaryFile() as complaints,
-        _start("pg_basebackup", tuple(arguments), url, complaints, reading=True) as process,
-    ):
-        try:
-            output = process.stdout
-            assert output is not None  # noqa: S101 - asked for
-            yield output
-            _check(process, "pg_basebackup", complaints)
-        finally:
-            process.kill()
+    with _run("pg_basebackup", arguments, url, reading=True) as output:
+        yield output
 
 
 def load(url: URL, pieces: Iterator[bytes]) -> None:
     """Load a dump into an empty database, all or nothing. Raises PostgresToolError with pg_restore's message."""
     arguments = ("--single-transaction", "--no-owner", "--no-comments", "--exit-on-error")
-    with (
-        tempfile.TemporaryFile() as complaints,
-        _start("pg_restore", arguments, url, complaints, reading=False) as process,
-    ):
-        try:
-            entrance = process.stdin
-            assert entrance is not None  # noqa: S101 - asked for
-            # A program that fails reads no further; what it said tells more than the broken pipe.
-            with suppress(BrokenPipeError):
-                for piece in pieces:
-                    entrance.write(piece)
-            with suppress(BrokenPipeError):
-                entrance.close()
-            _check(process, "pg_restore", complaints)
-        finally:
-            process.kill()
+    # A program that fails reads no further; what it said tells more than the broken pipe.
+    with _run("pg_restore", arguments, url, reading=False) as entrance, suppress(BrokenPipeError):
+        for piece in pieces:
+            entrance.write(piece)
 
 
 def tools_major_version() -> int:
@@ -111,19 +84,35 @@ def check_version(server_version: int) -> int:
     return server
 
 
-def _start(
-    program: str, arguments: tuple[str, ...], url: URL, complaints: IO[bytes], *, reading: bool
-) -> "subprocess.Popen[bytes]":
+@contextmanager
+def _run(program: str, arguments: Sequence[str], url: URL, *, reading: bool) -> Generator[IO[bytes]]:
+    """Run a program, whose output is read or whose input is written in the block; what it says of itself is raised."""
     environment, rest = _connection(url)
     command = [str(own_binaries() / program), *arguments, "--no-password", f"--dbname={rest}"]
-    return subprocess.Popen(  # noqa: S603 - our own
-        command,
-        env=environment,
-        cwd="/",
-        stdin=subprocess.DEVNULL if reading else subprocess.PIPE,
-        stdout=subprocess.PIPE if reading else subprocess.DEVNULL,
-        stderr=complaints,
-    )
+    with (
+        tempfile.TemporaryFile() as complaints,
+        subprocess.Popen(  # noqa: S603 - our own
+            command,
+            env=environment,
+            cwd="/",
+            stdin=subprocess.DEVNULL if reading else subprocess.PIPE,
+            stdout=subprocess.PIPE if reading else subprocess.DEVNULL,
+            stderr=complaints,
+        ) as process,
+    ):
+        try:
+            stream = process.stdout if reading else process.stdin
+            assert stream is not None  # noqa: S101 - asked for
+            yield stream
+            if not reading:
+                with suppress(BrokenPipeError):
+                    stream.close()
+            if process.wait() != 0:
+                complaints.seek(0)
+                said = complaints.read().decode(errors="replace").strip()[-_LONGEST_COMPLAINT:]
+                raise PostgresToolError(f"{program} failed:\n{said or f'it was ended by signal {-process.returncode}'}")
+        finally:
+            process.kill()
 
 
 def _connection(url: URL) -> tuple[dict[str, str], str]:
@@ -143,11 +132,3 @@ def _connection(url: URL) -> tuple[dict[str, str], str]:
     given = {variables[name]: value for name, value in wanted.items() if name in variables}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
     return kept | given, make_conninfo(application_name="carrel-backup", **rest)
-
-
-def _check(process: "subprocess.Popen[bytes]", program: str, complaints: IO[bytes]) -> None:
-    if process.wait() == 0:
-        return
-    complaints.seek(0)
-    said = complaints.read().decode(errors="replace").strip()[-_LONGEST_COMPLAINT:]
-    raise PostgresToolError(f"{program} failed:\n{said or f'it was ended by signal {-process.returncode}'}")

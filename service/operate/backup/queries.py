@@ -57,9 +57,6 @@ class Snapshot:
     connection: Connection
     name: str
 
-    def rows(self) -> dict[str, int]:
-        return count_rows(self.connection)
-
     def files(self) -> Iterator[tuple[bytes, int]]:
         """Yield the SHA-256 and size of every version's file, each once, in order, read while iterating."""
         statement = (
@@ -81,10 +78,6 @@ class Snapshot:
         holding = select(document_versions.c.document_id).where(document_versions.c.file_sha256 == sha256)
         statement = holding.distinct().order_by(document_versions.c.document_id)
         return [str(document_id) for document_id in self.connection.execute(statement).scalars()]
-
-    def key_fingerprint(self) -> bytes | None:
-        """Return the secret key's fingerprint; None when the database has none yet."""
-        return read_key_fingerprint(self.connection)
 
 
 @contextmanager

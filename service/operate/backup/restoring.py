@@ -9,10 +9,9 @@ from sqlalchemy.engine import URL
 
 from service import migrations
 from service.operate.backup import postgres_tools, queries
-from service.operate.backup.archive import read_archive
+from service.operate.backup.archive import Sink, read_archive
 from service.operate.backup.errors import ArchiveError, BackupError, NotEmptyError
 from service.operate.backup.manifest import Manifest
-from service.operate.backup.progress import Progress
 from service.operate.deployment import key_files
 from service.operate.deployment.service import matches
 from service.platform.files import FileStore
@@ -20,7 +19,7 @@ from service.platform.files import FileStore
 
 def verify(file: IO[bytes]) -> Manifest:
     """Read an archive to its end and return its manifest; store nothing. Raises ArchiveError if it is unusable."""
-    sink = _Verifying()
+    sink = Sink("Verifying")
     manifest = read_archive(file, sink)
     sink.progress.end()
     refuse_unknown_schema(manifest.schema_revision)
@@ -71,44 +70,19 @@ def fill(file: IO[bytes], manifest: Manifest, *, owner: URL, files: FileStore, k
         queries.vacuum(connection)
 
 
-class _Verifying:
-    def __init__(self) -> None:
-        self.progress = Progress("Verifying")
-        self.key: SecretStr | None = None
-
-    def take_file(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
-        del sha256
-        self._count(pieces)
-
-    def take_database(self, pieces: Iterator[bytes]) -> None:
-        self._count(pieces)
-
-    def take_secret_key(self, key: SecretStr) -> None:
-        self.key = key
-
-    def _count(self, pieces: Iterator[bytes]) -> None:
-        for piece in pieces:
-            self.progress.add(len(piece))
-
-
-class _Filling:
+class _Filling(Sink):
     def __init__(self, owner: URL, *, files: FileStore, key_folder: Path | None) -> None:
+        super().__init__("Restoring")
         self._owner = owner
         self._files = files
         self._key_folder = key_folder
-        self.progress = Progress("Restoring")
 
     def take_file(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
-        self._files.write(sha256, self._count_pieces(pieces))
+        self._files.write(sha256, self.count(pieces))
 
     def take_database(self, pieces: Iterator[bytes]) -> None:
-        postgres_tools.load(self._owner, self._count_pieces(pieces))
+        postgres_tools.load(self._owner, self.count(pieces))
 
     def take_secret_key(self, key: SecretStr) -> None:
         if self._key_folder is not None:
             key_files.keep_key(self._key_folder, key)
-
-    def _count_pieces(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        for piece in pieces:
-            yield piece
-            self.progress.add(len(piece))

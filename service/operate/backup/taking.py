@@ -27,9 +27,9 @@ def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, sec
     BackupError, or MigrationError for a newer Carrel's database: nothing was written."""
     with new_file(path) as file, queries.open_snapshot(owner) as snapshot:
         revision, postgresql = _check(snapshot)
-        fingerprint = snapshot.key_fingerprint()
+        fingerprint = queries.read_key_fingerprint(snapshot.connection)
         key = None if secret_key is not None else _read_kept_key(data_dir, fingerprint)
-        rows = snapshot.rows()
+        rows = queries.count_rows(snapshot.connection)
         archive = ArchiveWriter(file)
         count, size = snapshot.file_totals()
         progress = Progress("Files")

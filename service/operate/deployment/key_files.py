@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from service.platform.files import sync
+
 KEY_FILE = "secret.key"
 SUCCESSOR_FILE = "secret.key.next"
 _RANDOM_BYTES = 32
@@ -32,19 +34,19 @@ def keep_key(data_dir: Path, key: SecretStr) -> SecretStr:
     with suppress(FileExistsError):
         (data_dir / KEY_FILE).hardlink_to(partial)
     partial.unlink()
-    sync_folder(data_dir)
+    sync(data_dir)
     return read_key(data_dir) or key
 
 
 def write_successor(data_dir: Path, key: SecretStr) -> None:
     """Store the new key beside the folder's key; durable when this returns."""
     _write_aside(data_dir, key).replace(data_dir / SUCCESSOR_FILE)
-    sync_folder(data_dir)
+    sync(data_dir)
 
 
 def promote_successor(data_dir: Path) -> None:
     (data_dir / SUCCESSOR_FILE).replace(data_dir / KEY_FILE)
-    sync_folder(data_dir)
+    sync(data_dir)
 
 
 def drop_successor(data_dir: Path) -> None:
@@ -66,12 +68,3 @@ def _write_aside(data_dir: Path, key: SecretStr) -> Path:
         file.flush()
         os.fsync(descriptor)
     return partial
-
-
-def sync_folder(folder: Path) -> None:
-    """Force the names in a folder to disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

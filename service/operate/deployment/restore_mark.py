@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from service.operate.deployment.key_files import sync_folder
 from service.platform.deployment_errors import UnfinishedRestoreError
+from service.platform.files import sync
 
 _MARK = "restore.unfinished"
 _STANDBY = "standby.archive"
@@ -13,12 +13,12 @@ _PROMOTE = "standby.promote"
 def set_mark(data_dir: Path) -> None:
     """Mark a data folder as being restored; durable when this returns."""
     (data_dir / _MARK).touch(mode=0o600)
-    sync_folder(data_dir)
+    sync(data_dir)
 
 
 def remove_mark(data_dir: Path) -> None:
     (data_dir / _MARK).unlink()
-    sync_folder(data_dir)
+    sync(data_dir)
 
 
 def is_marked(data_dir: Path) -> bool:
@@ -29,14 +29,14 @@ def is_marked(data_dir: Path) -> bool:
 def set_standby(data_dir: Path, archive: str) -> None:
     """Mark a data folder as a standby that follows an archive; durable when this returns."""
     (data_dir / _STANDBY).write_text(archive)
-    sync_folder(data_dir)
+    sync(data_dir)
 
 
 def remove_standby(data_dir: Path) -> None:
     """Remove the mark of a standby, and that it is to be promoted."""
     for name in (_STANDBY, _PROMOTE):
         (data_dir / name).unlink(missing_ok=True)
-    sync_folder(data_dir)
+    sync(data_dir)
 
 
 def ask_promotion(data_dir: Path) -> None:
