@@ -43,10 +43,13 @@ class Stack:
 
 
 @contextmanager
-def run_stack(data_dir: Path, *, prefect: bool, environment: Mapping[str, str] | None = None) -> Iterator[Stack]:
+def run_stack(
+    data_dir: Path, *, prefect: bool, environment: Mapping[str, str] | None = None, code: Path | None = None
+) -> Iterator[Stack]:
     """Start the service, and a Prefect server if wanted, on a data folder; set this process's environment for flows.
 
     `environment` is settings beside those that a benchmark always has, such as the key of a folder that exists.
+    `code` is a checkout whose code the service runs, instead of this one's.
     """
     port, key = free_port(), f"svc_key_{secrets.token_hex(24)}"
     ours = {
@@ -66,7 +69,7 @@ def run_stack(data_dir: Path, *, prefect: bool, environment: Mapping[str, str] |
     ours |= environment or {}
     os.environ.update(ours)
     data_dir.mkdir(parents=True, exist_ok=True)
-    with process_of("service", lambda: ready(port), log=data_dir / "service.log") as service:
+    with process_of("service", lambda: ready(port), log=data_dir / "service.log", code=code) as service:
         if not prefect:
             yield Stack(FlowSettings(), service, None)
             return
@@ -94,11 +97,16 @@ def process_of(
     log: Path,
     environment: Mapping[str, str] | None = None,
     arguments: Sequence[str] = (),
+    code: Path | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `python -m MODULE` with this process's environment and `environment`; it is ready when this is entered."""
+    """Run `python -m MODULE` with this process's environment and `environment`; it is ready when this is entered.
+
+    `code` is a checkout to run the module of, instead of this one's.
+    """
+    variables = os.environ | (environment or {}) | ({} if code is None else import_from(code))
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments], env=os.environ | (environment or {}), stdout=file, stderr=file
+            [sys.executable, "-m", module, *arguments], env=variables, stdout=file, stderr=file, cwd=code
         )
     try:
         began = time.perf_counter()
@@ -111,6 +119,11 @@ def process_of(
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE_SECONDS)
+
+
+def import_from(code: Path) -> dict[str, str]:
+    """Return the variables by which a process in the folder of a checkout imports that checkout's code."""
+    return {"PYTHONPATH": f"{code}{os.pathsep}{code / 'client'}"}
 
 
 def _answers(url: str) -> bool:
