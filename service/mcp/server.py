@@ -5,25 +5,13 @@ from collections.abc import Awaitable
 from functools import cache
 from typing import Any, TypeVar
 
+import mcp_types as types
 from fastapi.responses import Response
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    CallToolResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    TextContent,
-)
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from starlette.datastructures import Headers
@@ -103,15 +91,17 @@ def _input_schema(name: str) -> dict[str, Any] | None:
     return None if tool is None else tool.arguments.model_json_schema()
 
 
-async def _list_tools(context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
+async def _list_tools(context: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
     call = Call.of(context)
-    return ListToolsResult(tools=[tool.describe() for tool in TOOLS.values() if all(map(call.may, tool.operations))])
+    return types.ListToolsResult(
+        tools=[tool.describe() for tool in TOOLS.values() if all(map(call.may, tool.operations))]
+    )
 
 
-async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+async def _call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
     tool = TOOLS.get(params.name)
     if tool is None:
-        raise MCPError(INVALID_PARAMS, f"There is no such tool. There are {', '.join(TOOLS)}.")
+        raise MCPError(types.INVALID_PARAMS, f"There is no such tool. There are {', '.join(TOOLS)}.")
     call = Call.of(context)
     with traces.span("tool", {"carrel.tool": tool.name}):
         try:
@@ -121,21 +111,23 @@ async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToo
             logger.info("tool_refused", tool=tool.name, code=error.code)
             details = "".join(f"\n- {detail.field}: {detail.message}" for detail in error.details)
             said = f"{error.message}{details}\n(code {error.code}, request {request_id()})"
-            return CallToolResult(content=[TextContent(text=redact_credentials(said))], is_error=True)
-    content = TextContent(text=result.model_dump_json(exclude_none=True))
-    return CallToolResult(content=[content], structured_content=result.model_dump(mode="json", exclude_none=True))
+            return types.CallToolResult(content=[types.TextContent(text=redact_credentials(said))], is_error=True)
+    content = types.TextContent(text=result.model_dump_json(exclude_none=True))
+    return types.CallToolResult(content=[content], structured_content=result.model_dump(mode="json", exclude_none=True))
 
 
-async def _list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+async def _list_resources(context: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
     call = Call.of(context)
     return await _answer(call.request, resources.list_page(call, cursor=params and params.cursor))
 
 
-async def _list_templates(_context: Context, _params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-    return ListResourceTemplatesResult(resource_templates=[resources.TEMPLATE])
+async def _list_templates(
+    _context: Context, _params: types.PaginatedRequestParams | None
+) -> types.ListResourceTemplatesResult:
+    return types.ListResourceTemplatesResult(resource_templates=[resources.TEMPLATE])
 
 
-async def _read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+async def _read_resource(context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
     call = Call.of(context)
     return await _answer(call.request, resources.read(call, uri=params.uri))
 
@@ -145,7 +137,7 @@ async def _answer(request: Request, answer: Awaitable[Answer]) -> Answer:
     try:
         return await _translate(request, answer)
     except ServiceError as error:
-        code = INTERNAL_ERROR if error.status >= DEFECT else INVALID_PARAMS
+        code = types.INTERNAL_ERROR if error.status >= DEFECT else types.INVALID_PARAMS
         data = {"code": error.code, "requestId": request_id()}
         raise MCPError(code, redact_credentials(error.message), data) from error
 

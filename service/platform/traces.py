@@ -17,17 +17,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from opentelemetry import context as contexts
+from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import (
-    INVALID_SPAN,
-    Link,
-    Span,
-    SpanKind,
-    StatusCode,
-    Tracer,
-    get_current_span,
-    set_span_in_context,
-)
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from service.platform.version import VERSION
@@ -50,12 +41,12 @@ _LONGEST_NAME = 120
 _MOST_TABLES = 4
 
 _W3C = TraceContextTextMapPropagator()
-_NOTHING: AbstractContextManager[Span] = nullcontext(INVALID_SPAN)
+_NOTHING: AbstractContextManager[trace.Span] = nullcontext(trace.INVALID_SPAN)
 _WRITING = re.compile(r"\b(?:(INSERT)\s+INTO|(DELETE)\s+FROM|(UPDATE)\s+[a-z_0-9]+\s+SET)\b")
 _TABLES = re.compile(r"\bINTO\s+([a-z][a-z0-9_]*)|\b(?:FROM|JOIN|UPDATE)\s+(?!pg_)([a-z][a-z0-9_]*)\b(?!\s*\()")
 _NAMED_PARTS = re.compile(r"\b([a-z][a-z0-9_]*)\s+AS\s+(?:NOT\s+)?(?:MATERIALIZED\s+)?\(")
 
-_tracer: Tracer | None = None
+_tracer: trace.Tracer | None = None
 _provider: "TracerProvider | None" = None
 
 
@@ -136,44 +127,44 @@ def begin(
     name: str,
     attributes: Attributes | None = None,
     *,
-    kind: SpanKind = SpanKind.INTERNAL,
+    kind: trace.SpanKind = trace.SpanKind.INTERNAL,
     parent: Mapping[str, str] | None = None,
     link: str | None = None,
-) -> AbstractContextManager[Span]:
+) -> AbstractContextManager[trace.Span]:
     """Begin a trace or a span: of `parent`, which has the caller's W3C headers, or of the present span. A `parent`
     without them begins a new trace. `link` is a traceparent of the trace that this one comes from."""
     if _tracer is None:
         return _NOTHING
     context = contexts.get_current() if parent is None else _W3C.extract(parent, Context())
-    linked = get_current_span(_W3C.extract({TRACEPARENT: link}, Context())).get_span_context() if link else None
-    links = [Link(linked)] if linked is not None and linked.is_valid else None
+    linked = trace.get_current_span(_W3C.extract({TRACEPARENT: link}, Context())).get_span_context() if link else None
+    links = [trace.Link(linked)] if linked is not None and linked.is_valid else None
     return _enter(_tracer.start_span(name, context, kind, attributes, links))
 
 
 def span(
-    name: str, attributes: Attributes | None = None, *, kind: SpanKind = SpanKind.INTERNAL
-) -> AbstractContextManager[Span]:
+    name: str, attributes: Attributes | None = None, *, kind: trace.SpanKind = trace.SpanKind.INTERNAL
+) -> AbstractContextManager[trace.Span]:
     """Measure a step of the trace that there is; nothing where there is none, or it is not recorded."""
-    if _tracer is None or not get_current_span().is_recording():
+    if _tracer is None or not trace.get_current_span().is_recording():
         return _NOTHING
     return _enter(_tracer.start_span(name, None, kind, attributes))
 
 
-def statements(texts: Iterable[str]) -> AbstractContextManager[Span]:
+def statements(texts: Iterable[str]) -> AbstractContextManager[trace.Span]:
     """Measure statements that go to the database together, as a step of the trace that there is."""
-    if _tracer is None or not get_current_span().is_recording():
+    if _tracer is None or not trace.get_current_span().is_recording():
         return _NOTHING
     return _enter(_begin_statements(_tracer, list(texts)))
 
 
-def begin_statement(text: str) -> Span | None:
+def begin_statement(text: str) -> trace.Span | None:
     """Begin to measure a statement, as a step of the trace that there is; `end` ends it."""
-    if _tracer is None or not get_current_span().is_recording():
+    if _tracer is None or not trace.get_current_span().is_recording():
         return None
     return _begin_statements(_tracer, [text])
 
 
-def end(begun: Span, error: BaseException | None = None) -> None:
+def end(begun: trace.Span, error: BaseException | None = None) -> None:
     """End what was begun, which may have failed."""
     if error is not None:
         _note(begun, error)
@@ -183,7 +174,7 @@ def end(begun: Span, error: BaseException | None = None) -> None:
 def fail() -> None:
     """Mark the present span as failed, where what went wrong is kept from its callers."""
     if _tracer is not None:
-        get_current_span().set_status(StatusCode.ERROR)
+        trace.get_current_span().set_status(trace.StatusCode.ERROR)
 
 
 def traceparent() -> str:
@@ -199,13 +190,13 @@ def ids() -> dict[str, str]:
     """Return the ids of the present trace and span for a line of the log; nothing without one."""
     if _tracer is None:
         return {}
-    present = get_current_span().get_span_context()
+    present = trace.get_current_span().get_span_context()
     return {"trace_id": f"{present.trace_id:032x}", "span_id": f"{present.span_id:016x}"} if present.is_valid else {}
 
 
 @contextmanager
-def _enter(entered: Span) -> Generator[Span]:
-    token = contexts.attach(set_span_in_context(entered))
+def _enter(entered: trace.Span) -> Generator[trace.Span]:
+    token = contexts.attach(trace.set_span_in_context(entered))
     try:
         yield entered
     except BaseException as error:
@@ -216,17 +207,17 @@ def _enter(entered: Span) -> Generator[Span]:
         entered.end()
 
 
-def _note(failed: Span, error: BaseException) -> None:
+def _note(failed: trace.Span, error: BaseException) -> None:
     failed.set_attribute("error.type", type(error).__name__)
-    failed.set_status(StatusCode.ERROR)
+    failed.set_status(trace.StatusCode.ERROR)
 
 
-def _begin_statements(tracer: Tracer, texts: list[str]) -> Span:
+def _begin_statements(tracer: trace.Tracer, texts: list[str]) -> trace.Span:
     summary = "; ".join(dict.fromkeys(said for text in texts if (said := summarize(text)))) or "statements"
     attributes: dict[str, str | int] = {"db.system.name": "postgresql", "db.query.summary": summary[:255]}
     if len(texts) > 1:
         attributes["db.operation.batch.size"] = len(texts)
-    return tracer.start_span(summary[:_LONGEST_NAME], None, SpanKind.CLIENT, attributes)
+    return tracer.start_span(summary[:_LONGEST_NAME], None, trace.SpanKind.CLIENT, attributes)
 
 
 @lru_cache(1024)

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from authlib.oauth2 import OAuth2Error
-from authlib.oauth2.rfc6749.errors import (
-    AccessDeniedError,
-    InvalidGrantError,
-    InvalidRequestError,
-    UnsupportedResponseTypeError,
-)
+from authlib.oauth2.rfc6749 import errors
 from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant, RefreshTokenGrant
 from authlib.oauth2.rfc7009 import RevocationEndpoint
 from authlib.oauth2.rfc7636 import CodeChallenge
@@ -51,25 +46,27 @@ class S256Required(CodeChallenge):
         """Refuse an authorization request without an S256 challenge (RFC 7636, section 4.4.1)."""
         form = grant.request.form
         if "code_challenge" not in form or "code_challenge_method" not in form:
-            raise InvalidRequestError(
+            raise errors.InvalidRequestError(
                 "Send code_challenge and code_challenge_method=S256: PKCE is required (RFC 7636)."
             )
         if form["code_challenge_method"] != "S256":
-            raise InvalidRequestError(
+            raise errors.InvalidRequestError(
                 "The code_challenge_method must be S256; plain, the default of RFC 7636, is not taken."
             )
         if not CHALLENGE.fullmatch(form["code_challenge"]):
-            raise InvalidRequestError("The code_challenge must be the base64url of a SHA-256, without padding.")
+            raise errors.InvalidRequestError("The code_challenge must be the base64url of a SHA-256, without padding.")
 
     def validate_code_verifier(self, grant: "CodeGrant", _result: object) -> None:
         """Compare the verifier's SHA-256 with the challenge (RFC 7636, sections 4.1 and 4.6)."""
         verifier = grant.request.form.get("code_verifier", "")
         if not VERIFIER.fullmatch(verifier):
-            raise InvalidRequestError("Send the code_verifier: 43 to 128 letters, digits, or any of -._~")
+            raise errors.InvalidRequestError("Send the code_verifier: 43 to 128 letters, digits, or any of -._~")
         challenge = base64url.encode(hashlib.sha256(verifier.encode()).digest())
         code = cast("Code", grant.request.authorization_code)
         if not hmac.compare_digest(challenge, code.code_challenge):
-            raise InvalidGrantError("The code_verifier is not the one that belongs to the code_challenge of this code.")
+            raise errors.InvalidGrantError(
+                "The code_verifier is not the one that belongs to the code_challenge of this code."
+            )
 
 
 class CodeGrant(AuthorizationCodeGrant):
@@ -88,20 +85,20 @@ class CodeGrant(AuthorizationCodeGrant):
     def validate_no_multiple_request_parameter(request: Request) -> None:
         """Refuse a request with two clients or two redirect URIs; other repetitions are checked later."""
         if any(len(request.values.get(name, ())) > 1 for name in ("client_id", "redirect_uri")):
-            raise InvalidRequestError("Send client_id and redirect_uri once each.")
+            raise errors.InvalidRequestError("Send client_id and redirect_uri once each.")
 
     @staticmethod
     def validate_authorization_redirect_uri(request: Request, client: Client) -> str:
         """Return the request's redirect URI, or raise when it is none of the client's."""
         redirect_uri = request.form.get("redirect_uri")
         if redirect_uri is None or not client.check_redirect_uri(redirect_uri):
-            raise InvalidRequestError("The redirect_uri is missing, or none of the client's.")
+            raise errors.InvalidRequestError("The redirect_uri is missing, or none of the client's.")
         return redirect_uri
 
     def create_authorization_response(self, redirect_uri: str, grant_user: UUID | None) -> Any:
         """Redirect with a new code, or with `access_denied`; the query of the redirect URI stays as it is."""
         if grant_user is None:
-            raise AccessDeniedError(redirect_uri=redirect_uri)
+            raise errors.AccessDeniedError(redirect_uri=redirect_uri)
         code = secrets.mint(secrets.AUTHORIZATION_CODE).value.get_secret_value()
         self.server.store.keep_code(code, client=self.request.client, principal_id=grant_user, request=self.request)
         return 302, "", [("Location", self.server.callback(redirect_uri, [("code", code)], self.request))]
@@ -148,10 +145,10 @@ class Revocation(RevocationEndpoint):
     def authenticate_token(self, request: Request, client: Client) -> Token | None:
         """Return the token to revoke, None when it is unknown; raise when it was given to another client."""
         if "token" not in request.form:
-            raise InvalidRequestError("Send the token to revoke.")
+            raise errors.InvalidRequestError("Send the token to revoke.")
         token = self.server.store.any_token(request.form["token"], client)
         if token is not None and not token.check_client(client):
-            raise InvalidGrantError("This token was given to another client.")
+            raise errors.InvalidGrantError("This token was given to another client.")
         return token
 
     def revoke_token(self, token: Token, request: Request) -> None:
@@ -167,11 +164,11 @@ def judge_parameters(grant: CodeGrant) -> None:
         if any(len(values.get(name, ())) > 1 for name in ONCE):
             raise repeated_parameter()
         if "response_type" not in form:
-            raise InvalidRequestError("Send response_type=code.")
+            raise errors.InvalidRequestError("Send response_type=code.")
         if form["response_type"] != "code":
-            raise UnsupportedResponseTypeError("", "The only response_type is code.")
+            raise errors.UnsupportedResponseTypeError("", "The only response_type is code.")
         if form.get("response_mode", "query") != "query":
-            raise InvalidRequestError("The only response_mode is query.")
+            raise errors.InvalidRequestError("The only response_mode is query.")
         grant.server.require_resource(grant.request, grant.request.client)
 
     grant.register_hook("before_validate_authorization_request_payload", judge)
@@ -182,9 +179,9 @@ def malformed(request: Request) -> OAuth2Error | None:
     if any(len(values) > 1 for name, values in request.values.items() if name != "resource"):
         return repeated_parameter()
     if "grant_type" not in request.form:
-        return InvalidRequestError("Send grant_type: authorization_code or refresh_token.")
+        return errors.InvalidRequestError("Send grant_type: authorization_code or refresh_token.")
     return None
 
 
-def repeated_parameter() -> InvalidRequestError:
-    return InvalidRequestError("Send each parameter once.")
+def repeated_parameter() -> errors.InvalidRequestError:
+    return errors.InvalidRequestError("Send each parameter once.")

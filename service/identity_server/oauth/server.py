@@ -19,17 +19,8 @@ from authlib.oauth2.rfc6750 import BearerTokenGenerator
 
 from service.auth import lifetimes
 from service.auth.audiences import PREFIXES, names_resource, resource_of
+from service.identity_server.oauth import grants
 from service.identity_server.oauth.client_documents import is_address
-from service.identity_server.oauth.grants import (
-    CodeGrant,
-    InvalidTargetError,
-    RefreshGrant,
-    Revocation,
-    S256Required,
-    judge_parameters,
-    malformed,
-    repeated_parameter,
-)
 from service.identity_server.oauth.models import Client, Code, Request, Token
 from service.identity_server.oauth.store import Store
 from service.identity_server.requests import Parameters, with_parameters
@@ -74,12 +65,12 @@ class AuthorizationServer(AuthlibServer):
         self._issuer = issuer
         generator = BearerTokenGenerator(_mint_access_token, _mint_refresh_token, _seconds)
         self.register_token_generator("default", generator)
-        extensions: list[Any] = [judge_parameters, S256Required()]
-        self.register_grant(CodeGrant, extensions)
-        self.register_grant(RefreshGrant)
-        self.register_endpoint(Revocation)
+        extensions: list[Any] = [grants.judge_parameters, grants.S256Required()]
+        self.register_grant(grants.CodeGrant, extensions)
+        self.register_grant(grants.RefreshGrant)
+        self.register_endpoint(grants.Revocation)
 
-    def open_grant(self, request: Request) -> "CodeGrant | Answer":
+    def open_grant(self, request: Request) -> "grants.CodeGrant | Answer":
         """Check an authorization request; return a grant to ask the person about, or an error to send. Raises Unusable
         if client or redirect URI isn't proven: nobody may be redirected then (RFC 6749, section 4.1.2.1)."""
         try:
@@ -89,7 +80,7 @@ class AuthorizationServer(AuthlibServer):
                 return self.handle_error_response(request, error)
             raise Unusable(_reason(request)) from error
 
-    def respond(self, request: Request, principal_id: UUID | None, grant: CodeGrant) -> Answer:
+    def respond(self, request: Request, principal_id: UUID | None, grant: grants.CodeGrant) -> Answer:
         """Redirect to the client with a code for the granted scopes, or with `access_denied` for no principal."""
         return cast("Answer", self.create_authorization_response(request, principal_id, grant))
 
@@ -99,13 +90,13 @@ class AuthorizationServer(AuthlibServer):
 
     def token(self, request: Request) -> Answer:
         """Answer a request to the token endpoint (RFC 6749, sections 3.2, 5 and 6)."""
-        if (problem := malformed(request)) is not None:
+        if (problem := grants.malformed(request)) is not None:
             return self.handle_error_response(request, problem)
         return cast("Answer", self.create_token_response(request))
 
     def revocation(self, request: Request) -> Answer:
         if any(len(values) > 1 for values in request.values.values()):
-            return self.handle_error_response(request, repeated_parameter())
+            return self.handle_error_response(request, grants.repeated_parameter())
         if self._is_described(request) and is_address(request.form["client_id"]) and "token" in request.form:
             return Answer(200, headers=NO_STORE)  # no organization has this token
         return cast("Answer", self.create_endpoint_response("revocation", request))
@@ -144,7 +135,9 @@ class AuthorizationServer(AuthlibServer):
         """Raise InvalidTargetError unless each `resource` of a request names what the client's tokens are for."""
         for resource in request.values.get("resource", ()):
             if not names_resource(resource, client.audience, self._issuer):
-                raise InvalidTargetError(f"This client's tokens are for {resource_of(client.audience, self._issuer)}.")
+                raise grants.InvalidTargetError(
+                    f"This client's tokens are for {resource_of(client.audience, self._issuer)}."
+                )
 
     def generate_token(self, *args: Any, scope: str, **options: Any) -> Any:
         """Generate tokens of these scopes; without scopes, Authlib would give all that the client is registered for."""

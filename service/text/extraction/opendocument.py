@@ -13,22 +13,13 @@ from typing import Any
 from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
 from carrel.wire.formats import NotReadKind
-from service.text.extraction import drawings
+from service.text.extraction import drawings, packages
 from service.text.extraction.archives import open_archive
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.cells import with_stored
 from service.text.extraction.failures import corrupt_file, too_complex
 from service.text.extraction.list_numbers import BULLET, DEEPEST, LONGEST, Level, NumberedList, Use, count_item
 from service.text.extraction.markup import local_name
-from service.text.extraction.packages import (
-    choose_form,
-    is_drawing,
-    leave_out_entries,
-    note_entry,
-    read_damaged,
-    read_main,
-    read_undamaged,
-)
 from service.text.extraction.sheets import MOST_COLUMNS, add_sheet
 from service.text.extraction.tabular import TableWriter
 
@@ -71,7 +62,7 @@ def parse_odt(path: Path, builder: BlockBuilder) -> str | None:
         copies = _drop_copies(archive, root, builder)
         markers: Mapping[Any, str] = {}
         with builder.refinement("numbers of lists"):
-            styles = read_damaged(read_undamaged(archive, _STYLES))
+            styles = packages.read_damaged(packages.read_undamaged(archive, _STYLES))
             markers = find_markers(root, [root] if styles is None else [styles, root])
         walk = etree.iterwalk(root, events=("start",))
         for _, element in walk:
@@ -161,7 +152,7 @@ def _show(cell: Any, builder: BlockBuilder, where: str) -> str:
 
 
 def _read_content(archive: zipfile.ZipFile, builder: BlockBuilder, kind: str) -> Any:
-    root = read_damaged(read_main(archive, _CONTENT, builder, "rest of the file", b"[ph]|table-row"))
+    root = packages.read_damaged(packages.read_main(archive, _CONTENT, builder, "rest of the file", b"[ph]|table-row"))
     if root is None or local_name(root) != "document-content":
         raise corrupt_file(kind)
     return root
@@ -173,7 +164,7 @@ def _drop_copies(archive: zipfile.ZipFile, root: Any, builder: BlockBuilder) -> 
     for frame in root.iter(_DRAW + "frame"):
         images = {_entry_of(image): image for image in frame.iterchildren(_DRAW + "image")}
         forms = [name for name in images if name in archive.NameToInfo]
-        for name in set(forms) - {choose_form(archive, forms, builder)} if len(forms) > 1 else ():
+        for name in set(forms) - {packages.choose_form(archive, forms, builder)} if len(forms) > 1 else ():
             frame.remove(images[name])
             copies.add(name)
     return copies - {_entry_of(image) for image in root.iter(_DRAW + "image")}
@@ -185,8 +176,8 @@ def _entry_of(image: Any) -> str:
 
 def _add_rest(archive: zipfile.ZipFile, copies: Collection[str], builder: BlockBuilder) -> str | None:
     with builder.refinement("pictures of the document"):
-        leave_out_entries(archive, builder, copies=copies)
-    styles, meta = (read_damaged(read_undamaged(archive, name)) for name in (_STYLES, _META))
+        packages.leave_out_entries(archive, builder, copies=copies)
+    styles, meta = (packages.read_damaged(packages.read_undamaged(archive, name)) for name in (_STYLES, _META))
     if styles is not None:
         masters = styles.iter(_STYLE + "master-page")
         printed = (part for master in masters for part in master.iterchildren(*_PRINTED, *_SHAPES))
@@ -236,9 +227,9 @@ def _note_picture(
     """Note a picture where it stands; of what stands for an object of another program, only the text is read."""
     name = _entry_of(image)
     is_preview = image.getparent().find(_DRAW + "object-ole") is not None
-    is_read_here = builder.limits.finds_pictures or is_drawing(name)
+    is_read_here = builder.limits.finds_pictures or packages.is_drawing(name)
     if name in archive.NameToInfo and (is_preview or (is_read_here and name.startswith("Pictures/"))):
-        note_entry(archive, name, builder, where, page=page, is_preview=is_preview)
+        packages.note_entry(archive, name, builder, where, page=page, is_preview=is_preview)
 
 
 def _add_object(archive: zipfile.ZipFile, link: str, number: int | None, builder: BlockBuilder) -> None:

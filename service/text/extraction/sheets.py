@@ -20,20 +20,11 @@ from openpyxl.utils.cell import column_index_from_string
 from openpyxl.utils.escape import unescape
 
 from carrel.wire.formats import NotReadKind
-from service.text.extraction import drawings
+from service.text.extraction import drawings, packages
 from service.text.extraction.archives import DAMAGED, open_archive
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.cells import GENERAL, show_number, show_text
 from service.text.extraction.failures import corrupt_file
-from service.text.extraction.packages import (
-    find_main_part,
-    note_entry,
-    read_damaged,
-    read_main,
-    read_title,
-    read_undamaged,
-    related,
-)
 from service.text.extraction.tabular import TableWriter
 
 # Excel allows 31; what a file claims is shortened.
@@ -62,9 +53,9 @@ class _Book:
 def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
     """Add a workbook's sheets, each under its name."""
     with open_archive(path) as archive:
-        main = find_main_part(archive)
-        root = read_damaged(read_undamaged(archive, main))
-        relations = {identity: (kind, name) for identity, kind, name in related(archive, main)}
+        main = packages.find_main_part(archive)
+        root = packages.read_damaged(packages.read_undamaged(archive, main))
+        relations = {identity: (kind, name) for identity, kind, name in packages.related(archive, main)}
         named = dict(relations.values())
         dates = [] if root is None else [each.get("date1904") for each in root.iter("{*}workbookPr")]
         book = _Book([], [], is_1904=not {"1", "true"}.isdisjoint(dates))
@@ -90,9 +81,9 @@ def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
             raise corrupt_file("an Excel workbook")
         for _, _, part in () if builder.has_contents else sheets:
             with builder.refinement("sheets of the workbook"):
-                drawings.read_part(read_undamaged(archive, part))
+                drawings.read_part(packages.read_undamaged(archive, part))
         builder.leave_out(NotReadKind.SHEET, count=sum(map(bool, map(_UNREAD_SHEET.fullmatch, archive.namelist()))))
-        return read_title(archive)
+        return packages.read_title(archive)
 
 
 def add_sheet(name: str, rows: Iterable[tuple[int, Mapping[int, str]]], builder: BlockBuilder) -> None:
@@ -115,7 +106,7 @@ def _identity(sheet: Any) -> str:
 
 
 def _read_forms(archive: zipfile.ZipFile, part: str) -> Iterator[str]:
-    root = read_damaged(read_undamaged(archive, part))
+    root = packages.read_damaged(packages.read_undamaged(archive, part))
     if root is None:
         return
     forms = {str(number): form for number, form in BUILTIN_FORMATS.items()}
@@ -132,7 +123,7 @@ def _joined(item: Any) -> str:
 
 def _iterate(archive: zipfile.ZipFile, part: str, name: str, builder: BlockBuilder, what: str) -> Iterator[Any]:
     """Yield elements of a part, one after the other, before any damage; each is gone when the next comes."""
-    source = io.BytesIO(read_main(archive, part, builder, what, name.encode()) or b"<nothing/>")
+    source = io.BytesIO(packages.read_main(archive, part, builder, what, name.encode()) or b"<nothing/>")
     options: Any = {"resolve_entities": False, "no_network": True, "recover": True}
     for _, element in etree.iterparse(source, tag=f"{{*}}{name}", **options):
         yield element
@@ -193,18 +184,18 @@ def _formula(cell: Any, formula: Any, shared: dict[str | None, tuple[str, str]])
 
 
 def _add_beside(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, where: str) -> None:
-    relations = [*related(archive, part)]
+    relations = [*packages.related(archive, part)]
     for _, kind, target in relations:
         with builder.refinement(f"comments and drawings of {where}"):
             if kind in {"comments", "threadedComment"}:
-                for text in drawings.comment_texts(drawings.read_part(read_undamaged(archive, target))):
+                for text in drawings.comment_texts(drawings.read_part(packages.read_undamaged(archive, target))):
                     builder.paragraph(text)
             elif kind == "drawing":
                 _add_drawing(archive, target, builder, where)
             elif kind == "vmlDrawing":
-                for _, inner, picture in related(archive, target):
+                for _, inner, picture in packages.related(archive, target):
                     if inner == "image":
-                        note_entry(archive, picture, builder, where, is_preview=True)
+                        packages.note_entry(archive, picture, builder, where, is_preview=True)
     drawings.leave_out_related((each[1:] for each in relations), builder, where)
     printed = (
         drawings.without_print_codes(unescape_markup(text.decode(errors="replace"))) for text in _printed(archive, part)
@@ -214,16 +205,16 @@ def _add_beside(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, wher
 
 
 def _add_drawing(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, where: str) -> None:
-    root = drawings.read_part(read_undamaged(archive, part))
+    root = drawings.read_part(packages.read_undamaged(archive, part))
     for text in drawings.paragraph_texts(root):
         builder.paragraph(text)
-    relations = [*related(archive, part)]
+    relations = [*packages.related(archive, part)]
     parts = {identity: target for identity, _, target in relations}
     drawings.note_pictures(root, builder, where, archive=archive, names=parts.get, known=set())
     drawings.leave_out_related((each[1:] for each in relations), builder, where)
     for identity in drawings.graphics(root):
         if identity in parts:
-            drawings.add_graphic(read_undamaged(archive, parts[identity]), builder)
+            drawings.add_graphic(packages.read_undamaged(archive, parts[identity]), builder)
 
 
 def _printed(archive: zipfile.ZipFile, part: str) -> list[bytes]:

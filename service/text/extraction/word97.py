@@ -10,21 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from carrel.wire.formats import NotReadKind
+from service.text.extraction import list_numbers
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.compound import read_compound, refuse_damaged
 from service.text.extraction.decoding import detect_encoding
 from service.text.extraction.failures import corrupt_file, encrypted_file
-from service.text.extraction.list_numbers import (
-    BULLET,
-    DEEPEST,
-    HIGHEST,
-    LONGEST,
-    MOST_STYLES,
-    Level,
-    NumberedList,
-    Use,
-    count_item,
-)
 from service.text.extraction.tabular import TableWriter
 from service.text.extraction.word97_pictures import PICTURES, Pictures
 
@@ -43,7 +33,7 @@ _FORMS = {
     23: "bullet",
     255: "none",
 }
-_NUMBERS = {number: f"%{number + 1}" for number in range(DEEPEST)}
+_NUMBERS = {number: f"%{number + 1}" for number in range(list_numbers.DEEPEST)}
 _IS_LEGAL, _RESTARTS_LATE, _IS_SIMPLE, _STARTS, _IS_CHANGED = 0x4, 0x8, 0x1, 0x10, 0x20
 _NO_STYLE, _OF_PARAGRAPHS, _LAST_USE = 0xFFF, 1, 0x7FE
 
@@ -52,7 +42,7 @@ class Lists:
     """The lists of a document, counted paragraph by paragraph; what is damaged of them is without numbers."""
 
     def __init__(self, main: bytes, table: bytes) -> None:
-        self._uses: list[Use] = []
+        self._uses: list[list_numbers.Use] = []
         self._styles: dict[int, tuple[int, bytes]] = {}
         with suppress(struct.error, IndexError):
             self._uses = _read_uses(table, _offset(main, _USES), _read_lists(table, _offset(main, _LISTS)))
@@ -61,7 +51,7 @@ class Lists:
     def count(self, style: int, operations: Mapping[int, bytes]) -> str:
         """Count a paragraph, by its style and its own operations; return what stands before it, if it is in a list."""
         use, level = (operations.get(code) for code in (LIST, LIST_LEVEL))
-        for _ in range(MOST_STYLES):
+        for _ in range(list_numbers.MOST_STYLES):
             if use is not None and level is not None:
                 break
             style, said = self._styles.get(style, (_NO_STYLE, b""))
@@ -72,8 +62,8 @@ class Lists:
         if not 0 < number <= _LAST_USE:
             return ""
         if number > len(self._uses):
-            return BULLET
-        return count_item(self._uses[number - 1], min((level or b"\0")[0], DEEPEST - 1))
+            return list_numbers.BULLET
+        return list_numbers.count_item(self._uses[number - 1], min((level or b"\0")[0], list_numbers.DEEPEST - 1))
 
 
 def _offset(main: bytes, place: int) -> int:
@@ -105,43 +95,43 @@ def _read_styles(table: bytes, place: int) -> dict[int, tuple[int, bytes]]:
     return found
 
 
-def _read_lists(table: bytes, place: int) -> dict[int, NumberedList]:
+def _read_lists(table: bytes, place: int) -> dict[int, list_numbers.NumberedList]:
     (count,) = struct.unpack_from("<H", table, place)
     heads = range(place + 2, place + 2 + 28 * count, 28)
     place += 2 + 28 * count
-    found: dict[int, NumberedList] = {}
+    found: dict[int, list_numbers.NumberedList] = {}
     for head in heads:
-        levels: dict[int, Level] = {}
-        for number in range(1 if table[head + 26] & _IS_SIMPLE else DEEPEST):
+        levels: dict[int, list_numbers.Level] = {}
+        for number in range(1 if table[head + 26] & _IS_SIMPLE else list_numbers.DEEPEST):
             levels[number], place = _read_level(table, place)
-        found[struct.unpack_from("<i", table, head)[0]] = NumberedList(levels)
+        found[struct.unpack_from("<i", table, head)[0]] = list_numbers.NumberedList(levels)
     return found
 
 
-def _read_level(table: bytes, place: int) -> tuple[Level, int]:
+def _read_level(table: bytes, place: int) -> tuple[list_numbers.Level, int]:
     start, form, flags = struct.unpack_from("<iBB", table, place)
     late, after = table[place + 26], place + 28 + table[place + 24] + table[place + 25]
     (length,) = struct.unpack_from("<H", table, after)
     text = table[after + 2 : after + 2 + 2 * length].decode("utf-16-le", "replace").translate(_NUMBERS)
-    level = Level(
+    level = list_numbers.Level(
         _FORMS.get(form, "decimal"),
-        text[:LONGEST],
-        min(max(start, 0), HIGHEST),
-        min(late, DEEPEST) if flags & _RESTARTS_LATE else DEEPEST,
+        text[: list_numbers.LONGEST],
+        min(max(start, 0), list_numbers.HIGHEST),
+        min(late, list_numbers.DEEPEST) if flags & _RESTARTS_LATE else list_numbers.DEEPEST,
         bool(flags & _IS_LEGAL),
     )
     return level, after + 2 + 2 * length
 
 
-def _read_uses(table: bytes, place: int, lists: Mapping[int, NumberedList]) -> list[Use]:
+def _read_uses(table: bytes, place: int, lists: Mapping[int, list_numbers.NumberedList]) -> list[list_numbers.Use]:
     (count,) = struct.unpack_from("<I", table, place)
     heads = range(place + 4, min(place + 4 + 16 * count, len(table) - 15), 16)
     place += 4 + 16 * count
-    uses: list[Use] = []
+    uses: list[list_numbers.Use] = []
     for head in heads:
-        used = lists.get(struct.unpack_from("<i", table, head)[0], NumberedList({}))
+        used = lists.get(struct.unpack_from("<i", table, head)[0], list_numbers.NumberedList({}))
         starts: dict[int, int] = {}
-        changed: dict[int, Level] = {}
+        changed: dict[int, list_numbers.Level] = {}
         place += 4
         for _ in range(table[head + 12]):
             start, flags = struct.unpack_from("<iI", table, place)
@@ -150,8 +140,8 @@ def _read_uses(table: bytes, place: int, lists: Mapping[int, NumberedList]) -> l
                 changed[flags & 0xF], place = _read_level(table, place)
                 start = changed[flags & 0xF].start
             if flags & _STARTS:
-                starts[flags & 0xF] = min(max(start, 0), HIGHEST)
-        uses.append(Use.of(used, changed=changed, starts=starts))
+                starts[flags & 0xF] = min(max(start, 0), list_numbers.HIGHEST)
+        uses.append(list_numbers.Use.of(used, changed=changed, starts=starts))
     return uses
 
 
@@ -452,7 +442,7 @@ def _add_body(body: str, formats: _Formats, pictures: Pictures, builder: BlockBu
     for mark in _MARK.finditer(body + "\r"):
         text = _clean(body[place : mark.start()])
         kind = formats.at(mark.start())
-        is_bullet = kind.marker == BULLET and kind.style in _HEADINGS
+        is_bullet = kind.marker == list_numbers.BULLET and kind.style in _HEADINGS
         text = f"{kind.marker} {text}" if kind.marker and text.strip() and not is_bullet else text
         place = mark.end()
         if mark[0] == "\x07":

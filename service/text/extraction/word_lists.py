@@ -6,17 +6,8 @@ from typing import Any
 
 from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
+from service.text.extraction import list_numbers
 from service.text.extraction.drawings import FALLBACK
-from service.text.extraction.list_numbers import (
-    DEEPEST,
-    HIGHEST,
-    LONGEST,
-    MOST_STYLES,
-    Level,
-    NumberedList,
-    Use,
-    count_item,
-)
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _VALUE, _LEVEL, _NUMBER = _WORD + "val", _WORD + "ilvl", _WORD + "numId"
@@ -68,10 +59,10 @@ class _Lists:
         if use is None:
             return ""
         place = int(level) if level.isdecimal() and len(level) == 1 else use.list.styles.get(style, 0)
-        return count_item(use, min(place, DEEPEST - 1))
+        return list_numbers.count_item(use, min(place, list_numbers.DEEPEST - 1))
 
     def _of_style(self, name: str) -> tuple[str, str]:
-        for _ in range(MOST_STYLES):
+        for _ in range(list_numbers.MOST_STYLES):
             style = self._styles.get(name)
             if style is None:
                 break
@@ -83,8 +74,8 @@ class _Lists:
         return "", ""
 
 
-def _read_list(defined: Any) -> NumberedList:
-    found = NumberedList({})
+def _read_list(defined: Any) -> list_numbers.NumberedList:
+    found = list_numbers.NumberedList({})
     for each in defined.iterchildren(_WORD + "lvl"):
         place = _level(each)
         found.levels[place] = _read_level(each)
@@ -93,28 +84,28 @@ def _read_list(defined: Any) -> NumberedList:
     return found
 
 
-def _read_level(each: Any) -> Level:
+def _read_level(each: Any) -> list_numbers.Level:
     is_legal = each.find(_WORD + "isLgl") is not None
     restarts_after = _value(each, "lvlRestart")
-    return Level(
+    return list_numbers.Level(
         _value(each, "numFmt") or "decimal",
-        _value(each, "lvlText")[:LONGEST],
+        _value(each, "lvlText")[: list_numbers.LONGEST],
         _start(each, "start"),
-        int(restarts_after) if restarts_after in _PLACES_ABOVE else DEEPEST,
+        int(restarts_after) if restarts_after in _PLACES_ABOVE else list_numbers.DEEPEST,
         is_legal,
     )
 
 
-def _read_use(use: Any, used: NumberedList) -> Use:
+def _read_use(use: Any, used: list_numbers.NumberedList) -> list_numbers.Use:
     starts: dict[int, int] = {}
-    changed: dict[int, Level] = {}
+    changed: dict[int, list_numbers.Level] = {}
     for each in use.iterchildren(_WORD + "lvlOverride"):
         place = _level(each)
         if each.find(_WORD + "startOverride") is not None:
             starts[place] = _start(each, "startOverride")
         if (level := each.find(_WORD + "lvl")) is not None:
             changed[place] = _read_level(level)
-    return Use.of(used, changed=changed, starts=starts)
+    return list_numbers.Use.of(used, changed=changed, starts=starts)
 
 
 def _level(element: Any) -> int:
@@ -124,7 +115,7 @@ def _level(element: Any) -> int:
 
 def _start(element: Any, name: str) -> int:
     said = _value(element, name)
-    return min(int(said), HIGHEST) if said.isdecimal() and len(said) < 10 else 0
+    return min(int(said), list_numbers.HIGHEST) if said.isdecimal() and len(said) < 10 else 0
 
 
 def _value(element: Any, *path: str) -> str:

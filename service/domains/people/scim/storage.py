@@ -7,17 +7,8 @@ from itertools import accumulate
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from uuid import UUID
 
+import scim2_models as scim
 from anyio import from_thread
-from scim2_models import (
-    Meta,
-    NotFoundException,
-    PreconditionFailedException,
-    Reference,
-    Resource,
-    ResourceType,
-    ResponseParameters,
-    SearchRequest,
-)
 from scim2_models.path import FilterNode
 from scim2_server.storage import ScimStorage, SearchPage
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -45,22 +36,22 @@ class Storage(ScimStorage):
 
     def get(
         self,
-        resource_type: ResourceType,
+        resource_type: scim.ResourceType,
         resource_id: str,
         *,
-        response_parameters: ResponseParameters[Any] | None = None,
-    ) -> Resource[Any]:
+        response_parameters: scim.ResponseParameters[Any] | None = None,
+    ) -> scim.Resource[Any]:
         """Return a person or a group; a group without its members, if the answer leaves them out."""
         if resource_type.name == "User":
             return _to_user(self._user(resource_id))
         return self._with_members([self._group(resource_id)], response_parameters)[0]
 
     def search(
-        self, resource_types: list[ResourceType], search_request: SearchRequest[Any], *, position: Any = None
+        self, resource_types: list[scim.ResourceType], search_request: scim.SearchRequest[Any], *, position: Any = None
     ) -> SearchPage:
         """Return a page and the number of all, people before groups; a page ends before it has too many members."""
         del position  # there are no cursors
-        total, found = 0, list[Resource[Any]]()
+        total, found = 0, list[scim.Resource[Any]]()
         start = search_request.start_index_0 or 0
         count = MOST_RESULTS if search_request.count is None else search_request.count
         for kind in sorted(one.name or "" for one in resource_types)[::-1]:
@@ -74,7 +65,7 @@ class Storage(ScimStorage):
             total += number
         return SearchPage(total, found)
 
-    def create(self, resource_type: ResourceType, resource: Resource[Any]) -> Resource[Any]:
+    def create(self, resource_type: scim.ResourceType, resource: scim.Resource[Any]) -> scim.Resource[Any]:
         if isinstance(resource, User):
             created = self._change(users.create_user, resource)
         else:
@@ -82,8 +73,8 @@ class Storage(ScimStorage):
         return self.get(resource_type, str(created))
 
     def update(
-        self, resource_type: ResourceType, resource: Resource[Any], *, expected_version: str | None = None
-    ) -> Resource[Any]:
+        self, resource_type: scim.ResourceType, resource: scim.Resource[Any], *, expected_version: str | None = None
+    ) -> scim.Resource[Any]:
         resource_id = resource.id or ""
         if isinstance(resource, User):
             self._change(users.change_user, self._user(resource_id, expected_version), resource)
@@ -91,7 +82,9 @@ class Storage(ScimStorage):
             self._change(groups.change_group, self._group(resource_id, expected_version), cast("Group", resource))
         return self.get(resource_type, resource_id)
 
-    def delete(self, resource_type: ResourceType, resource_id: str, *, expected_version: str | None = None) -> None:
+    def delete(
+        self, resource_type: scim.ResourceType, resource_id: str, *, expected_version: str | None = None
+    ) -> None:
         """Delete a group; end all access of a person, who is not shown any more."""
         if resource_type.name == "User":
             self._change(users.delete_user, self._user(resource_id, expected_version))
@@ -103,7 +96,7 @@ class Storage(ScimStorage):
             group_id = self._group(resource_id).principal_id
             self._change(groups.change_members, group_id=group_id, added=added, removed=removed)
 
-    def get_bare_group(self, resource_id: str) -> Resource[Any]:
+    def get_bare_group(self, resource_id: str) -> scim.Resource[Any]:
         """Return a group with its version and without its members, which are not read."""
         return _to_group(self._group(resource_id), members=None)
 
@@ -111,7 +104,7 @@ class Storage(ScimStorage):
         user_id = to_uuid(resource_id)
         found = None if user_id is None else self._ask(queries.find_user, user_id=user_id)
         if found is None:
-            raise NotFoundException(detail="There is no such User here.")
+            raise scim.NotFoundException(detail="There is no such User here.")
         _require_version(user_version(found), expected_version)
         return found
 
@@ -119,11 +112,13 @@ class Storage(ScimStorage):
         group_id = to_uuid(resource_id)
         found = None if group_id is None else self._ask(queries.find_group, group_id=group_id)
         if found is None:
-            raise NotFoundException(detail="There is no such Group here.")
+            raise scim.NotFoundException(detail="There is no such Group here.")
         _require_version(group_version(found), expected_version)
         return found
 
-    def _with_members(self, rows: list[StoredGroup], parameters: ResponseParameters[Any] | None) -> list[Resource[Any]]:
+    def _with_members(
+        self, rows: list[StoredGroup], parameters: scim.ResponseParameters[Any] | None
+    ) -> list[scim.Resource[Any]]:
         if not _wants_members(parameters):
             return [_to_group(row, members=None) for row in rows]
         members: dict[UUID, list[StoredMember]] = {row.principal_id: [] for row in rows}
@@ -131,7 +126,7 @@ class Storage(ScimStorage):
             members[member.group_id].append(member)
         return [_to_group(row, members=members[row.principal_id]) for row in rows]
 
-    def _cut(self, rows: list[StoredGroup], parameters: ResponseParameters[Any]) -> list[StoredGroup]:
+    def _cut(self, rows: list[StoredGroup], parameters: scim.ResponseParameters[Any]) -> list[StoredGroup]:
         """Return as many of the first groups, one at least, as have few enough members together to show these."""
         if not _wants_members(parameters):
             return rows
@@ -183,10 +178,10 @@ def _version(*parts: object) -> str:
 
 def _require_version(version: str, expected: str | None) -> None:
     if expected not in {None, version}:
-        raise PreconditionFailedException
+        raise scim.PreconditionFailedException
 
 
-def _to_user(row: StoredUser) -> Resource[Any]:
+def _to_user(row: StoredUser) -> scim.Resource[Any]:
     return User(
         id=str(row.principal_id),
         external_id=row.external_id,
@@ -194,15 +189,15 @@ def _to_user(row: StoredUser) -> Resource[Any]:
         # A name that stands for none is none, so that it can be removed.
         display_name=None if row.name == users.default_name(row.email) else row.name,
         active=row.active,
-        meta=Meta(resource_type="User", created=row.created_at, version=user_version(row)),
+        meta=scim.Meta(resource_type="User", created=row.created_at, version=user_version(row)),
     )
 
 
-def _to_group(row: StoredGroup, *, members: list[StoredMember] | None) -> Resource[Any]:
+def _to_group(row: StoredGroup, *, members: list[StoredMember] | None) -> scim.Resource[Any]:
     # Read from the database, so they are not validated again: a group may have many.
     shown = [
         Member.model_construct(
-            value=str(one.principal_id), type=kind, ref=Reference[Any](f"{kind}s/{one.principal_id}")
+            value=str(one.principal_id), type=kind, ref=scim.Reference[Any](f"{kind}s/{one.principal_id}")
         )
         for one in members or ()
         if (kind := KINDS[one.kind])
@@ -212,22 +207,22 @@ def _to_group(row: StoredGroup, *, members: list[StoredMember] | None) -> Resour
         external_id=row.external_id,
         display_name=row.name,
         members=shown or None,
-        meta=Meta(resource_type="Group", created=row.created_at, version=group_version(row)),
+        meta=scim.Meta(resource_type="Group", created=row.created_at, version=group_version(row)),
     )
 
 
-def _to_search(request: SearchRequest[Any], *, offset: int, limit: int) -> Search:
+def _to_search(request: scim.SearchRequest[Any], *, offset: int, limit: int) -> Search:
     node: FilterNode | None = None if request.filter is None else request.filter.ast
     return Search(
         condition=None if node is None else to_condition(node),
         sort_by=None if request.sort_by is None else str(request.sort_by),
-        descending=request.sort_order is SearchRequest.SortOrder.descending,
+        descending=request.sort_order is scim.SearchRequest.SortOrder.descending,
         offset=offset,
         limit=max(limit, 0),
     )
 
 
-def _wants_members(parameters: ResponseParameters[Any] | None) -> bool:
+def _wants_members(parameters: scim.ResponseParameters[Any] | None) -> bool:
     if parameters is None:
         return True
     if parameters.attributes:

@@ -15,27 +15,9 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import cbor2
-from webauthn import (
-    generate_authentication_options,
-    generate_registration_options,
-    options_to_json,
-    verify_authentication_response,
-    verify_registration_response,
-)
-from webauthn.helpers import (
-    parse_authentication_credential_json,
-    parse_client_data_json,
-    parse_registration_credential_json,
-)
-from webauthn.helpers.structs import (
-    AuthenticationCredential,
-    AuthenticatorSelectionCriteria,
-    CredentialDeviceType,
-    PublicKeyCredentialDescriptor,
-    RegistrationCredential,
-    ResidentKeyRequirement,
-    UserVerificationRequirement,
-)
+import webauthn
+from webauthn import helpers
+from webauthn.helpers import structs
 
 from service.identity_server.signin.factors.queries import Factor, PasskeyUse
 from service.identity_server.signin.queries import Person
@@ -44,7 +26,7 @@ from service.platform.addresses import name_loopback, parts_of
 from service.platform.settings import Settings
 from service.runtime import Runtime
 
-Credential = TypeVar("Credential", AuthenticationCredential, RegistrationCredential)
+Credential = TypeVar("Credential", structs.AuthenticationCredential, structs.RegistrationCredential)
 LIFETIME = timedelta(minutes=5)
 NAME = "Carrel"
 # No authenticator says more, and a longer id of a credential is none (WebAuthn, section 7.1).
@@ -103,20 +85,20 @@ class Ceremony:
         None where passkeys can't be used."""
         if self.party is None:
             return None
-        options = generate_authentication_options(
+        options = webauthn.generate_authentication_options(
             rp_id=self.party.host,
             challenge=self._challenge(now),
             timeout=_milliseconds(LIFETIME),
             allow_credentials=_descriptors(factors),
-            user_verification=UserVerificationRequirement.REQUIRED,
+            user_verification=structs.UserVerificationRequirement.REQUIRED,
         )
-        return options_to_json(options)
+        return webauthn.options_to_json(options)
 
     def ask_for_new(self, person: Person, factors: Collection[Factor], *, now: datetime) -> str | None:
         """Return what a page asks the browser for to make a passkey, as JSON; None where passkeys can't be used."""
         if self.party is None:
             return None
-        options = generate_registration_options(
+        options = webauthn.generate_registration_options(
             rp_id=self.party.host,
             rp_name=NAME,
             user_id=self.runtime.keys.user_handle(person.principal_id),
@@ -125,26 +107,31 @@ class Ceremony:
             challenge=self._challenge(now),
             timeout=_milliseconds(LIFETIME),
             exclude_credentials=_descriptors(factors),
-            authenticator_selection=AuthenticatorSelectionCriteria(
-                resident_key=ResidentKeyRequirement.REQUIRED, user_verification=UserVerificationRequirement.REQUIRED
+            authenticator_selection=structs.AuthenticatorSelectionCriteria(
+                resident_key=structs.ResidentKeyRequirement.REQUIRED,
+                user_verification=structs.UserVerificationRequirement.REQUIRED,
             ),
         )
-        return options_to_json(options)
+        return webauthn.options_to_json(options)
 
-    def challenge_of(self, answer: AuthenticationCredential | RegistrationCredential, *, now: datetime) -> bytes | None:
+    def challenge_of(
+        self, answer: structs.AuthenticationCredential | structs.RegistrationCredential, *, now: datetime
+    ) -> bytes | None:
         """Return the challenge that is answered, if it was made for this browser and purpose, and is still good."""
-        challenge = parse_client_data_json(answer.response.client_data_json).challenge
+        challenge = helpers.parse_client_data_json(answer.response.client_data_json).challenge
         said, code = challenge[: _NONCE_BYTES + _TIME_BYTES], challenge[_NONCE_BYTES + _TIME_BYTES :]
         own = self.browser.known and hmac.compare_digest(self._code(said), code)
         return challenge if own and expiry_of(challenge) >= now else None
 
-    def verify(self, answer: AuthenticationCredential, challenge: bytes, *, public_key: bytes) -> PasskeyUse | None:
+    def verify(
+        self, answer: structs.AuthenticationCredential, challenge: bytes, *, public_key: bytes
+    ) -> PasskeyUse | None:
         """Return what the passkey of this key says of its use; None when it has not signed the challenge."""
-        if self.party is None or parse_client_data_json(answer.response.client_data_json).cross_origin:
+        if self.party is None or helpers.parse_client_data_json(answer.response.client_data_json).cross_origin:
             return None
         try:
             _refuse_tags_beside(answer.response.authenticator_data)
-            verified = verify_authentication_response(
+            verified = webauthn.verify_authentication_response(
                 credential=answer,
                 expected_challenge=challenge,
                 expected_rp_id=self.party.host,
@@ -156,16 +143,18 @@ class Ceremony:
             )
         except Exception:  # noqa: BLE001 - what somebody made up fails anywhere in the library
             return None
-        return PasskeyUse(verified.new_sign_count, verified.credential_device_type is CredentialDeviceType.MULTI_DEVICE)
+        return PasskeyUse(
+            verified.new_sign_count, verified.credential_device_type is structs.CredentialDeviceType.MULTI_DEVICE
+        )
 
-    def verify_new(self, answer: RegistrationCredential, challenge: bytes) -> NewCredential | None:
+    def verify_new(self, answer: structs.RegistrationCredential, challenge: bytes) -> NewCredential | None:
         """Return the passkey that was made; None when it can't be used."""
-        if self.party is None or parse_client_data_json(answer.response.client_data_json).cross_origin:
+        if self.party is None or helpers.parse_client_data_json(answer.response.client_data_json).cross_origin:
             return None
         try:
             [attested] = _read_cbor(answer.response.attestation_object)
             _refuse_tags_beside(attested["authData"])
-            made = verify_registration_response(
+            made = webauthn.verify_registration_response(
                 credential=answer,
                 expected_challenge=challenge,
                 expected_rp_id=self.party.host,
@@ -176,7 +165,7 @@ class Ceremony:
             return None
         if len(made.credential_id) > MOST_ID_BYTES:
             return None
-        synced = made.credential_device_type is CredentialDeviceType.MULTI_DEVICE
+        synced = made.credential_device_type is structs.CredentialDeviceType.MULTI_DEVICE
         return NewCredential(made.credential_id, made.credential_public_key, made.sign_count, synced)
 
     def _challenge(self, now: datetime) -> bytes:
@@ -193,14 +182,14 @@ def new_passkey_purpose(principal_id: UUID) -> str:
     return f"newPasskey\n{principal_id}"
 
 
-def read_answer(text: str) -> AuthenticationCredential | None:
+def read_answer(text: str) -> structs.AuthenticationCredential | None:
     """Read what a browser sends of a passkey that was used; None for anything else."""
-    return _read(text, parse_authentication_credential_json)
+    return _read(text, helpers.parse_authentication_credential_json)
 
 
-def read_new(text: str) -> RegistrationCredential | None:
+def read_new(text: str) -> structs.RegistrationCredential | None:
     """Read what a browser sends of a passkey that was made; None for anything else."""
-    return _read(text, parse_registration_credential_json)
+    return _read(text, helpers.parse_registration_credential_json)
 
 
 def _read(text: str, parse: Callable[[dict[str, Any]], Credential]) -> Credential | None:
@@ -208,7 +197,7 @@ def _read(text: str, parse: Callable[[dict[str, Any]], Credential]) -> Credentia
         return None
     try:
         answer = parse(json.loads(text))
-        parse_client_data_json(answer.response.client_data_json)
+        helpers.parse_client_data_json(answer.response.client_data_json)
     except Exception:  # noqa: BLE001 - what somebody made up fails anywhere in the library
         return None
     return answer
@@ -223,8 +212,10 @@ def expiry_of(challenge: bytes) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _descriptors(factors: Collection[Factor]) -> list[PublicKeyCredentialDescriptor]:
-    return [PublicKeyCredentialDescriptor(id=one.credential_id) for one in factors if one.credential_id is not None]
+def _descriptors(factors: Collection[Factor]) -> list[structs.PublicKeyCredentialDescriptor]:
+    return [
+        structs.PublicKeyCredentialDescriptor(id=one.credential_id) for one in factors if one.credential_id is not None
+    ]
 
 
 class _NoTags(dict[int, Any]):
