@@ -93,15 +93,10 @@ def _label(source: Source, names: Mapping[str, str]) -> str:
     return f"{one_line(source_in_words(source.source))}{at} · {purpose_in_words(source, names)}"
 
 
-def _disambiguate(
-    labels: Mapping[str, str], found: Sequence[Source], detail: Callable[[Source], str]
-) -> dict[str, str]:
+def _disambiguate(labels: dict[str, str], found: Sequence[Source], detail: Callable[[Source], str]) -> dict[str, str]:
     counts = Counter(labels.values())
-    known = {str(one.source_id): one for one in found}
-    return {
-        key: label if counts[label] == 1 else f"{label} · {one_line(detail(known[key]))}"
-        for key, label in labels.items()
-    }
+    details = {str(one.source_id): one_line(detail(one)) for one in found}
+    return {key: label if counts[label] == 1 else f"{label} · {details[key]}" for key, label in labels.items()}
 
 
 LIST = "quarantine.items"
@@ -135,7 +130,6 @@ class _Outcome:
 
 
 def show_quarantine() -> None:
-    """Show the sources that runs have reported, and what of the chosen one could not be loaded."""
     found = show_errors(read_sources)
     if not found:
         notices.show_empty(
@@ -212,13 +206,12 @@ def _ask_for_retry(source: Source) -> None:
 
 
 def _retry(source: Source, names: Sequence[str] = (), *, key: str | None = None) -> None:
-    """Send again what failed of a source, or these items of it, and open the run's page."""
+    """Send again what failed of a source, or these items of it, and open the run's page; once for each key."""
     run = runs_to_change().start_retry(source.ledger, source.source, names=names, person=api.me().email, key=key)
     st.query_params.from_dict({"run": str(run)})
 
 
 def _retry_chosen(source: Source, names: Sequence[str], key: str) -> None:
-    """Retry items; in a callback, in which a second click has the same key, and so starts no second run."""
     with keep_problem(_OUTCOME):
         _retry(source, names, key=key)
 
@@ -236,7 +229,6 @@ def _ask_for_removal(source: Source) -> None:
 
 
 def _show_items(source: Source, shown: str) -> None:
-
     chosen = choose_rows(
         LIST,
         pages_of(
@@ -286,6 +278,7 @@ def _offer_changes(source: Source, chosen: Sequence[SourceItem]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if not is_of_dropped_files(source.source):
             names = list(dict.fromkeys(item.name for item in counted))
+            # A second click has the same key, and so starts no second run.
             retry, key = partial(_retry_chosen, source, names, uuid4().hex), "quarantine.retry_chosen"
             notices.offer_action("Retry", retry, key=key, icon="replay", kind="primary", disabled=not names)
         for label, items, undo in (("Ignore", counted, False), ("Restore", ignored, True)):

@@ -71,11 +71,9 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
             st.caption(f"… and {more:,} more{_REST.get(run.flow, ', listed under Failed')}.")
     if run.changes:
         st.subheader("Who may read what has changed")
+        changes, heads = source_of(run.changes, about=run.flow_run_id), [name.capitalize() for name in _CHANGES]
         show_text_pages(
-            "run.changes",
-            source_of(run.changes, about=run.flow_run_id),
-            heads=[name.capitalize() for name in _CHANGES],
-            row=lambda row: [str(row.get(name, "")) for name in _CHANGES],
+            "run.changes", changes, heads=heads, row=lambda row: [str(row.get(one, "")) for one in _CHANGES]
         )
     _show_names(run)
     if run.plan:
@@ -101,11 +99,9 @@ def _show_names(run: RunStatus) -> None:
         rows = sorted((row["name"], row["path"], row["reason"]) for row in group)
         number = f"the first {SHOWN}" if len(rows) == SHOWN else f"{len(rows)}"
         label = "Not deleted: deletion blocked" if what == TO_DELETE and run.counts.held_back else what
+        width = 3 if what == FAILED else 2
         with st.expander(f"{label} ({number})"):
-            notices.show_table(
-                (row[: 3 if what == FAILED else 2] for row in rows),
-                heads=("Name", "Path", "Reason")[: 3 if what == FAILED else 2],
-            )
+            notices.show_table((row[:width] for row in rows), heads=("Name", "Path", "Reason")[:width])
     notices.offer_download("Download all names (CSV)", runs.names_of(run), f"names-{run.flow_run_id}.csv")
 
 
@@ -219,12 +215,8 @@ def _end_in_words(run: RunStatus) -> str:
 
 
 def _failure(row: Mapping[str, str]) -> Sequence[str | notices.HelpLink]:
-    document = document_of(row)
-    return (
-        document,
-        runs.why_in_words(row.get("reason") or ""),
-        notices.help_cell(row.get("code") or "", about=document),
-    )
+    document, why = document_of(row), runs.why_in_words(row.get("reason") or "")
+    return document, why, notices.help_cell(row.get("code") or "", about=document)
 
 
 def document_of(row: Mapping[str, str]) -> str:
@@ -254,7 +246,6 @@ _DAYS = {"": "Any time", "1": "Last 24 hours", "7": "Last 7 days", "30": "Last 3
 
 
 def show_runs() -> None:
-    """Show the list, and open the run that is chosen in it."""
     if st.button("Refresh", icon=":material/refresh:", key="runs.again"):
         forget(LIST)
     with filter_line("state", "by", "days"):
@@ -298,13 +289,9 @@ def _fetch(wanted: tuple[str, str, str, str], token: str | None) -> ItemsPage[Ru
             and by in (runs.schedule_in_words(run) if by else "").lower()
         ]
         number += 1
-        following = (
-            str(number)
-            if number * rows < (found.total if rows == ROWS else min(found.total, _LOOKED_THROUGH))
-            else None
-        )
-        if fitting or following is None:
-            return ItemsPage(fitting, following)
+        has_more = number * rows < (found.total if rows == ROWS else min(found.total, _LOOKED_THROUGH))
+        if fitting or not has_more:
+            return ItemsPage(fitting, str(number) if has_more else None)
 
 
 def _row(run: RunStatus) -> dict[str, Any]:

@@ -66,7 +66,6 @@ def is_of_dropped_files(source: str) -> bool:
 
 
 def title_of(run: RunStatus) -> str:
-    """Return the title of a run: its kind and its source."""
     kind, source = kind_in_words(run), source_in_words(run.source)
     between = " of " if run.flow == "quarantine-retry" else ": "
     return f"{kind}{between}{source}" if source else kind
@@ -77,7 +76,6 @@ def kind_in_words(run: RunStatus) -> str:
 
 
 def source_in_words(source: str) -> str:
-    """Return where a run's documents come from."""
     if is_of_dropped_files(source):
         return title_of_folder(Path(source)) or "Files dropped in the workbench"
     if is_id(source):
@@ -92,7 +90,6 @@ def _sync_name(name: str) -> str:
 
 
 def state_in_words(run: RunStatus) -> str:
-    """Return where a run is, in a word or two."""
     if run.state == "RUNNING":
         return PHASES.get(run.phase, "Working") if run.figures else "Working"
     if run.state != "COMPLETED":
@@ -106,7 +103,6 @@ def state_in_words(run: RunStatus) -> str:
 
 
 def count_not_loaded(run: RunStatus) -> int:
-    """Return the number of documents that a run could not load."""
     return int(run.figures.get("quarantined", 0))
 
 

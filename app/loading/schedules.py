@@ -33,27 +33,11 @@ from app.ui.dialogs import confirm
 from app.ui.errors import keep_problem, problem_of, require_found, show_errors, show_kept_problem
 from app.ui.tables import forget, show_pages, source_of
 from carrel.evaluation import SCORES_OF_REPLIES
+from flows import schedules
 from flows.operations.evaluating import EvaluationOptions
 from flows.operations.options import CollectionOptions, ReindexOptions, UploadOptions
 from flows.runs import RunsError, RunStatus, UnknownError
-from flows.schedules import (
-    LONGEST_NAME,
-    Draft,
-    InvalidTimesError,
-    Schedule,
-    Seen,
-    Times,
-    add_schedule,
-    change_schedule,
-    check_times,
-    delete_schedule,
-    list_schedules,
-    next_times,
-    pause_schedule,
-    resume_schedule,
-    run_schedule,
-)
-from flows.schedules import look_at as see
+from flows.schedules import LONGEST_NAME, Draft, InvalidTimesError, Schedule, Seen, Times
 
 SHOWN = 5
 EVERY = {
@@ -80,17 +64,20 @@ def choose_times() -> Times | None:
     every, second, zone_column = st.columns(3)
     kind = every.selectbox("When", list(EVERY), key=starting.field("every", "day"), format_func=lambda one: EVERY[one])
     with second:
-        cron = _TIME_FIELDS[kind]()
+        cron = _ask_cron(kind)
     timezone = zone_column.selectbox("Time zone", _zones(), key=starting.field("zone", _zone_of_browser()))
     times = Times(cron, timezone)
     try:
-        check_times(times)
+        schedules.check_times(times)
     except InvalidTimesError as error:
         notices.show_problem(str(error))
         return None
     notices.show_text(f"{times_in_words(times)}. The next {SHOWN} times:")
     notices.show_table(
-        [(f"{number}.", f"{at:%A, %d %B %Y, %H:%M}") for number, at in enumerate(next_times([times], SHOWN), 1)]
+        [
+            (f"{number}.", f"{at:%A, %d %B %Y, %H:%M}")
+            for number, at in enumerate(schedules.next_times([times], SHOWN), 1)
+        ]
     )
     return times
 
@@ -115,32 +102,24 @@ def fields_of(cron: str) -> dict[str, object]:
     return {"every": "cron", "cron": cron}
 
 
-def _hourly() -> str:
-    minute = st.number_input("At minute", 0, 59, key=starting.field("minute", 0))
-    return f"{minute} * * * *"
-
-
-def _weekly() -> str:
-    day = st.selectbox("On", list(range(len(DAYS))), key=starting.field("weekday", 1), format_func=DAYS.__getitem__)
-    return f"{_at()} * * {day}"
-
-
-def _monthly() -> str:
-    day = st.number_input("On day", 1, 31, key=starting.field("day", 1), help="Months without this day are skipped.")
-    return f"{_at()} {day} * *"
-
-
-def _by_cron() -> str:
-    return st.text_input(
-        "Minute, hour, day of month, month, day of week",
-        key=starting.field("cron", "0 2 * * *"),
-        help="Such as */15 * * * * (every 15 minutes) or 0 6 1,15 * * (the 1st and 15th at 06:00).",
-    ).strip()
-
-
-def _at() -> str:
+def _ask_cron(kind: str) -> str:
+    if kind == "cron":
+        return st.text_input(
+            "Minute, hour, day of month, month, day of week",
+            key=starting.field("cron", "0 2 * * *"),
+            help="Such as */15 * * * * (every 15 minutes) or 0 6 1,15 * * (the 1st and 15th at 06:00).",
+        ).strip()
+    if kind == "hour":
+        return f"{st.number_input('At minute', 0, 59, key=starting.field('minute', 0))} * * * *"
+    days = "* * 1-5" if kind == "weekdays" else "* * *"
+    if kind == "week":
+        key = starting.field("weekday", 1)
+        days = f"* * {st.selectbox('On', list(range(len(DAYS))), key=key, format_func=DAYS.__getitem__)}"
+    elif kind == "month":
+        hint = "Months without this day are skipped."
+        days = f"{st.number_input('On day', 1, 31, key=starting.field('day', 1), help=hint)} * *"
     at = st.time_input("At", key=starting.field("at", _DEFAULT_AT), step=300) or _DEFAULT_AT
-    return f"{at.minute} {at.hour}"
+    return f"{at.minute} {at.hour} {days}"
 
 
 @cache
@@ -151,16 +130,6 @@ def _zones() -> list[str]:
 def _zone_of_browser() -> str:
     zone = st.context.timezone or "UTC"
     return zone if zone in _zones() else "UTC"
-
-
-_TIME_FIELDS: Mapping[str, Callable[[], str]] = {
-    "hour": _hourly,
-    "day": lambda: f"{_at()} * * *",
-    "weekdays": lambda: f"{_at()} * * 1-5",
-    "week": _weekly,
-    "month": _monthly,
-    "cron": _by_cron,
-}
 
 
 _READ, _JOB, _WHEN, _SAVED = "schedule.read", "schedule.job", "schedule.when", "schedule.saved"
@@ -182,8 +151,7 @@ def offer_new(*, saved: Callable[[], None]) -> None:
         if times is not None:
             _fill_times(times)
     flow = st.selectbox("What to do", list(_FIELDS), key=starting.field("flow"), format_func=lambda flow: _LABELS[flow])
-    if kept := _offer(flow, job if job and job.flow == flow else None, read=None):
-        _open(kept, saved)
+    _offer(flow, job if job and job.flow == flow else None, read=None, saved=saved)
 
 
 def offer_change(schedule: Schedule, *, saved: Callable[[], None]) -> None:
@@ -194,20 +162,17 @@ def offer_change(schedule: Schedule, *, saved: Callable[[], None]) -> None:
     starting.field("name", read.name)
     _fill_times(read.times[0])
     _fill(job)
-    if kept := _offer(read.flow, job, read=read):
-        _open(kept, saved)
+    _offer(read.flow, job, read=read, saved=saved)
 
 
-def _offer(flow: str, base: Job | None, *, read: Schedule | None) -> str:
+def _offer(flow: str, base: Job | None, *, read: Schedule | None, saved: Callable[[], None]) -> None:
     job = _FIELDS[flow](base)
     if job is None:
-        return ""
+        return
     times = choose_times()
     suggested = "" if isinstance(job, Missing) else _name_of(job)
-    name = (
-        st.text_input("Name", key=starting.field("name"), max_chars=LONGEST_NAME, placeholder=suggested).strip()
-        or suggested
-    )
+    typed = st.text_input("Name", key=starting.field("name"), max_chars=LONGEST_NAME, placeholder=suggested)
+    name = typed.strip() or suggested
     with st.container(horizontal=True):
         save = st.button("Save schedule", type="primary", key="schedule.save")
         plans = flow == starting.UPLOAD and read is None
@@ -217,7 +182,13 @@ def _offer(flow: str, base: Job | None, *, read: Schedule | None) -> str:
         st.session_state[_WHEN] = name, times
         starting.begin_job(job.as_plan() if isinstance(job, Job) else job, key="schedule-plan")
     starting.show_refusal()
-    return _save(read, job, name, times) if save else ""
+    if save and (kept := _save(read, job, name, times)):
+        saved()
+        st.session_state[_SAVED] = True
+        starting.begin_anew()
+        notices.drop_parameters("from")
+        st.query_params["schedule"] = kept
+        st.rerun()
 
 
 def _save(read: Schedule | None, job: Job | Missing, name: str, times: Times | None) -> str:
@@ -230,22 +201,13 @@ def _save(read: Schedule | None, job: Job | Missing, name: str, times: Times | N
     draft = Draft(name, job.flow, job.parameters, times)
     try:
         if read is None:
-            return str(add_schedule(runs_to_change(), draft, person=api.me().email, key=starting.batch()))
-        change_schedule(runs_to_change(), read, draft, person=api.me().email)
+            return str(schedules.add_schedule(runs_to_change(), draft, person=api.me().email, key=starting.batch()))
+        schedules.change_schedule(runs_to_change(), read, draft, person=api.me().email)
     except RunsError as error:
         problem = problem_of(error)
         notices.show_problem("Nothing was saved.", problem.message, *problem.notes)
         return ""
     return read.key
-
-
-def _open(kept: str, saved: Callable[[], None]) -> None:
-    saved()
-    st.session_state[_SAVED] = True
-    starting.begin_anew()
-    notices.drop_parameters("from")
-    st.query_params["schedule"] = kept
-    st.rerun()
 
 
 def _leave(read: Schedule | None) -> None:
@@ -254,8 +216,7 @@ def _leave(read: Schedule | None) -> None:
 
 
 def _name_of(job: Job) -> str:
-    source = source_in_words(str(job.parameters.get("loaded_from") or job.parameters.get("source") or ""))
-    kind = KINDS[job.flow]
+    source, kind = _source(job.parameters), KINDS[job.flow]
     return shorten(one_line(f"{kind}: {source}" if source else kind), LONGEST_NAME - 2)
 
 
@@ -306,10 +267,9 @@ def _retry_fields(base: Job | None) -> Job | Missing | None:
     if not sources:
         notices.show_empty("Nothing was loaded from a folder or URL yet.", "A schedule retries what failed of one.")
         return None
-    labels = label_sources(list(islice(sources.values(), MOST)))
-    chosen = sources[
-        _choose("Source", {one.ledger: labels[str(one.source_id)] for one in islice(sources.values(), MOST)})
-    ]
+    offered = list(islice(sources.values(), MOST))
+    labels = label_sources(offered)
+    chosen = sources[_choose("Source", {one.ledger: labels[str(one.source_id)] for one in offered})]
     return Job("quarantine-retry", {"source": chosen.ledger, "loaded_from": chosen.source})
 
 
@@ -436,9 +396,9 @@ def _open_chosen(chosen: _WITH_SEEN) -> None:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def _read() -> list[_WITH_SEEN]:
-    schedules = list_schedules(server())
-    seen = see(server(), schedules)
-    return [(one, seen[one.key]) for one in schedules]
+    listed = schedules.list_schedules(server())
+    seen = schedules.look_at(server(), listed)
+    return [(one, seen[one.key]) for one in listed]
 
 
 def _forget() -> None:
@@ -455,18 +415,16 @@ def _row(found: _WITH_SEEN) -> Mapping[str, object]:
         "Last": ago(_last_at(seen.last)),
         "Last result": state_in_words(seen.last) if seen.last else "",
         "Type": KINDS.get(schedule.flow, schedule.flow),
-        "Source": one_line(_source(schedule)),
+        "Source": one_line(_source(schedule.parameters)),
     }
 
 
-def _source(schedule: Schedule) -> str:
-    return source_in_words(str(schedule.parameters.get("loaded_from") or schedule.parameters.get("source") or ""))
+def _source(parameters: Mapping[str, object]) -> str:
+    return source_in_words(str(parameters.get("loaded_from") or parameters.get("source") or ""))
 
 
 def _when(schedule: Schedule) -> str:
-    if not schedule.times:
-        return "when somebody starts it"
-    return "; ".join(times_in_words(times) for times in schedule.times)
+    return "; ".join(map(times_in_words, schedule.times)) or "when somebody starts it"
 
 
 def _next(schedule: Schedule, times: Sequence[datetime]) -> str:
@@ -490,7 +448,7 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
     last = f"{state_in_words(seen.last)}, {ago(_last_at(seen.last))}" if seen.last else "It has not run yet"
     notices.show_table(
         [
-            ("Source", _source(schedule) or "It takes no source"),
+            ("Source", _source(schedule.parameters) or "It takes no source"),
             ("When", _when(schedule)),
             *([("Next", _next(schedule, seen.next_at) or "not planned yet")] if schedule.times else []),
             ("Last run", last),
@@ -510,16 +468,18 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
 
 
 def _offer_actions(schedule: Schedule, seen: Seen) -> None:
-    start = partial(run_schedule, key=uuid4().hex)  # a second click, before this is drawn anew, starts no second run
+    start = partial(
+        schedules.run_schedule, key=uuid4().hex
+    )  # a second click, before this is drawn anew, starts no second run
     notices.offer_action("Run now", _run_now, start, schedule, key="schedule.start", kind="primary")
     if schedule.paused:
-        notices.offer_action("Resume", _change, resume_schedule, schedule, key="schedule.resume")
+        notices.offer_action("Resume", _change, schedules.resume_schedule, schedule, key="schedule.resume")
     else:
         hint = (
             "It starts nothing until it is resumed here, also when what carries out the runs is restarted. A run in "
             "progress isn't stopped."
         )
-        pause, never = partial(_change, pause_schedule, schedule), not schedule.times
+        pause, never = partial(_change, schedules.pause_schedule, schedule), not schedule.times
         notices.offer_action("Pause", pause, key="schedule.pause", disabled=never, hint=hint)
     if schedule.schedule_id and st.button("Delete …", key="schedule.delete"):
         confirm(
@@ -527,7 +487,7 @@ def _offer_actions(schedule: Schedule, seen: Seen) -> None:
             "It runs no more, and can't be brought back. Its runs stay listed, one in progress continues, and the "
             "documents that it has loaded stay.",
             doing="Delete it",
-            action=lambda: delete_schedule(runs_to_change(), schedule),
+            action=lambda: schedules.delete_schedule(runs_to_change(), schedule),
             then=_forget,
             leaving=(ADDRESS,),
         )

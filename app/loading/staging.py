@@ -101,7 +101,6 @@ def hand_over(folder: Path, run: UUID) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder and its note, as far as they are there."""
     shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
         _note(folder).unlink()

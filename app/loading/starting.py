@@ -68,7 +68,6 @@ def batch() -> str:
 
 
 def begin_anew() -> None:
-    """Empty the fields of the present form."""
     st.session_state.pop(_batch_key(), None)
     drop_choice(READERS)
 
@@ -113,7 +112,6 @@ def upload_job(place: str, options: UploadOptions | None, *, ask: str = "") -> J
 
 
 def choose_place() -> str:
-    """Show an input for a place that the runs can read."""
     return st.text_input(
         "Folder, glob, manifest or object store",
         key=field("place"),
@@ -200,23 +198,18 @@ def choose_more(base: UploadOptions) -> UploadOptions:
 
 
 def fill_upload(options: UploadOptions, place: str) -> None:
-    """Fill the fields with an upload that was described before."""
     collections = show_errors(api.collection_names)
     readers = CHOSEN if options.allowed_users or options.allowed_groups else NOBODY
     owner = options.upload_as_user_email
-    filled: dict[str, object] = {
-        "place": place,
-        "collection": _collection_key(options.collection, collections),
-        "readers": EVERYBODY if options.internal_public else readers,
-        "owner": THEIRS if owner is None else MINE if owner == api.me().email else owner,
-        "delete": options.delete_missing,
-        "pictures": bool(options.read_pictures),
-        "limit": options.delete_limit_percent,
-        "hidden": options.hidden,
-        "refused": options.retry_refused,
-    }
-    for name, value in filled.items():
-        field(name, value)
+    field("place", place)
+    field("collection", _collection_key(options.collection, collections))
+    field("readers", EVERYBODY if options.internal_public else readers)
+    field("owner", THEIRS if owner is None else MINE if owner == api.me().email else owner)
+    field("delete", options.delete_missing)
+    field("pictures", bool(options.read_pictures))
+    field("limit", options.delete_limit_percent)
+    field("hidden", options.hidden)
+    field("refused", options.retry_refused)
 
 
 def _pick_readers(options: UploadOptions) -> list[Principal]:
@@ -236,7 +229,6 @@ _PROBLEM, _BEGUN = "start.problem", "start.begun"
 
 
 def open_run(run: UUID) -> None:
-    """Clear the form and open the page of the run that was started."""
     begin_anew()
     st.session_state.pop(_PROBLEM, None)
     st.session_state[_BEGUN] = run
@@ -282,7 +274,6 @@ def check_place(job: Job | Missing) -> Job | Missing:
 
 
 def show_refusal() -> None:
-    """Show why the last start was none."""
     show_kept_problem(_PROBLEM, "Nothing was started.")
 
 
@@ -335,11 +326,9 @@ def names_are_good(files: list[UploadedFile]) -> bool:
             f"A document is known by its file's name. {staging.REPEATED}",
         )
         return False
-    renamed = [(file.name, plain) for file in files if (plain := staging.plain_name(file.name)) != file.name]
-    if renamed:
-        show_warning(
-            "Some names can't be kept as they are.", *(f"{name[:200]} becomes {plain}" for name, plain in renamed)
-        )
+    names = [(file.name, staging.plain_name(file.name)) for file in files]
+    if renamed := [f"{name[:200]} becomes {plain}" for name, plain in names if plain != name]:
+        show_warning("Some names can't be kept as they are.", *renamed)
     return True
 
 
@@ -348,19 +337,18 @@ STALE, EVERYTHING, MODEL = "What has changed since", "Everything", "Everything, 
 
 def offer_addition() -> None:
     """Show the form that adds documents of the catalog to a collection; then start the run."""
-    job = addition_job()
-    if job is None:
-        return
-    if was_pressed(st.button("Start the addition", type="primary", key="start.addition")):
-        begin_job(job, key="add")
-    show_refusal()
+    if (job := addition_job()) is not None:
+        _offer_start("addition", job, key="add")
 
 
 def offer_indexing() -> None:
     """Show the form that indexes documents again; then start the run."""
-    job = indexing_job()
-    if was_pressed(st.button("Start the indexing", type="primary", key="start.indexing")):
-        begin_job(job, key="index")
+    _offer_start("indexing", indexing_job(), key="index")
+
+
+def _offer_start(what: str, job: Job | Missing, *, key: str) -> None:
+    if was_pressed(st.button(f"Start the {what}", type="primary", key=f"start.{what}")):
+        begin_job(job, key=key)
     show_refusal()
 
 
@@ -414,26 +402,23 @@ def indexing_job(base: ReindexOptions | None = None) -> Job | Missing:
         force = st.toggle("Go without the documents that fail", key=field("force"))
         show_text("The new index is built beside the old one, and replaces it when it is complete.")
         if not model:
-            return Missing(
-                "It isn't said with which embedding model.", "Choose one, or write its name, and start again."
-            )
+            todo = "Choose one, or write its name, and start again."
+            return Missing("It isn't said with which embedding model.", todo)
     known = {} if base is None else base.model_dump()
     options = ReindexOptions.model_validate({**known, "everything": what == EVERYTHING, "model": model, "force": force})
     return Job("reindex", {"source": collection, "options": options.model_dump()})
 
 
 def fill_addition(options: CollectionOptions, place: str) -> None:
-    """Fill the fields with an addition that was described before."""
     field("addition", place)
     _fill_collection(options.collection)
 
 
 def fill_indexing(options: ReindexOptions, collection: str) -> None:
-    """Fill the fields with an indexing that was described before."""
     _fill_collection(collection)
-    what = MODEL if options.model else EVERYTHING if options.everything else STALE
-    for name, value in {f"what-{collection == CATALOG}": what, "model": options.model, "force": options.force}.items():
-        field(name, value)
+    field(f"what-{collection == CATALOG}", MODEL if options.model else EVERYTHING if options.everything else STALE)
+    field("model", options.model)
+    field("force", options.force)
 
 
 def _fill_collection(named: str) -> None:

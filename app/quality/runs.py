@@ -44,22 +44,18 @@ def show_changed_settings(before: EvaluationRun, after: EvaluationRun) -> None:
         return
     changed = find_changed_settings(before, after)
     if not changed:
-        if before.settings is None or after.settings is None:
-            return
-        show_note(
-            "Both were asked with the same model and instructions, from the same collections, with the same options."
-        )
+        if before.settings is not None and after.settings is not None:
+            same = "with the same model and instructions, from the same collections, with the same options"
+            show_note(f"Both were asked {same}.")
         return
     show_text(f"Other settings: {', '.join(changed)}.")
     if "instructions" in changed and BUILT_IN_MODEL in {before.model, after.model}:
         show_note(INSTRUCTIONS_IGNORED)
     for name in changed:
-        old, new = (_describe(run, name) for run in (before, after))
-        left, right = st.columns(2)
-        for column, head, text in ((left, "From", old), (right, "To", new)):
+        for column, head, run in zip(st.columns(2), ("from", "to"), (before, after), strict=True):
             with column:
-                show_note(f"{name.capitalize()} · {head.lower()}")
-                st.text(text)
+                show_note(f"{name.capitalize()} · {head}")
+                st.text(_describe(run, name))
 
 
 def _describe(run: EvaluationRun, name: str) -> str:
@@ -167,7 +163,6 @@ def _changes(set_id: UUID, before: EvaluationRun | None, after: EvaluationRun) -
 
 @st.cache_data(ttl=300, show_spinner="Reading results …", scope="session")
 def read_results(set_id: UUID, run_id: UUID) -> list[KeptResult]:
-    """Return what a run measured, question by question."""
     return list(api.client().admin.evaluation_sets.list_results(set_id, run_id, page_size=1000))
 
 
@@ -245,7 +240,6 @@ class Running:
 
     @property
     def done(self) -> int:
-        """How many cases are measured, in every mode."""
         return len(self.results)
 
     def measure_next(self) -> None:
@@ -263,7 +257,6 @@ class Running:
         return f"{said}, {failed:,} failed" if failed else said
 
     def keep(self) -> None:
-        """Keep what is measured and not kept yet."""
         for one in self.keepers:
             one.keep()
 
@@ -369,7 +362,7 @@ def _continue(run: Running) -> None:
             problem_of(error).show()
             kept = "The last questions are not kept."
         show_warning(f"Stopped: {run.progress_in_words}.", kept)
-        _offer_going_on("Continue")
+        _offer_going_on(run, "Continue")
         return
     bar = st.progress(run.done / whole, text=run.progress_in_words)
     offer_action("Stop", _set_stopped, run, True, key="sets.stop")
@@ -384,7 +377,7 @@ def _continue(run: Running) -> None:
         with suppress(carrel.CarrelError):  # what ended the run says more
             run.keep()
         problem_of(error).show()
-        _offer_going_on("Try again")
+        _offer_going_on(run, "Try again")
         st.stop()
     _drop()
     if run.skipped_count:
@@ -398,8 +391,7 @@ def _lend(run: Running) -> AbstractContextManager[None]:
     return lend_draft(api.client(), run.agent_id, email=api.me().email)
 
 
-def _offer_going_on(again: str) -> None:
-    run: Running = st.session_state[_RUN]
+def _offer_going_on(run: Running, again: str) -> None:
     with st.container(horizontal=True, gap="small"):
         offer_action(again, _set_stopped, run, False, key="sets.on")
         offer_action("End it here", _drop, key="sets.off")
@@ -468,10 +460,10 @@ def main_score(run: EvaluationRun) -> float | None:
 
 def _list_runs(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
     st.subheader("Runs", anchor=False)
-    searches = one.agent_id is None
+    searches, about = one.agent_id is None, (one.evaluation_set_id, runs[0].evaluation_run_id, len(runs))
     chosen = show_pages(
         "sets.runs",
-        source_of(runs, about=(one.evaluation_set_id, runs[0].evaluation_run_id, len(runs))),
+        source_of(runs, about=about),
         row=lambda run: dict(zip(_heads(searches), _cells(run, searches), strict=True)),
         empty=lambda: None,
         columns={
@@ -494,7 +486,6 @@ def _list_runs(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
         )
     if one.run_count > len(runs):
         show_text(f"These are the newest {len(runs)} of {one.run_count:,} runs.")
-    about = (one.evaluation_set_id, runs[0].evaluation_run_id, len(runs))
     offer_export("runs.csv", _heads(searches), [[_cells(run, searches, exact=True) for run in runs]], about=about)
 
 

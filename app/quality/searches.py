@@ -105,14 +105,10 @@ def search_again(query: str, *, where: str, mode: SearchMode) -> list[Hit]:
     inside = search.search_document_collection(
         query, document_collection_id=UUID(where), max_chunks=SHOWN * 4, mode=mode
     )
+    texts = (one.chunks[0].text.strip() if one.chunks else "" for one in inside.results)
     return [
-        Hit(
-            one.document_id,
-            one.document_name,
-            one.document_external_id,
-            one.chunks[0].text.strip() if one.chunks else "",
-        )
-        for one in inside.results[:SHOWN]
+        Hit(one.document_id, one.document_name, one.document_external_id, text)
+        for one, text in zip(inside.results[:SHOWN], texts, strict=False)
     ]
 
 
@@ -148,9 +144,8 @@ def list_thumbs_down() -> None:
 
 def show_link_to_replies() -> None:
     """Show a link to the thumbs for agents' replies, which the search log doesn't have."""
-    notices.show_link(
-        "This is about searches. What people thought of replies in Chat: the audit log", "audit_log", **REPLIES
-    )
+    text = "This is about searches. What people thought of replies in Chat: the audit log"
+    notices.show_link(text, "audit_log", **REPLIES)
 
 
 def _show_list(key: str, ask: Ask, *, empty: Callable[[], None], unsaid: str) -> None:
@@ -164,16 +159,14 @@ def _show_list(key: str, ask: Ask, *, empty: Callable[[], None], unsaid: str) ->
         go=lambda chosen: notices.look_at("search", chosen.search_id),
         hint="Choose a row to see what was said, and to search again in every mode.",
     )
-    offer_export(f"searches-{key}.csv", _HEADS, _lines(ask, names), about=key)
-
-
-_HEADS = ("Searched for", "Search in", "Match by", "Results", "Thumbs", "Who", "When")
+    heads = ("Searched for", "Search in", "Match by", "Results", "Thumbs", "Who", "When")
+    offer_export(f"searches-{key}.csv", heads, _lines(ask, names), about=key)
 
 
 def _lines(ask: Ask, names: dict[str, str]) -> Iterator[list[list[str]]]:
     for page in ask(ALL_ROWS).pages():
         rows = ({**_row(one, names), "When": moment(one.at)} for one in page.searches)
-        yield [[str(row[head]) for head in _HEADS] for row in rows]
+        yield [[*map(str, row.values())] for row in rows]
 
 
 def _row(search: LoggedSearch, names: dict[str, str]) -> dict[str, object]:
@@ -197,7 +190,6 @@ def _thumbs_text(search: LoggedSearch) -> str:
 
 
 def show_replay(search_id: str) -> None:
-    """Show the search of this id: its feedback, and its results now in every mode."""
     notices.offer_way_back("All of these searches", "search")
     find = partial(by_id, api.client().admin.search_log.query, search_id)
     search = require_found(find, "This search isn't in the log.", "Its address is wrong.")
@@ -342,11 +334,9 @@ def read_worst() -> tuple[list[BadQuery], bool]:
     """Return the worst queries of the last week (thumbs down, nothing found, or words that nothing has), and whether
     there were more bad searches than were read: only the newest of each kind are."""
     since = datetime.now(UTC) - timedelta(days=DAYS)
-    query = api.client().admin.search_log.query
-    down = next(query(from_=since, feedback=SearchFeedback.THUMBS_DOWN, page_size=MOST_READ).pages())
-    without = next(query(from_=since, without_results=True, page_size=MOST_READ).pages())
-    no_words = next(query(from_=since, without_words=True, page_size=MOST_READ).pages())
-    pages = (down, without, no_words)
+    query = partial(api.client().admin.search_log.query, from_=since, page_size=MOST_READ)
+    asked = (query(feedback=SearchFeedback.THUMBS_DOWN), query(without_results=True), query(without_words=True))
+    pages = [next(each.pages()) for each in asked]
     more = any(page.next_page_token is not None for page in pages)
     return worst_first(one for page in pages for one in page.searches), more
 
@@ -375,7 +365,8 @@ def list_worst() -> None:
     )
     if found:
         about = tuple(one.search.search_id for one in found)
-        offer_export("worst-queries.csv", _WORST_HEADS, _pages(found, names), about=about)
+        rows = ({**_row_of_query(one, names), "Query": one.query, "Last time": moment(one.search.at)} for one in found)
+        offer_export("worst-queries.csv", _WORST_HEADS, [[[*map(str, row.values())] for row in rows]], about=about)
 
 
 def _row_of_query(one: BadQuery, names: dict[str, str]) -> dict[str, object]:
@@ -389,15 +380,3 @@ def _row_of_query(one: BadQuery, names: dict[str, str]) -> dict[str, object]:
         time_cell(one.search.at),
     )
     return dict(zip(_WORST_HEADS, cells, strict=True))
-
-
-def _pages(found: Sequence[BadQuery], names: dict[str, str]) -> Iterator[list[list[str]]]:
-    yield [
-        [
-            one.query,
-            names.get(one.where, UNSEEN),
-            *map(str, (one.down_count, one.without_count, one.no_words_count, one.people_count)),
-            moment(one.search.at),
-        ]
-        for one in found
-    ]

@@ -43,7 +43,6 @@ def get_set(address: str) -> EvaluationSet | None:
 
 
 def forget_sets() -> None:
-    """Forget what was read of sets, because one was changed."""
     all_sets.clear()
     for key in (SETS, CASES):
         forget(key)
@@ -122,10 +121,9 @@ def _create() -> None:
 
 
 def offer_changes(one: EvaluationSet) -> None:
-    """Show what can be done with a set: add a question, rename, delete and import."""
     with st.container(horizontal=True, gap="small"):
         offer_action("Add a question", open_dialog, _ADD, str(one.evaluation_set_id), key="sets.add.open", icon="add")
-        offer_action("Rename", _open_rename, one, key="sets.rename", icon="edit")
+        offer_action("Rename", open_dialog, _RENAME, str(one.evaluation_set_id), key="sets.rename", icon="edit")
         if st.button("Delete", key="sets.delete", icon=":material/delete:"):
             confirm(
                 "Delete this set?",
@@ -193,15 +191,10 @@ def read_statements(key: str) -> list[str]:
     return statements
 
 
-def _open_rename(one: EvaluationSet) -> None:
-    st.session_state["sets.new_name"] = one.name
-    open_dialog(_RENAME, str(one.evaluation_set_id))
-
-
 @dialog("Rename", _RENAME)
 def _show_rename(one: EvaluationSet) -> None:
     one = keep_opened(_RENAME, one)
-    st.text_input("Name", key="sets.new_name", max_chars=200)
+    st.text_input("Name", one.name, key="sets.new_name", max_chars=200)
     offer_submit(_RENAME, "Rename", action=partial(_rename, one))
 
 
@@ -444,9 +437,8 @@ def _show_others(one: EvaluationSet, question: str, others: Mapping[str, int]) -
             offer_grades(one, question, external_id, grade)
     with st.form("judge.other", border=False):
         left, right = st.columns([4, 1], vertical_alignment="bottom")
-        left.text_input(
-            "A document that should be found", key="judge.name", placeholder="Its external id", max_chars=1024
-        )
+        label = "A document that should be found"
+        left.text_input(label, key="judge.name", placeholder="Its external id", max_chars=1024)
         right.form_submit_button("Relevant", on_click=_judge_other, args=(one, question), width="stretch")
 
 

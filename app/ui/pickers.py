@@ -7,20 +7,10 @@ from typing import cast
 
 import streamlit as st
 
-from app import api
+from app import api, lookup
 from app.formatting import escape, one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, PRINCIPALS
-from app.lookup import (
-    MOST,
-    One,
-    Principal,
-    Resource,
-    disambiguate,
-    find_principals,
-    find_resources,
-    principal_at,
-    resource_at,
-)
+from app.lookup import MOST, One, Principal, Resource, disambiguate
 from app.ui import passages
 from app.ui.errors import show_errors
 from app.ui.notices import drop_parameters, offer_action, show_text, show_warning
@@ -216,19 +206,19 @@ def _show_chosen(name: str, *, label: str, chosen: Principal | Resource) -> None
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def _principals(query: str, kinds: tuple[str, ...]) -> list[Principal]:
-    return find_principals(api.client(), query, kinds=kinds)
+    return lookup.find_principals(api.client(), query, kinds=kinds)
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def _resources(query: str, kinds: tuple[str, ...]) -> list[Resource]:
-    return find_resources(api.client(), query, kinds=kinds)
+    return lookup.find_resources(api.client(), query, kinds=kinds)
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def _principal(key: str) -> Principal | None:
-    return principal_at(api.client(), key)
+    return lookup.principal_at(api.client(), key)
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def _resource(key: str) -> Resource | None:
-    return resource_at(api.client(), key)
+    return lookup.resource_at(api.client(), key)

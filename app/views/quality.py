@@ -9,16 +9,7 @@ import streamlit as st
 from app import api
 from app.agents.definitions import models
 from app.formatting import browser_zone
-from app.quality.searches import (
-    SPANS,
-    counts,
-    list_thumbs_down,
-    list_without_results,
-    list_worst,
-    share,
-    show_link_to_replies,
-    show_replay,
-)
+from app.quality import searches
 from app.quality.set_page import show_set
 from app.quality.sets import SET, list_sets, show_judging
 from app.search.queries import HOW_TO_RERANK
@@ -42,39 +33,34 @@ BLUE, ORANGE = "#2f7fb8", "#d9730d"
 
 
 def _show_overview() -> None:
-    chosen = choice_filter("Period", "over", {key: span.name for key, span in SPANS.items()}, default="month")
-    buckets = show_errors(lambda: counts(SPANS[chosen]))
-    searches = sum(one.searches for one in buckets)
+    chosen = choice_filter("Period", "over", {key: span.name for key, span in searches.SPANS.items()}, default="month")
+    buckets = show_errors(lambda: searches.counts(searches.SPANS[chosen]))
+    total = sum(one.searches for one in buckets)
     figures = (
-        ("Searches", f"{searches:,}"),
-        ("Without results", share(sum(one.without_results for one in buckets), searches)),
+        ("Searches", f"{total:,}"),
+        ("Without results", searches.share(sum(one.without_results for one in buckets), total)),
         ("Thumbs up", f"{sum(one.thumbs_up for one in buckets):,}"),
         ("Thumbs down", f"{sum(one.thumbs_down for one in buckets):,}"),
     )
     for column, (label, figure) in zip(st.columns(len(figures)), figures, strict=True):
         column.metric(label, figure)
-    if searches:
-        show_searches(buckets)
+    if total:
+        show_note(
+            "Without results are searches that found nothing: by words that are nowhere, under filters that nothing "
+            "fits, or by people who may read nothing there. By meaning there is always something nearest, however far: "
+            "thumbs down tell of that. A search counts with the newest thumb that it, or one of its results, was given."
+        )
+        _show_charts(buckets)
     else:
         show_empty("Nobody has searched in this time.", "Look at a longer time, or come back when people have.")
-        show_link_to_replies()
+        searches.show_link_to_replies()
     offer_models()
-
-
-def show_searches(buckets: Sequence[SearchesInBucket]) -> None:
-    """Draw the searches over time, and say what counts as one without results."""
-    show_note(
-        "Without results are searches that found nothing: by words that are nowhere, under filters that nothing fits, "
-        "or by people who may read nothing there. By meaning there is always something nearest, however far: thumbs "
-        "down tell of that. A search counts with the newest thumb that it, or one of its results, was given."
-    )
-    _show_charts(buckets)
 
 
 def offer_models() -> None:
     """Offer to have everybody's searches reranked and read by models, as far as the service has these."""
     st.subheader("Models for searches", anchor=False)
-    organization = show_errors(api.client().admin.organization.get)
+    organization, update = show_errors(api.client().admin.organization.get), api.client().admin.organization.update
     if api.me().reranks_by_default is None:
         show_help(HOW_TO_RERANK, "running#reranking")
     else:
@@ -82,18 +68,14 @@ def offer_models() -> None:
             "Rerank searches that don't choose it themselves, and what agents look up",
             "Their words and what they find are sent to the reranking endpoint, and each waits for it.",
             is_on=organization.enable_reranking,
-            keep=lambda is_on: api.client().admin.organization.update(
-                enable_reranking=is_on, version=organization.version
-            ),
+            keep=lambda is_on: update(enable_reranking=is_on, version=organization.version),
         )
     if len(show_errors(models)) > 1:  # the last is the built-in one, which reads no queries
         offer_switch(
             "Let the language model read filters and questions from the text of searches",
             "Searches that have them read are sent to the language model, and each waits for it.",
             is_on=organization.enable_query_model,
-            keep=lambda is_on: api.client().admin.organization.update(
-                enable_query_model=is_on, version=organization.version
-            ),
+            keep=lambda is_on: update(enable_query_model=is_on, version=organization.version),
         )
 
 
@@ -106,7 +88,6 @@ def offer_switch(label: str, warning: str, *, is_on: bool, keep: Callable[[bool]
 
 
 def change(keep: Callable[[bool], object], is_on: bool) -> None:
-    """Keep a setting of the organization, which pages then know."""
     keep(is_on)
     api.me.clear()
 
@@ -123,7 +104,7 @@ def _show_charts(buckets: Sequence[SearchesInBucket]) -> None:
         draw("What people thought", at, thumbs, alt="Searches given thumbs up and down")
     else:
         show_text("No search of this time was given a thumb, up or down.")
-    show_link_to_replies()
+    searches.show_link_to_replies()
     show_text(f"Each bar begins at midnight in {zone}; the first one on {at[0]:%d %b %Y}.")
     heads = (f"From, in {zone}", "Searches", "Without results", "Thumbs up", "Thumbs down")
     rows = [
@@ -149,21 +130,20 @@ def draw(title: str, at: Sequence[datetime], counted: Mapping[str, Sequence[int]
 
 
 _DRAW = {
-    "worst": list_worst,
+    "worst": searches.list_worst,
     "overview": _show_overview,
-    "without": list_without_results,
-    "down": list_thumbs_down,
+    "without": searches.list_without_results,
+    "down": searches.list_thumbs_down,
     "judge": show_judging,
     "sets": list_sets,
 }
 
 
 def page() -> None:
-    """Draw the chosen part of the page Quality; for admins."""
     require_admin()
     show_title("Quality", "How well searches serve people, and where they don't.")
     if (search := st.query_params.get("search")) is not None:
-        show_replay(search)
+        searches.show_replay(search)
         return
     part = part_of("part", PARTS, default="worst")
     if part == "sets" and (one := st.query_params.get(SET)) is not None:
