@@ -58,7 +58,8 @@ from service.platform.files import UNTOUCHED_SECONDS
 from service.platform.settings import Settings
 from service.platform.version import VERSION
 from service.runtime import Runtime, standbys
-from service.runtime.jobs.models import AGENTS, Task
+from service.runtime.jobs.models import AGENTS, Queue, Task
+from service.runtime.jobs.worker import NAME as JOBS
 from service.runtime.jobs.worker import RELEASE_SECONDS, keep_working, release_stalled
 from service.web import guidance, operations, pages, reference_page
 from service.web.dependencies import V0_PREFIX, V1_PREFIX
@@ -174,15 +175,15 @@ def _keep_tasks(runtime: Runtime) -> None:
     repeat("old-alerts", partial(reports.purge, beside), every=reports.PURGE_SECONDS)
     if settings.ocr:
         repeat("forgotten-pages", partial(sweep_pages, beside), every=SWEEP_SECONDS)
-    _keep_worker(runtime, ALERTS, tasks=(DELIVER,), concurrency=WORKERS)
-    _keep_worker(runtime, AGENTS, tasks=AGENT_TASKS, concurrency=settings.agent_workers)
-    _keep_worker(runtime, UNPACK.queue, tasks=(UNPACK,), concurrency=UNPACKED_AT_ONCE)
-    if settings.docstore_workers:
-        _keep_worker(runtime, DOCSTORE, tasks=(RUN_SYNC,), concurrency=settings.docstore_workers)
-    if settings.ocr and settings.ocr_workers:
-        _keep_worker(runtime, OCR, tasks=(READ_PAGES,), concurrency=settings.ocr_workers)
+    runtime.background.keep(JOBS, partial(keep_working, runtime, _queues(settings)))
 
 
-def _keep_worker(runtime: Runtime, queue: str, *, tasks: Sequence[Task], concurrency: int) -> None:
-    work = partial(keep_working, runtime, queue=queue, tasks=tasks, concurrency=concurrency)
-    runtime.background.keep(f"worker-{queue}", work)
+def _queues(settings: Settings) -> Sequence[Queue]:
+    queues = (
+        Queue(ALERTS, (DELIVER,), WORKERS),
+        Queue(AGENTS, AGENT_TASKS, settings.agent_workers),
+        Queue(UNPACK.queue, (UNPACK,), UNPACKED_AT_ONCE),
+        Queue(DOCSTORE, (RUN_SYNC,), settings.docstore_workers),
+        Queue(OCR, (READ_PAGES,), settings.ocr_workers if settings.ocr else 0),
+    )
+    return [queue for queue in queues if queue.concurrency]

@@ -12,12 +12,11 @@ from service.platform.settings import Settings
 # connections that are closed in the same pass of the event loop.
 OWN = 96
 # Connections of the database beside those of requests. Indexing has fewer than there are turns at it, because most of
-# a turn is embedding, without a transaction; each of the five queues' workers has its own.
+# a turn is embedding, without a transaction. Of those that take up and end jobs, one listens.
 INDEXING_CONNECTIONS = 4
-WORKER_CONNECTIONS = 2
+JOB_CONNECTIONS = 4
 # With one, a request that needs two at a time would wait for itself, and everybody for the slowest.
 FEWEST_DATABASE_CONNECTIONS = 2
-QUEUES = 5
 # The most that the client of an embeddings endpoint keeps.
 ENDPOINT_CONNECTIONS = 100
 # The most that one of each has open at a time: pipes and the process of a reader; the model's endpoint and a database
@@ -71,7 +70,7 @@ def part_of(settings: Settings, *, worker: int) -> Settings:
 def database_connections(settings: Settings) -> int:
     """Return the most connections to the database that all workers have, and as many again for everybody else."""
     requests = max(settings.database_pool_size, settings.workers * FEWEST_DATABASE_CONNECTIONS)
-    return 2 * (requests + settings.workers * (INDEXING_CONNECTIONS + WORKER_CONNECTIONS * QUEUES))
+    return 2 * (requests + settings.workers * (INDEXING_CONNECTIONS + JOB_CONNECTIONS))
 
 
 def reserved_descriptors(settings: Settings) -> int:
@@ -80,7 +79,7 @@ def reserved_descriptors(settings: Settings) -> int:
         + settings.database_pool_size
         + (settings.database_pool_size + 1) * len(settings.database_replica_urls)
         + INDEXING_CONNECTIONS
-        + WORKER_CONNECTIONS * QUEUES
+        + JOB_CONNECTIONS
         + (ENDPOINT_CONNECTIONS if settings.embeddings_url else 0)
         + OF_A_READER * (settings.extraction_workers + settings.ocr_workers)
         + OF_A_REPLY * settings.agent_workers

@@ -83,7 +83,7 @@ class Settings(BaseSettings):
     """Processes that answer requests on the one port; by default as many as there are cores to use. What is said here
     of connections, readers, replies and syncs is divided among them."""
     database_pool_size: int = Field(default=10, ge=1, le=1000)
-    """Most database connections of requests, at least two of each worker; up to twelve more of each are its indexing's
+    """Most database connections of requests, at least two of each worker; up to eight more of each are its indexing's
     and its jobs'. As many go to each standby, and one of each worker that looks after it."""
     bootstrap_admin_email: str | None = None
     """On an empty database: the first admin's address."""

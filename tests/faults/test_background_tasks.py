@@ -27,7 +27,7 @@ from service.domains.oversight.audit_log.erasure import erase_before
 from service.identity.queries import organization_ids
 from service.identity_server.oauth import purging as oauth_purging
 from service.index.ingestion.sweeper import release_claims
-from service.main import AGENTS, ALERTS, DOCSTORE, UNPACK
+from service.main import JOBS
 from service.platform.background import Background, _log_failure, for_each_organization, run_every
 from service.platform.disk import FileSystem
 from service.runtime import Runtime
@@ -41,7 +41,7 @@ from tests.harness.services import RunningService
 from tests.service.directory import another_organization
 
 SECONDS = 60
-WORKERS = {f"worker-{queue}" for queue in (AGENTS, ALERTS, DOCSTORE, UNPACK.queue)}
+WORKERS = {JOBS}
 # Looks at disks, and never at the database.
 DISKS = {"storage", "broken-off-uploads"}
 # Where a task may be made that nobody starts again: it ends with the work that made it.

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.runtime import Runtime
-from service.runtime.jobs.models import Task
+from service.runtime.jobs.models import Queue, Task
 from service.runtime.jobs.worker import keep_working
 from tests.harness.services import RunningService
 
@@ -48,12 +48,13 @@ class Workshop:
         self.ended.append(thing_id)
 
 
-def work(service: RunningService, what: Workshop | Task, *, concurrency: int = 4) -> "asyncio.Task[None]":
+def work(service: RunningService, what: Workshop | Task, *beside: Queue, concurrency: int = 4) -> "asyncio.Task[None]":
     """Work the tests' queue in a service; cancelled, it ends as it does when the service is stopped."""
 
     async def start() -> "asyncio.Task[None]":
         tasks = [what if isinstance(what, Task) else what.task]
-        working = asyncio.create_task(keep_working(service.runtime, queue=QUEUE, tasks=tasks, concurrency=concurrency))
+        queues = [Queue(QUEUE, tasks, concurrency), *beside]
+        working = asyncio.create_task(keep_working(service.runtime, queues))
         service.runtime.background.spawn(_follow(working))
         return working
 

@@ -19,7 +19,7 @@ from service.platform.database import SERVICE_ROLE
 from service.platform.logs import SANE_REQUEST_ID, begin_request, request_id
 from service.runtime import Runtime
 from service.runtime.jobs import queries, running, worker
-from service.runtime.jobs.models import Task
+from service.runtime.jobs.models import Queue, Task
 from service.runtime.jobs.queue import split_request
 from tests.harness.databases import TestDatabases
 from tests.harness.jobs import QUEUE, Workshop, enqueue, organization_of, queued, stop, until, work
@@ -111,6 +111,30 @@ def test_no_more_run_than_may_at_a_time(service: RunningService) -> None:
     until(lambda: len(workshop.ended) == 5)
     until(lambda: 'carrel_jobs_done_total{task="tests.work"} 5.0' in service.http.get("/metrics").text)
     assert workshop.most_at_once == 2
+
+
+def test_a_full_queue_delays_no_other_and_goes_on_when_it_has_room(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One worker works all queues; each has its own limit. It is told of room, and doesn't only find it later."""
+    monkeypatch.setattr(worker, "LOOK_SECONDS", 3600)
+    fetch, found = worker.FencedJobManager.fetch_job, list[object]()
+
+    async def look(*given: Any, **named: Any) -> Any:
+        found.append(await fetch(*given, **named))
+        return found[-1]
+
+    monkeypatch.setattr(worker.FencedJobManager, "fetch_job", look)
+    full, free = Workshop(is_open=False), Workshop()
+    beside = Task("tests.beside", free.task.run, queue="beside")
+    things = enqueue(service, full.task, count=2)
+    work(service, full, Queue("beside", (beside,), 1), concurrency=1)
+    until(lambda: full.begun == things[:1])
+    others = enqueue(service, beside, count=3)
+    until(lambda: free.ended == others and found[-1] is None)
+    assert full.begun == things[:1]
+    full.is_open = True
+    until(lambda: full.ended == things)
 
 
 def test_a_job_of_a_newer_release_is_left_to_it(service: RunningService) -> None:
@@ -352,13 +376,10 @@ def test_a_stopped_service_leaves_nothing_behind(service_harness: ServiceHarness
     work(service, workshop)
     things = enqueue(service, workshop.task)
     until(lambda: workshop.ended == things)
-    kept = service.runtime.background.kept
     with databases.connect(service.database) as connection:
         count = "SELECT count(*) FROM procrastinate_workers"
-        until(lambda: "worker-docstore" in kept)
-        # The service's own workers, which begin later than it, and the test's.
-        workers = 1 + sum(name.startswith("worker-") for name in kept)
-        until(lambda: connection.execute(count).fetchone() == (workers,))
+        # The service's own worker, which begins later than it, and the test's.
+        until(lambda: connection.execute(count).fetchone() == (2,))
     service.http.close()
     service.run(stack.aclose())
     with databases.connect(service.database) as connection:

@@ -1,6 +1,6 @@
 """The task that a job runs, and the queue that the job waits in."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,3 +26,12 @@ class Task:
     name: str
     run: Callable[..., Awaitable[None]]
     queue: str = AGENTS
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue that a service works: the tasks of its jobs, and how many of them run at a time."""
+
+    name: str
+    tasks: Sequence[Task]
+    concurrency: int

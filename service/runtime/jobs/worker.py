@@ -1,10 +1,10 @@
-"""Working a queue beside the requests, in every replica: by notification, with a heartbeat, put back when stopped."""
+"""Running jobs beside the requests, in every replica: by notification, with a heartbeat, put back when stopped."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeVar
 
 from procrastinate import App, PsycopgConnector
 from procrastinate.connector import BaseConnector
@@ -13,33 +13,49 @@ from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 from procrastinate.worker import Worker
 from psycopg import AsyncConnection
+from psycopg.abc import PQGen
 from psycopg_pool import AsyncConnectionPool
 
 from service.platform.background import run_every
-from service.platform.descriptors import WORKER_CONNECTIONS
+from service.platform.descriptors import JOB_CONNECTIONS
 from service.platform.logs import logger
 from service.runtime import Runtime
 from service.runtime.jobs import queries
-from service.runtime.jobs.models import Task
+from service.runtime.jobs.models import Queue
 from service.runtime.jobs.running import PutBack, run_job
+
+NAME = "jobs"
+Result = TypeVar("Result")
 
 
 class FencedJobManager(JobManager):
     """Finishes a job by deleting it, or puts it back, unless it was released meanwhile from a worker that seemed dead.
     `on_failure` is called when the database is out of reach: the worker keeps the job and must end, so that others take
-    it. Jobs of tasks outside `tasks` belong to a newer release's replica and stay."""
+    it; `on_room` when a full queue has room again. Jobs of unknown tasks belong to a newer release's replica and
+    stay."""
 
-    def __init__(self, connector: BaseConnector, *, tasks: Collection[str]) -> None:
+    def __init__(self, connector: BaseConnector, queues: Sequence[Queue]) -> None:
         super().__init__(connector)
-        self._tasks = list(tasks)
+        self._tasks = [task.name for queue in queues for task in queue.tasks]
+        self._room = {queue.name: queue.concurrency for queue in queues}
         self.on_failure: Callable[[], None] = lambda: None
+        self.on_room: Callable[[], None] = lambda: None
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
-        """Take up the next job of a task that is known here; None when there is none."""
-        rows = await self.connector.execute_query_all_async(
-            queries.FETCH, queues=queues, tasks=self._tasks, worker_id=worker_id
-        )
-        return Job.from_row(rows[0]) if rows else None
+        """Take up the next job of a task that is known here, from a queue with room; None when there is none."""
+        del queues
+        looked: list[str] | None = None
+        # A queue that gets room while others are looked at is looked at, too.
+        while looked is None or any(room and name not in looked for name, room in self._room.items()):
+            looked = [name for name, room in self._room.items() if room]
+            rows = await self.connector.execute_query_all_async(
+                queries.FETCH, queues=looked, tasks=self._tasks, worker_id=worker_id
+            )
+            if rows:
+                job = Job.from_row(rows[0])
+                self._room[job.queue] -= 1
+                return job
+        return None
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
         """Delete the job, whatever came of it."""
@@ -64,6 +80,17 @@ class FencedJobManager(JobManager):
         except ConnectorException:
             self.on_failure()
             raise
+        finally:
+            self._room[job.queue] += 1
+            self.on_room()
+
+
+class Connection(AsyncConnection):
+    """A connection that the socket wakes: psycopg's own looks at the socket ten times a second besides."""
+
+    async def wait(self, gen: PQGen[Result], *_: object, **options: Any) -> Result:
+        """Wait for an answer or a notification."""
+        return await super().wait(gen, **{**options, "interval": LOOK_SECONDS})
 
 
 # Workers are notified of jobs, but not of those put back, and a notification that comes while one looks is lost.
@@ -81,20 +108,19 @@ PATIENCE_SECONDS = 5.0
 START_SECONDS = 600.0
 
 
-async def keep_working(runtime: Runtime, *, queue: str, tasks: Sequence[Task], concurrency: int) -> None:
-    """Run the queue's jobs, so many at a time, until cancelled; then put back those that don't end soon."""
-    async with _pool(runtime, queue) as pool:
+async def keep_working(runtime: Runtime, queues: Sequence[Queue]) -> None:
+    """Run the queues' jobs until cancelled; then put back those that don't end soon."""
+    async with _pool(runtime) as pool:
         await pool.wait(START_SECONDS)
         connector = PsycopgConnector()
         await connector.open_async(pool)
         app = App(connector=connector)
-        manager = app.job_manager = FencedJobManager(connector, tasks={task.name for task in tasks})
-        for task in tasks:
-            register = app.task(name=task.name, queue=queue, pass_context=True, retry=PutBack())
-            register(partial(run_job, runtime, task))
-            runtime.jobs.counts.begin(task.name)
-        work = partial(_work, app, manager, queue=queue, concurrency=concurrency)
-        await run_every(work, every=RESTART_SECONDS, name=f"worker-{queue}")
+        for queue in queues:
+            for task in queue.tasks:
+                register = app.task(name=task.name, queue=queue.name, pass_context=True, retry=PutBack())
+                register(partial(run_job, runtime, task))
+                runtime.jobs.counts.begin(task.name)
+        await run_every(partial(_work, app, queues), every=RESTART_SECONDS, name=NAME)
 
 
 async def release_stalled(runtime: Runtime) -> None:
@@ -106,6 +132,10 @@ async def release_stalled(runtime: Runtime) -> None:
 
 class WatchedWorker(Worker):
     """A worker that ends, to be started again, when one of the tasks it needs has ended, cancelled ones included."""
+
+    def look(self) -> None:
+        """Look for jobs now."""
+        self._new_job_event.set()
 
     async def _monitor_side_tasks(self, side_tasks: list[asyncio.Task[Any]]) -> None:
         """Stop the worker when a task fails. One of them returns at once, which is all that the library waits for."""
@@ -119,24 +149,25 @@ class WatchedWorker(Worker):
                 return
 
 
-async def _work(app: App, manager: FencedJobManager, *, queue: str, concurrency: int) -> None:
+async def _work(app: App, queues: Sequence[Queue]) -> None:
     """Work until cancelled, or until the database fails; what runs then is put back, or released as stalled."""
+    manager = app.job_manager = FencedJobManager(app.connector, queues)
     worker = WatchedWorker(
         app,
-        queues=[queue],
-        name=queue,
-        concurrency=concurrency,
+        queues=[queue.name for queue in queues],
+        name=NAME,
+        concurrency=sum(queue.concurrency for queue in queues),
         fetch_job_polling_interval=LOOK_SECONDS,
         shutdown_graceful_timeout=GRACE_SECONDS,
         install_signal_handlers=False,
         update_heartbeat_interval=HEARTBEAT_SECONDS,
         stalled_worker_timeout=STALLED_SECONDS,
     )
-    manager.on_failure = worker.stop
+    manager.on_failure, manager.on_room = worker.stop, worker.look
     await worker.run()
 
 
-def _pool(runtime: Runtime, queue: str) -> AsyncConnectionPool[AsyncConnection]:
+def _pool(runtime: Runtime) -> AsyncConnectionPool[AsyncConnection]:
     """Return a closed pool whose connections are made as the service's own are; it opens without waiting for any."""
 
     async def configure(connection: AsyncConnection) -> None:
@@ -145,12 +176,13 @@ def _pool(runtime: Runtime, queue: str) -> AsyncConnectionPool[AsyncConnection]:
         await connection.set_autocommit(True)
 
     return AsyncConnectionPool(
+        connection_class=Connection,
         kwargs=runtime.database.driver_parameters,
         configure=configure,
         min_size=1,
-        max_size=WORKER_CONNECTIONS,
+        max_size=JOB_CONNECTIONS - 1,  # beside the connection that listens
         open=False,
-        name=f"jobs-{queue}",
+        name=NAME,
         timeout=PATIENCE_SECONDS,
         reconnect_timeout=PATIENCE_SECONDS,
         check=AsyncConnectionPool.check_connection,
