@@ -239,45 +239,56 @@ def show_message(text: str, *, at: datetime | None = None) -> None:
         st.html(message_html(text, note="" if at is None else f"{formatting.ago(at)} · {formatting.moment(at)}"))
 
 
-def show_exchange(agent_id: UUID, message: ConversationMessage, *, ask_again: Callable[[str], None] | None) -> None:
+def show_exchange(
+    place: ChatLocation, message: ConversationMessage, *, ask_again: Callable[[str], None] | None
+) -> None:
     """Show a message and its reply or error; `ask_again` sends the text once more, None if that isn't possible."""
     show_message(message.message, at=message.created_at)
     with _reply():
-        match message.status:
-            case MessageStatus.COMPLETED:
-                text = message.agent_response_text or ""
-                here = urlencode(ChatLocation.from_address(st.query_params).address())
-                st.html(reply_html(text, message.referenced_sources, message_id=message.message_id, chat=here))
-                if message.warnings:
-                    show_warning(*message.warnings)
-                about = about_reply(agent_id, message.message_id)
-                given = None if message.feedback is None else message.feedback is Verdict.POSITIVE
-                with st.container(horizontal=True, vertical_alignment="center"):
-                    offer_feedback(about, given=given)
-                show_failure(about)
-            case MessageStatus.WITHHELD:
-                show_warning(message.error_message or "This reply is withheld.")
-                _offer_again(message, ask_again)
-            case MessageStatus.FAILED:
-                show_problem(message.error_message or "There is no reply.")
-                _offer_again(message, ask_again)
-            case MessageStatus.RUNNING:
-                st.html('<p class="carrel-facts" role="status">Waits until the reply above is there.</p>')
+        show_reply(place, message, ask_again=ask_again)
+
+
+def show_reply(place: ChatLocation, message: ConversationMessage, *, ask_again: Callable[[str], None] | None) -> None:
+    """Show the reply to a message of a conversation, or why there is none."""
+    match message.status:
+        case MessageStatus.COMPLETED:
+            text, chat = message.agent_response_text or "", urlencode(place.address())
+            st.html(reply_html(text, message.referenced_sources, message_id=message.message_id, chat=chat))
+            if message.warnings:
+                show_warning(*message.warnings)
+            about = about_reply(UUID(place.agent), message.message_id)
+            given = None if message.feedback is None else message.feedback is Verdict.POSITIVE
+            with st.container(horizontal=True, vertical_alignment="center"):
+                offer_feedback(about, given=given)
+            show_failure(about)
+        case MessageStatus.WITHHELD:
+            show_warning(message.error_message or "This reply is withheld.")
+            _offer_again(message, ask_again)
+        case MessageStatus.FAILED:
+            show_problem(message.error_message or "There is no reply.")
+            _offer_again(message, ask_again)
+        case MessageStatus.RUNNING:
+            st.html('<p class="carrel-facts" role="status">Waits until the reply above is there.</p>')
 
 
 def show_growing(message: ConversationMessage, following: ReplyReader, *, ended: Callable[[], None]) -> None:
     """Show a message and its unfinished reply; `ended` is called when it is complete, and the page drawn again."""
     show_message(message.message, at=message.created_at)
     with _reply():
-        if following.left:
-            show_warning("You have stopped watching. The agent continues, and the conversation will have the reply.")
-            offer_action("Watch again", ended, key="chat.again")
-        elif following.ended and following.problem is not None:
-            problem_of(following.problem).show()
-            show_warning("The agent continues, and the conversation will have the reply.")
-            offer_action("Refresh", ended, key="chat.again")
-        else:
-            _watch(following, ended)
+        show_growing_reply(following, ended=ended)
+
+
+def show_growing_reply(following: ReplyReader, *, ended: Callable[[], None]) -> None:
+    """Show an unfinished reply as it grows."""
+    if following.left:
+        show_warning("You have stopped watching. The agent continues, and the conversation will have the reply.")
+        offer_action("Watch again", ended, key="chat.again")
+    elif following.ended and following.problem is not None:
+        problem_of(following.problem).show()
+        show_warning("The agent continues, and the conversation will have the reply.")
+        offer_action("Refresh", ended, key="chat.again")
+    else:
+        _watch(following, ended)
 
 
 @st.fragment(run_every=LOOK_SECONDS)

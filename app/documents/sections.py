@@ -26,7 +26,7 @@ from carrel.wire.formats import NotReadKind
 from flows.operations.formatting import capitalize, count_text
 
 
-@st.dialog("About this document", width="medium")
+@st.dialog("About this document", width="medium", on_dismiss="rerun")
 def show_details(document_id: UUID) -> None:
     """Show the facts of a document and its file; for admins, also who can read it."""
     with error_boundary():

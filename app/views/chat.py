@@ -114,7 +114,7 @@ def _show_transcript(
         if message is running:
             conversations.show_growing(message, get_reply_reader(message), ended=refresh_conversation)
         else:
-            conversations.show_exchange(transcript.conversation.agent_id, message, ask_again=ask_again)
+            conversations.show_exchange(place, message, ask_again=ask_again)
     forget_sent(transcript)
 
 

@@ -1,6 +1,6 @@
 """The page Search: searching the catalog or a collection, and giving feedback."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
@@ -9,6 +9,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
+from app.chat import answers
 from app.documents.sections import show_details
 from app.search import queries
 from app.search.own import offer_saving, show_own_searches
@@ -23,7 +24,7 @@ from app.welcome import reads_something, show_nothing_to_find, show_welcome
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.search import CatalogSearchResult, ResultOrder, SearchDocumentCatalogResponse, SearchMode, count_strong
 
-_OPEN = "search.open"
+_OPEN, _DETAILS = "search.open", "search.details"
 _READS = (
     "In a collection: conditions that the text states on its fields, such as *finance reports since March 2025* where "
     "a field has dates, become filters, which you can take away; of a long message, the questions in it are searched "
@@ -155,6 +156,7 @@ def go(question: queries.SearchQuery) -> None:
     st.query_params.from_dict(question.address())
     st.session_state["address"] = question.address()
     st.session_state.pop("answer", None)
+    answers.read_again()
 
 
 def open_search(question: queries.SearchQuery) -> None:
@@ -200,6 +202,7 @@ def _show(found: Found, result: Result) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             offer_feedback(about)
             if st.button("Details", key=about.key("details"), type="tertiary", icon=":material/info:"):
+                st.session_state[_DETAILS] = True
                 show_details(result.document_id)
             if found.question.where == queries.CATALOG:
                 alike = replace(found.question, like=result.document_id, order=ResultOrder.RELEVANCE)
@@ -238,6 +241,7 @@ def _offer_more(found: Found) -> None:
 
 def page() -> None:
     """Draw the search form and, once there is a query, its results."""
+    st.session_state.pop(_DETAILS, None)
     show_title("Search", "Find documents that you may read: by their words, and by what they mean.")
     question = ask()
     if question is None:
@@ -257,6 +261,7 @@ def page() -> None:
         _show_no_results(answer, question)
         return
     place = "" if question.where == queries.CATALOG else _places_of(_collections_by_id()).get(question.where, "")
+    show_answer = _make_room_for_answer(found)
     # On a wide screen, results, facets and the preview stand side by side; on a phone, facets under the results.
     left, beside = st.columns([3, 2], gap="medium")
     with left:
@@ -270,6 +275,15 @@ def page() -> None:
             first = _show_results(found)
     with beside, st.container(key="preview"):
         show_preview(answer, question, found.documents, first=first, place=place)
+    show_answer()
+
+
+def _make_room_for_answer(found: Found) -> Callable[[], None]:
+    """Make room above the results for an agent's answer, unless the search is narrower than what an agent looks up."""
+    question, syntax = found.question, found.answer.applied.syntax
+    if question.where != queries.CATALOG or question.only or question.like or (syntax and syntax.signs):
+        return lambda: None
+    return answers.make_room(question.text, is_busy=lambda: _DETAILS in st.session_state)
 
 
 def _show_results(found: Found) -> UUID | None:

@@ -25,12 +25,14 @@ from app.settings import settings
 from carrel import Carrel
 from carrel._drivers import SyncDriver
 from carrel.oauth.tokens import TokenResponse
+from service.domains.agents.answering import ModelFailure
 from tests.app.pages import SECONDS, Page
 from tests.harness.jobs import until
 from tests.harness.lazy import lazily
 from tests.harness.services import RunningService
 from tests.oauth.flow import EVERY_SCOPE, PASSWORD, App, Pkce, an_app, sent_back
 from tests.oauth.flow import Person as WithBrowser
+from tests.service.conversations import Script, take_answers
 from tests.service.directory import a_group, a_user, done, user
 
 pd = lazily("pandas")
@@ -246,3 +248,13 @@ def draw(view: str, *, session: str, **address: str | list[str]) -> Page:
     page.session_state["signed_in.owner"] = digest_of(session)
     page.query_params.update(address)
     return page.run()
+
+
+@pytest.fixture
+def script(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
+    """The model, as the test has it; whatever it wasn't told to end fails in the end."""
+    script = take_answers(house.service, monkeypatch)
+    yield script
+    for number, scene in enumerate(script.scenes):
+        if not scene.ended.done():
+            script.end(ModelFailure("The test is over."), number=number)

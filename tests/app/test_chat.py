@@ -2,9 +2,7 @@
 
 import html
 import re
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -16,50 +14,8 @@ from app.ui.passages import label
 from service.domains.agents.answering import ModelFailure
 from tests.app.conftest import House
 from tests.app.pages import HOSTILE, HOSTILE_CASES, NOTHING, NOWHERE, Page
-from tests.service.conversations import SECONDS, Desk, Script, a_desk, a_reply, a_visitor, passage, take_answers
-
-ASKED = "When does the ferry leave?"
-
-
-@dataclass
-class Visit:
-    """A person in the module's house, with an agent that is deployed to them alone."""
-
-    house: House
-    desk: Desk
-    email: str
-
-    def open(self, **address: str) -> Page:
-        return self.house.open("chat", signed_in_as=self.email, **address)
-
-    def ask(self, words: str = ASKED, **address: str) -> Page:
-        return say(self.open(**address), words)
-
-    def reopen(self, page: Page) -> Page:
-        return self.open(conversation=page.address["conversation"])
-
-    def kept(self) -> list[list[str]]:
-        return list(self._conversations().values())
-
-    def kept_of(self, page: Page) -> list[str]:
-        return self._conversations()[page.address["conversation"]]
-
-    def _conversations(self) -> dict[str, list[str]]:
-        rows = self.house.service.execute(
-            "SELECT conversation_id::text, array_agg(message ORDER BY turn_no) FROM turns "
-            "JOIN conversations USING (conversation_id) WHERE agent_id = %s GROUP BY 1 ORDER BY 1",
-            [self.desk.agent_id],
-        )
-        return dict(rows)
-
-
-def begin_visit(house: House) -> Visit:
-    name = uuid4().hex[:8]
-    email = f"{name}@example.test"
-    house.add_people(email)
-    desk = a_desk(house.service, f"Harbour desk {name}")
-    desk.deploy(email)
-    return Visit(house, desk, email)
+from tests.app.visits import ASKED, Visit, begin_visit, say, until, until_replied
+from tests.service.conversations import Script, a_desk, a_reply, a_visitor, passage
 
 
 @pytest.fixture
@@ -74,36 +30,9 @@ def guest(house: House) -> Visit:
 
 
 @pytest.fixture
-def script(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
-    """The model, as the test has it; whatever it wasn't told to end fails in the end."""
-    script = take_answers(house.service, monkeypatch)
-    yield script
-    for number, scene in enumerate(script.scenes):
-        if not scene.ended.done():
-            script.end(ModelFailure("The test is over."), number=number)
-
-
-@pytest.fixture
 def cut_line(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., httpx.Response]], None]:
     """Put a function in the place of what sends requests to the service."""
     return lambda send: monkeypatch.setattr(current.connections(), "send", send)
-
-
-def say(page: Page, words: str) -> Page:
-    return page.chat_input(key="chat.words").set_value(words).run()
-
-
-def until(page: Page, fits: Callable[[str], bool]) -> str:
-    """Draw the page until what it shows fits, as its fragment does in a browser; what it shows."""
-    deadline = time.monotonic() + SECONDS
-    while not fits(shown := page.shown):
-        assert time.monotonic() < deadline, shown[-2000:]
-        page.run()
-    return shown
-
-
-def until_replied(page: Page, words: str = "carrel-reply") -> str:
-    return until(page, lambda shown: words in shown and "aria-busy" not in shown)
 
 
 def test_without_agents_the_page_says_what_to_do(new_house: House) -> None:

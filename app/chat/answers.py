@@ -1,0 +1,170 @@
+"""An agent's answer on another page, such as above the results of a search: asked for once the page's own content is
+drawn, so that it holds nothing up, and shown in a room of the same height from the outline to the last word."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+import carrel
+from app.auth.current import person_client
+from app.chat.conversations import (
+    ChatLocation,
+    Outgoing,
+    ReplyReader,
+    growing_html,
+    my_agents,
+    read,
+    show_growing_reply,
+    show_reply,
+)
+from app.ui.errors import Problem, problem_of
+from app.ui.notices import offer_action, show_link
+from app.ui.passages import label
+from carrel.wire.agents import Agent
+from carrel.wire.conversations import ConversationMessage, MessageStatus
+
+_ASKED, _AGENT = "agent_answer.asked", "agent_answer.agent"
+_OUTLINE = f'<div class="carrel-answer-room">{growing_html("")}</div>'
+_QUESTION = re.compile(r"[?\uff1f\u061f]\s*$|^(?:[Ww]h(?:o|at|en|ere|y|ich)|[Hh]ow)(?:'s)?\s+\S+\s+\S")
+"""A question mark at the end, or a question word before two more words: WHO is an organization."""
+
+
+@dataclass
+class Asked:
+    """A question that an agent was asked; `problem` is why it could not be sent, `message` has the ended reply."""
+
+    agent: Agent
+    text: str
+    conversation_id: UUID | None = None
+    reader: ReplyReader | None = None
+    problem: Problem | None = None
+    message: ConversationMessage | None = None
+
+    @property
+    def place(self) -> ChatLocation:
+        return ChatLocation(str(self.agent.agent_id), str(self.conversation_id or ""))
+
+    @property
+    def is_read(self) -> bool:
+        """Whether nothing has to be fetched to show it."""
+        return self.reader is None or self.message is not None or not self.reader.ended
+
+    def send(self) -> None:
+        """Send the question, and begin to read the reply."""
+        try:
+            sent = Outgoing(self.place, self.text).send()
+        except carrel.CarrelError as error:
+            self.problem = problem_of(error)
+            return
+        self.conversation_id = sent.conversation_id
+        self.follow(sent.job_id)
+
+    def follow(self, message_id: UUID) -> None:
+        self.reader = ReplyReader(message_id, person_client().agents.stream_response).begin()
+
+    def read(self) -> None:
+        """Read the ended reply, or why there is none, as the person may read it now."""
+        try:
+            transcript = read(self.place.conversation)
+        except carrel.CarrelError as error:
+            self.problem = problem_of(error)
+            return
+        last = transcript.messages[-1] if transcript and transcript.messages else None
+        if last is None or last.status is MessageStatus.RUNNING:
+            self.problem = Problem("This answer can't be shown.", ("The conversation may be gone. Ask again.",))
+        self.message = last
+
+
+def is_question(text: str) -> bool:
+    return _QUESTION.search(text) is not None
+
+
+def read_again() -> None:
+    """Have the last answer read again before it is shown: access may have changed."""
+    if (asked := _asked()) is not None:
+        asked.message = None
+
+
+def make_room(text: str, *, is_busy: Callable[[], bool]) -> Callable[[], None]:
+    """Make room for an agent's answer to a text; return what asks and shows it, once the page is drawn. A text that is
+    no question is asked at the press of a button. While the page `is_busy`, an ended reply doesn't draw it again."""
+    slot = st.empty()
+    asked, known = _asked(), st.session_state.get(_AGENT)
+    if asked is not None and asked.text == text and asked.is_read:
+        with slot.container():
+            _show(asked, is_busy)
+        return lambda: None
+    if known is not None and is_question(text):
+        slot.html(_OUTLINE)
+    return partial(_fill, slot, text, is_busy)
+
+
+def _fill(slot: DeltaGenerator, text: str, is_busy: Callable[[], bool]) -> None:
+    agent = st.session_state[_AGENT] = _find_agent()
+    if agent is None:
+        slot.empty()
+        return
+    if is_question(text) and ((last := _asked()) is None or last.text != text):
+        _ask(agent, text)
+    asked = _asked()
+    with slot.container():
+        if asked is not None and asked.text == text:
+            _show(asked, is_busy)
+        else:
+            offer_action(
+                f"Ask {label(agent.name)}", _ask, agent, text, key="agent_answer.ask", icon="forum", kind="tertiary"
+            )
+
+
+def _asked() -> Asked | None:
+    return st.session_state.get(_ASKED)
+
+
+def _find_agent() -> Agent | None:
+    """Return the agent whose answers the person is shown beside searches: the first by name that they may message."""
+    try:
+        return next((one for one in my_agents() if one.answers_searches), None)
+    except carrel.CarrelError:  # the page is useful without it
+        return None
+
+
+def _ask(agent: Agent, text: str) -> None:
+    before = _asked()
+    if before is not None and before.reader is not None:
+        before.reader.leave()
+    asked = st.session_state[_ASKED] = Asked(agent, text)
+    asked.send()
+
+
+def _show(asked: Asked, is_busy: Callable[[], bool]) -> None:
+    title = f"Answer of {label(asked.agent.name)}"
+    with st.expander(title, expanded=True, key="agent-answer"), st.container(key="agent-answer-room"):
+        _show_state(asked, is_busy)
+
+
+def _show_state(asked: Asked, is_busy: Callable[[], bool]) -> None:
+    reader = asked.reader
+    if not asked.is_read and reader is not None and reader.problem is None:
+        asked.read()
+    if asked.problem is not None:
+        asked.problem.show()
+        offer_action("Ask again", _ask, asked.agent, asked.text, key="agent_answer.again")
+    elif asked.message is not None:
+        show_reply(asked.place, asked.message, ask_again=partial(_ask, asked.agent))
+        show_link("Continue in Chat", "chat", **asked.place.address())
+    elif reader is not None:
+        show_growing_reply(reader, ended=partial(_end, asked, is_busy))
+
+
+def _end(asked: Asked, is_busy: Callable[[], bool]) -> None:
+    """Show the reply in place of the growing one where drawing the page again would close a dialog on it."""
+    if (reader := asked.reader) is not None and (reader.left or reader.problem is not None):
+        asked.follow(reader.message_id)
+    elif is_busy():
+        _show_state(asked, is_busy)
+        st.stop()
