@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from socket import socket
 from typing import Any, cast
 
@@ -26,6 +26,7 @@ CANCELLED_SECONDS = 5
 KEEP_ALIVE_SECONDS = 75
 # What connections to a worker that is replaced have to end by themselves: most clients keep an idle one no longer.
 DRAIN_SECONDS = 6
+TICK_SECONDS = 1.0
 
 
 class Server(uvicorn.Server):
@@ -36,6 +37,7 @@ class Server(uvicorn.Server):
         self, config: uvicorn.Config, connections: Connections, *, on_start: Callable[[], object] = lambda: None
     ) -> None:
         super().__init__(config)
+        self._leaving = asyncio.Event()
         self.connections = connections
         self._on_start = on_start
         self._is_stopping = False
@@ -45,6 +47,13 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         yield
+
+    async def main_loop(self) -> None:
+        """Serve until told to leave. Once a second, the answers' date is set; uvicorn looks ten times a second."""
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._leaving.wait()
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         listeners = [Listener(one, self.connections, make_protocol=self._protocol) for one in sockets or ()]
@@ -73,7 +82,8 @@ class Server(uvicorn.Server):
     def stop(self) -> None:
         """Finish work in flight and end; asked twice, end at once. Only while serving does uvicorn do so by itself."""
         self.force_exit = self._is_stopping
-        self.should_exit = self._is_stopping = True
+        self._is_stopping = True
+        self._leave()
         if self.force_exit and not self.started and self.running is not None:
             self.running.cancel()
 
@@ -82,10 +92,11 @@ class Server(uvicorn.Server):
         self.connections.is_draining = True
         for listener in self.servers:
             listener.close()
-        asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._end)
+        asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._leave)
 
-    def _end(self) -> None:
+    def _leave(self) -> None:
         self.should_exit = True
+        self._leaving.set()
 
     async def _end_requests(self) -> None:
         """Cancel the requests that are left, and wait a while: the application that they use is closed next."""
