@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from sqlalchemy import text
 
 from flows.__main__ import main
-from flows.server import let_writers_wait
+from flows.server import let_writers_wait, look_less_often
 from tests.app.prefect_api import PrefectServer
 from tests.flows.processes import PATIENCE_SECONDS, until
 from tests.harness.stack import ROOT
@@ -52,6 +53,31 @@ async def test_writers_at_once_wait_for_each_other(tmp_path: Path, monkeypatch: 
     async with engine.connect() as connection:
         assert (await connection.execute(text("SELECT count(*) FROM runs"))).scalar() == 4
     await engine.dispose()
+
+
+async def test_a_background_task_of_prefect_begins_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though its worker looks seldom: it is woken. One that waits for its time is found then; the end comes at once."""
+    from docket import Docket  # noqa: PLC0415 - as above
+    from prefect.server.api import background_workers  # noqa: PLC0415 - as above
+
+    monkeypatch.setattr(background_workers, "Worker", vars(background_workers)["Worker"])
+    monkeypatch.setattr("flows.server.LOOKING", timedelta(hours=1))
+    look_less_often()
+    ran = asyncio.Event()
+
+    async def run() -> None:
+        ran.set()
+
+    async with Docket("tests", url="memory://tests") as docket, asyncio.timeout(PATIENCE_SECONDS):
+        docket.register(run)
+        async with vars(background_workers)["Worker"](docket) as worker:
+            working = asyncio.create_task(worker.run_forever())
+            for _ in range(2):
+                await docket.add(run)()
+                await ran.wait()
+                ran.clear()
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
 
 
 @pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("--port", 2)])
