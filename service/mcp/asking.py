@@ -62,7 +62,11 @@ class AgentAnswer(Result):
 
 async def _ask(call: Call, arguments: AskArguments) -> AgentAnswer:
     agent_id = await call.read(lambda connection: _find_agent(connection, call.caller, arguments.agent))
-    begun = await _begin(call, Message(agent_id, arguments.question, arguments.conversation_id))
+    message = Message(agent_id, arguments.question, arguments.conversation_id)
+    with call.runtime.disk.room_for(len(message.text)):
+        async with call.runtime.database.transaction(call.caller.organization_id) as connection:
+            attempt = Attempt(call.request, Response(), connection, None)
+            begun = await begin_turn(call.runtime, attempt, call.caller, message=message, by_program=False)
     try:
         await wait_until_done(
             call.runtime, call.request, organization_id=call.caller.organization_id, turn_id=begun.turn_id
@@ -88,13 +92,6 @@ def _choose(agents: Sequence[Agent]) -> BadRequest:
     names = ", ".join(repr(one.name) for one in agents[:MOST_NAMES])
     message = f"Name one of the agents that the person may ask: {names}."
     return BadRequest(message, code="which_agent", details=[FieldError("agent", "is none of them")])
-
-
-async def _begin(call: Call, message: Message) -> BegunTurn:
-    with call.runtime.disk.room_for(len(message.text)):
-        async with call.runtime.database.transaction(call.caller.organization_id) as connection:
-            attempt = Attempt(call.request, Response(), connection, None)
-            return await begin_turn(call.runtime, attempt, call.caller, message=message, by_program=False)
 
 
 async def _read_answer(call: Call, begun: BegunTurn, agent_id: UUID) -> AgentAnswer:

@@ -46,7 +46,12 @@ async def distribute_index(owner: URL, *, shards: int) -> int:
     coordinator's superuser, in one transaction. Raises ClusterError if a service is connected, or Citus or its workers
     aren't set up."""
     async with owner_transaction(owner) as connection:
-        await _require_cluster(connection)
+        if not (await connection.exec_driver_sql(_INSTALLED)).scalar_one():
+            raise ClusterError(
+                "The database has no Citus. docs/scaling.md says how to set up a coordinator and workers."
+            )
+        if not (await connection.exec_driver_sql(_WORKERS)).scalar_one():
+            raise ClusterError("The coordinator knows no worker. Add each one: SELECT citus_add_node('host', 5432).")
         # A service that starts waits for this, and then sees what has become of its index.
         await lock_key_fingerprint(connection)
         if await count_services(connection):
@@ -71,13 +76,6 @@ def is_distributed(connection: Connection) -> bool:
     if not connection.exec_driver_sql(_INSTALLED).scalar_one():
         return False
     return bool(connection.exec_driver_sql(_IS_SPREAD, (INDEX_TABLE_NAMES[0],)).scalar_one())
-
-
-async def _require_cluster(connection: AsyncConnection) -> None:
-    if not (await connection.exec_driver_sql(_INSTALLED)).scalar_one():
-        raise ClusterError("The database has no Citus. docs/scaling.md says how to set up a coordinator and workers.")
-    if not (await connection.exec_driver_sql(_WORKERS)).scalar_one():
-        raise ClusterError("The coordinator knows no worker. Add each one: SELECT citus_add_node('host', 5432).")
 
 
 async def _distribute(connection: AsyncConnection, name: str, *, shards: int) -> None:

@@ -143,8 +143,11 @@ async def open_runtime(
     or a half-restored backup."""
     async with AsyncExitStack() as stack:
         share = share or Share()
-        prepared = prepared or await _start_and_prepare(stack, settings)
-        url = prepared.url
+        if prepared is None:
+            started = ExitStack()
+            stack.push_async_callback(asyncio.to_thread, started.close)
+            prepared = await prepare(settings, await asyncio.to_thread(start_embedded, started, settings))
+        url, reranked = prepared.url, settings.reranking_url
         primary = NewestPrimary(share)
         database = _connect(stack, url, settings, primary, connections=settings.database_pool_size)
         await _see_distribution(database)
@@ -161,7 +164,7 @@ async def open_runtime(
             rate_limits=rate_limits or await stack.enter_async_context(open_rate_limits(settings, share=share)),
             page_reader=_open_page_reader(stack, settings),
             models=_close_with(stack, LanguageModels(settings)),
-            reranker=_open_reranker(stack, settings, share),
+            reranker=_close_with(stack, Reranker(reranked, settings, share=share)) if reranked else None,
             indexer=_open_indexer(stack, url, settings, embedders, primary=primary, share=share),
             standbys=_open_standbys(stack, settings),
             share=share,
@@ -171,12 +174,6 @@ async def open_runtime(
         if extractor is None:
             runtime.background.spawn(_warm(runtime))
         yield runtime
-
-
-async def _start_and_prepare(stack: AsyncExitStack, settings: Settings) -> Prepared:
-    started = ExitStack()
-    stack.push_async_callback(asyncio.to_thread, started.close)
-    return await prepare(settings, await asyncio.to_thread(start_embedded, started, settings))
 
 
 async def _warm(runtime: Runtime) -> None:
@@ -211,11 +208,6 @@ def _open_page_reader(stack: AsyncExitStack, settings: Settings) -> PageReader:
     )
     stack.push_async_callback(asyncio.to_thread, reader.close)
     return reader
-
-
-def _open_reranker(stack: AsyncExitStack, settings: Settings, share: Share) -> Reranker | None:
-    url = settings.reranking_url
-    return None if url is None else _close_with(stack, Reranker(url, settings, share=share))
 
 
 def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:

@@ -170,7 +170,8 @@ class FileSystem:
         # As if the reserve were whole: to give it up is not to have more.
         before, self.level = self.level, self._level_at(free - self._missing())
         if before is not self.level:
-            self._log_change()
+            log = logger.info if self.level is StorageLevel.OK else logger.error
+            log("storage_level", storage=self.level, areas=self.areas, free_bytes=free, low_below_bytes=self.low)
         self._adjust_reserve()
 
     def needed_for(self, size: int) -> int:
@@ -220,10 +221,6 @@ class FileSystem:
             was_made, self._is_reserve_made = self._is_reserve_made, self.reserve.make()
             if was_made and not self._is_reserve_made:
                 logger.warning("storage_reserve_not_made", free_bytes=self.free)
-
-    def _log_change(self) -> None:
-        log = logger.info if self.level is StorageLevel.OK else logger.error
-        log("storage_level", storage=self.level, areas=self.areas, free_bytes=self.free, low_below_bytes=self.low)
 
 
 class Promise:
@@ -326,14 +323,10 @@ def _by_file_system(areas: Mapping[StorageArea, Path], settings: Settings, share
         here = tuple(group)
         one = FileSystem(here, folders[here[0]], keep_free=settings.storage_low_bytes, share=share)
         if StorageArea.DATABASE in here:
-            one.reserve = _reserve(folders[StorageArea.DATABASE], settings)
+            cluster, size = folders[StorageArea.DATABASE], settings.storage_reserve_bytes
+            one.reserve = Reserve(cluster, size=_reserve_of(shutil.disk_usage(cluster).total) if size is None else size)
         found.append(one)
     return found
-
-
-def _reserve(cluster: Path, settings: Settings) -> Reserve:
-    given = settings.storage_reserve_bytes
-    return Reserve(cluster, size=_reserve_of(shutil.disk_usage(cluster).total) if given is None else given)
 
 
 def _reserve_of(total: int) -> int:

@@ -230,7 +230,11 @@ def from_database(error: DBAPIError) -> ServiceError:
     if isinstance(cause, driver_errors.DiskFull):
         return database_full()
     if isinstance(cause, driver_errors.QueryCanceled):
-        return _database_slow()
+        return Unavailable(
+            f"The database is busy: it took too long over this request. Try again in {SATURATED_SECONDS} s.",
+            code="database_slow",
+            retry_after=SATURATED_SECONDS,
+        )
     if error.connection_invalidated or isinstance(cause, TRANSIENT_DRIVER_ERRORS):
         return database_away()
     return internal_error()
@@ -266,14 +270,6 @@ def requests_saturated() -> Unavailable:
     return Unavailable(
         f"Other requests use all connections to the database. Try again in {SATURATED_SECONDS} s.",
         code="requests_saturated",
-        retry_after=SATURATED_SECONDS,
-    )
-
-
-def _database_slow() -> Unavailable:
-    return Unavailable(
-        f"The database is busy: it took too long over this request. Try again in {SATURATED_SECONDS} s.",
-        code="database_slow",
         retry_after=SATURATED_SECONDS,
     )
 

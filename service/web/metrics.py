@@ -121,7 +121,10 @@ class Metrics:
                 self._total.labels(area.lower()).set(one.total)
         self._tell_standbys()
         self._count_up(self._older, self._runtime.database.primary.refused)
-        self._tell_reranking()
+        if (reranker := self._runtime.reranker) is not None:
+            for outcome, count in reranker.outcomes.items():
+                self._count_up(self._rerankings, count, outcome)
+            self._count_up(self._reranking_seconds, reranker.seconds)
         self._count_up(self._texts, self._runtime.embedders.texts_embedded)
         counts = self._runtime.jobs.counts
         for counter, outcomes in ((self._jobs_done, counts.done), (self._jobs_failed, counts.failed)):
@@ -142,12 +145,6 @@ class Metrics:
             self._count_up(self._read_from, standby.reads, label)
         if standbys.all:
             self._count_up(self._read_from, standbys.primary_reads, "primary")
-
-    def _tell_reranking(self) -> None:
-        if (reranker := self._runtime.reranker) is not None:
-            for outcome, count in reranker.outcomes.items():
-                self._count_up(self._rerankings, count, outcome)
-            self._count_up(self._reranking_seconds, reranker.seconds)
 
     def _count_up(self, counter: Counter | Gauge, count: float, *labels: str) -> None:
         key = (counter, *labels)

@@ -1,6 +1,6 @@
 """Grants on resources, set and read by admins. A resource's owner stays whatever is set."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -99,8 +99,9 @@ async def _set(connection: Connection, caller: Caller, *, desired: Sequence[_Des
     for row in before:
         grantees.setdefault(row.access_class, []).append((row.principal_id, row.role))
     changes = [
-        _change(row, before=grantees.get(row.access_class, ()), after=accesses[row.object_id].grants())
+        Change("grants.set", row.resource_type, row.object_id, {"before": roles_by_id(old), "after": roles_by_id(new)})
         for row in resources.values()
+        for old, new in [(grantees.get(row.access_class, ()), accesses[row.object_id].grants())]
         if row.object_id in moved
     ]
     await record_all(connection, caller, changes=changes)
@@ -145,13 +146,6 @@ async def _accesses(
             editors=frozenset(who for role, who in grantees if role is GrantRole.EDITOR),
         )
     return accesses
-
-
-def _change(
-    resource: queries.Resource, *, before: Iterable[tuple[UUID, str]], after: Iterable[tuple[UUID, str]]
-) -> Change:
-    details = {"before": roles_by_id(before), "after": roles_by_id(after)}
-    return Change("grants.set", resource.resource_type, resource.object_id, details)
 
 
 def _refuse_duplicates(desired: Sequence[_DesiredGrants]) -> None:

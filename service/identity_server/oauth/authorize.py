@@ -230,13 +230,6 @@ async def list_readable(
     )
 
 
-async def _choice_before(asked: AuthorizationRequest, person: SignedIn) -> Choice:
-    narrowed_to = await consented.get_narrowing(
-        asked.connection, person.organization_id, principal_id=person.principal_id, client_id=asked.client.client_id
-    )
-    return Choice(narrowed_to is not None, frozenset(narrowed_to or ()))
-
-
 async def _consent_page(
     visit: Visit,
     asked: AuthorizationRequest,
@@ -248,7 +241,11 @@ async def _consent_page(
 ) -> Response:
     scopes = grantable(asked.scopes, person)
     meanings = await meanings_to(asked.connection, person, scopes=[(scope, asked.client.audience) for scope in scopes])
-    choice = choice or await _choice_before(asked, person)
+    if choice is None:
+        narrowed_to = await consented.get_narrowing(
+            asked.connection, person.organization_id, principal_id=person.principal_id, client_id=asked.client.client_id
+        )
+        choice = Choice(narrowed_to is not None, frozenset(narrowed_to or ()))
     offered, most = None, len(choice.collection_ids)
     if most <= MOST_CHOSEN:
         most += MOST_COLLECTIONS

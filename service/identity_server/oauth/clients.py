@@ -36,7 +36,14 @@ async def request_client(
 
     Raises Conflict `too_many_pending` when the caller has too many clients that wait for an admin."""
     if not caller.is_admin:
-        await _refuse_more_pending(connection, caller)
+        waiting = await queries.count_pending_clients(
+            connection, caller.organization_id, requested_by=caller.principal_id
+        )
+        if waiting >= MOST_PENDING:
+            raise Conflict(
+                f"{waiting} clients you asked for wait for an admin already. Have those approved or deleted first.",
+                code="too_many_pending",
+            )
     client = await _register(connection, caller, request, status=wire.OAuthClientStatus.PENDING)
     return wire.AdminOAuthClientsRequestResponse(**dict(client))
 
@@ -169,15 +176,6 @@ async def require_client(
     if client is None:
         raise _not_found()
     return client
-
-
-async def _refuse_more_pending(connection: Connection, caller: Caller) -> None:
-    waiting = await queries.count_pending_clients(connection, caller.organization_id, requested_by=caller.principal_id)
-    if waiting >= MOST_PENDING:
-        raise Conflict(
-            f"{waiting} clients you asked for wait for an admin already. Have those approved or deleted first.",
-            code="too_many_pending",
-        )
 
 
 async def _change(

@@ -54,7 +54,10 @@ class Store:
     def client(self, client_id: str | None) -> Client | None:
         """Find an approved client by id, and lock it against deletion until the transaction ends. A described client is
         found by its document's address alone, whose host was judged before."""
-        row = self.ask(queries.enter_by_client, client_id=parsed) if (parsed := _uuid(client_id)) else None
+        parsed = to_uuid(client_id or "")
+        # UUID() takes braces and capitals, too; a client's id has one spelling.
+        is_id = parsed is not None and str(parsed) == client_id
+        row = self.ask(queries.enter_by_client, client_id=parsed) if parsed and is_id else None
         if row is None or row.status != "approved" or row.document_url not in {None, self.named}:
             return None
         held = self.ask(queries.lock_client, row.organization_id, client_id=row.client_id)
@@ -187,9 +190,3 @@ class Store:
         return InvalidGrantError(
             f"This {name} was used before, so it may be stolen: all tokens of its sign-in are revoked. Authorize again."
         )
-
-
-def _uuid(text: str | None) -> UUID | None:
-    parsed = to_uuid(text or "")
-    # UUID() takes braces and capitals, too; a client's id has one spelling.
-    return parsed if str(parsed) == text else None

@@ -43,7 +43,8 @@ def _show(checked: Checked) -> None:
     for one in checked.faulty:
         documents = ", ".join(one.documents)
         typer.echo(f"{_WORDS[one.fault]}: {one.sha256.hex()}, of {documents}", err=True)
-    typer.echo(f"{format_count(checked.files, 'file')}, {format_size(checked.bytes)}: {_summary(checked)}.", err=True)
+    counts = (f"{sum(one.fault is fault for one in checked.faulty):,} {word}" for fault, word in _WORDS.items())
+    typer.echo(f"{format_count(checked.files, 'file')}, {format_size(checked.bytes)}: {', '.join(counts)}.", err=True)
     if checked.left_over:
         typer.echo(
             f"{format_count(checked.left_over, 'file')} left over, {format_size(checked.left_over_bytes)}: the service"
@@ -52,11 +53,6 @@ def _show(checked: Checked) -> None:
         )
     if checked.faulty:
         typer.echo("Put the faulty files back from a backup, or send the same files again with forceUpdate.", err=True)
-
-
-def _summary(checked: Checked) -> str:
-    counts = {fault: sum(one.fault is fault for one in checked.faulty) for fault in Fault}
-    return ", ".join(f"{count:,} {_WORDS[fault]}" for fault, count in counts.items())
 
 
 def _to_json(checked: Checked) -> dict[str, Any]:

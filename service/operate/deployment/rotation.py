@@ -8,7 +8,6 @@ from pathlib import Path
 
 from pydantic import SecretStr
 from sqlalchemy.engine import URL
-from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.identity.queries import list_organizations
 from service.operate.deployment import key_files, queries
@@ -45,7 +44,11 @@ async def rotate_secret_key(owner: URL, rotation: Rotation) -> bool:
         if rotation.given is not None and matches(rotation.new, fingerprint):
             return False
         old, new = await _prepare(rotation, fingerprint)
-        await _change(connection, old, new)
+        # In one transaction, the fingerprint last; page tokens become invalid.
+        for row in await list_organizations(connection):
+            await enter_organization(connection, row.organization_id)
+            await queries.reseal_secrets(connection, row.organization_id, old=Keys(old) if old else None, new=Keys(new))
+        await queries.replace_key_fingerprint(connection, fingerprint=Keys(new).fingerprint)
     if rotation.given is None:
         await asyncio.to_thread(key_files.promote_successor, rotation.data_dir)
     return True
@@ -63,11 +66,3 @@ async def _prepare(rotation: Rotation, fingerprint: bytes) -> tuple[SecretStr | 
     if rotation.given is None:
         await asyncio.to_thread(key_files.write_successor, rotation.data_dir, new)
     return old, new
-
-
-async def _change(connection: Connection, old: SecretStr | None, new: SecretStr) -> None:
-    """Change all that depends on the key in one transaction, the fingerprint last; page tokens become invalid."""
-    for row in await list_organizations(connection):
-        await enter_organization(connection, row.organization_id)
-        await queries.reseal_secrets(connection, row.organization_id, old=Keys(old) if old else None, new=Keys(new))
-    await queries.replace_key_fingerprint(connection, fingerprint=Keys(new).fingerprint)

@@ -19,16 +19,12 @@ async def ensure_secret_key(database: Database, *, given: SecretStr | None, data
         wanted = await queries.key_fingerprint(connection)
     key = given or await asyncio.to_thread(ensure_folder_key, data_dir, wanted)
     if wanted is None:
-        wanted = await _set_up(database, key)
+        async with database.transaction(None) as connection:
+            await queries.insert_key_fingerprint(connection, fingerprint=Keys(key).fingerprint)
+            wanted = await queries.key_fingerprint(connection)
     if not matches(key, wanted):
         raise WrongSecretKeyError(advice(data_dir, given=given is not None))
     return key
-
-
-async def _set_up(database: Database, key: SecretStr) -> bytes | None:
-    async with database.transaction(None) as connection:
-        await queries.insert_key_fingerprint(connection, fingerprint=Keys(key).fingerprint)
-        return await queries.key_fingerprint(connection)
 
 
 def matches(key: SecretStr | None, fingerprint: bytes | None) -> bool:

@@ -144,7 +144,8 @@ class Extractor:
                 outcome = await self._schedule(work, (str(path), file_name, limits, seconds), WAIT_FACTOR * seconds)
                 break
             except TimeoutError as error:
-                raise _too_late() from error
+                message = f"The machine is too busy to read the file now. Send it again in {_LATE_SECONDS} s."
+                raise Unavailable(message, code="reading_late", retry_after=_LATE_SECONDS) from error
             except (ProcessExpired, BrokenProcessPool, RuntimeError) as error:
                 code = getattr(error, "exitcode", None)
                 logger.warning("extraction_worker_died", exit_code=code)
@@ -181,11 +182,6 @@ class Extractor:
             initargs=(self._memory_bytes,),
             context=self._context,  # pyright: ignore[reportArgumentType] - its Pipe is typed for Windows
         )
-
-
-def _too_late() -> Unavailable:
-    message = f"The machine is too busy to read the file now. Send it again in {_LATE_SECONDS} s."
-    return Unavailable(message, code="reading_late", retry_after=_LATE_SECONDS)
 
 
 def _too_many_pages() -> Unavailable:

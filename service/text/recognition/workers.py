@@ -68,7 +68,9 @@ class PageReader:
                     raise UnreadablePage(f"Reading the page takes longer than {self._seconds:g} seconds.") from error
                 raise ReadingInterrupted("Reading the page took too much memory or crashed the reader.") from error
             finally:
-                self._finish()
+                self._at_work -= 1
+                if not self._at_work:
+                    self._end = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._end_idle)
             if read.cause:
                 logger.warning("recognition_failed", page=page, cause=read.cause)
             if read.error:
@@ -80,11 +82,6 @@ class PageReader:
         pool, self._pool = self._pool, None
         if pool is not None:
             _stop(pool)
-
-    def _finish(self) -> None:
-        self._at_work -= 1
-        if not self._at_work:
-            self._end = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._end_idle)
 
     def _end_idle(self) -> None:
         """End the workers, which have nothing to read; a page that comes now gets others."""

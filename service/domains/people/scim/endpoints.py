@@ -107,16 +107,10 @@ async def _answer(runtime: Runtime, caller: ScimCaller, asked: "ScimRequest") ->
         async with runtime.database.transaction(organization_id, **options) as connection:
             return await to_thread.run_sync(answer, Storage(connection, caller, writes=not reads), asked)
     except errors.ServiceError as error:
-        await _record_refusal(runtime, caller, asked, error)
+        logger.warning("provisioning_refused", code=error.code, method=asked.method)
+        async with runtime.database.transaction(organization_id) as connection:
+            await tokens.record_refusal(connection, caller, error=error, method=asked.method, path=asked.path)
         raise
-
-
-async def _record_refusal(
-    runtime: Runtime, caller: ScimCaller, asked: "ScimRequest", error: errors.ServiceError
-) -> None:
-    logger.warning("provisioning_refused", code=error.code, method=asked.method)
-    async with runtime.database.transaction(caller.organization_id) as connection:
-        await tokens.record_refusal(connection, caller, error=error, method=asked.method, path=asked.path)
 
 
 def _to_response(answer: "ScimResponse") -> Response:

@@ -56,7 +56,9 @@ async def preview_reach(
         if request.token_id is not None:
             token = await get_token(connection, caller, token_id=request.token_id)
             if token.status is not CredentialStatus.ACTIVE:
-                return _response(endpoints=[], reach=Reach(), warnings=[_describe_stopped(token)])
+                how = "was revoked" if token.status is CredentialStatus.REVOKED else "has expired"
+                warning = f"This token {how}: every request with it is refused (401)."
+                return _response(endpoints=[], reach=Reach(), warnings=[warning])
         bearer = await _bearer(connection, caller, of=token or request)
         reach = await _reach(connection, bearer)
     return _response(endpoints=callable_by(bearer), reach=reach, warnings=list(_warnings(bearer, reach)))
@@ -130,11 +132,6 @@ def _response(
 
 def _count(rows: Sequence[Row], count: Callable[[Row], int]) -> int:
     return count(rows[0]) if rows else 0
-
-
-def _describe_stopped(token: wire.ServiceAccountToken) -> str:
-    how = "was revoked" if token.status is CredentialStatus.REVOKED else "has expired"
-    return f"This token {how}: every request with it is refused (401)."
 
 
 def _warnings(bearer: Caller, reach: Reach) -> Iterator[str]:

@@ -30,7 +30,9 @@ async def reconcile(run: Run) -> Note | None:
         listed += len(source_ids)
         missing = await _mark(run, listing_no, source_ids)
         for start in range(0, len(missing), AT_ONCE):
-            await _read_missing(run, listing_no, missing[start : start + AT_ONCE])
+            if documents := await run.source.read(missing[start : start + AT_ONCE]):
+                await apply_documents(run, documents)
+                await _mark(run, listing_no, [document.source_id for document in documents])
     async with run.transaction() as connection:
         found = await queries.count_listed(connection, run.key, listing_no=listing_no)
     if found.unlisted == 0 or not run.config.delete_missing:
@@ -75,13 +77,6 @@ async def _mark(run: Run, listing_no: int, source_ids: Sequence[SourceId]) -> li
         known = await queries.mark_listed(connection, run.key, listing_no=listing_no, document_ids=list(by_document))
         await queries.save_progress(connection, run.key)
     return [source_id for document_id, source_id in by_document.items() if document_id not in known]
-
-
-async def _read_missing(run: Run, listing_no: int, source_ids: Sequence[SourceId]) -> None:
-    documents = await run.source.read(source_ids)
-    if documents:
-        await apply_documents(run, documents)
-        await _mark(run, listing_no, [document.source_id for document in documents])
 
 
 async def _remove(run: Run, listing_no: int, *, only_approved: bool) -> None:
