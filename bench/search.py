@@ -144,7 +144,7 @@ def every_chunk_scored() -> Iterator[None]:
 
 
 EXACT_JOIN = """
-SELECT document_id FROM chunks_384 WHERE document_id IN (
+SELECT document_id FROM vectors_384 WHERE document_id IN (
     SELECT document_id FROM bench_grants WHERE principal_id = ANY(ARRAY(
         SELECT group_id FROM group_members JOIN principals ON principal_id = member_id WHERE email = $1)))
 ORDER BY embedding <#> (SELECT $2::halfvec) LIMIT 100

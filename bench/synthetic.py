@@ -11,6 +11,7 @@ import psycopg
 from numpy.typing import NDArray
 
 from service.index.codes import pages_of
+from service.index.forms import RULES
 from service.index.terms import weigh_chunks
 from service.platform.identifiers import uuid7
 from service.schema.indexing import TERM_DIMENSIONS, TOTAL_TERM
@@ -171,7 +172,7 @@ def write_documents(
     tables: dict[str, list[tuple[object, ...]]] = {
         "documents (organization_id, document_id, external_id, name, owner_id, version, custom_metadata)": [],
         "resources (organization_id, object_id, resource_type, resource_id, access_class)": [],
-        "space_documents (organization_id, document_id, space_id, version, indexed_version, chunk_count)": [],
+        "space_documents (organization_id, document_id, space_id, version, indexed_version, chunk_count, forms)": [],
     }
     for number, key in rows:
         for table, values in zip(
@@ -179,7 +180,7 @@ def write_documents(
             (
                 (f"d{number}", title_of(number), owner_id, 1, f'{{"number": "{number % 1000}"}}'),
                 ("UPLOADED_DOCUMENT", str(key), classes[number]),
-                (made.space_id, 1, 1, int(sizes[number])),
+                (made.space_id, 1, 1, int(sizes[number]), RULES),
             ),
             strict=True,
         ):
@@ -200,7 +201,7 @@ def write_chunks(connection: psycopg.Connection, made: Organization, classes: li
     frequencies: dict[int, int] = {TOTAL_TERM: len(made.texts)}
     bits = np.packbits(made.vectors > 0, axis=1)
     starts = np.searchsorted(made.of_document, np.arange(len(made.document_ids) + 1))
-    chunk_columns = "document_id, chunk_id, organization_id, access_class, space_id, chunk_no, terms, embedding,"
+    chunk_columns = "document_id, chunk_id, organization_id, access_class, space_id, chunk_no, terms,"
     with (
         connection.cursor() as chunk_cursor,
         chunk_cursor.copy(f"COPY chunks_384 ({chunk_columns} text_hash, text) FROM STDIN BINARY") as copy,
@@ -208,6 +209,18 @@ def write_chunks(connection: psycopg.Connection, made: Organization, classes: li
         copy.write(b"PGCOPY\n\xff\r\n\0" + bytes(8))
         for number in range(len(made.document_ids)):
             copy.write(b"".join(_chunk_rows(made, number, classes[number], starts, frequencies)))
+        copy.write(b"\xff\xff")
+    vector_columns = "document_id, organization_id, access_class, space_id, chunk_no, embedding"
+    with (
+        connection.cursor() as vector_cursor,
+        vector_cursor.copy(f"COPY vectors_384 ({vector_columns}) FROM STDIN BINARY") as copy,
+    ):
+        copy.write(b"PGCOPY\n\xff\r\n\0" + bytes(8))
+        for number, document_id in enumerate(made.document_ids):
+            head = (document_id.bytes, made.organization_id.bytes, struct.pack("!q", classes[number]))
+            for chunk_no, at in enumerate(range(starts[number], starts[number + 1])):
+                dense = struct.pack("!hh", DIMENSIONS, 0) + made.vectors[at].astype(">f2").tobytes()
+                copy.write(_row(*head, struct.pack("!i", made.space_id), struct.pack("!i", chunk_no), dense))
         copy.write(b"\xff\xff")
     codes = ", ".join(f"c{slot}" for slot in range(1, 9))
     page_columns = f"document_id, organization_id, access_class, space_id, page_no, {codes}"
@@ -242,11 +255,10 @@ def _chunk_rows(
             f"!iii{len(ordered)}i{len(ordered)}f",
             TERM_DIMENSIONS, len(ordered), 0, *(term - 1 for term in ordered), *(terms[term] for term in ordered),
         )  # fmt: skip
-        dense = struct.pack("!hh", DIMENSIONS, 0) + made.vectors[at].astype(">f2").tobytes()
         text = made.texts[at].encode()
         yield _row(
             made.document_ids[number].bytes, uuid7().bytes, made.organization_id.bytes, struct.pack("!q", access_class),
-            struct.pack("!i", made.space_id), struct.pack("!i", chunk_no), sparse, dense, sha256(text).digest(), text,
+            struct.pack("!i", made.space_id), struct.pack("!i", chunk_no), sparse, sha256(text).digest(), text,
         )  # fmt: skip
 
 

@@ -21,6 +21,12 @@ from service.index.tokenization import WORD, Word, fold, is_unspaced
 FORMS = 1
 """The number of these rules. A higher number renews every index: raise it when texts get other forms."""
 
+APART = 2
+"""From this number on, a document's vectors lie in a table of their own (docs/decisions/018)."""
+
+RULES = max(FORMS, APART)
+"""The number of a document that is written now."""
+
 FOLDED, EXPANDED, JOINED, UNSURE, WRITTEN = 0.7, 0.5, 0.6, 0.6, 0.4
 WHOLE = 0.5
 """Forms with this share or more are other spellings of the whole; the others are parts."""

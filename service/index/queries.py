@@ -45,7 +45,6 @@ from sqlalchemy.types import TypeEngine
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.places import PassagePlace
 from service.index.codes import from_binary
-from service.index.forms import FORMS
 from service.index.progress import FAILED_AFTER
 from service.index.spaces.queries import stands_for
 from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
@@ -88,14 +87,14 @@ class IndexEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A chunk to write; `terms` and `embedding` as pgvector reads them."""
+    """A chunk to write; `terms` and `embedding` as pgvector reads them. Without an embedding its vector lies apart."""
 
     chunk_no: int
     chunk_id: UUID
     text: str
     text_hash: bytes
     terms: str
-    embedding: str
+    embedding: str | None
     place: PassagePlace | None
 
 
@@ -135,13 +134,14 @@ class LockedEntry:
 
 @dataclass(frozen=True, slots=True)
 class IndexedChunk:
-    """A chunk as it is indexed; its terms are as pgvector writes them."""
+    """A chunk as it is indexed; its terms are as pgvector writes them. `is_inside`: its vector lies in its row."""
 
     chunk_no: int
     text_hash: bytes
     text: str
     terms: str
     place: PassagePlace | None
+    is_inside: bool
 
 
 def _build_lock(*, skip_locked: bool) -> Select[*tuple[Any, ...]]:
@@ -178,8 +178,9 @@ async def lock_to_write(
 @cache
 def _select_chunks(dimensions: int) -> Select[*tuple[Any, ...]]:
     chunks = INDEX_TABLES[dimensions].chunks
+    is_inside = chunks.c.embedding.is_not(None).label("is_inside")
     return (
-        select(*columns_of(chunks, IndexedChunk, cast(chunks.c.terms, Text).label("terms")))
+        select(*columns_of(chunks, IndexedChunk, cast(chunks.c.terms, Text).label("terms"), is_inside))
         .where(
             chunks.c.organization_id == ORGANIZATION,
             chunks.c.document_id == param(chunks.c.document_id),
@@ -202,14 +203,18 @@ async def list_chunks(
 
 @cache
 def _select_embeddings(dimensions: int) -> Select[*tuple[Any, ...]]:
-    chunks = INDEX_TABLES[dimensions].chunks
+    tables = INDEX_TABLES[dimensions]
+    chunks, vectors = tables.chunks, tables.vectors
+    embedding = func.coalesce(chunks.c.embedding, vectors.c.embedding)
     hashes: Any = bindparam("param_hashes", type_=ARRAY(LargeBinary))
     is_of_model = and_(spaces.c.organization_id == ORGANIZATION, spaces.c.model == param(spaces.c.model))
     of_model = select(spaces.c.space_id).where(is_of_model)
     return (
-        select(chunks.c.text_hash, func.halfvec_send(chunks.c.embedding, type_=LargeBinary))
+        select(chunks.c.text_hash, func.halfvec_send(embedding, type_=LargeBinary))
         .ext(distinct_on(chunks.c.text_hash))
+        .outerjoin(vectors, and_(tables.vector_of(chunks), vectors.c.organization_id == ORGANIZATION))
         .where(
+            embedding.is_not(None),
             chunks.c.organization_id == ORGANIZATION,
             chunks.c.document_id == param(chunks.c.document_id),
             chunks.c.space_id.in_(of_model),
@@ -235,12 +240,8 @@ async def read_embeddings(
 
 
 _SLOTS = tuple(f"c{number}" for number in range(1, CHUNKS_PER_PAGE + 1))
-_OF_DOCUMENTS: dict[str, TypeEngine[Any]] = {
-    "document_id": Uuid(),
-    "version": Integer(),
-    "chunk_count": Integer(),
-    "language": Text(),
-}
+_OF_WORDS: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "chunk_count": Integer(), "language": Text()}
+_OF_DOCUMENTS: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "version": Integer()}
 _OF_EACH_ROW: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "access_class": BigInteger()}
 _OF_A_CHUNK: dict[str, TypeEngine[Any]] = {
     "chunk_no": Integer(),
@@ -252,6 +253,7 @@ _OF_A_CHUNK: dict[str, TypeEngine[Any]] = {
     "place": ModelJson(PassagePlace),
 }
 _OF_CHUNKS = _OF_EACH_ROW | _OF_A_CHUNK
+_OF_VECTORS: dict[str, TypeEngine[Any]] = _OF_EACH_ROW | {"chunk_no": Integer(), "embedding": Text()}
 _OF_PAGES: dict[str, TypeEngine[Any]] = _OF_EACH_ROW | {"page_no": Integer(), **dict.fromkeys(_SLOTS, Text())}
 
 
@@ -264,81 +266,131 @@ def _upsert_rows(table: Table, rows: TableValuedAlias, *, key: str) -> Insert:
     return statement.on_conflict_do_update(index_elements=["document_id", "space_id", key], set_=replaced)
 
 
+def _update_entries(given: TableValuedAlias) -> Update:
+    entry = space_documents.c
+    is_given = entry.document_id == given.c.document_id, entry.space_id == param(entry.space_id)
+    return update(space_documents).where(entry.organization_id == ORGANIZATION, *is_given)
+
+
 @cache
-def _build_write(dimensions: int) -> Update:
-    tables, entry = INDEX_TABLES[dimensions], space_documents.c
-    chunks = _upsert_rows(tables.chunks, unnest_rows("chunks", _OF_CHUNKS), key="chunk_no")
+def _build_words(dimensions: int) -> Update:
+    """Build the statement that writes chunks. The vectors of earlier chunks of these numbers go, with their codes."""
+    tables, given = INDEX_TABLES[dimensions], unnest_rows("chunks", _OF_CHUNKS)
+    numbers = {
+        tables.vectors: tables.vectors.c.chunk_no == given.c.chunk_no,
+        tables.code_pages: tables.code_pages.c.page_no == cast(given.c.chunk_no, Integer).op("/")(CHUNKS_PER_PAGE),
+    }
+    removed = [
+        delete(table)
+        .where(table.c.organization_id == ORGANIZATION, table.c.space_id == param(table.c.space_id))
+        .where(table.c.document_id == given.c.document_id, is_of_chunk)
+        .cte(f"removed_{table.name}")
+        for table, is_of_chunk in numbers.items()
+    ]
+    written = unnest_rows("documents", _OF_WORDS)
+    counted = _update_entries(written).values(chunk_count=written.c.chunk_count, language=written.c.language)
+    return counted.add_cte(
+        _upsert_rows(tables.chunks, given, key="chunk_no").cte("chunks"), *removed, ADD_DELTAS.cte("deltas")
+    )
+
+
+@cache
+def _build_vectors(dimensions: int) -> Update:
+    tables = INDEX_TABLES[dimensions]
+    vectors = _upsert_rows(tables.vectors, unnest_rows("vectors", _OF_VECTORS), key="chunk_no")
     pages = _upsert_rows(tables.code_pages, unnest_rows("pages", _OF_PAGES), key="page_no")
     written = unnest_rows("documents", _OF_DOCUMENTS)
-    indexed = (
-        update(space_documents)
-        .where(
-            entry.organization_id == ORGANIZATION,
-            entry.document_id == written.c.document_id,
-            entry.space_id == param(entry.space_id),
-        )
-        .values(
-            indexed_version=written.c.version,
-            chunk_count=written.c.chunk_count,
-            language=written.c.language,
-            forms=-FORMS,
-            claimed_until=None,
-            attempts=0,
-            error=None,
-        )
+    indexed = _update_entries(written).values(
+        indexed_version=written.c.version,
+        forms=-bindparam("param_forms", type_=Integer()),
+        claimed_until=None,
+        attempts=0,
+        error=None,
     )
-    return indexed.add_cte(chunks.cte("chunks"), pages.cte("pages"), ADD_DELTAS.cte("deltas"))
+    return indexed.add_cte(vectors.cte("vectors"), pages.cte("pages"))
 
 
 @dataclass(frozen=True, slots=True)
-class IndexChange:
-    """The change to write of a document in a space: chunks, code pages by number, and changes of term counts."""
+class WordsChange:
+    """The chunks to write of a document in a space, and the changes of term counts."""
+
+    document_id: UUID
+    access_class: int
+    chunk_count: int
+    language: str | None
+    rows: Sequence[ChunkRow]
+    deltas: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorsChange:
+    """The vectors to write of a version of a document in a space, as pgvector reads them, and the code pages."""
 
     document_id: UUID
     access_class: int
     version: int
-    chunk_count: int
-    language: str | None
-    rows: Sequence[ChunkRow]
+    vectors: Mapping[int, str]
     pages: Mapping[int, Sequence[str | None]]
-    deltas: Mapping[int, int]
 
 
-async def write(
-    connection: Connection, organization_id: UUID, *, space_id: int, dimensions: int, changes: Sequence[IndexChange]
+async def write_words(
+    connection: Connection, organization_id: UUID, *, space_id: int, dimensions: int, changes: Sequence[WordsChange]
 ) -> None:
-    """Write documents' chunks and pages in place of equal numbers, and the versions, in one statement or several."""
+    """Write documents' chunks in place of equal numbers, in one statement or several."""
     chunks = [
         (each.document_id, each.access_class, *(getattr(row, name) for name in _OF_A_CHUNK))
         for each in changes
         for row in each.rows
     ]
-    pages = [
-        (each.document_id, each.access_class, number, *each.pages[number])
-        for each in changes
-        for number in sorted(each.pages)
-    ]
-    documents = [(each.document_id, each.version, each.chunk_count, each.language) for each in changes]
+    documents = [(each.document_id, each.chunk_count, each.language) for each in changes]
     deltas = sum_changes([each.deltas for each in changes])
-    for start in range(0, max(len(chunks), len(pages), 1), ROWS_AT_ONCE):
+    for start in range(0, max(len(chunks), 1), ROWS_AT_ONCE):
+        once = slice(None if start == 0 else 0)
+        parameters = params(
+            organization_id,
+            space_id=space_id,
+            **as_arrays("chunks", _OF_CHUNKS, chunks[start : start + ROWS_AT_ONCE]),
+            **as_arrays("documents", _OF_WORDS, documents[once]),
+            **as_arrays("deltas", OF_DELTAS, deltas[once]),
+        )
+        await connection.execute(_build_words(dimensions), parameters)
+
+
+async def write_vectors(
+    connection: Connection,
+    organization_id: UUID,
+    *,
+    space_id: int,
+    dimensions: int,
+    changes: Sequence[VectorsChange],
+    forms: int,
+) -> None:
+    """Write vectors and code pages of documents whose chunks are written, and the versions that are indexed then."""
+    vectors = [(each.document_id, each.access_class, *row) for each in changes for row in each.vectors.items()]
+    pages = [
+        (each.document_id, each.access_class, number, *page) for each in changes for number, page in each.pages.items()
+    ]
+    documents = [(each.document_id, each.version) for each in changes]
+    for start in range(0, max(len(vectors), len(pages), 1), ROWS_AT_ONCE):
         part, once = slice(start, start + ROWS_AT_ONCE), slice(None if start == 0 else 0)
         parameters = params(
             organization_id,
             space_id=space_id,
-            **as_arrays("chunks", _OF_CHUNKS, chunks[part]),
+            forms=forms,
+            **as_arrays("vectors", _OF_VECTORS, vectors[part]),
             **as_arrays("pages", _OF_PAGES, pages[part]),
             **as_arrays("documents", _OF_DOCUMENTS, documents[once]),
-            **as_arrays("deltas", OF_DELTAS, deltas[once]),
         )
-        await connection.execute(_build_write(dimensions), parameters)
+        await connection.execute(_build_vectors(dimensions), parameters)
 
 
 async def truncate_entry(connection: Connection, entry: IndexEntry, *, chunk_count: int) -> None:
-    """Remove the chunks and pages of an index entry beyond so many chunks."""
+    """Remove the chunks of an index entry beyond so many, with their vectors and code pages."""
     tables = INDEX_TABLES[entry.dimensions]
-    page_count = -(-chunk_count // CHUNKS_PER_PAGE)
-    for table, number, kept in ((tables.chunks, "chunk_no", chunk_count), (tables.code_pages, "page_no", page_count)):
-        await connection.execute(delete(table).where(entry.matches(table), table.c[number] >= kept))
+    beyond = {table: table.c.chunk_no >= chunk_count for table in (tables.chunks, tables.vectors)}
+    beyond[tables.code_pages] = tables.code_pages.c.page_no >= chunk_count // CHUNKS_PER_PAGE
+    for table, is_beyond in beyond.items():
+        await connection.execute(delete(table).where(entry.matches(table), is_beyond))
 
 
 # So much is removed by one statement: it ends long before a statement may take too long.
@@ -416,5 +468,5 @@ def _build_removal(dimensions: int) -> Delete:
     deltas = insert(term_deltas).from_select(
         ["organization_id", "space_id", "term", "delta"], sums.group_by(counted.c.space_id, counted.c.term)
     )
-    pages = delete_from(tables.code_pages)
-    return delete_from(space_documents).add_cte(pages.cte("pages"), deltas.cte("deltas"))
+    others = [delete_from(table).cte(f"removed_{table.name}") for table in (tables.vectors, tables.code_pages)]
+    return delete_from(space_documents).add_cte(*others, deltas.cte("deltas"))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -16,7 +16,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.places import PassagePlace
 from service.index import queries
 from service.index.codes import as_vector, binary_codes, pages_of
-from service.index.queries import ChunkRow, IndexChange, IndexedChunk, IndexEntry, LockedEntry, read_embeddings
+from service.index.forms import FORMS, RULES
+from service.index.queries import (
+    ChunkRow,
+    IndexedChunk,
+    IndexEntry,
+    LockedEntry,
+    VectorsChange,
+    WordsChange,
+    read_embeddings,
+)
 from service.index.spaces.queries import Space, ask_catalog, ask_current_space, delete_space, find_catalog, insert_space
 from service.index.statistics.queries import delete_unused_terms, fold_deltas, try_lock_statistics
 from service.index.stemming import ENGLISH, stemming_of
@@ -113,11 +122,16 @@ class DocumentToIndex:
 
 
 async def write_index(
-    connection: Connection, organization_id: UUID, *, space: Space, documents: Sequence[DocumentToIndex]
+    connection: Connection,
+    organization_id: UUID,
+    *,
+    space: Space,
+    documents: Sequence[DocumentToIndex],
+    apart: bool = True,
 ) -> set[UUID]:
     """Replace documents' entries in a space, and return which; searches see them from the commit. Left out: unchanged
-    chunks, undesired versions, replaced spaces, and of several documents the locked ones. The transaction is READ
-    COMMITTED."""
+    chunks, undesired versions, replaced spaces, and of several documents the locked ones. Vectors lie `apart` from
+    their chunks, or as releases before expect them. The transaction is READ COMMITTED."""
     texts = [chunk.text for document in documents for chunk in document.chunks]
     weighed = await _compute(texts, _weigh, documents, default=space.language)
     locked = await queries.lock_to_write(
@@ -134,11 +148,19 @@ async def write_index(
             if len(each.before) > len(each.document.chunks):
                 await queries.truncate_entry(connection, entry, chunk_count=len(each.document.chunks))
     texts = [text for each in wanted for text in each.texts]
-    changes = await _compute(texts, lambda: [_change(each, locked[each.document.document_id]) for each in wanted])
-    await queries.write(
-        connection, organization_id, space_id=space.space_id, dimensions=space.dimensions, changes=changes
+    changes = await _compute(
+        texts, lambda: [_change(each, locked[each.document.document_id], apart=apart) for each in wanted]
     )
-    return {change.document_id for change in changes}
+    place: dict[str, Any] = {"space_id": space.space_id, "dimensions": space.dimensions}
+    await queries.write_words(connection, organization_id, **place, changes=[words for words, _ in changes])
+    await queries.write_vectors(
+        connection,
+        organization_id,
+        **place,
+        changes=[vectors for _, vectors in changes],
+        forms=RULES if apart else FORMS,
+    )
+    return {words.document_id for words, _ in changes}
 
 
 @dataclass(slots=True)
@@ -154,7 +176,7 @@ class _Weighed:
     def is_wanted(self, locked: LockedEntry | None) -> bool:
         return locked is not None and locked.version == self.document.version
 
-    def row(self, number: int) -> ChunkRow:
+    def row(self, number: int, *, apart: bool) -> ChunkRow:
         chunk = self.document.chunks[number]
         return ChunkRow(
             chunk_no=number,
@@ -162,7 +184,7 @@ class _Weighed:
             text=chunk.text,
             text_hash=chunk.hash,
             terms=as_sparsevec(self.terms[number]),
-            embedding=as_vector(self.document.embeddings[number]),
+            embedding=None if apart else as_vector(self.document.embeddings[number]),
             place=chunk.place,
         )
 
@@ -177,13 +199,15 @@ def _weigh(documents: Sequence[DocumentToIndex], *, default: str) -> list[_Weigh
     ]
 
 
-def _change(weighed: _Weighed, locked: LockedEntry) -> IndexChange:
+def _change(weighed: _Weighed, locked: LockedEntry, *, apart: bool) -> tuple[WordsChange, VectorsChange]:
     document, terms = weighed.document, weighed.terms
     known = {row.chunk_no: row for row in weighed.before}
     written = [
         number
         for number, chunk in enumerate(document.chunks)
-        if number not in known or not _is_unchanged(known[number], chunk, terms[number])
+        if number not in known
+        or known[number].is_inside == apart
+        or not _is_unchanged(known[number], chunk, terms[number])
     ]
     gone = [number for number in known if number >= len(document.chunks)]
     replaced = [read_sparsevec(known[number].terms) for number in (*written, *gone) if number in known]
@@ -192,15 +216,13 @@ def _change(weighed: _Weighed, locked: LockedEntry) -> IndexChange:
     deltas = count_deltas(added=[terms[number] for number in written], removed=replaced)
     _count_chunks(deltas, document.language, len(document.chunks))
     _count_chunks(deltas, locked.language, -len(weighed.before))
-    return IndexChange(
-        document_id=document.document_id,
-        access_class=locked.access_class,
-        version=document.version,
-        chunk_count=len(document.chunks),
-        language=document.language,
-        rows=[weighed.row(number) for number in written],
-        pages={number: page for number, page in pages if number in touched},
-        deltas=deltas,
+    own = document.document_id, locked.access_class
+    rows = [weighed.row(number, apart=apart) for number in written]
+    vectors = {number: as_vector(document.embeddings[number]) for number in written} if apart else {}
+    touched_pages = {number: page for number, page in pages if number in touched}
+    return (
+        WordsChange(*own, chunk_count=len(document.chunks), language=document.language, rows=rows, deltas=deltas),
+        VectorsChange(*own, version=document.version, vectors=vectors, pages=touched_pages),
     )
 
 

@@ -9,7 +9,7 @@ from service.platform.database import BACKUP_SETTING, ORGANIZATION_SETTING, SERV
 from service.platform.deployment_errors import ClusterError
 from service.schema.indexing import INDEX_TABLES
 
-INDEX_TABLE_NAMES = [table.name for tables in INDEX_TABLES.values() for table in (tables.chunks, tables.code_pages)]
+INDEX_TABLE_NAMES = [table.name for tables in INDEX_TABLES.values() for table in tables.all]
 
 # Citus takes no policy with a sub-select. SET LOCAL has no parameters, so its value is quoted.
 _ORGANIZATION = f"organization_id = NULLIF(current_setting('{ORGANIZATION_SETTING}', true), '')::uuid"
@@ -37,7 +37,7 @@ _PLACE = """
     )
 """
 _INSTALLED = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
-_IS_SPREAD = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass(%s))"
+_COUNT_SPREAD = "SELECT count(*) FROM pg_dist_partition WHERE logicalrelid = ANY (%s::text[]::regclass[])"
 _WORKERS = "SELECT count(*) FROM pg_dist_node WHERE isactive AND shouldhaveshards AND noderole = 'primary'"
 
 
@@ -66,16 +66,20 @@ async def distribute_index(owner: URL, *, shards: int) -> int:
     return len(names)
 
 
-async def refuse_older_releases(connection: AsyncConnection) -> None:
-    """Keep that releases which know nothing of several servers must not start on this database."""
+async def refuse_older_releases(connection: AsyncConnection, *, oldest: str = _OLDEST) -> None:
+    """Keep that releases which know only schemas before `oldest` must not start on this database."""
     statement = "UPDATE alembic_version SET usable_from = %s WHERE usable_from IS NULL OR usable_from < %s"
-    await connection.exec_driver_sql(statement, (_OLDEST, _OLDEST))
+    await connection.exec_driver_sql(statement, (oldest, oldest))
 
 
 def is_distributed(connection: Connection) -> bool:
+    """Tell whether the index tables lie on several servers; raises ClusterError when a new version's do not yet."""
     if not connection.exec_driver_sql(_INSTALLED).scalar_one():
         return False
-    return bool(connection.exec_driver_sql(_IS_SPREAD, (INDEX_TABLE_NAMES[0],)).scalar_one())
+    spread = connection.exec_driver_sql(_COUNT_SPREAD, (INDEX_TABLE_NAMES,)).scalar_one()
+    if 0 < spread < len(INDEX_TABLE_NAMES):
+        raise ClusterError("This version has new index tables. Spread them: python -m service distribute-index.")
+    return bool(spread)
 
 
 async def _distribute(connection: AsyncConnection, name: str, *, shards: int) -> None:

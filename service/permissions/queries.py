@@ -282,8 +282,7 @@ async def move_access_classes(connection: Connection, organization_id: UUID, *, 
         sa.select(spaces.c.dimensions).distinct().where(spaces.c.organization_id == organization_id)
     )
     for dimensions in used.scalars().all():
-        tables = INDEX_TABLES[dimensions]
-        for table in (tables.chunks, tables.code_pages):
+        for table in INDEX_TABLES[dimensions].all:
             own = table.c.organization_id == organization_id, table.c.document_id == moved.c.object_id
             await connection.execute(sa.update(table).where(*own).values(access_class=moved.c.access_class))
 

@@ -1,5 +1,5 @@
-"""Spaces (the catalog, each collection) and their index; `index_tables` makes a pair of chunk and code-page tables per
-embedding dimension."""
+"""Spaces (the catalog, each collection) and their index; `index_tables` makes the tables of chunks, vectors and code
+pages of an embedding dimension."""
 
 from dataclasses import dataclass
 
@@ -49,7 +49,8 @@ spaces = sa.Table(
 # is: `chunks_embedded` of `chunks_expected` (only while it works; afterwards `chunk_count` counts). Large texts wait in
 # a line of their own (`is_large`, as of the last request), so that its first is found however many small ones wait.
 # `language`: by which the words of what is indexed were stemmed, by ISO 639-1; NULL: as English. `forms`: the number of
-# the rules of their further forms. A write of a version that is indexed sets its negative; without it a trigger sets 0.
+# the rules by which it was written (`service.index.forms`). A write of a version that is indexed sets its negative;
+# without it a trigger sets 0.
 space_documents = sa.Table(
     "space_documents",
     metadata,
@@ -113,15 +114,25 @@ term_deltas = sa.Table(
 
 @dataclass(frozen=True)
 class IndexTables:
-    """The chunk and code-page tables of one embedding dimension."""
+    """The index tables of one embedding dimension: each document's chunks, their vectors, and pages of their codes."""
 
     chunks: sa.Table
+    vectors: sa.Table
     code_pages: sa.Table
+
+    @property
+    def all(self) -> tuple[sa.Table, ...]:
+        return self.chunks, self.vectors, self.code_pages
+
+    def vector_of(self, chunk: "sa.FromClause") -> sa.ColumnElement[bool]:
+        """Build the condition that a row of `vectors` is of a chunk; both are of one organization."""
+        return sa.and_(*(self.vectors.c[name] == chunk.c[name] for name in ("document_id", "space_id", "chunk_no")))
 
 
 def index_tables(dimensions: int) -> IndexTables:
-    """Declare the pair of index tables for vectors of `dimensions` numbers. Both depend on the document's row in its
-    space. Embeddings and terms stay in the row (`STORAGE`), where the exact scores read them."""
+    """Declare the index tables for vectors of `dimensions` numbers. All depend on the document's row in its space.
+    Embeddings and terms stay in the row (`STORAGE`), where the exact scores read them. A chunk's embedding lies in
+    `vectors`; in the chunk's row only where an earlier version has written it, until it is moved."""
     chunks = sa.Table(
         f"chunks_{dimensions}",
         metadata,
@@ -132,7 +143,7 @@ def index_tables(dimensions: int) -> IndexTables:
         sa.Column("space_id", sa.Integer, nullable=False),
         sa.Column("chunk_no", sa.Integer, nullable=False),
         sa.Column("terms", SPARSEVEC(TERM_DIMENSIONS), nullable=False),
-        sa.Column("embedding", HALFVEC(dimensions), nullable=False),
+        sa.Column("embedding", HALFVEC(dimensions)),
         sa.Column("text_hash", sa.LargeBinary, nullable=False),
         sa.Column("text", sa.Text, nullable=False),
         # Where the chunk stands in its document; NULL where that isn't known.
@@ -146,6 +157,19 @@ def index_tables(dimensions: int) -> IndexTables:
             postgresql_using="gin",
             postgresql_with={"gin_pending_list_limit": 1024},
         ),
+    )
+    vectors = sa.Table(
+        f"vectors_{dimensions}",
+        metadata,
+        sa.Column("document_id", sa.Uuid, nullable=False),
+        sa.Column("organization_id", sa.Uuid, nullable=False),
+        sa.Column("access_class", sa.BigInteger, nullable=False),
+        sa.Column("space_id", sa.Integer, nullable=False),
+        sa.Column("chunk_no", sa.Integer, nullable=False),
+        sa.Column("embedding", HALFVEC(dimensions), nullable=False),
+        sa.PrimaryKeyConstraint("document_id", "space_id", "chunk_no"),
+        _of_document_in_space(f"vectors_{dimensions}"),
+        sa.Index(f"ix_vectors_{dimensions}_class", "organization_id", "space_id", "access_class"),
     )
     codes = [sa.Column(f"c{number}", BIT(dimensions)) for number in range(1, CHUNKS_PER_PAGE + 1)]
     code_pages = sa.Table(
@@ -167,7 +191,7 @@ def index_tables(dimensions: int) -> IndexTables:
             postgresql_include=["document_id", *(code.name for code in codes)],
         ),
     )
-    return IndexTables(chunks=chunks, code_pages=code_pages)
+    return IndexTables(chunks=chunks, vectors=vectors, code_pages=code_pages)
 
 
 def _of_document_in_space(table: str) -> sa.ForeignKeyConstraint:

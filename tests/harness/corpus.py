@@ -64,6 +64,7 @@ class Corpus:
         url = service.settings.database_url
         assert url is not None
         database = Database(driver_url(url.get_secret_value()))
+        database.vectors_apart = True
         organization_id = UUID(service.call("admin/organization/get").json()["organizationId"])
         async with database.transaction(organization_id) as connection:
             owner = text("SELECT principal_id FROM principals WHERE kind = 'user'")
@@ -148,7 +149,8 @@ class Corpus:
         space: Space | None = None,
     ) -> bool:
         documents = [self.document(document_id, title, chunks, version=version)]
-        return bool(await write_index(connection, self.organization_id, space=space or self.space, documents=documents))
+        there = {"space": space or self.space, "apart": self.database.vectors_apart}
+        return bool(await write_index(connection, self.organization_id, documents=documents, **there))
 
     def document(self, document_id: UUID, title: str, chunks: Sequence[str], *, version: int = 1) -> DocumentToIndex:
         made = [self.chunk(title, passage) for passage in chunks]
@@ -221,6 +223,7 @@ class Corpus:
         statement = text(
             "SELECT (SELECT access_class FROM resources WHERE object_id = :document_id) AS resource,"
             " ARRAY(SELECT access_class FROM chunks_384 WHERE document_id = :document_id) AS chunks,"
+            " ARRAY(SELECT access_class FROM vectors_384 WHERE document_id = :document_id) AS vectors,"
             " ARRAY(SELECT access_class FROM code_pages_384 WHERE document_id = :document_id) AS code_pages"
         )
         async with self.transaction() as connection:

@@ -45,7 +45,7 @@ def test_what_a_server_is_behind_with_is_not_shown(own_service: RunningService) 
     grant(service, resource_of(collection["documentCollectionId"]), user(READER))
     assert search(service, "searchDocumentCatalog")
     assert search(service, "searchDocumentCollection", **collection)
-    tables = ("chunks_384", "code_pages_384")
+    tables = ("chunks_384", "vectors_384", "code_pages_384")
     with service.owner_connection() as owner:
         [(before,)] = owner.execute("SELECT DISTINCT access_class FROM chunks_384").fetchall()
         grant(service, document(document_id))

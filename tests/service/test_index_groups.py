@@ -18,6 +18,7 @@ class CountedTransactions:
 
     def __init__(self, database) -> None:
         self.database = database
+        self.vectors_apart = True
         self.begun = 0
         self.may_begin = asyncio.Event()
         self.may_begin.set()
@@ -96,7 +97,7 @@ async def test_a_document_that_is_held_keeps_no_other_waiting(corpus, write):
         assert await texts(corpus, made) == [["one"], [], ["three"]]
     assert await tasks[1] is True
     classes = await corpus.access_classes(held)
-    assert classes["chunks"] == classes["code_pages"] == [classes["resource"]]
+    assert classes["chunks"] == classes["vectors"] == classes["code_pages"] == [classes["resource"]]
 
 
 async def test_a_document_that_cannot_be_written_stops_no_other(corpus, write):

@@ -272,7 +272,7 @@ async def test_an_index_write_never_brings_an_older_access_class_back(corpus, fi
     await Held(corpus).run(*((grant, write) if first == "grant" else (write, grant)))
     classes = await corpus.access_classes(document_id)
     assert len(classes["chunks"]) == 3
-    assert set(classes["chunks"]) == set(classes["code_pages"]) == {classes["resource"]}
+    assert set(classes["chunks"]) == set(classes["vectors"]) == set(classes["code_pages"]) == {classes["resource"]}
 
 
 async def test_a_removed_document_never_comes_back(corpus):

@@ -188,7 +188,7 @@ def test_what_was_replaced_is_emptied_after_a_while(shelf: Shelf) -> None:
     """Requests that began before the swap have time to end; then rows of the old index go, and its statistics."""
     shelf.start()
     shelf.finish()
-    tables = ("space_documents", "chunks_384", "code_pages_384", "term_statistics", "term_deltas")
+    tables = ("space_documents", "chunks_384", "vectors_384", "code_pages_384", "term_statistics", "term_deltas")
     retired = "AND space_id IN (SELECT space_id FROM spaces WHERE retired_at IS NOT NULL)"
 
     def left() -> dict[str, int]:

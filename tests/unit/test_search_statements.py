@@ -11,31 +11,35 @@ from sqlalchemy.dialects import postgresql
 from carrel.wire.search import FilterOperator
 from service.domains.search import queries, sql
 from service.domains.search.filters import Condition, Kind
+from service.domains.search.scoring.sql import AnySelect, Shape
 from service.domains.search.search_query import Scope
-from service.domains.search.sql import Shape
 from service.index.service import Space
 
 CONDITION = (Condition("a", FilterOperator.EQUAL, Kind.STRING, "b"),)
 SHAPES = [
-    Shape(384, by_chunk, conditions, by_resource_type, distributed)
+    Shape(384, by_chunk, conditions, by_resource_type, distributed, has_vectors_inside=inside)
     for by_chunk in (False, True)
     for conditions in ((), CONDITION)
     for by_resource_type in (False, True)
     for distributed in (False, True)
+    for inside in (False, True)
 ]
 LEGS = (sql.dense_leg, sql.lexical_leg)
 REST = (sql.scores_near, sql.found_documents, sql.found_chunks)
 # What a leg reads by itself, and not of the documents that it has found already.
-INDEXED = re.compile(r"\bFROM (?:chunks_384|code_pages_384|chunks_with_terms_384)\b(?! JOIN)")
-TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(chunks_384|code_pages_384|documents|resources|space_documents|class_readers)\b")
+INDEXED = re.compile(r"\bFROM (?:chunks_384|vectors_384|code_pages_384|chunks_with_terms_384)\b(?! JOIN)")
+TABLE = re.compile(
+    r"\b(?:FROM|JOIN)\s+"
+    r"(chunks_384|vectors_384|code_pages_384|documents|resources|space_documents|class_readers)\b"
+)
 CLASSES = re.compile(r"\.access_class (?:= ANY|IN) \(")
 
 
-def both_legs(shape: Shape) -> sql.AnySelect:
+def both_legs(shape: Shape) -> AnySelect:
     return sql.candidates(shape, by_words=True, by_meaning=True)
 
 
-def text_of(statement: sql.AnySelect) -> str:
+def text_of(statement: AnySelect) -> str:
     return str(statement.compile(dialect=postgresql.dialect()))
 
 
@@ -54,7 +58,7 @@ def test_every_table_is_bound_to_the_organization(build, shape):
 @pytest.mark.parametrize(("build", "reads"), [(sql.dense_leg, 3), (sql.lexical_leg, 4)], ids=["dense", "lexical"])
 def test_access_stands_inside_each_leg(build, reads, shape):
     parts = INDEXED.split(text_of(build(shape)))[1:]
-    assert len(parts) == (1 if shape.is_distributed else reads)
+    assert len(parts) == (1 if shape.is_distributed else reads + (not shape.has_vectors_inside))
     for part in parts:
         before_limit = part.partition("LIMIT")[0]
         assert CLASSES.search(before_limit)
@@ -63,7 +67,8 @@ def test_access_stands_inside_each_leg(build, reads, shape):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_access_stands_in_both_legs_of_a_search(shape):
     statement = text_of(both_legs(shape))
-    assert len(CLASSES.findall(statement)) == len(INDEXED.findall(statement)) == (2 if shape.is_distributed else 5)
+    reads = 2 if shape.is_distributed else 5 + (not shape.has_vectors_inside)
+    assert len(CLASSES.findall(statement)) == len(INDEXED.findall(statement)) == reads
     assert statement.count("fitting AS MATERIALIZED") == bool(shape.conditions)
 
 

@@ -60,6 +60,7 @@ EXCUSED = {
     # They score or show what the legs have found, in the same transaction.
     *(f"domains.search.sql.found_{name}" for name in ("chunks", "documents")),
     *(f"domains.search.sql.{name}" for name in ("further_passages", "scores_near", "select_chunks")),
+    "domains.search.scoring.sql.dense_score",
     # It keeps the name of what was changed on the log, which admins alone read.
     "audit.queries.add_entries",
 }

@@ -24,10 +24,12 @@ from service.auth.callers import Caller
 from service.domains.search import sql
 from service.domains.search.filters import Comparison
 from service.domains.search.fusion import Legs, Scores
+from service.domains.search.scoring.sql import ORGANIZATION, AnySelect, Shape
 from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery
-from service.domains.search.sql import ORGANIZATION, AnySelect, Shape, name_of_value
+from service.domains.search.sql import name_of_value
 from service.domains.search.syntax.queries import field_parameters, pattern_of, shape_of_fields
 from service.identity.queries import user_as
+from service.index.spaces.queries import CurrentSpace
 from service.index.terms import as_sparsevec
 from service.permissions.queries import reader_parameters
 from service.platform import traces
@@ -162,6 +164,8 @@ def shape_of(scope: Scope) -> Shape:
         has_without=bool(scope.without),
         has_pattern=scope.pattern is not None,
         has_passages=scope.by_chunk and scope.passages is not None,
+        # Which a space tells that a snapshot has read; another may have some.
+        has_vectors_inside=not isinstance(scope.space, CurrentSpace) or scope.space.has_vectors_inside,
     )
 
 

@@ -3,7 +3,6 @@ readable rows by `service.permissions.queries.reader_parameters`."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -47,15 +46,25 @@ from sqlalchemy.types import NullType, TypeEngine
 from carrel.wire.common import ResourceType
 from carrel.wire.search import FilterOperator
 from service.domains.search.filters import ORDERINGS, Comparison, Kind
+from service.domains.search.scoring.sql import (
+    ORGANIZATION,
+    SHAPES,
+    SPACE,
+    AnySelect,
+    Shape,
+    constant,
+    dense_score,
+    embedding_of,
+    lexical_score,
+    with_vectors,
+)
 from service.domains.search.search_query import WHOLE
-from service.domains.search.syntax.queries import FieldShape, select_with_fields, time_of_change
+from service.domains.search.syntax.queries import select_with_fields, time_of_change
 from service.permissions.queries import readable_by_parameters, within_parameters
 from service.platform.sql import as_member, count_of
 from service.schema.catalog import documents
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, TERM_DIMENSIONS, space_documents
 from service.schema.permissions import resources
-
-AnySelect = Select[*tuple[Any, ...]]
 
 # Who can read no more code pages than so many gets each of their chunks scored: that takes less than to look for them.
 FEW_PAGES = 2000
@@ -68,30 +77,6 @@ LEG = 100
 FURTHEST = 1000
 NEARLY_EMPTY = 64  # bytes: a title or a heading alone has the words of many questions, and answers none
 RANKS = ("dense_rank", "lexical_rank")
-
-SHAPES = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The parts of a search that change its statements; `is_distributed`: the index tables lie on several servers."""
-
-    dimensions: int
-    by_chunk: bool
-    conditions: tuple[Comparison, ...] = ()
-    by_resource_type: bool = False
-    is_distributed: bool = False
-    is_narrowed: bool = False
-    fields: tuple[FieldShape, ...] = ()
-    has_only: bool = False
-    has_without: bool = False
-    has_pattern: bool = False
-    has_passages: bool = False
-
-
-ORGANIZATION: ColumnElement[UUID] = bindparam("organization_id", type_=Uuid())
-SPACE: ColumnElement[int] = bindparam("space_id", type_=Integer())
-
 
 KEYS: ColumnElement[Any] = bindparam("keys", type_=ARRAY(BigInteger()))
 BOUND: ColumnElement[float] = bindparam("bound", type_=Double[float]())
@@ -106,22 +91,6 @@ _ORDER: Sequence[ColumnElement[Any]] = [
 
 def array_of(name: str, of: TypeEngine[Any]) -> Any:
     return bindparam(name, type_=ARRAY(of))
-
-
-def constant(name: str, to_type: TypeEngine[Any], shape: Shape) -> ColumnElement[Any]:
-    """Build a parameter of a pgvector type: a subquery that a generic plan reads once, or a value for Citus."""
-    value = cast(bindparam(name, type_=Text()), to_type)
-    return value if shape.is_distributed else select(value).scalar_subquery()
-
-
-def dense_score(column: ColumnElement[Any], shape: Shape) -> ColumnElement[float]:
-    """Build a chunk's negative cosine with the query, from its embedding."""
-    return column.op("<#>", return_type=Float())(constant("vector", HALFVEC(shape.dimensions), shape))
-
-
-def lexical_score(column: ColumnElement[Any], shape: Shape) -> ColumnElement[float]:
-    """Build a chunk's negative BM25 score, from its terms."""
-    return column.op("<#>", return_type=Float())(constant("terms", SPARSEVEC(TERM_DIMENSIONS), shape))
 
 
 def _in_scope(table: FromClause, shape: Shape) -> ColumnElement[bool]:
@@ -246,12 +215,17 @@ def _unless_little(shape: Shape) -> Sequence[ColumnElement[bool]]:
 @lru_cache(SHAPES)
 def _score_all(shape: Shape) -> CTE:
     """Build the part of a statement that scores every chunk in scope once for all other parts, where that is little."""
-    chunks = INDEX_TABLES[shape.dimensions].chunks
-    scores = (
-        dense_score(chunks.c.embedding, shape).label("dense"),
-        lexical_score(chunks.c.terms, shape).label("lexical"),
-    )
-    every = select(chunks.c.document_id, chunks.c.chunk_no, *scores, func.pg_column_size(chunks.c.text).label("size"))
+    tables = INDEX_TABLES[shape.dimensions]
+    chunks, vectors, dense = tables.chunks, tables.vectors, dense_score(shape).label("dense")
+    key = chunks.c.document_id, chunks.c.chunk_no
+    rest = lexical_score(chunks.c.terms, shape).label("lexical"), func.pg_column_size(chunks.c.text).label("size")
+    if shape.has_vectors_inside:
+        every = with_vectors(select(*key, dense, *rest), shape)
+    else:
+        # Scored before they are joined, so that the join carries numbers alone.
+        scored = select(vectors.c.document_id, vectors.c.chunk_no, dense).where(_in_scope(vectors, shape)).cte("near")
+        same = and_(scored.c.document_id == chunks.c.document_id, scored.c.chunk_no == chunks.c.chunk_no)
+        every = select(*key, scored.c.dense, *rest).outerjoin(scored, same)
     return every.where(_reads_little(shape), _in_scope(chunks, shape)).cte("scored_all").prefix_with("MATERIALIZED")
 
 
@@ -259,7 +233,8 @@ def _score_all(shape: Shape) -> CTE:
 def dense_leg(shape: Shape) -> AnySelect:
     """Build the semantic leg: the chunks nearest in meaning. In a large scope, binary codes find the best `page_limit`
     code pages, and every chunk of their best `document_limit` documents is scored exactly."""
-    pages, chunks = INDEX_TABLES[shape.dimensions].code_pages, INDEX_TABLES[shape.dimensions].chunks
+    tables = INDEX_TABLES[shape.dimensions]
+    pages, table = tables.code_pages, tables.chunks if shape.has_vectors_inside else tables.vectors
     code = constant("code", BIT(shape.dimensions), shape)
     slots = (pages.c[f"c{slot}"] for slot in range(1, CHUNKS_PER_PAGE + 1))
     distance = func.least(*(slot.op("<~>", return_type=Float())(code) for slot in slots)).label("distance")
@@ -277,16 +252,19 @@ def dense_leg(shape: Shape) -> AnySelect:
         .limit(bindparam("document_limit", type_=Integer()))
         .cte("candidates")
     )
-    scored = (
-        select(chunks.c.document_id, chunks.c.chunk_no, dense_score(chunks.c.embedding, shape).label("negative"))
-        .join(candidates, candidates.c.document_id == chunks.c.document_id)
-        .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE)
-        .where(*((_is_passage(chunks.c),) if shape.has_passages else ()))
+    scored: AnySelect = (
+        select(table.c.document_id, table.c.chunk_no, dense_score(shape).label("negative"))
+        .join(candidates, candidates.c.document_id == table.c.document_id)
+        .where(table.c.organization_id == ORGANIZATION, table.c.space_id == SPACE)
+        .where(*((_is_passage(table.c),) if shape.has_passages else ()))
     )
+    if shape.has_vectors_inside:
+        scored = with_vectors(scored, shape).where(embedding_of(shape).is_not(None))
     if shape.is_distributed:
         return _hits(shape, scored)
     every = _score_all(shape)
-    return _hits(shape, select(every.c.document_id, every.c.chunk_no, every.c.dense.label("negative")), scored)
+    known = select(every.c.document_id, every.c.chunk_no, every.c.dense.label("negative"))
+    return _hits(shape, known.where(every.c.dense.is_not(None)), scored)
 
 
 @lru_cache(SHAPES)
@@ -415,12 +393,10 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
         .cte("hit")
     )
     ranks = [hit.c[rank] for rank in RANKS]
-    scores = (
-        dense_score(chunks.c.embedding, shape).label("dense"),
-        lexical_score(chunks.c.terms, shape).label("lexical"),
-    )
+    scores = dense_score(shape).label("dense"), lexical_score(chunks.c.terms, shape).label("lexical")
     size = func.pg_column_size(chunks.c.text).label("size")
-    read = select_chunks(hit, shape).add_columns(*scores, size, *ranks).where(*_unless_little(shape))
+    read = with_vectors(select_chunks(hit, shape).add_columns(*scores, size, *ranks), shape)
+    read = read.where(*_unless_little(shape))
     chosen = (read if shape.is_distributed else union_all(_read_again(hit, shape), read)).subquery("chosen")
     by_nearness = chosen.c.dense, chosen.c.chunk_no
     return select(
@@ -467,19 +443,20 @@ def _given_hits(*, ids: str = "ids", numbers: str = "numbers") -> FromClause:
 def scores_near(shape: Shape) -> AnySelect:
     """Build hits' negative cosines with the question vector moved towards the examples' mean. Examples are the chunks
     in `example_…`; `weights` repeats the mean's weight in every dimension."""
-    chunks = INDEX_TABLES[shape.dimensions].chunks
     vector = VECTOR(shape.dimensions)
     given = _given_hits(ids="example_ids", numbers="example_numbers")
     examples = select_chunks(given, Shape(shape.dimensions, by_chunk=True))
-    example = examples.add_columns(cast(chunks.c.embedding, vector).label("embedding")).subquery("example")
+    examples = with_vectors(examples.add_columns(cast(embedding_of(shape), vector).label("embedding")), shape)
+    example = examples.subquery("example")
     mean: ColumnElement[Any] = select(func.avg(example.c.embedding)).scalar_subquery()
     moved = func.l2_normalize(
         constant("vector", vector, shape).op("+")(mean.op("*")(constant("weights", vector, shape)))
     )
     asked = select(cast(moved, HALFVEC(shape.dimensions))).scalar_subquery()
-    dense = func.min(chunks.c.embedding.op("<#>", return_type=Float())(asked)).label("dense")
+    dense = func.min(embedding_of(shape).op("<#>", return_type=Float())(asked)).label("dense")
     hit = _given_hits()
-    return select_chunks(hit, shape).with_only_columns(hit.c.number, dense).group_by(hit.c.number)
+    near = with_vectors(select_chunks(hit, shape), shape).with_only_columns(hit.c.number, dense)
+    return near.group_by(hit.c.number)
 
 
 def _worth(chunks: Table, negative: ColumnElement[float]) -> ColumnElement[float]:
@@ -493,11 +470,11 @@ def found_documents(shape: Shape) -> AnySelect:
     chunks = INDEX_TABLES[shape.dimensions].chunks
     shares = {name: bindparam(name, type_=Float()) for name in ("lexical_share", "dense_share")}
     lexical = shares["lexical_share"] * lexical_score(chunks.c.terms, shape)
-    dense = shares["dense_share"] * dense_score(chunks.c.embedding, shape)
+    dense = shares["dense_share"] * dense_score(shape)
     ids = any_(array_of("ids", Uuid()))
     preferred = (not_(chunks.c.text.op("~*", is_comparison=True)(PATTERN)),) if shape.has_pattern else ()
     best = (
-        select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place)
+        with_vectors(select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place), shape)
         .ext(distinct_on(chunks.c.document_id))
         .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, chunks.c.document_id == ids)
         .order_by(chunks.c.document_id, *preferred, _worth(chunks, lexical + dense), chunks.c.chunk_no)
@@ -538,13 +515,13 @@ def further_passages(shape: Shape) -> AnySelect:
     """Build the statement of documents' (`ids`) passages by the two scores' shares, the best `most` of each."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     lexical = bindparam("lexical_share", type_=Float()) * lexical_score(chunks.c.terms, shape)
-    dense = bindparam("dense_share", type_=Float()) * dense_score(chunks.c.embedding, shape)
+    dense = bindparam("dense_share", type_=Float()) * dense_score(shape)
     place = (
         func.row_number().over(partition_by=chunks.c.document_id, order_by=_worth(chunks, lexical + dense)).label("no")
     )
     ids = any_(array_of("ids", Uuid()))
     ranked = (
-        select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place, place)
+        with_vectors(select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place, place), shape)
         .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, chunks.c.document_id == ids)
         .subquery("ranked")
     )

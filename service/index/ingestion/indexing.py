@@ -94,7 +94,9 @@ class Writer:
         organization_id, space = place
         async with self.database.transaction(organization_id) as connection:
             self._close(place, group)
-            return await write_index(connection, organization_id, space=space, documents=group.documents)
+            return await write_index(
+                connection, organization_id, space=space, documents=group.documents, apart=self.database.vectors_apart
+            )
 
     def _close(self, place: Place, group: Group) -> None:
         if self._gathering.get(place) is group:
@@ -244,7 +246,13 @@ class Work:
         if work.caller_batch is None:
             return await self.deps.writer.write(self.organization_id, space=space, document=document)
         async with self.deps.database.transaction(self.organization_id) as connection:
-            written = await write_index(connection, self.organization_id, space=space, documents=[document])
+            written = await write_index(
+                connection,
+                self.organization_id,
+                space=space,
+                documents=[document],
+                apart=self.deps.database.vectors_apart,
+            )
             own: dict[str, Any] = {
                 "document_id": self.document_id,
                 "space_id": work.space_id,

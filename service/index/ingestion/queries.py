@@ -32,14 +32,14 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from service.index.forms import FORMS
+from service.index.forms import FORMS, RULES
 from service.index.ingestion.backlog.queries import FROM_THE_START, LEASE, has_large_text, select_is_large
 from service.index.ingestion.turns import LARGE_BYTES
 from service.index.queries import IndexEntry, is_pending
-from service.index.spaces.queries import SearchedSpace, has_old_forms, is_searched, stands_for
+from service.index.spaces.queries import SearchedSpace, is_older, is_searched, stands_for
 from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, as_arrays, columns_of, find_row, find_rows, param, params
+from service.platform.sql import ORGANIZATION, as_arrays, columns_of, find_row, find_rows, in_array, param, params
 from service.schema.catalog import document_contents, document_versions, documents
 from service.schema.collections import caller_chunks
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
@@ -326,7 +326,7 @@ async def request_newest_version(
 
 @dataclass(frozen=True, slots=True)
 class OldEntry:
-    """A document whose terms have earlier forms in a space of this `language`; `row` is the version of its row."""
+    """A document that was indexed by earlier rules in a space of this `language`; `row` is the version of its row."""
 
     document_id: UUID
     space_id: int
@@ -340,16 +340,17 @@ class OldEntry:
 _ROW: ColumnElement[str] = cast(literal_column("space_documents.xmin"), Text)
 
 
-def is_old() -> ColumnElement[bool]:
-    """Build the condition that a document's terms have earlier forms in a space, which is not retired."""
-    return and_(has_old_forms(), spaces.c.space_id == space_documents.c.space_id, spaces.c.retired_at.is_(None))
+def is_old(*, apart: bool) -> ColumnElement[bool]:
+    """Build the condition that a document was indexed by earlier rules in a space, which is not retired."""
+    in_space = spaces.c.space_id == space_documents.c.space_id, spaces.c.retired_at.is_(None)
+    return and_(is_older(apart=apart), *in_space)
 
 
-def _select_old(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+def _select_old(organization_id: UUID, *, apart: bool) -> Select[*tuple[Any, ...]]:
     entry, key = space_documents.c, (space_documents.c.document_id, space_documents.c.space_id)
     return (
         select(*columns_of(spaces, OldEntry, *key, NAME, TITLE, _ROW.label("row")))
-        .join(space_documents, is_old())
+        .join(space_documents, is_old(apart=apart))
         .join(documents, documents.c.document_id == entry.document_id)
         .outerjoin(document_contents, document_contents.c.document_id == entry.document_id)
         .outerjoin(
@@ -362,17 +363,17 @@ def _select_old(organization_id: UUID) -> Select[*tuple[Any, ...]]:
 
 
 async def list_old(
-    connection: Connection, organization_id: UUID, *, after: tuple[int, UUID], limit: int
+    connection: Connection, organization_id: UUID, *, after: tuple[int, UUID], limit: int, apart: bool
 ) -> list[OldEntry]:
-    """List documents with earlier forms by space and id; `after` is the last of the list before."""
+    """List documents of earlier rules by space and id; `after` is the last of the list before."""
     key = space_documents.c.space_id, space_documents.c.document_id
-    statement = _select_old(organization_id).where(tuple_(*key) > after).order_by(*key).limit(limit)
+    statement = _select_old(organization_id, apart=apart).where(tuple_(*key) > after).order_by(*key).limit(limit)
     return await find_rows(connection, statement, OldEntry)
 
 
-async def find_old(connection: Connection, entry: IndexEntry) -> OldEntry | None:
-    """Find a document in a space as `list_old` lists it; None when it has the present forms or was removed."""
-    statement = _select_old(entry.organization_id).where(entry.matches(space_documents))
+async def find_old(connection: Connection, entry: IndexEntry, *, apart: bool) -> OldEntry | None:
+    """Find a document in a space as `list_old` lists it; None when it is renewed or was removed."""
+    statement = _select_old(entry.organization_id, apart=apart).where(entry.matches(space_documents))
     return await find_row(connection, statement, OldEntry)
 
 
@@ -382,18 +383,32 @@ async def try_lock_renewal(connection: Connection) -> bool:
     return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(key)))).scalar_one())
 
 
-async def write_terms(
-    connection: Connection, entry: IndexEntry, *, terms: Mapping[int, str], deltas: Mapping[int, int], is_last: bool
+async def renew_chunks(
+    connection: Connection,
+    entry: IndexEntry,
+    *,
+    terms: Mapping[int, str],
+    deltas: Mapping[int, int],
+    is_last: bool,
+    apart: bool,
 ) -> None:
-    """Write terms of a locked document's chunks, and how many chunks have each term more or less. After the last, note
-    that the document has the present forms."""
-    chunks = INDEX_TABLES[entry.dimensions].chunks
+    """Write terms of a locked document's chunks, and how many chunks have each term more or less; move the chunks'
+    vectors to the table where they lie `apart`. After the last, note by which rules the document is written."""
+    tables = INDEX_TABLES[entry.dimensions]
+    chunks, vectors = tables.chunks, tables.vectors
     this = entry.matches(chunks), chunks.c.chunk_no == bindparam("param_chunk_no", type_=Integer())
-    new = cast(bindparam("param_terms", type_=Text()), chunks.c.terms.type)
+    new: dict[str, Any] = {"terms": cast(bindparam("param_terms", type_=Text()), chunks.c.terms.type)}
     changed = [{"param_chunk_no": chunk_no, "param_terms": written} for chunk_no, written in terms.items()]
+    if apart:
+        names = vectors.c.keys()
+        inside = entry.matches(chunks), chunks.c.embedding.is_not(None), in_array(chunks.c.chunk_no, terms)
+        moved = insert(vectors).from_select(names, select(*(chunks.c[name] for name in names)).where(*inside))
+        await connection.execute(moved.on_conflict_do_nothing())
+        new["embedding"] = None
     if changed:
-        await connection.execute(update(chunks).where(*this).values(terms=new), changed)
+        await connection.execute(update(chunks).where(*this).values(**new), changed)
     counted = as_arrays("deltas", OF_DELTAS, sum_changes([deltas]))
     await connection.execute(ADD_DELTAS, params(entry.organization_id, space_id=entry.space_id, **counted))
     if is_last:
-        await connection.execute(update(space_documents).where(entry.matches(space_documents)).values(forms=FORMS))
+        renewed = update(space_documents).where(entry.matches(space_documents))
+        await connection.execute(renewed.values(forms=RULES if apart else FORMS))

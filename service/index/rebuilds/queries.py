@@ -411,8 +411,7 @@ async def clear_entries(
     connection: Connection, organization_id: UUID, *, space: RetiredSpace, document_ids: Collection[UUID]
 ) -> None:
     """Remove these locked documents from a retired space; the space's term statistics are deleted as a whole later."""
-    tables = INDEX_TABLES[space.dimensions]
-    for table in (tables.chunks, tables.code_pages, caller_chunks, space_documents):
+    for table in (*INDEX_TABLES[space.dimensions].all, caller_chunks, space_documents):
         own = and_(
             matches(table, organization_id, space_id=space.space_id), in_array(table.c.document_id, document_ids)
         )

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, delete, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from service.index.forms import FORMS
+from service.index.forms import APART, FORMS, RULES
 from service.platform.batches import Answer, Batch
 from service.platform.sql import ORGANIZATION, columns_of, find_row, matches, param, params
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
@@ -32,17 +32,27 @@ class SearchedSpace(Space):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentSpace(Space):
-    """A space as it is searched now. `has_old_forms`: some chunks have the forms of words of an earlier version."""
+    """A space as it is searched now, with the lowest number of rules that any of its documents was written by."""
 
-    has_old_forms: bool
+    oldest: int | None
+
+    @property
+    def has_old_forms(self) -> bool:
+        """Whether some chunks have the forms of words of an earlier version."""
+        return self.oldest is not None and self.oldest < FORMS
+
+    @property
+    def has_vectors_inside(self) -> bool:
+        """Whether some vectors lie in the rows of their chunks."""
+        return self.oldest is not None and self.oldest < APART
 
 
 _SPACE = columns_of(spaces, Space)
 
 
-def has_old_forms() -> ColumnElement[bool]:
-    """Build the condition that a document's indexed terms have the forms of an earlier version."""
-    return and_(space_documents.c.forms < FORMS, space_documents.c.chunk_count > 0)
+def is_older(*, apart: bool) -> ColumnElement[bool]:
+    """Build the condition that a document was indexed by rules of an earlier number than would be taken now."""
+    return and_(space_documents.c.forms < (RULES if apart else FORMS), space_documents.c.chunk_count > 0)
 
 
 def is_searched() -> ColumnElement[bool]:
@@ -57,14 +67,16 @@ def stands_for(space_id: int) -> ColumnElement[bool]:
 
 _CATALOG = select(*_SPACE).where(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
 _known = spaces.alias("known")
-_HAS_OLD_FORMS = (
-    select(literal(1))
-    .where(space_documents.c.space_id == spaces.c.space_id, has_old_forms())
-    .exists()
-    .label("has_old_forms")
+_OLDEST = (
+    select(space_documents.c.forms)
+    .where(space_documents.c.space_id == spaces.c.space_id, space_documents.c.chunk_count > 0)
+    .order_by(space_documents.c.forms)
+    .limit(1)
+    .scalar_subquery()
+    .label("oldest")
 )
 _SUCCESSOR = (
-    select(*columns_of(spaces, CurrentSpace, _HAS_OLD_FORMS))
+    select(*columns_of(spaces, CurrentSpace, _OLDEST))
     .join(_known, spaces.c.space_id == func.coalesce(_known.c.replaced_by_space_id, _known.c.space_id))
     .where(_known.c.organization_id == ORGANIZATION, _known.c.space_id == param(_known.c.space_id))
 )
@@ -122,6 +134,6 @@ async def delete_space(connection: Connection, organization_id: UUID, *, space_i
     await connection.execute(update(spaces).where(replaced).values(replaced_by_space_id=None))
     entries = select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
     await connection.execute(entries.order_by(space_documents.c.document_id).with_for_update())
-    index = [table for tables in INDEX_TABLES.values() for table in (tables.chunks, tables.code_pages)]
+    index = [table for tables in INDEX_TABLES.values() for table in tables.all]
     for table in (*index, space_documents, term_statistics, term_deltas, spaces):
         await connection.execute(delete(table).where(matches(table, organization_id, space_id=space_id)))

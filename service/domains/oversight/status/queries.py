@@ -41,9 +41,9 @@ _ABSENT = ("failed_run_count", "renewing_count", "indexing.failed_in_collections
 _jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB), column("queue_name", Text))
 
 
-async def read_state(connection: Connection, organization_id: UUID) -> dict[str, Any]:
+async def read_state(connection: Connection, organization_id: UUID, *, apart: bool) -> dict[str, Any]:
     """Read the figures of `AdminStatusGetResponse`, each by the path to its member."""
-    figures: _Figures = {}
+    figures: _Figures = {"renewing_count": _count_old(organization_id, apart=apart)}
     for subject in (_of_index, _of_jobs, _of_syncs, _of_loading):
         figures |= subject(organization_id)
     figures |= {name: func.nullif(figures[name], 0) for name in _ABSENT}
@@ -69,11 +69,15 @@ def _of_index(organization_id: UUID) -> _Figures:
         ),
         "indexing.oldest_waiting_at": _oldest(pending, ~has_failed),
         "rebuilds_running": _number(index_rebuilds, of_rebuilds, index_rebuilds.c.status == "RUNNING"),
-        "renewing_count": select(func.count(space_documents.c.document_id.distinct()))
-        .where(space_documents.c.organization_id == organization_id, is_old())
-        .scalar_subquery(),
         "embedding_model": _catalog(organization_id, spaces.c.model),
     }
+
+
+def _count_old(organization_id: UUID, *, apart: bool) -> ColumnElement[int]:
+    """Select the number of documents that wait to be renewed."""
+    counted = select(func.count(space_documents.c.document_id.distinct()))
+    own = space_documents.c.organization_id == organization_id
+    return counted.where(own, is_old(apart=apart)).scalar_subquery()
 
 
 def _of_jobs(organization_id: UUID) -> _Figures:

@@ -23,7 +23,8 @@ async def get_status(
     runtime: Runtime, connection: Connection, caller: Caller, *, connections: Connections | None
 ) -> wire.AdminStatusGetResponse:
     """Return the organization's state at this moment; for admins."""
-    figures = await queries.read_state(connection, caller.organization_id)
+    apart = runtime.indexer.database.vectors_apart
+    figures = await queries.read_state(connection, caller.organization_id, apart=apart)
     backlog = await measure_backlog(connection, caller.organization_id)
     settings, indexer = runtime.settings, runtime.indexer
     parts: dict[str, dict[str, Any]] = defaultdict(dict)

@@ -9,7 +9,8 @@ from uuid import UUID
 from sqlalchemy import ARRAY, Text, Uuid, and_, any_, func, literal_column, select
 
 from service.auth.callers import Caller
-from service.domains.search.sql import ORGANIZATION, AnySelect, array_of
+from service.domains.search.scoring.sql import ORGANIZATION, AnySelect
+from service.domains.search.sql import array_of
 from service.domains.search.syntax.queries import ending_of_file, time_of_change
 from service.permissions.queries import readable_by_parameters, reader_parameters, within_parameters
 from service.platform.batches import Answer, Batch

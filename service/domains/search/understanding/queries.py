@@ -8,7 +8,8 @@ from sqlalchemy import ARRAY, Integer, Text, Uuid, bindparam, case, column, func
 from sqlalchemy.dialects.postgresql import JSONB
 
 from service.auth.callers import Caller
-from service.domains.search.sql import ORGANIZATION, SPACE, AnySelect, array_of, may_read_index
+from service.domains.search.scoring.sql import ORGANIZATION, SPACE, AnySelect
+from service.domains.search.sql import array_of, may_read_index
 from service.permissions.queries import readable_by_parameters, reader_parameters
 from service.platform.batches import Answer, Batch
 from service.schema.permissions import resources

@@ -1,0 +1,1 @@
+"""Shapes of searches, and the exact scores of chunks."""

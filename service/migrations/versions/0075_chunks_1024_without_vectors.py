@@ -1,0 +1,10 @@
+"""A chunk of 1024 dimensions may have no vector in its row."""
+
+from alembic import op
+
+revision, down_revision, usable_from = "0075", "0074", "0057"
+
+
+def upgrade() -> None:
+    """Allow it. No row is without a vector until releases that expect one are refused (`service.operate.layout`)."""
+    op.alter_column("chunks_1024", "embedding", nullable=True)

@@ -1,0 +1,39 @@
+"""From when on vectors may lie apart from their chunks: as soon as no release runs that looks for them there."""
+
+from sqlalchemy.engine import URL
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.operate.deployment.queries import count_services, lock_key_fingerprint
+from service.operate.distribution import refuse_older_releases
+from service.platform.database import Database, owner_transaction
+
+APART_SINCE = "0072"
+"""The oldest schema whose code reads vectors apart; code that knows only older schemas is refused from then on."""
+
+SETTLED_EVERY = 60.0
+
+_IS_SETTLED = "SELECT coalesce(usable_from >= %s, false) FROM alembic_version"
+
+
+async def is_settled(connection: AsyncConnection) -> bool:
+    """Return whether releases are refused that look for vectors in the rows of chunks."""
+    return bool((await connection.exec_driver_sql(_IS_SETTLED, (APART_SINCE,))).scalar_one())
+
+
+async def settle(owner: URL) -> bool:
+    """Refuse such releases from now on, unless one is connected; return whether they are refused."""
+    async with owner_transaction(owner) as connection:
+        if await is_settled(connection):
+            return True
+        # A service that starts waits for this, and reads then what it may not do.
+        await lock_key_fingerprint(connection)
+        if await count_services(connection, older=True):
+            return False
+        await refuse_older_releases(connection, oldest=APART_SINCE)
+        return True
+
+
+async def settle_later(owner: URL, database: Database) -> None:
+    """Settle the layout once the last such release has ended, which another process may have seen first."""
+    if not database.vectors_apart:
+        database.vectors_apart = await settle(owner)
