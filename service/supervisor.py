@@ -1,7 +1,8 @@
-"""A service's processes: this one, which starts, watches and ends the others; workers; and one that embeds. It binds
-the workers' port and has an embedded database's server. Without threads and event loop it can fork: workers begin with
-everything imported, in shared memory. It gives orders by sockets, not signals, which a stop may send to all processes
-at once. Another process restarts a dead embedded server, which may take long."""
+"""A service's processes: this one, which starts, watches and ends the others; workers; one that embeds; and one from
+which readers of files are forked. It binds the workers' port and has an embedded database's server. Without threads and
+event loop it can fork: workers begin with everything imported, in shared memory. It gives orders by sockets, not
+signals, which a stop may send to all processes at once. Another process restarts a dead embedded server, which may take
+long."""
 
 import asyncio
 import gc
@@ -36,6 +37,7 @@ from service.text.embedding import MODEL_FOLDER, local_files
 from service.text.embedding.engine import Engine
 from service.text.embedding.exchange import DistantArithmetic, Line
 from service.text.embedding.weights import ModelFilesError
+from service.text.pools import SharedForkServer
 from service.web.metrics import count_in_row
 from service.web.pages import confidential
 
@@ -51,7 +53,7 @@ OBJECTS = 10_000
 START_ERRORS = (DatabaseServerError, DeploymentError, ModelFilesError, ValueError)
 
 
-EMBEDDING, DATABASE, ARCHIVE = "embedding", "database", "archive"
+EMBEDDING, DATABASE, ARCHIVE, READERS = "embedding", "database", "archive", "readers"
 
 
 class Supervisor:
@@ -87,6 +89,8 @@ class Supervisor:
             confidential.warn(settings)
             self._database = start_embedded(stack.enter_context(ExitStack()), settings)
             stack.callback(self._kill_all)  # before the database stops
+            self._readers = SharedForkServer(self._metrics)
+            self._fork(READERS)
             self._fork(EMBEDDING)
             self._prepared = asyncio.run(prepare(settings, self._database))
             end_threads()
@@ -118,6 +122,7 @@ class Supervisor:
             self._replace_workers()
             self._look_after_database()
         self._listener.close()
+        self._readers.close()
         self._end()
 
     def _end(self) -> None:
@@ -253,7 +258,12 @@ class Supervisor:
             row = next(row for row in self._rows if row not in used)
             work = partial(self._work, self._workers[name], row)
         else:
-            work = {EMBEDDING: self._embed, DATABASE: self._bring_database_back, ARCHIVE: self._archive}[name]
+            work = {
+                EMBEDDING: self._embed,
+                DATABASE: self._bring_database_back,
+                ARCHIVE: self._archive,
+                READERS: self._fork_readers,
+            }[name]
         ours, theirs = socketpair()
         try:
             process = processes.ForkedProcess(partial(self._be_child, work, ours, theirs))
@@ -305,6 +315,10 @@ class Supervisor:
             runner.run(
                 _embed_until_ordered(dict(zip(self._lines, engines, strict=True)), orders, metrics=self._metrics)
             )
+
+    def _fork_readers(self, orders: socket) -> None:
+        orders.send(processes.READY)
+        self._readers.run()
 
     def _archive(self, orders: socket) -> None:
         self._listener.close()

@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager, closing, nullcontext
 from multiprocessing import forkserver
 from uuid import uuid4
 
+import psutil
 import pypdf
 import pytest
 
 from service.platform.errors import Unavailable
+from service.text import pools
 from service.text.extraction import workers
 from service.text.reading import Extractor, UnreadableFile
 from tests import made_files
@@ -118,11 +120,11 @@ async def test_billion_laughs(refuse):
 async def test_a_reader_in_rust_that_panics_refuses_the_file(extractor, refuse, place, claim):
     """Numbers of a workbook that lead out of the file are refused, and the worker reads the next file."""
     await extractor.warm()
-    before = set(extractor._pool._pool_manager.worker_manager.workers)
+    before = set(extractor._pool.pool._pool_manager.worker_manager.workers)
     content = bytearray(made_files.old_workbook(Stock=[["Tree", "Tons"], ["Pear", 3]]))
     content[place : place + 4] = claim.to_bytes(4, "little")
     assert await refuse("a.xls", bytes(content)) == "file_corrupt"
-    assert set(extractor._pool._pool_manager.worker_manager.workers) == before
+    assert set(extractor._pool.pool._pool_manager.worker_manager.workers) == before
 
 
 async def test_outside_entities_reveal_no_file(extractor, tmp_path):
@@ -316,7 +318,7 @@ async def test_a_file_that_takes_too_much_memory(tmp_path):
 async def kill_readers(extractor, times, *, signal=9, pause=0.3):
     for _ in range(times):
         await asyncio.sleep(pause)
-        for pid in list(extractor._pool._pool_manager.worker_manager.workers):
+        for pid in list(extractor._pool.pool._pool_manager.worker_manager.workers):
             os.kill(pid, signal)
 
 
@@ -341,10 +343,26 @@ async def test_a_worker_killed_while_reading_costs_no_file(tmp_path, monkeypatch
 async def test_an_idle_worker_that_is_killed_costs_nothing(tmp_path):
     with closing(Extractor(workers=2, seconds=10, memory_bytes=1 << 30)) as extractor:
         await extractor.warm()
-        for pid in list(extractor._pool._pool_manager.worker_manager.workers):
+        for pid in list(extractor._pool.pool._pool_manager.worker_manager.workers):
             os.kill(pid, 9)
         await asyncio.sleep(0.4)
         await reads_pears(extractor, tmp_path)
+        await reads_pears(extractor, tmp_path)
+
+
+async def test_workers_with_nothing_to_do_end(tmp_path, monkeypatch):
+    """The next file gets others; a file that is being read keeps its own."""
+    monkeypatch.setattr(pools, "IDLE_SECONDS", 0)
+    monkeypatch.setattr(workers, "_PAUSES", ())  # it is not read again
+    slow = made_files.saved(tmp_path, "slow", SLOW)
+    with closing(Extractor(workers=2, seconds=60, memory_bytes=1 << 30)) as extractor:
+        reading = asyncio.create_task(extractor.extract(slow, file_name="a.csv"))
+        await reads_pears(extractor, tmp_path)
+        started = list(extractor._pool.pool._pool_manager.worker_manager.workers)
+        assert len(started) == 2
+        assert (await reading).blocks
+        while any(map(psutil.pid_exists, started)):  # noqa: ASYNC110 - processes tell nobody of their end
+            await asyncio.sleep(0.01)
         await reads_pears(extractor, tmp_path)
 
 
@@ -361,10 +379,9 @@ async def test_cancelling_frees_the_worker(tmp_path):
 
 
 async def test_workers_may_not_write_files(tmp_path):
-    with closing(Extractor(workers=1, seconds=10, memory_bytes=1 << 30)) as extractor:
-        write = extractor._pool.schedule((tmp_path / "planted").write_bytes, args=(b"x",))
-        with pytest.raises(OSError, match="File too large"):
-            await asyncio.wrap_future(write)
+    extractor = Extractor(workers=1, seconds=10, memory_bytes=1 << 30)
+    with closing(extractor), pytest.raises(OSError, match="File too large"):
+        await extractor._pool.run((tmp_path / "planted").write_bytes, (b"x",))
 
 
 @pytest.mark.slow
@@ -377,10 +394,8 @@ async def test_a_pdf_of_ten_thousand_pages_is_read(tmp_path):
 
 async def test_workers_have_nothing_of_the_web_loaded():
     with closing(Extractor(workers=1, seconds=10, memory_bytes=1 << 30)) as extractor:
-        loaded = extractor._pool.schedule(
-            eval, args=("{'fastapi', 'psycopg', 'lxml'} & set(__import__('sys').modules)",)
-        )
-        assert await asyncio.wrap_future(loaded) == {"lxml"}
+        loaded = "{'fastapi', 'psycopg', 'lxml'} & set(__import__('sys').modules)"
+        assert await extractor._pool.run(eval, (loaded,)) == {"lxml"}
 
 
 async def test_workers_that_are_forked_without_the_parsers_load_them(monkeypatch):
@@ -390,7 +405,7 @@ async def test_workers_that_are_forked_without_the_parsers_load_them(monkeypatch
     monkeypatch.setattr(forkserver, "set_forkserver_preload", lambda _: None)
     extractor = Extractor(workers=1, seconds=10, memory_bytes=1 << 30)
     try:
-        assert await asyncio.wrap_future(extractor._pool.schedule(eval, args=("'lxml' in __import__('sys').modules",)))
+        assert await extractor._pool.run(eval, ("'lxml' in __import__('sys').modules",))
     finally:
         extractor.close()
         bare._stop()

@@ -152,12 +152,6 @@ def test_a_process_that_is_killed_costs_little(service_process: Callable[..., Se
     assert_all_is_there(service, load)
 
 
-def forks_readers(worker: psutil.Process) -> psutil.Process | None:
-    """Return the process from which a worker's readers of files are forked, once there is a reader."""
-    servers = [child for child in worker.children() if "forkserver" in " ".join(child.cmdline())]
-    return servers[0] if servers and servers[0].children() else None
-
-
 def a_connection(service: ServiceProcess) -> psutil.Process:
     server = service.database_server().process()
     assert server is not None
@@ -165,13 +159,12 @@ def a_connection(service: ServiceProcess) -> psutil.Process:
 
 
 def a_reader(service: ServiceProcess) -> psutil.Process | None:
-    server = forks_readers(service.parts("worker-0")[0])
-    return server and server.children()[0]
+    return next(iter(service.parts("readers")[0].children()), None)
 
 
 KILLED: tuple[Callable[[ServiceProcess], psutil.Process | None], ...] = (
     a_reader,
-    lambda service: forks_readers(service.parts("worker-1")[0]),
+    lambda service: service.parts("readers")[0],
     a_connection,
     lambda service: service.database_server().process(),
 )
@@ -180,7 +173,7 @@ KILLED: tuple[Callable[[ServiceProcess], psutil.Process | None], ...] = (
 def test_what_workers_need_is_brought_back(service_process: Callable[..., ServiceProcess]) -> None:
     """Requests get a 503, or a 400 for the file that was being read; none is broken off, and nothing is lost."""
     service = service_process(**UNDER_LOAD)
-    until(lambda: all(forks_readers(worker) for worker in service.parts("worker")))
+    until(lambda: a_reader(service))
     with load_on(service) as load:
         for find in KILLED:
             process = find(service)
@@ -190,7 +183,7 @@ def test_what_workers_need_is_brought_back(service_process: Callable[..., Servic
     assert load.statuses.keys() <= {200, 400, 503}
     assert load.statuses[400] <= len(KILLED)
     assert not load.broken
-    assert not service.events("process_ended")
+    assert [event["process"] for event in service.events("process_ended")] == ["readers"]
 
 
 @pytest.mark.slow

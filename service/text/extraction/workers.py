@@ -5,19 +5,18 @@ ServiceError
 └── Unavailable       503 `reading_late`: the machine left too little time for the file, which is to be sent again"""
 
 import asyncio
-import multiprocessing
 import signal
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-from pebble import ProcessExpired, ProcessPool
+from pebble import ProcessExpired
 
 from service.platform import traces
 from service.platform.errors import ServiceError, Unavailable
@@ -26,6 +25,7 @@ from service.text.extraction import task
 from service.text.extraction.blocks import ContainedFile, Extraction, are_short, unpack_blocks
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import FailureCode, Unreadable, too_complex
+from service.text.pools import PRELOADED, IdlePool
 
 if TYPE_CHECKING:
     from service.text.extraction.pages import RenderedPage
@@ -66,13 +66,13 @@ class Extractor:
     def __init__(self, *, workers: int, seconds: float, memory_bytes: int, limits: Limits | None = None) -> None:
         self._workers = workers
         self._seconds = seconds
-        self._memory_bytes = memory_bytes
         self._limits = limits or Limits()
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["service.text.extraction.task", "service.text.extraction.parsing"])
+        forkserver.set_forkserver_preload(PRELOADED)
         self._rendering = asyncio.Semaphore()
         self._pages_wanted = Counter[UUID]()
-        self._pool = self._new_pool()
+        self._pool = IdlePool(
+            workers=workers, tasks=_FILES_PER_WORKER, initializer=task.prepare, initargs=(memory_bytes,)
+        )
 
     async def extract(self, path: Path, *, file_name: str, finds_pictures: bool = False) -> Extraction:
         """Return the text of the file at `path`, called `file_name` by its sender, and its pictures if asked. Raises
@@ -121,12 +121,11 @@ class Extractor:
 
     async def warm(self) -> None:
         """Start the workers, so that the first file doesn't wait for them."""
-        await asyncio.gather(*(asyncio.wrap_future(self._pool.schedule(task.ready)) for _ in range(self._workers)))
+        await asyncio.gather(*(self._pool.run(task.ready) for _ in range(self._workers)))
 
     def close(self) -> None:
         """Stop the workers, also those that are reading a file."""
-        self._pool.stop()
-        self._pool.join()
+        self._pool.close()
 
     async def _run(
         self,
@@ -141,12 +140,13 @@ class Extractor:
         pauses, crashes = iter(_PAUSES), 0
         while True:
             try:
-                outcome = await self._schedule(work, (str(path), file_name, limits, seconds), WAIT_FACTOR * seconds)
+                given = (str(path), file_name, limits, seconds)
+                outcome = await self._pool.run(work, given, seconds=WAIT_FACTOR * seconds)
                 break
             except TimeoutError as error:
                 message = f"The machine is too busy to read the file now. Send it again in {_LATE_SECONDS} s."
                 raise Unavailable(message, code="reading_late", retry_after=_LATE_SECONDS) from error
-            except (ProcessExpired, BrokenProcessPool, RuntimeError) as error:
+            except (ProcessExpired, RuntimeError) as error:
                 code = getattr(error, "exitcode", None)
                 logger.warning("extraction_worker_died", exit_code=code)
                 if code == -signal.SIGXCPU:
@@ -162,26 +162,6 @@ class Extractor:
                 logger.warning("extraction_failed", code=outcome.code, cause=outcome.cause)
             raise UnreadableFile(Unreadable(outcome.code, outcome.message))
         return outcome
-
-    async def _schedule(self, work: Callable[..., Result], arguments: tuple[object, ...], seconds: float) -> Result:
-        pool = self._pool
-        try:
-            return await asyncio.wrap_future(pool.schedule(work, args=arguments, timeout=seconds))
-        except (BrokenProcessPool, RuntimeError):
-            # A worker was ended while it had nothing to do, which the pool takes for its own end.
-            if self._pool is pool:
-                self._pool = self._new_pool()
-            pool.stop()
-            raise
-
-    def _new_pool(self) -> ProcessPool:
-        return ProcessPool(
-            max_workers=self._workers,
-            max_tasks=_FILES_PER_WORKER,
-            initializer=task.prepare,
-            initargs=(self._memory_bytes,),
-            context=self._context,  # pyright: ignore[reportArgumentType] - its Pipe is typed for Windows
-        )
 
 
 def _too_many_pages() -> Unavailable:

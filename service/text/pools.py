@@ -1,0 +1,112 @@
+"""Processes that read files, pages and pictures: where they are forked from, and pools of them that end when idle."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from multiprocessing import forkserver, get_context, resource_tracker
+from pathlib import Path
+from socket import AF_UNIX, socket
+from typing import Any, NoReturn, TypeVar
+
+from pebble import ProcessPool
+
+PRELOADED = ["service.text.extraction.task", "service.text.extraction.parsing"]
+# Then the next file waits some milliseconds for a process, and the next page some seconds for models.
+IDLE_SECONDS = 120.0
+Result = TypeVar("Result")
+
+
+class SharedForkServer(forkserver.ForkServer):
+    """One process, with the parsers imported and no threads, from which several others fork their readers. It is made
+    before they are forked, and a supervisor runs it. Its socket stays open while it is started again, and it ends when
+    all that could use it have ended."""
+
+    def __init__(self, folder: Path) -> None:
+        """Listen in a folder that only this user may enter."""
+        super().__init__()
+        self._forkserver_address = str(folder / "readers")
+        self._listener = socket(AF_UNIX)
+        self._listener.bind(self._forkserver_address)
+        self._listener.listen()
+        self._alive, self._forkserver_alive_fd = os.pipe()
+        resource_tracker.ensure_running()
+        # The library has no option for this; tests tell if one of these names moves.
+        setattr(forkserver, "connect_to_new_process", self.connect_to_new_process)  # noqa: B010 - its type is narrower
+
+    def ensure_running(self) -> None:
+        """Leave that to the supervisor."""
+
+    def run(self) -> NoReturn:
+        """Become the process from which readers are forked."""
+        passed = [self._listener.fileno(), self._alive]
+        for descriptor in passed:
+            os.set_inheritable(descriptor, True)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # which may be sent to all processes; the others still read
+        arguments = ", ".join(map(repr, (*passed, PRELOADED)))
+        code = f"from multiprocessing.forkserver import main; main({arguments}, sys_path={sys.path!r})"
+        os.execv(sys.executable, [sys.executable, "-c", code])  # noqa: S606 - it is this program again
+
+    def close(self) -> None:
+        """Let it end, when all others that could use it have ended, too."""
+        os.close(self._forkserver_alive_fd)
+
+
+class IdlePool:
+    """A pool of processes that starts with its first work, and ends when it had none for a while."""
+
+    def __init__(
+        self, *, workers: int, tasks: int, initializer: Callable[..., None], initargs: tuple[Any, ...]
+    ) -> None:
+        self._options: dict[str, Any] = {
+            "max_workers": workers,
+            "max_tasks": tasks,
+            "initializer": initializer,
+            "initargs": initargs,
+            "context": get_context("forkserver"),
+        }
+        self.pool: ProcessPool | None = None
+        self._at_work = 0
+        self._end: asyncio.TimerHandle | None = None
+
+    async def run(
+        self,
+        work: Callable[..., Result],
+        arguments: tuple[object, ...] = (),
+        named: Mapping[str, object] | None = None,
+        *,
+        seconds: float | None = None,
+    ) -> Result:
+        """Return what the work returns in a process. Raises TimeoutError after so many seconds; ProcessExpired if the
+        process ends; another RuntimeError, or OSError, if none can begin. Cancelling ends the process."""
+        self._at_work += 1
+        if self._end is not None:
+            self._end.cancel()
+        try:
+            if self.pool is None or not self.pool.active:
+                # It takes the end of an idle process for its own.
+                self._end_idle()
+                self.pool = ProcessPool(**self._options)
+                await asyncio.to_thread(getattr, self.pool, "active")  # which starts it
+            return await asyncio.wrap_future(self.pool.schedule(work, arguments, named or {}, seconds))
+        finally:
+            self._at_work -= 1
+            if not self._at_work:
+                self._end = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._end_idle)
+
+    def close(self) -> None:
+        """Stop the processes, also those that are at work."""
+        pool, self.pool = self.pool, None
+        if pool is not None:
+            _stop(pool)
+
+    def _end_idle(self) -> None:
+        pool, self.pool = self.pool, None
+        if pool is not None:
+            asyncio.get_running_loop().run_in_executor(None, _stop, pool)
+
+
+def _stop(pool: ProcessPool) -> None:
+    pool.stop()
+    pool.join()
