@@ -104,9 +104,14 @@ def make_room(text: str, *, is_busy: Callable[[], bool]) -> Callable[[], None]:
     return partial(_fill, slot, text, is_busy)
 
 
-def _fill(slot: DeltaGenerator, text: str, is_busy: Callable[[], bool]) -> None:
+def find_agent() -> Agent | None:
+    """Find the agent that answers searches, for which `make_room` then makes room before it is asked."""
     agent = st.session_state[_AGENT] = _find_agent()
-    if agent is None:
+    return agent
+
+
+def _fill(slot: DeltaGenerator, text: str, is_busy: Callable[[], bool]) -> None:
+    if (agent := find_agent()) is None:
         slot.empty()
         return
     if is_question(text) and ((last := _asked()) is None or last.text != text):
@@ -116,9 +121,8 @@ def _fill(slot: DeltaGenerator, text: str, is_busy: Callable[[], bool]) -> None:
         if asked is not None and asked.text == text:
             _show(asked, is_busy)
         else:
-            offer_action(
-                f"Ask {label(agent.name)}", _ask, agent, text, key="agent_answer.ask", icon="forum", kind="tertiary"
-            )
+            title = f"Get an answer from {label(agent.name)}"
+            offer_action(title, _ask, agent, text, key="agent_answer.ask", icon="forum", kind="tertiary")
 
 
 def _asked() -> Asked | None:
@@ -142,7 +146,7 @@ def _ask(agent: Agent, text: str) -> None:
 
 
 def _show(asked: Asked, is_busy: Callable[[], bool]) -> None:
-    title = f"Answer of {label(asked.agent.name)}"
+    title = f"Answer from {label(asked.agent.name)}"
     with st.expander(title, expanded=True, key="agent-answer"), st.container(key="agent-answer-room"):
         _show_state(asked, is_busy)
 
@@ -162,9 +166,11 @@ def _show_state(asked: Asked, is_busy: Callable[[], bool]) -> None:
 
 
 def _end(asked: Asked, is_busy: Callable[[], bool]) -> None:
-    """Show the reply in place of the growing one where drawing the page again would close a dialog on it."""
+    """Read the reply; show it in place of the growing one where drawing the page again would close a dialog on it."""
     if (reader := asked.reader) is not None and (reader.left or reader.problem is not None):
         asked.follow(reader.message_id)
-    elif is_busy():
+        return
+    asked.read()
+    if is_busy():
         _show_state(asked, is_busy)
         st.stop()

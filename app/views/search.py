@@ -250,6 +250,7 @@ def page() -> None:
             show_help(queries.HOW_TO_RERANK, "running#reranking")
         show_welcome()
         show_own_searches(_places_of(_collections_by_id()), open_search)
+        answers.find_agent()
         return
     found = find(question)
     answer, results = found.answer, found.answer.results

@@ -40,7 +40,7 @@ def search(visit: Visit, text: str, email: str = "", **address: str) -> Page:
 
 
 def answers(page: Page) -> list[str]:
-    return [one.label for one in page.expander if one.label.startswith("Answer of")]
+    return [one.label for one in page.expander if one.label.startswith("Answer from")]
 
 
 def test_a_question_is_answered_above_the_results_after_these_are_shown(visit: Visit, requests: list[str]) -> None:
@@ -49,7 +49,7 @@ def test_a_question_is_answered_above_the_results_after_these_are_shown(visit: V
     assert requests.index("searchDocumentCatalog") < requests.index("listDocuments") < requests.index("sendMessage")
     assert "Thinking …" in page.shown or "carrel-sources" in page.shown
     shown = until_replied(page, "carrel-sources")
-    assert answers(page) == [f"Answer of ` Harbour desk {visit.email[:8]} `"]
+    assert answers(page) == [f"Answer from ` Harbour desk {visit.email[:8]} `"]
     assert shown.index("leaves at noon") < shown.index("carrel-result")
     [conversation] = visit.house.service.execute("SELECT conversation_id::text FROM turns WHERE message = %s", [ASKED])
     assert f"conversation={conversation[0]}" in shown
