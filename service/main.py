@@ -45,6 +45,7 @@ from service.domains.people.directory import me
 from service.domains.people.scim import endpoints as scim
 from service.domains.people.service_accounts import endpoints as service_accounts
 from service.domains.search import endpoints as search
+from service.identity.queries import in_each_organization
 from service.identity_server import interface as identity_server
 from service.index.ingestion.feeding import keep_indexing
 from service.index.ingestion.renewal import RENEWED_EVERY, renew_all
@@ -66,7 +67,7 @@ from service.runtime.jobs.worker import RELEASE_SECONDS, keep_working, release_s
 from service.web import guidance, operations, pages, reference_page
 from service.web.dependencies import V0_PREFIX, V1_PREFIX
 from service.web.edge import Edge
-from service.web.idempotency import purging
+from service.web.idempotency import queries as idempotency
 from service.web.metrics import Metrics
 from service.web.multipart import remove_leftovers
 
@@ -97,6 +98,7 @@ V1_DOMAINS = (me, agents_v1, conversations_v1)
 NO_TELEMETRY = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 # What jobs of the agents' queue run.
 AGENT_TASKS: tuple[Task, ...] = (ANSWER_TURN,)
+PURGE_SECONDS = 3600
 # So many containers in each process: several files of each are brought at a time.
 UNPACKED_AT_ONCE = 2
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -160,9 +162,9 @@ def _keep_tasks(runtime: Runtime) -> None:
     repeat("statistics", partial(fold_all, database), every=settings.sweep_seconds)
     repeat("word-forms", partial(renew_all, database, disk), every=RENEWED_EVERY)
     repeat("rebuilds", partial(rebuild_all, indexer, disk), every=settings.sweep_seconds)
-    repeat("idempotency-keys", partial(purging.purge, beside), every=purging.EVERY_SECONDS)
-    tokens = identity_server.token_purging
-    repeat("oauth-tokens", partial(tokens.purge, beside), every=tokens.EVERY_SECONDS)
+    visit = partial(in_each_organization, beside.database)
+    repeat("idempotency-keys", partial(visit, idempotency.delete_old), every=PURGE_SECONDS)
+    repeat("oauth-tokens", partial(visit, partial(identity_server.purge_tokens, beside)), every=PURGE_SECONDS)
     remove = partial(remove_leftovers, settings.uploads_dir, untouched_seconds=UNTOUCHED_SECONDS)
     repeat("broken-off-uploads", partial(asyncio.to_thread, remove), every=UNTOUCHED_SECONDS / 24)
     repeat("files", partial(collect_when_due, beside), every=collect_seconds(settings))
@@ -177,7 +179,7 @@ def _keep_tasks(runtime: Runtime) -> None:
     )
     watch = reports.Watch(beside, checks=(begin_expired, begin_stuck, *tell, enqueue_overdue))
     repeat("missing-reports", watch.look, every=reports.EVERY_SECONDS)
-    repeat("old-alerts", partial(reports.purge, beside), every=reports.PURGE_SECONDS)
+    repeat("old-alerts", partial(visit, reports.purge), every=PURGE_SECONDS)
     if settings.ocr:
         repeat("forgotten-pages", partial(sweep_pages, beside), every=SWEEP_SECONDS)
     runtime.background.keep(JOBS, partial(keep_working, runtime, _queues(settings)))

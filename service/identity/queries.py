@@ -1,6 +1,6 @@
 """SQL of organizations, the principals in them, and API keys."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from itertools import chain
@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.api_keys import ApiKey
 from service.platform import sql
+from service.platform.background import for_each_organization
 from service.platform.batches import Answer, Batch
 from service.platform.database import Database, enter_organization
 from service.schema.identity import api_keys, group_members, organizations, principals
@@ -336,6 +337,16 @@ async def organization_ids(database: Database) -> Sequence[UUID]:
     """Return the ids of all organizations, for work that visits each in a transaction of its own."""
     async with database.transaction(None, read_only=True) as connection:
         return [row.organization_id for row in await list_organizations(connection)]
+
+
+async def in_each_organization(database: Database, work: Callable[[Connection, UUID], Awaitable[object]]) -> None:
+    """Call `work` in a transaction of each organization; one that fails does not stop the others."""
+
+    async def work_in(organization_id: UUID) -> None:
+        async with database.transaction(organization_id) as connection:
+            await work(connection, organization_id)
+
+    await for_each_organization(await organization_ids(database), work_in)
 
 
 def user_as(name: str, principal_id: sa.ColumnElement[UUID]) -> sa.Label[Any]:

@@ -12,7 +12,7 @@ from service.identity_server.oauth import (
 )
 from service.identity_server.oauth import admin_endpoints as clients
 from service.identity_server.oauth import endpoints as oauth
-from service.identity_server.oauth import purging as token_purging
+from service.identity_server.oauth.purging import purge as purge_tokens
 from service.identity_server.providers import endpoints as providers
 from service.identity_server.providers import logout
 from service.identity_server.providers.service import confirm_domain
@@ -37,7 +37,7 @@ __all__ = [
     "has_domain",
     "invite_user",
     "list_claims",
+    "purge_tokens",
     "reset_for_operator",
     "reset_second_factor",
-    "token_purging",
 ]

@@ -24,14 +24,13 @@ from structlog.testing import capture_logs
 import service as package
 from service.domains.agents.conversations.jobs import expire_turns
 from service.domains.oversight.audit_log.erasure import erase_before
-from service.identity.queries import organization_ids
-from service.identity_server.oauth import purging as oauth_purging
+from service.identity.queries import in_each_organization, organization_ids
+from service.identity_server.interface import purge_tokens
 from service.index.ingestion.sweeper import release_claims
 from service.main import JOBS
 from service.platform.background import Background, _log_failure, for_each_organization, run_every
 from service.platform.disk import FileSystem
 from service.runtime import Runtime
-from service.web.idempotency import purging
 from service.web.metrics import Metrics
 from tests.harness.documents import uploaded
 from tests.harness.jobs import until
@@ -216,8 +215,7 @@ def test_work_for_organizations_that_is_cancelled_ends(harness_loop: LoopThread)
 
 
 HOUSEKEEPING: dict[str, Callable[[Runtime], Awaitable[object]]] = {
-    "idempotency keys": purging.purge,
-    "sign-in and tokens": oauth_purging.purge,
+    "sign-in and tokens": lambda runtime: in_each_organization(runtime.database, partial(purge_tokens, runtime)),
     "abandoned turns": expire_turns,
     "old texts": lambda runtime: erase_before(runtime.database, moment=datetime.now(UTC)),
     "claims": lambda runtime: release_claims(runtime.indexer.database),

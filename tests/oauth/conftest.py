@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from uuid import UUID
 
 import pytest
 from pydantic import SecretStr
@@ -83,15 +82,15 @@ def pkce() -> Pkce:
 
 
 @pytest.fixture
-def purge(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def purge(service: RunningService) -> Callable[[], None]:
     """Remove what the test's organization needs no more, and leave hundreds of others alone."""
     here = organization_id(service)
 
-    async def organization_ids(_: object) -> list[UUID]:
-        return [here]
+    async def purge_here() -> None:
+        async with service.runtime.database.transaction(here) as connection:
+            await purging.purge(service.runtime, connection, here)
 
-    monkeypatch.setattr(purging, "organization_ids", organization_ids)
-    return lambda: service.run(purging.purge(service.runtime))
+    return lambda: service.run(purge_here())
 
 
 @pytest.fixture

@@ -131,7 +131,6 @@ async def begin_expired(runtime: Runtime, connection: Connection, organization_i
 
 
 EVERY_SECONDS = 30
-PURGE_SECONDS = 3600
 # After a while in which nobody could report, since the service or its database was away, everybody gets so long.
 _PATIENCE_SECONDS = 2.5 * AGAIN_SECONDS
 _GAP_SECONDS = 3 * EVERY_SECONDS
@@ -165,12 +164,7 @@ class Watch:
             await for_each_organization(ids, look_in)
 
 
-async def purge(runtime: Runtime) -> None:
-    """Delete alerts that ended more than 30 days ago, and deliveries as old, in every organization."""
-
-    async def purge_one(organization_id: UUID) -> None:
-        async with runtime.database.transaction(organization_id) as connection:
-            await sending_queries.delete_old_deliveries(connection, organization_id)
-            await queries.delete_old(connection, organization_id)
-
-    await for_each_organization(await organization_ids(runtime.database), purge_one)
+async def purge(connection: Connection, organization_id: UUID) -> None:
+    """Delete alerts that ended more than 30 days ago, and deliveries as old."""
+    await sending_queries.delete_old_deliveries(connection, organization_id)
+    await queries.delete_old(connection, organization_id)
