@@ -23,3 +23,7 @@ class ClusterError(DeploymentError):
 
 class UnfinishedRestoreError(DeploymentError):
     """A restore into the data folder is going on, or was cut off: the folder holds part of a backup at most."""
+
+
+class ForeignArchiveError(DeploymentError):
+    """The archive is another deployment's, or of another history of this one."""

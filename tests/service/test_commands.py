@@ -14,7 +14,7 @@ from argon2 import PasswordHasher
 from pydantic import SecretStr
 
 from service.operate.commands import run
-from service.operate.commands.formatting import format_count, format_size
+from service.operate.commands.context import format_count, format_size
 from service.platform.settings import Settings
 from tests.harness.cases import cases
 from tests.harness.processes import environment_without_settings

@@ -23,11 +23,11 @@ from service.operate.archiving import bases, copying, shipping
 from service.operate.archiving.archive import Archive
 from service.operate.archiving.bases import remove_old
 from service.operate.archiving.copying import Copied, copy_files
-from service.operate.archiving.errors import ForeignArchiveError, MomentError
 from service.operate.archiving.following import Follower, GapError
 from service.operate.archiving.models import Base, Position, read_log_range, segment_name
 from service.operate.archiving.restoring import plan_restore
-from service.operate.backup.errors import ArchiveError, BackupError
+from service.operate.backup.errors import ArchiveError, BackupError, MomentError
+from service.platform.deployment_errors import ForeignArchiveError
 from service.platform.files import FileStore
 from service.platform.identifiers import uuid7
 from service.platform.postgres.server import EmbeddedPostgres

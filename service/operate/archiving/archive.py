@@ -29,9 +29,9 @@ from uuid import UUID
 import obstore
 from pydantic import SecretStr, ValidationError
 
-from service.operate.archiving.errors import ForeignArchiveError
 from service.operate.archiving.models import Base, Position
 from service.operate.backup.errors import ArchiveError
+from service.platform.deployment_errors import ForeignArchiveError
 from service.platform.files import UNTOUCHED_SECONDS, FileStore, open_store, remove_untouched, sync_file
 
 _BUFFER = 8 * 1024 * 1024

@@ -19,10 +19,9 @@ from service import migrations
 from service.operate.archiving.archive import Archive
 from service.operate.archiving.bases import chain
 from service.operate.archiving.copying import Copied, copy_files, select_lacking
-from service.operate.archiving.errors import MomentError
 from service.operate.archiving.models import Base, Position, format_moment, parse_lsn, segment_name
 from service.operate.backup import postgres_tools, queries
-from service.operate.backup.errors import ArchiveError
+from service.operate.backup.errors import ArchiveError, MomentError
 from service.operate.backup.progress import Progress
 from service.operate.backup.restoring import refuse_unknown_schema
 from service.operate.deployment import key_files

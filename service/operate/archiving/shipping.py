@@ -19,12 +19,12 @@ from sqlalchemy.engine import URL
 from service.operate.archiving import queries
 from service.operate.archiving.archive import Archive
 from service.operate.archiving.copying import copy_files, select_lacking
-from service.operate.archiving.errors import ForeignArchiveError
 from service.operate.archiving.models import Position, segment_name
 from service.operate.backup.errors import ArchiveError
 from service.operate.backup.queries import open_snapshot
 from service.operate.deployment import key_files
 from service.platform.background import Failures
+from service.platform.deployment_errors import ForeignArchiveError
 from service.platform.files import FileStore, open_files
 from service.platform.keys import Keys
 from service.platform.logs import logger

@@ -9,6 +9,10 @@ class ArchiveError(BackupError):
     """The archive is damaged, cut off, or none of Carrel's; nothing of it was kept."""
 
 
+class MomentError(ArchiveError):
+    """The archive can't go back to this moment."""
+
+
 class PostgresToolError(BackupError):
     """A program of PostgreSQL's failed; the message ends with what it said."""
 

@@ -28,8 +28,7 @@ from service.operate.backup.restoring import fill, refuse_filled_database
 from service.operate.backup.restoring import verify as verify_archive
 from service.operate.backup.taking import take_backup
 from service.operate.commands.access import open_access, refuse_strangers
-from service.operate.commands.context import CommandError, settings_of
-from service.operate.commands.formatting import format_count, format_size
+from service.operate.commands.context import CommandError, format_count, format_size, settings_of
 from service.operate.deployment import key_files, restore_mark
 from service.platform import logs
 from service.platform.database import driver_url

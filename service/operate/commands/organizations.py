@@ -1,22 +1,23 @@
 """`organization create` and `organization allow-passwords`."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated
 from uuid import UUID
 
 import typer
 from pydantic import SecretStr, TypeAdapter, ValidationError
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.fields import EmailAddress, Label, normal_email
 from service.audit.service import Change, record_unattended
 from service.domains.people.directory.organizations import create_organization
 from service.identity.passwords import hash_password
-from service.identity.queries import list_organizations, update_organization
+from service.identity.queries import Organization, list_organizations, update_organization
 from service.operate.commands.access import open_database
-from service.operate.commands.asking import ask_password
-from service.operate.commands.context import CommandError, new_group, settings_of
+from service.operate.commands.context import CommandError, ask_password, new_group, settings_of
 from service.platform import secrets
-from service.platform.database import enter_organization
+from service.platform.database import Database, enter_organization
 from service.platform.identifiers import uuid7
 from service.platform.settings import Settings
 
@@ -57,21 +58,31 @@ def allow_passwords(
 
 async def _allow(settings: Settings, wanted: str | None) -> str:
     async with open_database(settings) as database:
-        async with database.transaction(None, read_only=True) as connection:
-            organizations = await list_organizations(connection)
-        among = [one for one in organizations if wanted in (None, one.name, str(one.organization_id))]
+        organizations, among = await find_organizations(database, wanted)
         if len(among) != 1:
-            names = ", ".join(f"{one.name} ({one.organization_id})" for one in organizations[:20]) or "none"
-            raise CommandError(f"Name one organization with --name. There are: {names}.")
-        [organization] = among
-        async with database.transaction(organization.organization_id) as connection:
-            values = {"passwords_enabled": True}
-            await update_organization(connection, organization.organization_id, values=values)
-            change = Change(
-                "organization.update", "organization", organization.organization_id, {"passwordsEnabled": True}
-            )
-            await record_unattended(connection, organization.organization_id, change=change)
-    return organization.name
+            raise CommandError(f"Name one organization with --name. There are: {name_organizations(organizations)}.")
+        async with database.transaction(among[0].organization_id) as connection:
+            await switch_passwords_on(connection, among[0].organization_id)
+    return among[0].name
+
+
+async def find_organizations(
+    database: Database, wanted: str | None
+) -> tuple[Sequence[Organization], Sequence[Organization]]:
+    """Return all organizations, and those of a name or id; None is every name."""
+    async with database.transaction(None, read_only=True) as connection:
+        found = await list_organizations(connection)
+    return found, [one for one in found if wanted in (None, one.name, str(one.organization_id))]
+
+
+def name_organizations(organizations: Sequence[Organization]) -> str:
+    return ", ".join(f"{one.name} ({one.organization_id})" for one in organizations[:20]) or "none"
+
+
+async def switch_passwords_on(connection: Connection, organization_id: UUID) -> None:
+    await update_organization(connection, organization_id, values={"passwords_enabled": True})
+    change = Change("organization.update", "organization", organization_id, {"passwordsEnabled": True})
+    await record_unattended(connection, organization_id, change=change)
 
 
 async def _create(

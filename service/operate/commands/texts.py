@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from service.operate.commands.access import open_database
-from service.operate.commands.context import new_group, settings_of
-from service.operate.commands.formatting import format_count
+from service.operate.commands.context import format_count, new_group, settings_of
 from service.platform.settings import Settings
 
 app = new_group("What people wrote: queries, comments, conversations with agents.")

@@ -1,22 +1,19 @@
 """`user set-password` and `user reset-second-factor`."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Annotated
 from uuid import UUID
 
 import typer
-from pydantic import SecretStr
 
 from carrel.wire.fields import normal_email
-from service.audit.service import Change, record_unattended
 from service.domains.people.directory.users import set_password
 from service.identity import queries
 from service.identity.passwords import hash_password
 from service.identity_server.interface import reset_for_operator
 from service.operate.commands.access import open_database
-from service.operate.commands.asking import ask_password
-from service.operate.commands.context import CommandError, new_group, settings_of
+from service.operate.commands.context import CommandError, ask_password, new_group, settings_of
+from service.operate.commands.organizations import find_organizations, name_organizations, switch_passwords_on
 from service.platform.database import Database
 from service.platform.settings import Settings
 
@@ -59,33 +56,26 @@ async def _reset(settings: Settings, *, email: str, organization: str | None) ->
 async def _set(settings: Settings, *, email: str, organization: str | None, allow: bool) -> bool:
     async with open_database(settings) as database:
         organization_id = await _organization_of(database, email=email, wanted=organization)
-        password = await asyncio.to_thread(ask_password)
-        return await _change(database, organization_id, email=email, password=password, allow=allow)
-
-
-async def _change(database: Database, organization_id: UUID, *, email: str, password: SecretStr, allow: bool) -> bool:
-    password_hash = await hash_password(password)
-    async with database.transaction(organization_id) as connection:
-        if not await set_password(connection, organization_id, email=email, password_hash=password_hash):
-            raise CommandError(f"{email} is no user any more.")
-        if allow:
-            await queries.update_organization(connection, organization_id, values={"passwords_enabled": True})
-            change = Change("organization.update", "organization", organization_id, {"passwordsEnabled": True})
-            await record_unattended(connection, organization_id, change=change)
-        return (await queries.get_organization(connection, organization_id)).passwords_enabled
+        password_hash = await hash_password(await asyncio.to_thread(ask_password))
+        async with database.transaction(organization_id) as connection:
+            if not await set_password(connection, organization_id, email=email, password_hash=password_hash):
+                raise CommandError(f"{email} is no user any more.")
+            if allow:
+                await switch_passwords_on(connection, organization_id)
+            return (await queries.get_organization(connection, organization_id)).passwords_enabled
 
 
 async def _organization_of(database: Database, *, email: str, wanted: str | None) -> UUID:
-    async with database.transaction(None, read_only=True) as connection:
-        organizations = await queries.list_organizations(connection)
-    among = [one for one in organizations if wanted in (None, one.name, str(one.organization_id))]
+    organizations, among = await find_organizations(database, wanted)
     if not among:
-        raise CommandError(f"There is no organization {wanted!r}. There are: {_names(organizations)}.")
+        raise CommandError(f"There is no organization {wanted!r}. There are: {name_organizations(organizations)}.")
     knowing = [one for one in among if await _knows(database, one.organization_id, email)]
     if not knowing:
-        raise CommandError(f"There is no user {email} in {_names(among)}.")
+        raise CommandError(f"There is no user {email} in {name_organizations(among)}.")
     if len(knowing) > 1:
-        raise CommandError(f"Several organizations have {email}: say which by --organization ID: {_names(knowing)}.")
+        raise CommandError(
+            f"Several organizations have {email}: say which by --organization ID: {name_organizations(knowing)}."
+        )
     return knowing[0].organization_id
 
 
@@ -93,7 +83,3 @@ async def _knows(database: Database, organization_id: UUID, email: str) -> bool:
     async with database.transaction(organization_id, read_only=True) as connection:
         found = await queries.find_principals(connection, organization_id, emails=[email], ids=())
     return any(one.kind == "user" for one in found)
-
-
-def _names(organizations: Sequence[queries.Organization]) -> str:
-    return ", ".join(f"{one.name} ({one.organization_id})" for one in organizations[:20]) or "none"
