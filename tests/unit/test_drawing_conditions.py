@@ -13,7 +13,7 @@ import pytest
 
 from carrel.wire.field_values import expectation, read_value
 from carrel.wire.search import FilterOperator
-from service.domains.documents.collections.metadata_schema import check_metadata
+from service.domains.documents.collections.service import check_metadata
 from service.domains.search.understanding.drawing import DrawnCondition, draw_conditions, find_unused, keys_of
 from service.domains.search.understanding.folding import fold
 from service.domains.search.understanding.query_texts import read_query

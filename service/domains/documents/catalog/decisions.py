@@ -1,13 +1,17 @@
-"""The rules of an upload: what it would make of a document, given how that is now; nothing is changed here."""
+"""The rules of an upload: what it would make of a document, given how that is now; nothing is changed here. Plans ask
+it for up to a thousand documents, before anything is sent."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.common import ResourceType
-from carrel.wire.uploads import UploadFileForm
+from carrel.wire.uploads import PlanAction, PlannedUpload, UploadFileForm, UploadPlan
 from service.auth.callers import ActingFor, Caller
+from service.domains.documents.catalog import queries
 from service.domains.documents.collections.service import Placement, check_placement, refuse_caller_chunks
 from service.domains.documents.stored.containers import Container, refuse_contained
 from service.domains.documents.stored.queries import AskedDocument, DocumentFields, NamedBy, StoredDocument
@@ -16,6 +20,7 @@ from service.permissions.rights import external_id_taken, require_sharing, requi
 from service.permissions.service import resolve_readers
 from service.platform.batches import Answer
 from service.platform.errors import BadRequest, Conflict, FieldError
+from service.platform.identifiers import document_id_for
 from service.web.multipart import ReceivedFile
 
 _COMPARED = ("name", "external_url", "custom_metadata", "source_updated_at", "fingerprint")
@@ -239,3 +244,31 @@ async def _placement(
     )
     refuse_caller_chunks(placement)
     return placement
+
+
+async def plan_uploads(connection: Connection, caller: Caller, *, planned: Sequence[PlannedUpload]) -> list[UploadPlan]:
+    """Return, in the order asked, what uploading each document would do for this caller. FORBIDDEN tells that the
+    external id belongs to somebody's document, as the upload's 403 would; nothing else of it."""
+    organization_id = caller.organization_id
+    names = {each.document_external_id for each in planned}
+    stored = await queries.find_external_ids(connection, organization_id, names)
+    ids = [document_id_for(organization_id, stored[each.document_external_id]) for each in planned]
+    states = await queries.read_upload_states(connection, caller, document_ids=ids)
+    return [_plan(each, document_id, states.get(document_id)) for document_id, each in zip(ids, planned, strict=True)]
+
+
+def _plan(planned: PlannedUpload, document_id: UUID, state: tuple[str | None, bool, bool] | None) -> UploadPlan:
+    action = _action(state, planned.fingerprint)
+    known: dict[str, Any] = {}
+    if state is not None and action is not PlanAction.FORBIDDEN:
+        known = {"document_id": document_id, "shared": state[2]}
+    return UploadPlan(document_external_id=planned.document_external_id, action=action, **known)
+
+
+def _action(state: tuple[str | None, bool, bool] | None, fingerprint: str) -> PlanAction:
+    if state is None:
+        return PlanAction.CREATE
+    stored, may_update, _ = state
+    if not may_update:
+        return PlanAction.FORBIDDEN
+    return PlanAction.UNCHANGED if stored == fingerprint else PlanAction.UPDATE

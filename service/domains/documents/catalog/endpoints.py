@@ -1,26 +1,31 @@
 """catalog/*: uploading, planning uploads, looking at documents, their files, and deleting them."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import partial
 from uuid import uuid5
 
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ValidationError
 
 from carrel.wire import catalog as wire
 from carrel.wire import pages, uploads
 from service.auth.callers import acting_for
 from service.domains.documents.catalog import deletion, documents
+from service.domains.documents.catalog.decisions import plan_uploads
 from service.domains.documents.catalog.downloads import download, download_page
-from service.domains.documents.catalog.forms import receive_form, upload_form
-from service.domains.documents.catalog.plan import plan_uploads
 from service.domains.documents.catalog.reindexing import reindex, rename
 from service.domains.documents.catalog.uploads import ACTING_PART, require_room, save_upload, use_stored_name
 from service.domains.documents.catalog.waiting import wait_for_index
 from service.domains.documents.stored.queries import StoredFile
 from service.permissions.service import resolve_readers
 from service.platform.identifiers import uuid7
+from service.runtime import Runtime
 from service.web.dependencies import CallerDep, RuntimeDep, SnapshotDep, is_stopping
+from service.web.guidance import refuse_members
 from service.web.idempotency import REPLAYED, idempotency_key
+from service.web.multipart import Received, receive, uploads_folder
 from service.web.routing import Router
 
 router = Router()
@@ -29,10 +34,29 @@ router = Router()
 @router.operation(uploads.UPLOAD_FILE)
 async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> uploads.UploadFileResponse:
     """Create or update the document of an external id from a file; 503 while too much waits to be indexed."""
-    async with receive_form(request, runtime, file_part="file", form=uploads.UploadFileForm) as parts:
-        form = await use_stored_name(runtime, caller, upload_form(parts.fields))
+    async with _receive_form(request, runtime, file_part="file", form=uploads.UploadFileForm) as parts:
+        form = await use_stored_name(runtime, caller, _upload_form(parts.fields))
         saved = await save_upload(runtime, caller, form=form, file=parts.file, gives_up=partial(is_stopping, request))
     return await wait_for_index(request, runtime, saved, patiently=form.await_vector_store_sync)
+
+
+@asynccontextmanager
+async def _receive_form(
+    request: Request, runtime: Runtime, *, file_part: str, form: type[BaseModel]
+) -> AsyncGenerator[Received]:
+    """Receive a form whose text parts are the fields of `form`, its file on disk until the block ends."""
+    folder = uploads_folder(runtime.settings)
+    allowed = frozenset(field.alias or name for name, field in form.model_fields.items())
+    limit = runtime.settings.max_upload_bytes
+    async with receive(request, folder=folder, file_part=file_part, max_file_bytes=limit, allowed=allowed) as parts:
+        yield parts
+
+
+def _upload_form(fields: dict[str, str]) -> uploads.UploadFileForm:
+    try:
+        return uploads.UploadFileForm.model_validate(fields)
+    except ValidationError as error:
+        raise refuse_members(error.errors(include_url=False), uploads.UploadFileForm) from error
 
 
 @router.operation(uploads.UPLOAD_DOCUMENT_FILE, own_key=True)
@@ -44,7 +68,7 @@ async def upload_document(
     if key is None:
         # The document is certainly new, so its body needn't be read to know that it adds to what waits.
         await require_room(runtime, caller.organization_id, None)
-    async with receive_form(request, runtime, file_part="document", form=uploads.UploadDocumentFileForm) as parts:
+    async with _receive_form(request, runtime, file_part="document", form=uploads.UploadDocumentFileForm) as parts:
         own_id = uuid7() if key is None else uuid5(caller.principal_id, key)
         form = uploads.UploadFileForm(document_external_id=f"upload-{own_id}")
         saved = await save_upload(

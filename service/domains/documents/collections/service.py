@@ -1,7 +1,7 @@
 """Rules of collections. An EDITOR adds, re-indexes and removes; a VIEWER searches; the owner and admins delete. Only a
 caller who may READ a document adds it, and only readers find it there."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -9,10 +9,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import collections as wire
 from carrel.wire.common import ResourceType, Role
+from carrel.wire.field_values import expectation, read_value
 from service.audit.service import Change, record, record_all
 from service.auth.callers import Caller
 from service.domains.documents.collections import queries
-from service.domains.documents.collections.metadata_schema import check_metadata
 from service.domains.documents.collections.queries import Membership, StoredCollection
 from service.domains.documents.stored.queries import StoredDocument, read_document
 from service.index.rebuilds.queries import lock_collection
@@ -22,7 +22,7 @@ from service.permissions.queries import lock_contained
 from service.permissions.rights import role_in, unknown_document
 from service.permissions.service import register_resource, unregister_resources
 from service.platform.batches import Batch
-from service.platform.errors import Conflict, Forbidden, NotFound
+from service.platform.errors import BadRequest, Conflict, FieldError, Forbidden, NotFound
 from service.platform.identifiers import uuid7
 from service.runtime import Runtime
 
@@ -187,3 +187,19 @@ async def delete_collection(
     await delete_space(connection, caller.organization_id, space_id=space_id)
     await unregister_resources(connection, caller.organization_id, object_ids=[collection_id])
     return wire.DeleteDocumentCollectionResponse(document_collection_id=request.document_collection_id)
+
+
+def check_metadata(metadata: Mapping[str, str], fields: Mapping[str, str]) -> dict[str, str]:
+    """Return values as they are kept; BadRequest `invalid_metadata` names unknown keys and values of other types."""
+    if errors := list(_metadata_errors(metadata, fields)):
+        raise BadRequest(f"{errors[0].field}: {errors[0].message}", code="invalid_metadata", details=errors)
+    return {key: read_value(fields[key], value) or "" for key, value in metadata.items()}
+
+
+def _metadata_errors(metadata: Mapping[str, str], fields: Mapping[str, str]) -> Iterator[FieldError]:
+    for key, value in metadata.items():
+        if key not in fields:
+            known = ", ".join(fields) or "none, its schema is empty"
+            yield FieldError(f"customMetadata.{key}", f"The collection's schema has no such field; it has: {known}.")
+        elif read_value(fields[key], value) is None:
+            yield FieldError(f"customMetadata.{key}", expectation(fields[key], value))
