@@ -38,6 +38,7 @@ class ForkedProcess:
             raise
         if self.pid == 0:
             os.close(self.sentinel)
+            os.set_inheritable(end, True)  # by a program that this process may become
             _do_and_end(work)
         os.close(end)
         self._status: int | None = None

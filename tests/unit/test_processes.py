@@ -29,6 +29,10 @@ def never_end() -> None:
         signal.pause()
 
 
+def become_another_program() -> None:
+    os.execv(sys.executable, [sys.executable, "-c", "import signal; signal.pause()"])  # noqa: S606
+
+
 def listen_in_a_folder() -> None:
     """Make the folder that multiprocessing keeps a forkserver's socket in."""
     processes.current_process()._config.pop("tempdir", None)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
@@ -36,7 +40,14 @@ def listen_in_a_folder() -> None:
 
 
 @pytest.mark.parametrize(
-    ("work", "status"), [(lambda: None, 0), (lambda: sys.exit(3), 3), (stop_with_an_error, 1), (never_end, -9)]
+    ("work", "status"),
+    [
+        (lambda: None, 0),
+        (lambda: sys.exit(3), 3),
+        (stop_with_an_error, 1),
+        (never_end, -9),
+        (become_another_program, -9),
+    ],
 )
 def test_the_end_of_a_process_is_noticed(work: Callable[[], None], status: int) -> None:
     process = ForkedProcess(work)
