@@ -36,7 +36,8 @@ from service.platform.sharing import Share
 from service.runtime import Runtime
 from service.runtime.jobs import queries as job_queries
 from service.runtime.standbys import Standby, Standbys
-from service.text.embedding import Arithmetic, Embedders, open_embedders
+from service.text import languages
+from service.text.embedding import MODEL_FOLDER, Arithmetic, Embedders, open_embedders
 from service.text.language_models import LanguageModels
 from service.text.reading import Extractor, Limits, PageReader
 from service.text.reranking import Reranker
@@ -145,6 +146,7 @@ async def open_runtime(
     or a half-restored backup."""
     async with AsyncExitStack() as stack:
         share = share or Share()
+        languages.keep_in(settings.data_dir / MODEL_FOLDER)
         if prepared is None:
             started = ExitStack()
             stack.push_async_callback(asyncio.to_thread, started.close)

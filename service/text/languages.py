@@ -2,11 +2,19 @@
 # py3langid has no annotations; this module gives it some.
 """Telling the language of a text, by its code of ISO 639-1."""
 
+import hashlib
+import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 ENGLISH = "en"
 
@@ -27,7 +35,7 @@ _LEAST_LETTERS = 20
 _CERTAIN = 0.8
 
 # No other language has many of these words. Who has at least so many among all is told without the model, which takes
-# a second and 60 MB to load.
+# a second to load when it wasn't kept.
 _ENGLISH_WORDS = frozenset({
     "and", "been", "from", "should", "that", "the", "their", "these", "they", "this", "those", "which", "with", "would",
     "you", "your",
@@ -37,6 +45,14 @@ _ENGLISH_SHARE = 0.04
 _WORD = re.compile(r"[^\W\d_]+")
 
 _loading = Lock()
+_TABLES = ("rows", "moves", "outputs")
+
+
+class _Place:
+    folder: Path | None = None
+
+
+_place = _Place()
 
 
 class _Identifier(Protocol):
@@ -45,7 +61,7 @@ class _Identifier(Protocol):
 
 
 def tell_language(chunks: Sequence[str]) -> str | None:
-    """Return the language of a document's chunks, or None if uncertain; the first one not in English takes a second."""
+    """Return the language of a document's chunks, or None if uncertain; the first not in English may take a second."""
     sample = _sample(chunks)
     words = _WORD.findall(sample)
     if sum(map(len, words)) < _LEAST_LETTERS:
@@ -70,10 +86,44 @@ def _sample(chunks: Sequence[str]) -> str:
     return "\n".join(chunk[: _AT_MOST // len(chosen)] for chunk in chosen)
 
 
+def keep_in(folder: Path) -> None:
+    """Keep the model of languages in a folder, from which all processes share it; without one, each has its own."""
+    _place.folder = folder
+
+
 @cache
 def _load_identifier() -> _Identifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415 - only who needs it pays for it
 
-    identifier: _Identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    identifier.set_languages(_LANGUAGES.split())
+    # Named by all that it is made from.
+    digest = hashlib.sha256(f"{version('py3langid')} {np.__version__} {_LANGUAGES}".encode()).hexdigest()[:8]
+    folder = _place.folder and _place.folder / f"languages-{digest}"
+    if folder is None or not folder.exists():
+        whole: Any = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+        whole.set_languages(_LANGUAGES.split())
+        if folder is None or not _is_saved(whole, folder):
+            return whole
+    of = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("ptc", "pc", "classes", *_TABLES)}
+    rows, moves, outputs = (memoryview(of[name]) for name in _TABLES)
+    identifier = LanguageIdentifier(
+        of["ptc"], of["pc"], of["classes"].tolist(), moves, outputs, norm_probs=True, tk_row=()
+    )
+    setattr(identifier, "_rowbase", rows)  # noqa: B010 - its type is narrower: it would make a list of them
     return identifier
+
+
+def _is_saved(whole: Any, folder: Path) -> bool:
+    """Save a model, whole or not at all; return whether it is there, which another process may have done."""
+    tables = dict(zip(_TABLES, (whole._rowbase, whole.tk_nextmove, whole.tk_output), strict=True))  # noqa: SLF001
+    of = {name: np.array(numbers, np.int32) for name, numbers in tables.items()}
+    with suppress(OSError):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder.parent, prefix="languages.") as made:
+            for name, values in {**of, "ptc": whole.nb_ptc, "pc": whole.nb_pc, "classes": whole.nb_classes}.items():
+                with (Path(made) / f"{name}.npy").open("wb") as file:
+                    np.save(file, values)
+                    file.flush()
+                    os.fsync(file.fileno())
+            Path(made).rename(folder)
+            Path(made).mkdir()  # which its own end removes
+    return folder.exists()

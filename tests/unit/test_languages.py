@@ -42,6 +42,28 @@ def test_languages_are_told(text, language):
     assert tell_language([text]) == language
 
 
+def test_a_model_that_is_kept_tells_the_same(monkeypatch, tmp_path):
+    """One process writes it, and others read it; what a process that was killed has written doesn't count."""
+    texts = [text for text, _ in cases("told_languages").items()]
+    before = languages._place.folder
+    monkeypatch.setattr(languages._place, "folder", None)
+    languages._load_identifier.cache_clear()
+    told = [languages._load_identifier().classify(text) for text in texts]
+    languages.keep_in(tmp_path)
+    (tmp_path / "languages.killed").mkdir()
+    for _ in range(2):
+        languages._load_identifier.cache_clear()
+        assert [languages._load_identifier().classify(text) for text in texts] == told
+        monkeypatch.setattr(languages, "_is_saved", lambda *_: pytest.fail("It is written again."))
+    monkeypatch.undo()
+    (tmp_path / "file").touch()
+    languages.keep_in(tmp_path / "file")  # where nothing can be written
+    languages._load_identifier.cache_clear()
+    assert [languages._load_identifier().classify(text) for text in texts] == told
+    languages._place.folder = before
+    languages._load_identifier.cache_clear()
+
+
 def test_plain_english_needs_no_model(monkeypatch):
     monkeypatch.setattr(languages, "_load_identifier", lambda: pytest.fail("The model is loaded."))
     assert tell_language(["Kurzes Vorwort."] + ["The ferry leaves the harbour at nine with the dogs."] * 20) == "en"
