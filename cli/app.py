@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -115,6 +116,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter is no reason to fail
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["search"]:  # it has no short options: "-pump" is a sign in a query
+        given = [re.sub(r"^-(?=[^-])", " -", each) for each in given]
     # Whoever stops a service or a scheduled job sends SIGTERM, which then is like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

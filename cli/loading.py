@@ -11,7 +11,7 @@ from cli.outcome import show_errors
 from cli.screen import Screen
 from flows.operations.options import UploadOptions
 
-SOURCE = "A folder, a quoted glob pattern, a .csv or .jsonl manifest, or an object store's s3://, gs:// or az:// URL."
+SOURCE = "A folder, file, quoted glob pattern, .csv or .jsonl manifest, or an object store's s3://, gs:// or az:// URL."
 
 Source = Annotated[str, typer.Argument(help=SOURCE, metavar="SOURCE")]
 Metadata = Annotated[list[str] | None, typer.Option("--metadata", metavar="KEY=VALUE", help="Repeatable.")]

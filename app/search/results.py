@@ -12,7 +12,7 @@ from app.formatting import escape, isolate, moment, shorten
 from app.labels import ICONS, TYPES
 from app.search.queries import CATALOG, Answer, SearchQuery
 from app.ui.notices import LinkedText
-from app.ui.passages import PassageLocation, highlight, link_html, open_html, place_html, words_like
+from app.ui.passages import PassageLocation, highlight, link_html, mark_spans, open_html, place_html, words_like
 from carrel.wire.catalog import Document
 from carrel.wire.common import ResourceType
 from carrel.wire.formats import FORMATS
@@ -145,7 +145,9 @@ def _fold(summary: str, bodies: Sequence[str]) -> str:
 
 def _heading(result: Result, where: PassageLocation, *, document: Document | None) -> str:
     icon, kind = _icon_of(document)
-    name = f'<a href="{escape(where.address)}" target="_self">{escape(result.document_name)}</a>'
+    # Words stand apart at an underscore, too, as the index has them.
+    spans = words_like(result.document_name.replace("_", " "), matched_in(result).words)
+    name = f'<a href="{escape(where.address)}" target="_self">{mark_spans(result.document_name, spans)}</a>'
     place = place_html(where.place)
     drawn = f'<span class="carrel-icon" aria-hidden="true" title="{escape(kind)}">{icon}</span>'
     return f"<header><h2>{drawn}{name}{place}</h2>{_PREVIEW}{_relevance(relevance_of(result))}</header>"

@@ -11,9 +11,10 @@ from app.search.queries import CATALOG, Answer, Go, SearchQuery, show_chips
 from app.search.results import Documents
 from app.ui.notices import offer_action, show_note
 from app.ui.passages import label
-from carrel.wire.search import Facet, ResultOrder, SignKind
+from carrel.wire.search import Facet, ResultOrder, SearchDocumentCatalogResponse, SignKind
 
 _FACETS = {"type": "Type", "in": "Collection", "owner": "Owner", "year": "Changed in"}
+_MAILS = {"eml", "msg", "emlx"}
 _KINDS = {SignKind.PHRASE: "exactly", SignKind.EXCLUDED: "without", SignKind.ALTERNATIVES: "either"}
 
 
@@ -37,6 +38,9 @@ def show_reading(found: Answer, question: SearchQuery, documents: Documents, go:
     if (words := found.applied.missing_words) and (found.results or syntax is None):
         is_wide = question.where == CATALOG and not question.only and syntax is None
         notes.append(f"No document that {'you can read' if is_wide else 'was searched'} contains {' or '.join(words)}.")
+        facets = (found.facets or ()) if isinstance(found, SearchDocumentCatalogResponse) else ()
+        if any(one.value in _MAILS for facet in facets if facet.field == "type" for one in facet.values):
+            notes.append("What mails quote of earlier mails is not searched.")
     corrections = found.applied.corrections or ()
     notes += [f"Searched for {' or '.join(each.replaced_by)} instead of {each.word}." for each in corrections]
     if notes:
@@ -71,8 +75,9 @@ def offer_order(question: SearchQuery, go: Go) -> None:
         )
 
 
-def show_facets(facets: Sequence[Facet], question: SearchQuery, go: Go) -> None:
-    """Show by which values the results can be narrowed; a click adds the sign of the value to the query."""
+def show_facets(facets: Sequence[Facet], counted: int, question: SearchQuery, go: Go) -> None:
+    """Show by which values the results can be narrowed; a click adds the sign of the value to the query. `counted` is
+    of how many results the values are, which are more than the page shows at first."""
 
     def add(key: str) -> None:
         go(replace(question, text=f"{question.text} {st.session_state[key]}"))
@@ -83,6 +88,7 @@ def show_facets(facets: Sequence[Facet], question: SearchQuery, go: Go) -> None:
         st.session_state[key := f"facet.{facet.field}"] = None
         name, again = _FACETS.get(facet.field, facet.field), partial(add, key)
         st.pills(name, list(signs), key=key, format_func=signs.__getitem__, on_change=again, wrap=True)
+    show_note(f"Counted in the {counted:,} best results, less relevant ones included.")
 
 
 def _sign_of(field: str, value: str) -> str:

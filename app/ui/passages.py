@@ -19,6 +19,11 @@ from carrel.wire.search import TextSpan
 
 
 def highlight(text: str, spans: Iterable[TextSpan]) -> str:
+    """Return a passage as HTML with what matched inside `<mark>`."""
+    return paragraph(mark_spans(text, spans))
+
+
+def mark_spans(text: str, spans: Iterable[TextSpan]) -> str:
     """Return `text` as HTML with the spans (characters, ordered, not overlapping) inside `<mark>`."""
     parts: list[str] = []
     position = 0
@@ -26,7 +31,7 @@ def highlight(text: str, spans: Iterable[TextSpan]) -> str:
         parts += [html.escape(text[position : span.start]), f"<mark>{html.escape(text[span.start : span.end])}</mark>"]
         position = span.end
     parts.append(html.escape(text[position:]))
-    return paragraph("".join(parts))
+    return "".join(parts)
 
 
 _UNSPACED = (

@@ -266,12 +266,12 @@ def page() -> None:
     # On a wide screen, results, facets and the preview stand side by side; on a phone, facets under the results.
     left, beside = st.columns([3, 2], gap="medium")
     with left:
-        counted = answer.facets if isinstance(answer, SearchDocumentCatalogResponse) else None
-        facets = [facet for facet in counted or () if len(facet.values) > 1]
+        in_catalog = answer if isinstance(answer, SearchDocumentCatalogResponse) else None
+        facets = [facet for facet in (in_catalog and in_catalog.facets) or () if len(facet.values) > 1]
         listed, narrowing = st.columns([3, 1], gap="medium") if facets else (st.container(), None)
-        if narrowing is not None:
+        if narrowing is not None and in_catalog is not None:
             with narrowing:
-                show_facets(facets, question, open_search)
+                show_facets(facets, in_catalog.facets_counted or 0, question, open_search)
         with listed:
             first = _show_results(found)
     with beside, st.container(key="preview"):

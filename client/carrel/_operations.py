@@ -10,6 +10,7 @@ from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from carrel._calls import Call, Connection, RawResponse, perform, perform_streamed
 from carrel._connect import UNCHANGED, MaybeTimeout, reconnect
@@ -85,12 +86,20 @@ def check_arguments(make: Callable[[], T]) -> T:
     try:
         return make()
     except ValidationError as exc:
-        problems = "; ".join(
-            f"{'.'.join(map(str, error['loc']))}: "
-            f"{NO_ID if error['type'] == 'uuid_parsing' else error['msg'].removeprefix('Value error, ')}"
-            for error in exc.errors()
-        )
+        problems = "; ".join(f"{'.'.join(map(str, error['loc']))}: {_say_wrong(error)}" for error in exc.errors())
         raise InvalidArgumentError(problems) from exc
+
+
+def _say_wrong(error: ErrorDetails) -> str:
+    match error["type"], error.get("ctx", {}):
+        case "uuid_parsing", _:
+            return NO_ID
+        case "string_too_short", {"min_length": 1}:
+            return "must not be empty"
+        case "string_too_long", {"max_length": int(most)}:
+            return f"is too long, with {len(error['input']):,} characters: at most {most:,} are allowed"
+        case _:
+            return error["msg"].removeprefix("Value error, ")
 
 
 def _with_options(session: Session, given: dict[str, Any], names: Iterable[str] = ("timeout", "headers")) -> Session:

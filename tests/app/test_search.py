@@ -53,7 +53,8 @@ def ask(page: Page, words: str = "") -> Page:
 
 
 def found(page: Page) -> list[str]:
-    return sorted(part.partition("</a></h2>")[0] for part in page.shown.split('target="_self">')[1:])
+    names = (part.partition("</a></h2>")[0] for part in page.shown.split('target="_self">')[1:])
+    return sorted(re.sub("</?mark>", "", name) for name in names)
 
 
 def first(page: Page, label: str) -> Page:
@@ -108,7 +109,9 @@ def test_results_are_marked_and_the_address_tells_the_question(house: House, pen
     assert page.address == {"q": "lambs", "by": "lexical"}
     assert house.open("search", **page.address).shown == page.shown
     where = f"documents?document={document_id(house, 'Lambs')}&amp;part=text&amp;chunk=0&amp;version=1"
-    assert f'href="{where}&amp;search=q%3Dlambs%26by%3Dlexical" target="_self">Lambs</a></h2>' in page.shown
+    assert (
+        f'href="{where}&amp;search=q%3Dlambs%26by%3Dlexical" target="_self"><mark>Lambs</mark></a></h2>' in page.shown
+    )
     # The browser's way back is another address in the same session.
     page.query_params["q"] = "goats"
     page.run()
@@ -529,6 +532,7 @@ def test_a_corrected_word_can_be_searched_for_as_typed(house: House) -> None:
     page = house.open("search", q="zweiback")
     assert "Searched for zwieback instead of zweiback." in page.shown
     assert "Contains zwieback" in page.shown  # a word in a name is in what was found
+    assert '"_self"><mark>Zwieback</mark></a>' in page.shown
     page.button(key="typed").click().run()
     assert page.address == {"q": "zweiback", "typed": "yes"}
     assert page.press("Searched as typed").address == {"q": "zweiback"}
@@ -538,9 +542,13 @@ def test_results_are_narrowed_ordered_and_compared(new_house: House) -> None:
     text = "{} The harbour crew paints the pier every spring and checks each rope."
     for name, file_name in (("One <b>", "a.md"), ("Two", "b.txt"), ("Three", "c.txt")):
         new_house.load(name, text.format(name), file_name=file_name)
-    new_house.load("Buoys", "Buoys are green.", file_name="d.txt")
+    new_house.load("Lost_buoys <b>.eml", b"Subject: Buoys\r\n\r\nBuoys are green.", file_name="d.eml")
     page = new_house.open("search", q="pier OR buoys")
     assert "and 2 more that say the same" in page.shown
+    assert "Lost_<mark>buoys</mark> &lt;b&gt;.eml</a>" in page.shown
+    assert "Counted in the 2 best results, less relevant ones included." in page.shown
+    assert "What mails quote" not in page.shown
+    assert "What mails quote of earlier mails is not searched." in new_house.open("search", q="pier zxqv").shown
     next(one for one in page.get("button_group") if one.key == "facet.type").set_value("type:md").run()
     assert page.text_input(key="words").value == "pier OR buoys type:md"
     assert found(page) == ["One &lt;b&gt;"]

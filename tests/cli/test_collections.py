@@ -79,6 +79,12 @@ def test_search_says_what_it_made_of_the_query(run: Run, service: RunningService
     assert "No document that may be read contains VLTP" in found.err
     assert "Searched for passengers instead of passangers; --as-typed keeps passangers." in found.err
     assert "note: is no field" in found.err
+    assert "can't only exclude" in run("search", "-ferry").err
+    refused = [run("search", query) for query in ("", " ", "x" * 8193)]
+    assert [each.code for each in refused] == [2, 2, 2]
+    assert "must not be empty" in refused[0].err
+    assert "The query is empty" in refused[1].err
+    assert "is too long, with 8,193 characters: at most 8,192 are allowed" in refused[2].err
     assert "and 1 similar: ferry" in found.out
     assert "Searched for" not in run("search", "passangers", "--as-typed").err
     assert run("search", "noon", "--group", "--collection", filled).code == 2

@@ -41,21 +41,23 @@ def test_recent_searches_are_the_callers_own(service: RunningService, monkeypatc
     for query in ("ferry", "dogs", "ferry"):
         search(service, query, ada)
     search(service, "dogs", ada, searchOptions={"mode": "LEXICAL"})
+    search(service, "type:pdf", ada)
     search(service, "harbour", userEmail=ADA)
     search(service, "secret of Ben", ben)
     found = recent(service, ada)
     assert [(one["searchQuery"], one["mode"]) for one in found] == [
+        ("type:pdf", "HYBRID"),
         ("dogs", "LEXICAL"),
         ("ferry", "HYBRID"),
         ("dogs", "HYBRID"),
     ]
     assert found == sorted(found, key=lambda one: one["at"], reverse=True)
-    assert words(recent(service, ada, maxSearches=2)) == ["dogs", "ferry"]
+    assert words(recent(service, ada, maxSearches=3)) == ["type:pdf", "dogs", "ferry"]
     assert words(recent(service, ben)) == ["secret of Ben"]
     assert recent(service) == recent(service, other) == []
     assert code(service.call("search/listRecentSearches", {"maxSearches": 51}))[0] == 400
     monkeypatch.setattr(queries, "MOST_LOOKED_AT", 3)
-    assert words(recent(service, ada)) == ["dogs", "ferry"]
+    assert words(recent(service, ada)) == ["type:pdf", "dogs"]
     erase(service, ADA)
     assert recent(service, ada) == []
     assert words(recent(service, ben)) == ["secret of Ben"]

@@ -17,6 +17,7 @@ TEXTS = {
     "net": ("Fishing net", "Thirty nets and 30 terms of a contract about days at sea; payment by the crew."),
     "hotel": ("Travel rules", "Travel by train is paid. A hotel costs at most 120 euros."),
     "train": ("Trains", "Travel by train is cheapest on Tuesdays. See the shared calendar."),
+    "budget": ("Q3_travel_budget.pdf", "The sums that each team may spend until September."),
     "ünal": ("ÜNAL report", "Die Straße nach Zürich ist gesperrt. 東京都の会議室は三階にあります。"),
 }
 BY_BEN = {"secret": ("Ben's travel diary", "Travel to the hotel in net 30 minutes.")}
@@ -83,6 +84,19 @@ def test_signs_come_back(library: RunningService) -> None:
     assert "note:" in other
     assert "syntax" not in search(library, "C++ at -5 degrees, by e-mail")["applied"]
     assert "syntax" not in search(library, '"net 30 days"', literalQuery=True)["applied"]
+
+
+def test_a_field_that_fits_no_readable_document_is_named(library: RunningService) -> None:
+    """Another person's folder counts as none; a field that fits is not blamed for another."""
+
+    def notes(query: str, **options: Any) -> list[str | None]:
+        return [sign.get("note") for sign in search(library, query, **options)["applied"]["syntax"]["signs"]]
+
+    told = "No document that you can read has this."
+    assert notes("days type:xyz owner:me") == [told, None]
+    assert notes("in:policies", as_user=BEN) == [told]
+    assert notes("travel type:md before:2001 -owner:ben") == [None, told, None]
+    assert notes("travel in:policies") == [None]
 
 
 def test_only_the_readers_own_documents_are_chosen(library: RunningService) -> None:

@@ -93,10 +93,19 @@ def test_name_that_is_no_utf8_costs_itself_alone(folder: Path) -> None:
         source_identity(os.fsdecode(strange))
 
 
-@pytest.mark.parametrize("source", ["missing", "missing/*.md", "library/b.md", "library/**.md"])
+@pytest.mark.parametrize("source", ["missing", "missing/*.md", "library/**.md"])
 def test_unreadable_source_says_what_to_give(folder: Path, source: str) -> None:
     with pytest.raises(SourceError, match=r"folder|pattern"):
         _read(folder.parent / source)
+
+
+def test_a_single_file_is_the_one_document_of_its_source(folder: Path) -> None:
+    """It is called as the file is; a manifest is read as one, and a hidden file is left out as everywhere."""
+    [item] = _documents(_read(folder / "b.md"))
+    assert (item.external_id, item.file_name) == ("b.md", "b.md")
+    assert source_identity(str(folder / "b.md")) != source_identity(str(folder))
+    (folder / ".hidden.md").write_text("text")
+    assert not _documents(_read(folder / ".hidden.md"))
 
 
 def test_identity_is_the_same_however_it_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

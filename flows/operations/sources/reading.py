@@ -21,7 +21,7 @@ _WILDCARDS = frozenset("*?[")
 
 
 def read_source(source: str, *, defaults: documents.Defaults) -> Iterator[documents.SourceItem]:
-    """Yield the items of `source` (folder, glob, .csv / .jsonl manifest, object store's URL) in a stable order.
+    """Yield the items of `source` (folder, file, glob, .csv / .jsonl manifest, object store's URL) in a stable order.
 
     A document's external id, where no manifest gives one, is its path relative to the source's root in POSIX form,
     so that it does not depend on where the folder is mounted. Raises SourceError before the first item when the
@@ -50,11 +50,12 @@ def _read(source: str, defaults: documents.Defaults) -> Iterator[documents.Sourc
     if path.is_file():
         if path.suffix.lower() in MANIFEST_SUFFIXES:
             return read_manifest(path, defaults=defaults)
-        msg = f"{source} is a single file; give a folder, a glob pattern, or a manifest ending in .csv or .jsonl"
-        raise SourceError(msg)
+        root = path.resolve().parent
+        return _matches(root, [path.resolve()], defaults)
     if _WILDCARDS & set(source):
         return _glob(path, defaults)
-    raise SourceError(f"{source} does not exist; give a folder, a glob pattern, or a manifest ending in .csv or .jsonl")
+    msg = f"{source} does not exist; give a folder, a file, a glob pattern, or a manifest ending in .csv or .jsonl"
+    raise SourceError(msg)
 
 
 def check_source(source: str) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.domains.search import queries
 from service.domains.search.search_query import Hit, Scope, SearchQuery, compute
-from service.domains.search.syntax.parsing import Clause, ParsedQuery, is_phrase
+from service.domains.search.syntax.parsing import Clause, FieldClause, ParsedQuery, is_phrase
 from service.index.statistics.queries import ask_frequencies
 from service.index.term_keys import every_key
 from service.index.terms import terms_of
@@ -67,6 +67,16 @@ async def find_narrowing(
         )
     await found.run(connection)
     return _narrow(parsed.clauses, {text: set(answer.rows) for text, answer in answers.items()}, common)
+
+
+async def find_unmet(connection: Connection, scope: Scope, fields: Sequence[FieldClause]) -> list[int]:
+    """Return the numbers of the fields that no document has that the caller may read."""
+    asked = Batch()
+    answers = {
+        number: queries.ask_whether_met(asked, scope, each) for number, each in enumerate(fields) if not each.excludes
+    }
+    await asked.run(connection)
+    return [number for number, answer in answers.items() if not answer.rows[0].is_met]
 
 
 def _terms_of_words(text: str, search_query: SearchQuery) -> list[tuple[int, ...]]:

@@ -29,7 +29,7 @@ from carrel.wire.search import AppliedOptions, AppliedSyntax, MatchedBy, SearchM
 from service.auth.callers import Caller
 from service.domains.search.filters import Condition
 from service.domains.search.log import SearchLog
-from service.domains.search.narrowing import find_narrowing
+from service.domains.search.narrowing import find_narrowing, find_unmet
 from service.domains.search.queries import ChunkWeights, FoundPassage, Row, ask_passages
 from service.domains.search.ranking import NOTHING_RANKED, Ranking, merge_rankings, rank
 from service.domains.search.reranking import CANDIDATES, rerank, text_of
@@ -167,6 +167,7 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
                 ranked = await _rank_corrected(plan, ranked, checked)
                 contents = ranked.ask_contents(plan, last)
         ranking, passages = ranked.ranking, None
+        unmet = await find_unmet(read.connection, ranked.scope, plan.parsed.fields) if not ranking.hits else []
         if plan.passages > 1:
             passages = ranked.ask_passages(plan, last)
         if log is None:
@@ -174,7 +175,7 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
         else:
             await log.finish(read, last, ranking.hits[: plan.limit], has_words=ranking.has_words)
     rows = await read.keep_readable(plan.caller, contents.rows)
-    syntax = plan.parsed.say_applied(ranking.notes)
+    syntax = plan.parsed.say_applied(ranking.notes, unmet)
     found = Found(ranking, rows, ranked.read.search_queries, drawn, dropped, syntax=syntax, checked=checked)
     return found if passages is None else replace(found, passages=passages.rows)
 

@@ -27,7 +27,8 @@ from service.domains.search.fusion import Legs, Scores
 from service.domains.search.scoring.sql import ORGANIZATION, AnySelect, Shape
 from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery
 from service.domains.search.sql import name_of_value
-from service.domains.search.syntax.queries import field_parameters, pattern_of, shape_of_fields
+from service.domains.search.syntax.parsing import FieldClause
+from service.domains.search.syntax.queries import any_with_field, field_parameters, pattern_of, shape_of_fields
 from service.identity.queries import user_as
 from service.index.spaces.queries import CurrentSpace
 from service.index.terms import as_sparsevec
@@ -69,6 +70,12 @@ class Candidate(NamedTuple):
 class _Nearness(NamedTuple):
     number: int
     dense: float
+
+
+class Met(NamedTuple):
+    """Whether there is anything of what a query asks."""
+
+    is_met: bool
 
 
 class ReadableDocument(NamedTuple):
@@ -283,6 +290,12 @@ def ask_beginning(batch: Batch, scope: Scope, *, document_id: UUID, most: int) -
     """Ask for the first passages of a document; there are none of a document that isn't in scope."""
     parameters = _parameters_of(scope) | {"ids": [document_id], "most": most}
     return batch.ask(sql.readable_passages(shape_of(scope)), FoundPassage, parameters)
+
+
+def ask_whether_met(batch: Batch, scope: Scope, clause: FieldClause) -> Answer[Met]:
+    """Ask whether the caller may read any document with this field."""
+    statement = any_with_field((clause.name, clause.excludes), is_narrowed=scope.caller.collection_ids is not None)
+    return batch.ask(statement, Met, _parameters_of(replace(scope, fields=(clause,))))
 
 
 def ask_readable_documents(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) -> Answer[ReadableDocument]:

@@ -81,7 +81,7 @@ async def search_catalog(
         without=frozenset({options.similar_to} if options.similar_to else ()),
     )
     is_late = plan.candidates > 0 or arranges
-    log = SearchLog(runtime, plan.caller, query, plan.mode, collection_id=None, is_late=is_late)
+    log = SearchLog(runtime, plan.caller, query, options.mode, collection_id=None, is_late=is_late)
     found = await search(plan, log)
     facets, counted = None, None
     if options.count_facets:

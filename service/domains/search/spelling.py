@@ -104,15 +104,16 @@ async def _look_up(
     await looked_up.run(connection)
     places = {term: answer.rows[0] for term, answer in answers.items() if answer.rows}
     texts = await queries.read_texts(connection, scope, search_query, list(places.values())) if places else {}
-    written = (_as_written(texts.get(place, ""), term, stemmings) for term, place in places.items())
+    written = (_as_written(texts.get(place, ""), term, stemmings, like=word) for term, place in places.items())
     return get_close_matches(word, dict.fromkeys(filter(None, written)), MOST_CORRECTIONS, ALIKE)
 
 
-def _as_written(text: str, term: int, stemmings: Sequence[str]) -> str | None:
-    """Return the word of a text that has a term; None where another word's term is equal by chance."""
-    words = (fold(word) for word in split_words(text))
+def _as_written(text: str, term: int, stemmings: Sequence[str], *, like: str) -> str | None:
+    """Return the most alike word of a text that has a term; None where another word's term is equal by chance."""
+    words = dict.fromkeys(fold(word) for word in split_words(text))
     meant = (word for word in words if word.isalpha() and word not in QUERY_STOP_WORDS)
-    return next((word for word in meant if term in _terms(word, stemmings)), None)
+    found = [word for word in meant if term in _terms(word, stemmings)]
+    return next(iter(get_close_matches(like, found, 1, 0)), None)
 
 
 def _change(word: str) -> Iterator[str]:
@@ -140,6 +141,6 @@ def words_within(words: Words, terms: frozenset[int]) -> list[str]:
 
 
 def replace_words(text: str, corrections: Sequence[SpellingCorrection]) -> str:
-    """Return a query with its misspelt words replaced by their likeliest corrections."""
-    replaced: Mapping[str, str] = {each.word: each.replaced_by[0] for each in corrections}
+    """Return a query with its misspelt words replaced by their corrections, all of which are told."""
+    replaced: Mapping[str, str] = {each.word: " ".join(each.replaced_by) for each in corrections}
     return WORD.sub(lambda found: replaced.get(found[0], found[0]), text)

@@ -59,7 +59,7 @@ from service.domains.search.scoring.sql import (
     with_vectors,
 )
 from service.domains.search.search_query import WHOLE
-from service.domains.search.syntax.queries import select_with_fields, time_of_change
+from service.domains.search.syntax.queries import name_matches, select_with_fields, time_of_change
 from service.permissions.queries import readable_by_parameters, within_parameters
 from service.platform.sql import as_member, count_of
 from service.schema.catalog import documents
@@ -342,7 +342,7 @@ def chunks_containing(shape: Shape, *, is_phrase: bool) -> AnySelect:
     if not is_phrase:
         return select(*found.c).limit(MOST)
     of_chunk = and_(chunks.c.document_id == found.c.document_id, chunks.c.chunk_no == found.c.chunk_no)
-    is_in_title = documents.c.name.op("~*", is_comparison=True)(PATTERN)
+    is_in_title = name_matches(PATTERN)
     number = case((is_in_title, literal_column(str(WHOLE), Integer())), else_=found.c.chunk_no)
     return (
         select(found.c.document_id, number.label("chunk_no"))

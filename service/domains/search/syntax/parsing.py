@@ -1,7 +1,7 @@
 """Read the signs of a query: "a phrase", -word, NOT word, OR and field:value. What isn't a sign is searched for."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -62,18 +62,21 @@ class ParsedQuery:
         """The texts that a passage with one of them is preferred for."""
         return [text for clause in self.clauses if not clause.excludes for text in clause.texts]
 
-    def say_applied(self, notes: Mapping[int, str]) -> AppliedSyntax | None:
-        """Return the signs for the response, with the notes on clauses by their numbers; None without signs."""
+    def say_applied(self, notes: Mapping[int, str], unmet: Collection[int]) -> AppliedSyntax | None:
+        """Return the signs for the response, with the notes on clauses and the fields that fit nothing, by their
+        numbers; None without signs."""
         if not self.signs and not self.not_understood:
             return None
-        numbers = count()
-        signs = [
-            sign if sign.kind is SignKind.FIELD else sign.model_copy(update={"note": notes.get(next(numbers))})
-            for sign in self.signs
-        ]
+        clauses, fields = count(), count()
+        signs = list[QuerySign]()
+        for sign in self.signs:
+            is_unmet = sign.kind is SignKind.FIELD and next(fields) in unmet
+            note = notes.get(next(clauses)) if sign.kind is not SignKind.FIELD else _UNMET if is_unmet else None
+            signs.append(sign.model_copy(update={"note": note}))
         return AppliedSyntax(signs=signs, not_understood=list(self.not_understood))
 
 
+_UNMET = "No document that you can read has this."
 NO_SIGNS = ParsedQuery("")
 """The signs of a query that is searched for as it is written."""
 
@@ -87,6 +90,7 @@ _QUOTES = {'"': '"', "“": "”“", "„": "“”", "«": "»", "»": "«", "
 _FIELD = re.compile(rf"({'|'.join(FieldName)}):(?=[^\s:/\\])", re.IGNORECASE)
 _END = re.compile(r"\){0,8}(?:\s|\Z)")
 _OTHER_FIELD = re.compile(r"[a-z]{2,16}:(?=[^\W\d])", re.IGNORECASE)
+_ONLY_EXCLUDES = re.compile(r"\s*(?:-(\d\S*)|NOT\s+(\w+))\s*")
 _DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?$|(\d{1,2})\.(\d{1,2})\.(\d{4})$")
 
 
@@ -112,6 +116,10 @@ def parse_query(query: str) -> ParsedQuery:
     if sum(len(each.values) for each in reader.signs) > MOST_SIGNS:
         return ParsedQuery(query, not_understood=(f"The query has more than {MOST_SIGNS} signs; they are plain text.",))
     if not reader.signs:
+        if alone := _ONLY_EXCLUDES.fullmatch(query):
+            left_out = alone[1] or alone[2]
+            told = f"{alone[0].strip()} is searched for as text. To leave {left_out} out, add a word before NOT."
+            reader.not_understood.append(told)
         return ParsedQuery(query, not_understood=tuple(reader.not_understood[:MOST_SIGNS]))
     if not reader.words and not any(not clause.excludes for clause in (*reader.clauses, *reader.fields)):
         refused = [f"{each.written}: a query can't only exclude. Add a word to search for." for each in reader.signs]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, time
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -25,7 +26,7 @@ from sqlalchemy import (
 from service.auth.callers import Caller
 from service.domains.search.syntax.parsing import FieldClause, FieldName, is_phrase
 from service.index.tokenization import has_unspaced
-from service.permissions.queries import readable_by_parameters
+from service.permissions.queries import readable_by_parameters, within_parameters
 from service.schema.catalog import document_versions, documents
 from service.schema.collections import collections
 from service.schema.identity import principals
@@ -84,7 +85,7 @@ def field_parameters(fields: Sequence[FieldClause], caller: Caller) -> dict[str,
     for number, each in enumerate(fields):
         value = each.value.lower()
         found[f"field_{number}"] = pattern_of(each.value)
-        found[f"text_{number}"] = value
+        found[f"text_{number}"] = value.strip("/") if each.name is FieldName.IN else value
         found[f"endings_{number}"] = list(_ENDINGS.get(value, (value.removeprefix("."),)))
         found[f"time_{number}"] = each.day and datetime.combine(each.day, time(), UTC)
         found[f"owners_{number}"] = [caller.principal_id] if value == "me" else []
@@ -101,12 +102,30 @@ def select_with_fields(fields: Sequence[FieldShape], *, is_narrowed: bool) -> Se
     return select(documents.c.document_id).where(documents.c.organization_id == ORGANIZATION, *kept)
 
 
+@lru_cache(64)
+def any_with_field(field: FieldShape, *, is_narrowed: bool) -> Select[bool]:
+    """Build the statement of whether the caller may read any document with this field."""
+    fitting = select_with_fields((field,), is_narrowed=is_narrowed)
+    readable = [
+        resources.c.organization_id == ORGANIZATION,
+        resources.c.access_class.in_(readable_by_parameters()),
+        *((resources.c.object_id.in_(within_parameters()),) if is_narrowed else ()),
+    ]
+    return select(exists().where(*readable, resources.c.object_id.in_(fitting)).label("is_met"))
+
+
 def _text(name: str, number: int) -> ColumnElement[str]:
     return bindparam(f"{name}_{number}", type_=Text())
 
 
 def _matches(column: ColumnElement[Any], number: int) -> ColumnElement[bool]:
     return column.op("~*", is_comparison=True)(_text("field", number))
+
+
+def name_matches(pattern: ColumnElement[str]) -> ColumnElement[bool]:
+    """Compare a document's name, and its parts between underscores, which belong to words."""
+    apart = func.translate(documents.c.name, "_", " ")
+    return or_(*(name.op("~*", is_comparison=True)(pattern) for name in (documents.c.name, apart)))
 
 
 def _has_type(number: int) -> ColumnElement[bool]:
@@ -179,7 +198,7 @@ def _time(number: int) -> ColumnElement[datetime]:
 
 
 _CONDITIONS: Mapping[FieldName, Callable[[int], ColumnElement[bool]]] = {
-    FieldName.TITLE: lambda number: _matches(documents.c.name, number),
+    FieldName.TITLE: lambda number: name_matches(_text("field", number)),
     FieldName.TYPE: _has_type,
     FieldName.OWNER: _has_owner,
     FieldName.AFTER: lambda number: _time(number) <= time_of_change(),
