@@ -154,7 +154,7 @@ def _keep_tasks(runtime: Runtime) -> None:
     repeat("storage", partial(asyncio.to_thread, disk.look), every=LOOK_SECONDS)
     if settings.database_url is not None and not database.vectors_apart:
         owner = driver_url(settings.database_url.get_secret_value())
-        repeat("layout", partial(layout.settle_later, owner, database), every=layout.SETTLED_EVERY)
+        repeat("layout", partial(layout.refuse_vectors_inside_later, owner, database), every=layout.SETTLED_EVERY)
     if runtime.standbys.all:
         repeat("standbys", partial(runtime.standbys.look, database), every=standbys.LOOK_SECONDS)
     keep_indexing(indexer, disk, runtime.background)

@@ -86,7 +86,7 @@ def is_question(text: str) -> bool:
 
 def read_again() -> None:
     """Have the last answer read again before it is shown: access may have changed."""
-    if (asked := _asked()) is not None:
+    if (asked := _last_question()) is not None:
         asked.message = None
 
 
@@ -94,7 +94,7 @@ def make_room(text: str, *, is_busy: Callable[[], bool]) -> Callable[[], None]:
     """Make room for an agent's answer to a text; return what asks and shows it, once the page is drawn. A text that is
     no question is asked at the press of a button. While the page `is_busy`, an ended reply doesn't draw it again."""
     slot = st.empty()
-    asked, known = _asked(), st.session_state.get(_AGENT)
+    asked, known = _last_question(), st.session_state.get(_AGENT)
     if asked is not None and asked.text == text and asked.is_read:
         with slot.container():
             _show(asked, is_busy)
@@ -114,9 +114,9 @@ def _fill(slot: DeltaGenerator, text: str, is_busy: Callable[[], bool]) -> None:
     if (agent := find_agent()) is None:
         slot.empty()
         return
-    if is_question(text) and ((last := _asked()) is None or last.text != text):
+    if is_question(text) and ((last := _last_question()) is None or last.text != text):
         _ask(agent, text)
-    asked = _asked()
+    asked = _last_question()
     with slot.container():
         if asked is not None and asked.text == text:
             _show(asked, is_busy)
@@ -125,7 +125,7 @@ def _fill(slot: DeltaGenerator, text: str, is_busy: Callable[[], bool]) -> None:
             offer_action(title, _ask, agent, text, key="agent_answer.ask", icon="forum", kind="tertiary")
 
 
-def _asked() -> Asked | None:
+def _last_question() -> Asked | None:
     return st.session_state.get(_ASKED)
 
 
@@ -138,7 +138,7 @@ def _find_agent() -> Agent | None:
 
 
 def _ask(agent: Agent, text: str) -> None:
-    before = _asked()
+    before = _last_question()
     if before is not None and before.reader is not None:
         before.reader.leave()
     asked = st.session_state[_ASKED] = Asked(agent, text)

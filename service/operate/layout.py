@@ -20,8 +20,8 @@ async def is_settled(connection: AsyncConnection) -> bool:
     return bool((await connection.exec_driver_sql(_IS_SETTLED, (APART_SINCE,))).scalar_one())
 
 
-async def settle(owner: URL) -> bool:
-    """Refuse such releases from now on, unless one is connected; return whether they are refused."""
+async def refuse_vectors_inside(owner: URL) -> bool:
+    """Refuse releases that look for vectors in the rows of chunks, unless one is connected; return whether they are."""
     async with owner_transaction(owner) as connection:
         if await is_settled(connection):
             return True
@@ -33,7 +33,7 @@ async def settle(owner: URL) -> bool:
         return True
 
 
-async def settle_later(owner: URL, database: Database) -> None:
-    """Settle the layout once the last such release has ended, which another process may have seen first."""
+async def refuse_vectors_inside_later(owner: URL, database: Database) -> None:
+    """Refuse these releases once the last of them has ended; another process may have done so already."""
     if not database.vectors_apart:
-        database.vectors_apart = await settle(owner)
+        database.vectors_apart = await refuse_vectors_inside(owner)

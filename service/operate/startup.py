@@ -99,7 +99,7 @@ async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepar
     """Migrate the database and add what every start expects. Raises DeploymentError for another secret key, or for
     standbys with a distributed index."""
     url, owner = await asyncio.to_thread(_migrate, settings, server)
-    await layout.settle(owner)
+    await layout.refuse_vectors_inside(owner)
     database = Database(url, pool_size=1, connect_seconds=EMBEDDED_CONNECT_SECONDS)
     try:
         key = await ensure_secret_key(database, given=settings.secret_key, data_dir=settings.data_dir)

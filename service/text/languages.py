@@ -48,11 +48,11 @@ _loading = Lock()
 _TABLES = ("rows", "moves", "outputs")
 
 
-class _Place:
+class _ModelFolder:
     folder: Path | None = None
 
 
-_place = _Place()
+_model_folder = _ModelFolder()
 
 
 class _Identifier(Protocol):
@@ -88,7 +88,7 @@ def _sample(chunks: Sequence[str]) -> str:
 
 def keep_in(folder: Path) -> None:
     """Keep the model of languages in a folder, from which all processes share it; without one, each has its own."""
-    _place.folder = folder
+    _model_folder.folder = folder
 
 
 @cache
@@ -97,7 +97,7 @@ def _load_identifier() -> _Identifier:
 
     # Named by all that it is made from.
     digest = hashlib.sha256(f"{version('py3langid')} {np.__version__} {_LANGUAGES}".encode()).hexdigest()[:8]
-    folder = _place.folder and _place.folder / f"languages-{digest}"
+    folder = _model_folder.folder and _model_folder.folder / f"languages-{digest}"
     if folder is None or not folder.exists():
         whole: Any = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
         whole.set_languages(_LANGUAGES.split())

@@ -48,7 +48,7 @@ def test_a_search_finds_the_same_before_halfway_and_after_the_move(
     async def still_runs(_owner: URL) -> bool:
         return False
 
-    monkeypatch.setattr(layout, "settle", still_runs)
+    monkeypatch.setattr(layout, "refuse_vectors_inside", still_runs)
     database.vectors_apart = False
     for name, text in TEXTS.items():
         uploaded(own_service, name, text)
@@ -81,7 +81,7 @@ def test_an_older_release_is_refused_once_none_runs(databases: TestDatabases, mo
     owner, database = databases.owner_url(name), Database(databases.service_url(name))
 
     async def settle() -> bool:
-        await layout.settle_later(owner, database)
+        await layout.refuse_vectors_inside_later(owner, database)
         async with database.transaction(None) as connection:
             assert await layout.is_settled(connection) == database.vectors_apart
         await database.close()

@@ -111,7 +111,8 @@ def any_with_field(field: FieldShape, *, is_narrowed: bool) -> Select[bool]:
         resources.c.access_class.in_(readable_by_parameters()),
         *((resources.c.object_id.in_(within_parameters()),) if is_narrowed else ()),
     ]
-    return select(exists().where(*readable, resources.c.object_id.in_(fitting)).label("is_met"))
+    found = select(resources.c.object_id).where(*readable, resources.c.object_id.in_(fitting))
+    return select(found.exists().label("is_met"))
 
 
 def _text(name: str, number: int) -> ColumnElement[str]:
