@@ -26,7 +26,7 @@ from service.identity_server.signin.providers import binding
 from service.identity_server.signin.providers.binding import is_of_one_tenant, named_groups, vouched_address
 from service.identity_server.signin.providers.queries import StoredProvider
 from service.platform import kept as keeping
-from service.platform.counters import Counter
+from service.platform.rate_limits import Counter
 from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.flow import App, Person, Pkce, a_person, an_app, entries, sent_back, works
 from tests.oauth.provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider, serving

@@ -14,8 +14,7 @@ from pydantic import SecretStr, ValidationError
 
 from carrel import AsyncCarrel
 from service.platform import shared_store as shared_store_module
-from service.platform.counters import Counter
-from service.platform.rate_limits import RateLimits, network_of
+from service.platform.rate_limits import Counter, RateLimits, network_of
 from service.platform.settings import Settings
 from service.platform.sharing import Counts
 from tests.harness.cases import cases

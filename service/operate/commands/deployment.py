@@ -8,7 +8,7 @@ import typer
 from service.operate.commands.access import check_schema, open_access
 from service.operate.commands.context import CommandError, settings_of
 from service.operate.deployment import key_files
-from service.operate.deployment.rotation import Rotation, rotate_secret_key
+from service.operate.deployment.service import Rotation, rotate_secret_key
 from service.operate.distribution import distribute_index as distribute
 
 
