@@ -24,8 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prepare_http(settings.base_url)
         for name, value in prefect_environment(settings).items():
             os.environ.setdefault(name, value)
-        from flows.serving import serve_flows  # noqa: PLC0415 - Prefect reads its settings when imported
+        from flows.processes import start_runs_by_forking  # noqa: PLC0415 - Prefect reads its settings when imported
+        from flows.serving import serve_flows  # noqa: PLC0415 - as above
 
+        start_runs_by_forking()
         asyncio.run(serve_flows(settings, say=_say, limit=parsed.limit))
     except KeyboardInterrupt:
         return 130

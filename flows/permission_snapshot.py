@@ -1,16 +1,18 @@
 """The flow that stores who may read what, and what changed since the last time."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
 
 from flows.operations.snapshots.files import Difference
-from flows.operations.snapshots.taking import Taken, take_snapshot
 from flows.progress import publish_progress
 from flows.running import complete, current_run_id
 from flows.runs import CHANGES
 from flows.settings import FlowSettings
+
+if TYPE_CHECKING:
+    from flows.operations.snapshots.taking import Taken
 
 SNAPSHOT = "carrel-snapshot"
 
@@ -20,6 +22,9 @@ async def permission_snapshot() -> State[dict[str, Any]]:
     """Write who may read what as Parquet, and what widened and narrowed since the last snapshot as artifacts. The
     service, an admin's key and the folder of snapshots come from the environment of the process (flows.settings). A
     killed run leaves no partial snapshot."""
+    # Imported here: it loads pyarrow, whose threads forbid to fork, and which other flows have no use for.
+    from flows.operations.snapshots.taking import take_snapshot  # noqa: PLC0415
+
     async with publish_progress(current_run_id()) as progress:
         taken = await take_snapshot(FlowSettings())
         await progress.publish(SNAPSHOT, kind="markdown", data=markdown(taken))
@@ -28,7 +33,7 @@ async def permission_snapshot() -> State[dict[str, Any]]:
     return complete(taken.text(), taken.as_json(), name="CompletedWithProblems" if taken.problems else "Completed")
 
 
-def markdown(taken: Taken) -> str:
+def markdown(taken: "Taken") -> str:
     """Return the result of a snapshot as a page for people."""
     difference = taken.difference
     lines = [f"`{taken.folder}`", "", *(f"**{problem}**\n" for problem in taken.problems)]

@@ -3,14 +3,17 @@
 import asyncio
 import atexit
 import fcntl
+import gc
+import importlib
 import os
 import runpy
 import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from multiprocessing import forkserver, get_context
+from multiprocessing import forkserver, get_context, resource_tracker, util
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from socket import AF_UNIX, socket
 from typing import Any
 
 from anyio.abc import TaskStatus
@@ -21,16 +24,42 @@ from flows.settings import FlowSettings
 RUN_ID = "PREFECT__FLOW_RUN_ID"
 """The variable in which Prefect gives a process the id of its run."""
 _ENGINE = "prefect.engine"
-# Not permission_snapshot, which loads a library with threads: a process with threads must not be forked.
-_FLOWS = ("agent_evaluation", "bulk_upload", "collection_add", "docstore_sync", "quarantine", "reindex")
-_PRELOADED = [_ENGINE, "prefect.flow_engine", *(f"flows.{name}" for name in _FLOWS)]
+_PRELOADED = [
+    _ENGINE,
+    "prefect.flow_engine",
+    "flows.agent_evaluation",
+    "flows.bulk_upload",
+    "flows.collection_add",
+    "flows.docstore_sync",
+    "flows.permission_snapshot",
+    "flows.quarantine",
+    "flows.reindex",
+]
 
 
 def start_runs_by_forking() -> None:
-    """Import the flows in a process of its own, and have Prefect's runner fork each run from that process."""
-    forkserver.set_forkserver_preload(_PRELOADED)
-    forkserver.ensure_running()
-    # The runner has no option for this; a test tells if the function moves.
+    """Import the flows, and fork a process from which Prefect's runner forks each run: what is imported is in memory
+    once. Where that process has ended, the library starts another one. To be called before there are threads."""
+    for name in _PRELOADED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # so that what they share stays shared
+    resource_tracker.ensure_running()
+    path, (alive, ours) = str(Path(util.get_temp_dir()) / "runs"), os.pipe()
+    with socket(AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        if not (pid := os.fork()):
+            try:
+                os.close(ours)
+                forkserver.main(listener.detach(), alive, ())
+            finally:
+                os._exit(0)
+    os.close(alive)
+    server = vars(forkserver)["_forkserver"]
+    server.set_forkserver_preload(_PRELOADED)
+    # The library has no option for this, nor has the runner; tests tell if one of these names moves.
+    server._forkserver_address, server._forkserver_alive_fd, server._forkserver_pid = path, ours, pid  # noqa: SLF001
     setattr(_starter_engine, "run_process", _run_process)  # noqa: B010 - its type is narrower
 
 

@@ -22,7 +22,6 @@ from flows.lost_runs import keep_taking_over, watch_for_lost_runs
 from flows.missed_times import read_without_missed
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.reporting import report_ledgers
-from flows.processes import start_runs_by_forking
 from flows.running import set_limits
 from flows.schedule_reports import report_schedules
 from flows.settings import FlowSettings
@@ -72,7 +71,6 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     At most `limit` runs go on at a time. A second run on the same source is skipped. It waits for
     Prefect. Raises DeploymentsError when the file is wrong or Prefect refuses it; one that becomes wrong later is said,
     and what was registered stays. `say` takes the lines for people."""
-    start_runs_by_forking()  # before the folder of temporary files: the path of a socket has to be short
     # Prefect's runner has one folder for all users under the system's, which only the first of them can write to.
     folder = settings.data_dir / "flows" / "tmp"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
