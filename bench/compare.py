@@ -5,7 +5,7 @@ synthetic catalog. A turn measures the old one and then the new one, so that wha
 a ratio is the median of the turns' ratios. Processor time has what all processes of a service took, or all of its
 database's. The measurements: `search` (each mode and reader), `loading` (small documents, until they are found by words
 and until all are indexed) and `size` (bytes in the database).
-Run: `python -m bench.compare REV [search|loading|size …] [--chunks N] [--turns N] [--keep NAME]`.
+Run: `python -m bench.compare REV [size|search|loading …] [--chunks N] [--turns N] [--readers …] [--modes …]`.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from bench.report import report
 from bench.running import Stack, import_from, run_stack, words
 from bench.search import READERS, address
 from carrel import AsyncCarrel
+from carrel.wire.search import SearchMode
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
 
 HERE = Path(__file__).parents[1]
@@ -41,6 +43,7 @@ TURNS = 5
 QUESTIONS = 40
 DOCUMENTS = 40
 AT_ONCE = 8
+MODES = tuple(mode.value for mode in SearchMode)
 
 # What a revision's own code runs to fill its database; it prints questions near chunks that each reader may read.
 _FILL = """
@@ -78,13 +81,13 @@ class Side:
         return address(EmbeddedPostgres(self.stack.settings.data_dir), SUPERUSER)
 
 
-def measure_search(side: Side) -> Values:
+def measure_search(side: Side, *, readers: Sequence[str] = READERS, modes: Sequence[str] = MODES) -> Values:
     """Search one after the other as each reader in each mode; return milliseconds, of processors and by the clock."""
     values: dict[str, float] = {}
     headers = {"Authorization": f"Bearer {side.key}"}
     with httpx.Client(base_url=side.stack.settings.base_url, headers=headers, timeout=60) as client:
-        for reader in READERS:
-            for mode in ("HYBRID", "SEMANTIC", "LEXICAL"):
+        for reader in readers:
+            for mode in modes:
                 before, took = side.stack.cpu_seconds(), list[float]()
                 for question in side.questions[reader]:
                     began = time.perf_counter()
@@ -157,7 +160,7 @@ def measure_size(side: Side) -> Values:
     return {f"size: MB of {what}": float(each) / 1e6 for what, each in zip(("tables", "indexes"), row, strict=True)}
 
 
-MEASUREMENTS: Mapping[str, Callable[[Side], Values]] = {
+MEASUREMENTS: dict[str, Callable[[Side], Values]] = {
     "size": measure_size,
     "search": measure_search,
     "loading": measure_loading,
@@ -218,9 +221,12 @@ def main() -> None:
     parser.add_argument("measurements", nargs="*", help=f"of {', '.join(MEASUREMENTS)}; all unless named")
     parser.add_argument("--chunks", type=int, default=CHUNKS)
     parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--readers", nargs="+", choices=READERS, default=READERS, help="of searches; all unless named")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="of searches; all unless named")
     parser.add_argument("--keep", metavar="NAME", help="write bench/results/NAME.json")
     given = parser.parse_args()
-    chosen = [MEASUREMENTS[name] for name in given.measurements or MEASUREMENTS]
+    known = MEASUREMENTS | {"search": partial(measure_search, readers=given.readers, modes=given.modes)}
+    chosen = [known[name] for name in given.measurements or known]
     with ExitStack() as held:
         work = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="carrel-bench-compare-")))
         work.chmod(0o711)
