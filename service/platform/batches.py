@@ -9,8 +9,16 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast
 from uuid import UUID
 
 from psycopg import AsyncConnection as DriverConnection
-from psycopg import AsyncRawCursor
 from psycopg import Error as DriverError
+from psycopg._preparing import Prepare, PrepareManager
+from psycopg._queries import PostgresRawQuery
+from psycopg.abc import PQGen
+from psycopg.abc import Transformer as Adapting
+from psycopg.adapt import Transformer
+from psycopg.errors import error_from_result
+from psycopg.generators import fetch_many, send
+from psycopg.pq import ConnStatus, ExecStatus
+from psycopg.pq.abc import PGconn, PGresult
 from sqlalchemy import ARRAY, Select, Uuid
 from sqlalchemy.dialects.postgresql.psycopg import PGDialectAsync_psycopg
 from sqlalchemy.engine.interfaces import Dialect
@@ -114,21 +122,63 @@ class Batch:
     async def _run(self, connection: AsyncConnection) -> None:
         pooled = await connection.get_raw_connection()
         driver = cast("DriverConnection[Any]", pooled.driver_connection)
-        cursors = [AsyncRawCursor(driver) for _ in self.parts]
+        adapting = Transformer.from_context(driver)
         try:
-            async with driver.pipeline():
-                for part, cursor in zip(self.parts, cursors, strict=True):
-                    await cursor.execute(part.text, part.values, prepare=True)  # pyright: ignore[reportArgumentType] - compiled, or a constant
+            async with driver.lock:
+                results = await driver.wait(_exchange(driver, adapting, self.parts))
         except DriverError as error:
             await _raise_as_sqlalchemy(connection, driver, error)
         except BaseException:
             # Its caller is gone, at any step: the driver may take the connection for one that still collects answers.
             await connection.invalidate()
             raise
-        for part, cursor in zip(self.parts, cursors, strict=True):
+        for part, result in zip(self.parts, results, strict=True):
             if part.compiled is not None and part.taker is not None:
-                codes = tuple(column.type_code for column in cursor.description or ())
-                part.taker.take(part.compiled.columns, part.compiled.read(await cursor.fetchall(), codes))
+                adapting.set_pgresult(result)
+                rows = adapting.load_rows(0, result.ntuples, tuple)
+                codes = tuple(map(result.ftype, range(result.nfields)))
+                part.taker.take(part.compiled.columns, part.compiled.read(rows, codes))
+
+
+def _exchange(driver: "DriverConnection[Any]", adapting: Adapting, parts: Sequence[_Part]) -> PQGen[list[PGresult]]:
+    """Send statements in one message, and fetch a result for each; raise the error of the first that fails.
+
+    The driver's own pipeline waits for the socket at each statement, and makes a cursor for each."""
+    server, prepared = driver.pgconn, driver._prepared  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - as its cursors do
+    yield from prepared.maintain_gen(driver)
+    server.enter_pipeline_mode()
+    try:
+        sent = [_send(server, prepared, PostgresRawQuery(adapting), part) for part in parts]
+        server.pipeline_sync()
+        yield from send(server)
+        results, failures = list[PGresult](), list[DriverError]()
+        for query, prepare, name in sent:
+            if prepare is Prepare.SHOULD:
+                yield from fetch_many(server)
+            [result] = yield from fetch_many(server)
+            prepared.validate(prepared.key(query), prepare, name, [result])
+            if result.status == ExecStatus.FATAL_ERROR:
+                failures.append(error_from_result(result, encoding=driver.info.encoding))
+            results.append(result)
+        yield from fetch_many(server)
+    finally:
+        if server.status != ConnStatus.BAD:
+            server.exit_pipeline_mode()
+    if failures:
+        raise failures[0]
+    return results
+
+
+def _send(
+    server: PGconn, prepared: PrepareManager, query: PostgresRawQuery, part: _Part
+) -> tuple[PostgresRawQuery, Prepare, bytes]:
+    query.convert(part.text.encode(), part.values)
+    prepare, name = prepared.get(query, prepare=True)
+    if prepare is Prepare.SHOULD:
+        server.send_prepare(name, query.query, param_types=query.types)
+    server.send_query_prepared(name, query.params, param_formats=query.formats)
+    prepared.maybe_add_to_cache(query, prepare, name)
+    return query, prepare, name
 
 
 async def _raise_as_sqlalchemy(
