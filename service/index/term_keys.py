@@ -11,6 +11,9 @@ from service.index.terms import round_frequency
 MOST_READ = 20_000
 """How many chunks are to be found by a query's keys, about; reading one takes a microsecond."""
 
+FEW_READ = 2_000
+"""How many are looked for first: for a reader of most of 100,000 chunks, enough for five of six questions."""
+
 # A tier is of weights from one of these numbers to below the next.
 _WEIGHTS = (0.0, 0.5, 0.6, 0.7, 1.0)
 # How many of the chunks with a term have it in a tier or in a higher one. What is read depends on that, not the answer.

@@ -76,8 +76,10 @@ async def weigh(corpus: Corpus, words: list[str], *, most: int) -> SearchQuery:
     space_id = corpus.space.space_id
     frequencies = await corpus.frequencies(space_id, [TOTAL_TERM, *asked.term_set])
     weights = weigh_query(query, stemmings=["english"], frequencies=frequencies, total=frequencies[TOTAL_TERM])
-    keys = choose_keys(weights, space_id=space_id, frequencies=frequencies, most=most)
-    return replace(asked.with_weights(weights), lookup=keys)
+    keys, few = (
+        choose_keys(weights, space_id=space_id, frequencies=frequencies, most=each) for each in (most, most // 4)
+    )
+    return replace(asked.with_weights(weights), lookup=keys, few=few)
 
 
 async def candidates(
@@ -93,7 +95,7 @@ async def leg(corpus: Corpus, scope: Scope, asked: SearchQuery, *, needed: int =
 
 
 def by_every_chunk(asked: SearchQuery) -> SearchQuery:
-    return replace(asked, lookup=NO_LOOKUP)
+    return replace(asked, lookup=NO_LOOKUP, few=NO_LOOKUP)
 
 
 @pytest.mark.parametrize("by_chunk", [False, True])
@@ -116,7 +118,7 @@ async def test_the_first_hits_are_those_of_scoring_every_chunk(corpus: Corpus, b
 async def test_keys_find_chunks_until_that_is_not_enough(module_service: RunningService, corpus: Corpus) -> None:
     """Only the keys' chunks if they suffice, else all; also for few rights, and owners without the index."""
     scope = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=True)
-    asked = await weigh(corpus, ["word0", "word30"], most=1000)
+    asked = replace(await weigh(corpus, ["word0", "word30"], most=1000), few=NO_LOOKUP)
     every = await leg(corpus, scope, asked)
     rare = term_of("word30", "english")
     keys = tuple(key for key in asked.lookup.keys if (key >> 2) & (2**29 - 1) == rare - 1)
@@ -124,6 +126,26 @@ async def test_keys_find_chunks_until_that_is_not_enough(module_service: Running
     assert await leg(corpus, scope, replace(asked, lookup=Lookup(keys, bound=1000.0))) == every
     with function_of_the_service(module_service):
         assert await leg(corpus, scope, replace(asked, lookup=Lookup(keys, bound=0.0))) == every
+
+
+@pytest.mark.parametrize("by_chunk", [False, True])
+async def test_few_keys_do_where_more_would_not_change_the_leg(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, by_chunk: bool
+) -> None:
+    """They have to find as many chunks above their bound as the ranking is made of; otherwise more keys are tried."""
+    scope = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=by_chunk)
+    asked = await weigh(corpus, ["word12", "word20"], most=1000)
+    every = await leg(corpus, scope, replace(asked, few=NO_LOOKUP))
+    common = term_of("word12", "english")
+    keys = tuple(key for key in asked.lookup.keys if (key >> 2) & (2**29 - 1) == common - 1)
+    few = await leg(corpus, scope, replace(asked, few=Lookup(keys, bound=0.0)))
+    assert sql.LEAST_PROVEN < len(few) < len(every)
+    reached = replace(asked, few=Lookup(keys, bound=0.01))
+    assert await leg(corpus, scope, reached) == every
+    monkeypatch.setattr(sql, "LEG", len(few))
+    forget_statements()
+    hits = await leg(corpus, scope, reached)
+    assert hits == few[: len(hits)] != every[: len(hits)]
 
 
 @contextmanager

@@ -39,6 +39,7 @@ SEVERAL = {
     "permissions.agents.queries.list_agents_without_search": 3,
     "domains.documents.collections.queries.list_collections": 2,
     "domains.search.facets.queries.ask_facets": 2,
+    "domains.search.syntax.queries.any_with_field": 2,
     "domains.people.service_accounts.queries.count_fruitless_collections": 2,
     "domains.people.service_accounts.queries.list_reached_collections": 3,
 }

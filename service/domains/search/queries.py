@@ -22,11 +22,11 @@ from carrel.wire.places import PassagePlace
 from carrel.wire.search import SearchFeedback, SearchMode
 from service.auth.callers import Caller
 from service.domains.search import sql
+from service.domains.search.comparisons import name_of_value
 from service.domains.search.filters import Comparison
 from service.domains.search.fusion import Legs, Scores
 from service.domains.search.scoring.sql import ORGANIZATION, AnySelect, Shape
 from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery
-from service.domains.search.sql import name_of_value
 from service.domains.search.syntax.parsing import FieldClause
 from service.domains.search.syntax.queries import any_with_field, field_parameters, pattern_of, shape_of_fields
 from service.identity.queries import user_as
@@ -205,7 +205,8 @@ def ask_candidates(batch: Batch, scope: Scope, search_query: SearchQuery, *, at_
     by_meaning = search_query.mode is not SearchMode.LEXICAL
     statement = sql.candidates(shape_of(scope), by_words=search_query.looks_for_words, by_meaning=by_meaning)
     limits = {"page_limit": BEST_PAGES, "document_limit": BEST_DOCUMENTS, "at_least": at_least}
-    keys = {"keys": list(search_query.lookup.keys), "bound": search_query.lookup.bound}
+    few, lookup = search_query.few, search_query.lookup
+    keys = {"few_keys": list(few.keys), "few_bound": few.bound, "keys": list(lookup.keys), "bound": lookup.bound}
     return batch.ask(statement, Candidate, _parameters(scope, search_query) | limits | keys)
 
 

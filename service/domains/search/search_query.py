@@ -65,10 +65,10 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A query in the forms that search the index, with `stemmings` of the space; `with_weights` weighs `terms`, and
-    `lookup` has keys to find chunks by (without any, all are scored). `has_old_forms`: some chunks of the space have
-    the words alone, as an earlier version indexed them.
+    """A query in the forms that search the index, with `stemmings` of the space; `with_weights` weighs `terms`.
 
+    `lookup` has keys to find chunks by (without any, all are scored), and `few` has fewer, which are tried first.
+    `has_old_forms`: some chunks of the space have the words alone, as an earlier version indexed them.
     `full_score` is the score by words of a chunk that has each word once; `frequencies` are those of the terms.
     In a hybrid score words have `weight_of_words`, from the `weights_of_words` of the model."""
 
@@ -83,6 +83,7 @@ class SearchQuery:
     weight_of_words: float = WORDS
     terms: str = as_sparsevec({})
     lookup: Lookup = NO_LOOKUP
+    few: Lookup = NO_LOOKUP
     full_score: float = 1.0
     frequencies: Mapping[int, int] = field(default_factory=dict[int, int])
 

@@ -17,7 +17,7 @@ from service.domains.search.search_query import WORDS, Hit, SearchQuery, compute
 from service.index.service import Space, ask_current_space
 from service.index.statistics.queries import Frequency, ask_frequencies
 from service.index.stemming import ENGLISH, stemming_of
-from service.index.term_keys import choose_keys
+from service.index.term_keys import FEW_READ, choose_keys
 from service.index.terms import TERMS_OF_STEMMINGS, find_stemmings, weigh_query
 from service.index.tokenization import has_unspaced, split_query
 from service.platform.batches import Answer, Batch
@@ -148,7 +148,8 @@ def _weigh_by_frequency(search_query: SearchQuery, frequencies: Mapping[int, int
     )
     present = {term: weight for term, weight in weights.items() if frequencies.get(term, 0) > 0}
     lookup = choose_keys(present, space_id=space_id, frequencies=frequencies)
-    return replace(search_query.with_weights(weights, known=present), lookup=lookup, frequencies=frequencies)
+    few = choose_keys(present, space_id=space_id, frequencies=frequencies, most=FEW_READ)
+    return replace(search_query.with_weights(weights, known=present), lookup=lookup, few=few, frequencies=frequencies)
 
 
 def _needs_model(query: SearchQuery) -> bool:

@@ -1,8 +1,7 @@
 """The statements of search, built once per shape and run with parameters. Tables are bound to `organization_id`,
 readable rows by `service.permissions.queries.reader_parameters`."""
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -14,7 +13,6 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     ColumnElement,
-    DateTime,
     Double,
     Float,
     FromClause,
@@ -44,8 +42,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, distinct_on
 from sqlalchemy.types import NullType, TypeEngine
 
 from carrel.wire.common import ResourceType
-from carrel.wire.search import FilterOperator
-from service.domains.search.filters import ORDERINGS, Comparison, Kind
+from service.domains.search.comparisons import fits
 from service.domains.search.scoring.sql import (
     ORGANIZATION,
     SHAPES,
@@ -80,6 +77,8 @@ RANKS = ("dense_rank", "lexical_rank")
 
 KEYS: ColumnElement[Any] = bindparam("keys", type_=ARRAY(BigInteger()))
 BOUND: ColumnElement[float] = bindparam("bound", type_=Double[float]())
+FEW_KEYS: ColumnElement[Any] = bindparam("few_keys", type_=ARRAY(BigInteger()))
+FEW_BOUND: ColumnElement[float] = bindparam("few_bound", type_=Double[float]())
 AT_LEAST: ColumnElement[int] = bindparam("at_least", type_=Integer())
 PATTERN: ColumnElement[str] = bindparam("pattern", type_=Text())
 MOST: ColumnElement[int] = bindparam("most", type_=Integer())
@@ -145,66 +144,14 @@ def _select_matching(shape: Shape) -> Select[UUID]:
             source.c.document_id.in_(select_with_fields(shape.fields, is_narrowed=shape.is_narrowed))
         )
     held = source.c.custom_metadata
-    return statement.where(*(_fits(held, each, number=number) for number, each in enumerate(shape.conditions)))
-
-
-def name_of_value(number: int) -> str:
-    """Return the name of the parameter with the value of a search's condition of this number."""
-    return f"value_{number}"
-
-
-def _fits(metadata: ColumnElement[Any], comparison: Comparison, *, number: int) -> ColumnElement[bool]:
-    """Build a metadata value's condition; an absent value, or one of another type, is "not equal" only."""
-    held: ColumnElement[str] = metadata.op("->>", return_type=Text())(comparison.field)
-    other: Any = bindparam(name_of_value(number), type_=_SQL_TYPES[comparison.kind])
-    if comparison.kind is Kind.STRING and comparison.operator not in ORDERINGS:  # texts are equal in any case
-        held, other = func.lower(held), func.lower(other)
-    if comparison.operator is FilterOperator.CONTAINS:
-        return func.strpos(held, other) > 0
-    value = _cast_value(held, comparison.kind)
-    meets: ColumnElement[bool] = _COMPARISONS[comparison.operator](value, other)
-    return or_(value.is_(None), meets) if comparison.operator is FilterOperator.NOT_EQUAL else meets
-
-
-_COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], Any]] = {
-    FilterOperator.EQUAL: operator.eq,
-    FilterOperator.NOT_EQUAL: operator.ne,
-    FilterOperator.LESS: operator.lt,
-    FilterOperator.GREATER: operator.gt,
-    FilterOperator.LESS_OR_EQUAL: operator.le,
-    FilterOperator.GREATER_OR_EQUAL: operator.ge,
-}
-
-
-def _cast_value(held: ColumnElement[str], kind: Kind) -> ColumnElement[Any]:
-    """Read a stored string as a kind; NULL when it can't be, never an error."""
-    if kind is Kind.STRING:
-        return held.collate("C")
-    if kind is Kind.DATETIME:
-        # A time without an offset is in UTC, whatever the session's zone.
-        has_offset = held.regexp_match(r"[Tt ].*([Zz]|[+-][0-9]{2}:?[0-9]{2})$")
-        aware = case((func.pg_input_is_valid(held, "timestamptz"), cast(held, DateTime(timezone=True))))
-        naive = case((func.pg_input_is_valid(held, "timestamp"), func.timezone("UTC", cast(held, DateTime()))))
-        return case((has_offset, aware), else_=naive)
-    return case((func.pg_input_is_valid(held, _TYPE_NAMES[kind]), cast(held, _SQL_TYPES[kind])))
-
-
-_SQL_TYPES: Mapping[Kind, Any] = {
-    Kind.STRING: Text(),
-    Kind.INT: BigInteger(),
-    Kind.DOUBLE: Double[float](),
-    Kind.DATETIME: DateTime(timezone=True),
-    Kind.BOOLEAN: Boolean(),
-}
-_TYPE_NAMES: Mapping[Kind, str] = {Kind.INT: "bigint", Kind.DOUBLE: "double precision", Kind.BOOLEAN: "boolean"}
+    return statement.where(*(fits(held, each, number=number) for number, each in enumerate(shape.conditions)))
 
 
 @lru_cache(SHAPES)
 def _reads_little(shape: Shape) -> ColumnElement[bool]:
     pages = INDEX_TABLES[shape.dimensions].code_pages
     some = select(pages.c.page_no).where(_in_scope(pages, shape)).limit(FEW_PAGES)
-    little = select((count_of(some.subquery("some")) < FEW_PAGES).label("holds")).cte("little")
-    return select(little.prefix_with("MATERIALIZED").c.holds).scalar_subquery()
+    return _materialize("little", count_of(some.subquery("some")) < FEW_PAGES)
 
 
 def _unless_little(shape: Shape) -> Sequence[ColumnElement[bool]]:
@@ -269,31 +216,50 @@ def dense_leg(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def lexical_leg(shape: Shape) -> AnySelect:
-    """Build the lexical leg: the chunks with the highest BM25 scores. In a large scope, an index finds chunks by `keys`
-    of terms, if `at_least` (or twenty) reach `bound`, or it is 0; otherwise every readable chunk is scored."""
+    """Build the lexical leg: the chunks with the highest BM25 scores. In a large scope, an index finds chunks by few
+    keys of terms, or by more if these are not enough; otherwise every readable chunk is scored."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scores = lexical_score(chunks.c.terms, shape)
     scored = select(chunks.c.document_id, chunks.c.chunk_no, scores.label("negative"))
     if shape.is_distributed:
         return _hits(shape, scored.where(_in_scope(chunks, shape), scores < 0))
-    worth = select(and_(not_(_reads_little(shape)), _can_look_up(shape)).label("holds")).cte("worth")
-    is_worth: ColumnElement[bool] = select(worth.prefix_with("MATERIALIZED").c.holds).scalar_subquery()
-    found = _find_by_terms(shape).where(is_worth).cte("found").prefix_with("MATERIALIZED")
-    hits = func.count() if shape.by_chunk else func.count(distinct(found.c.document_id))
-    better = select(hits).select_from(found).where(found.c.negative <= -BOUND * MARGIN).scalar_subquery()
-    will_do = and_(is_worth, or_(BOUND == 0, better >= func.greatest(AT_LEAST, LEAST_PROVEN))).label("holds")
-    proof = select(will_do).cte("proof").prefix_with("MATERIALIZED")
-    is_proven: ColumnElement[bool] = select(proof.c.holds).scalar_subquery()
-    scored = scored.where(not_(_reads_little(shape)), not_(is_proven), _in_scope(chunks, shape), scores < 0)
+    # Few keys have to find all that the ranking is made of: with more keys, it is the same.
+    by_few, few_do = _look_up(shape, "few", keys=FEW_KEYS, bound=FEW_BOUND, proven=LEG)
+    by_more, more_do = _look_up(shape, "more", keys=KEYS, bound=BOUND, worth=(not_(few_do),))
+    scored = scored.where(not_(_reads_little(shape)), not_(few_do), not_(more_do), _in_scope(chunks, shape), scores < 0)
     every = _score_all(shape)
     little = select(every.c.document_id, every.c.chunk_no, every.c.lexical.label("negative"))
-    with_terms = select(*found.c).where(is_proven, found.c.negative < 0)
-    return _hits(shape, little.where(every.c.lexical < 0), with_terms, scored)
+    return _hits(shape, little.where(every.c.lexical < 0), by_few, by_more, scored)
 
 
-def _can_look_up(shape: Shape) -> ColumnElement[bool]:
+def _look_up(
+    shape: Shape,
+    name: str,
+    *,
+    keys: ColumnElement[Any],
+    bound: ColumnElement[float],
+    proven: int = 0,
+    worth: Sequence[ColumnElement[bool]] = (),
+) -> tuple[AnySelect, ColumnElement[bool]]:
+    """Build what `keys` find in a large scope, and whether that will do: at least `proven` chunks, and `at_least` hits
+    (or twenty), reach `bound`, or it is 0."""
+    is_worth = _materialize(f"{name}_worth", not_(_reads_little(shape)), _can_look_up(shape, keys), *worth)
+    found = _find_by_terms(shape, keys).where(is_worth).cte(name).prefix_with("MATERIALIZED")
+    hits = func.count() if shape.by_chunk else func.count(distinct(found.c.document_id))
+    is_enough = and_(hits >= func.greatest(AT_LEAST, LEAST_PROVEN), func.count() >= proven)
+    reached = select(is_enough).where(found.c.negative <= -bound * MARGIN).scalar_subquery()
+    will_do = _materialize(f"{name}_do", is_worth, or_(bound == 0, reached))
+    return select(*found.c).where(will_do, found.c.negative < 0), will_do
+
+
+def _materialize(name: str, *conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    holds = select(and_(*conditions).label("holds")).cte(name).prefix_with("MATERIALIZED")
+    return select(holds.c.holds).scalar_subquery()
+
+
+def _can_look_up(shape: Shape, keys: ColumnElement[Any]) -> ColumnElement[bool]:
     reads = may_read_index(f"chunks_with_terms_{shape.dimensions}", of=f"chunks_{shape.dimensions}")
-    return and_(func.cardinality(KEYS) > 0, reads)
+    return and_(func.cardinality(keys) > 0, reads)
 
 
 def may_read_index(function: str, *, of: str) -> ColumnElement[bool]:
@@ -309,14 +275,14 @@ def may_read_index(function: str, *, of: str) -> ColumnElement[bool]:
     )
 
 
-def _find_by_terms(shape: Shape) -> AnySelect:
-    """Select the best chunks in scope by `keys`, with a function, as row-level security hides the index of terms."""
+def _find_by_terms(shape: Shape, keys: ColumnElement[Any]) -> AnySelect:
+    """Select the best chunks in scope by keys, with a function, as row-level security hides the index of terms."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     names = ("document_id", "organization_id", "space_id", "access_class", "chunk_no")
     columns = [*(column(name, chunks.c[name].type) for name in names), column("negative", Float())]
     function = getattr(func, f"chunks_with_terms_{shape.dimensions}")
     terms = constant("terms", SPARSEVEC(TERM_DIMENSIONS), shape)
-    with_terms = function(KEYS, terms).table_valued(*columns).alias("with_terms")
+    with_terms = function(keys, terms).table_valued(*columns).alias("with_terms")
     best = select(with_terms.c.document_id, with_terms.c.chunk_no, with_terms.c.negative)
     return best.where(_in_scope(with_terms, shape)).order_by(*_ORDER).limit(FURTHEST)
 
@@ -332,9 +298,8 @@ def chunks_containing(shape: Shape, *, is_phrase: bool) -> AnySelect:
         scored = scored.where(lexical_score(chunks.c.terms, shape) < 0)
     if shape.is_distributed:
         return (scored.where(has_phrase) if is_phrase else scored).limit(MOST)
-    worth = select(and_(not_(_reads_little(shape)), _can_look_up(shape)).label("holds")).cte("worth")
-    is_worth: ColumnElement[bool] = select(worth.prefix_with("MATERIALIZED").c.holds).scalar_subquery()
-    looked_up = _find_by_terms(shape).order_by(None).limit(MOST).where(is_worth).cte("looked_up")
+    is_worth = _materialize("worth", not_(_reads_little(shape)), _can_look_up(shape, KEYS))
+    looked_up = _find_by_terms(shape, KEYS).order_by(None).limit(MOST).where(is_worth).cte("looked_up")
     scanned = scored.where(not_(is_worth)).limit(MOST).subquery("scanned")
     found = union_all(
         select(looked_up.c.document_id, looked_up.c.chunk_no).where(looked_up.c.negative < 0), select(*scanned.c)

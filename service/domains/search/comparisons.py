@@ -1,0 +1,61 @@
+"""Conditions on metadata in SQL: a stored string as a filter's kind of value, compared with the filter's."""
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, ColumnElement, DateTime, Double, Text, bindparam, case, cast, func, or_
+
+from carrel.wire.search import FilterOperator
+from service.domains.search.filters import ORDERINGS, Comparison, Kind
+
+
+def name_of_value(number: int) -> str:
+    """Return the name of the parameter with the value of a search's condition of this number."""
+    return f"value_{number}"
+
+
+def fits(metadata: ColumnElement[Any], comparison: Comparison, *, number: int) -> ColumnElement[bool]:
+    """Build a metadata value's condition; an absent value, or one of another type, is "not equal" only."""
+    held: ColumnElement[str] = metadata.op("->>", return_type=Text())(comparison.field)
+    other: Any = bindparam(name_of_value(number), type_=_SQL_TYPES[comparison.kind])
+    if comparison.kind is Kind.STRING and comparison.operator not in ORDERINGS:  # texts are equal in any case
+        held, other = func.lower(held), func.lower(other)
+    if comparison.operator is FilterOperator.CONTAINS:
+        return func.strpos(held, other) > 0
+    value = _cast_value(held, comparison.kind)
+    meets: ColumnElement[bool] = _COMPARISONS[comparison.operator](value, other)
+    return or_(value.is_(None), meets) if comparison.operator is FilterOperator.NOT_EQUAL else meets
+
+
+_COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], Any]] = {
+    FilterOperator.EQUAL: operator.eq,
+    FilterOperator.NOT_EQUAL: operator.ne,
+    FilterOperator.LESS: operator.lt,
+    FilterOperator.GREATER: operator.gt,
+    FilterOperator.LESS_OR_EQUAL: operator.le,
+    FilterOperator.GREATER_OR_EQUAL: operator.ge,
+}
+
+
+def _cast_value(held: ColumnElement[str], kind: Kind) -> ColumnElement[Any]:
+    """Read a stored string as a kind; NULL when it can't be, never an error."""
+    if kind is Kind.STRING:
+        return held.collate("C")
+    if kind is Kind.DATETIME:
+        # A time without an offset is in UTC, whatever the session's zone.
+        has_offset = held.regexp_match(r"[Tt ].*([Zz]|[+-][0-9]{2}:?[0-9]{2})$")
+        aware = case((func.pg_input_is_valid(held, "timestamptz"), cast(held, DateTime(timezone=True))))
+        naive = case((func.pg_input_is_valid(held, "timestamp"), func.timezone("UTC", cast(held, DateTime()))))
+        return case((has_offset, aware), else_=naive)
+    return case((func.pg_input_is_valid(held, _TYPE_NAMES[kind]), cast(held, _SQL_TYPES[kind])))
+
+
+_SQL_TYPES: Mapping[Kind, Any] = {
+    Kind.STRING: Text(),
+    Kind.INT: BigInteger(),
+    Kind.DOUBLE: Double[float](),
+    Kind.DATETIME: DateTime(timezone=True),
+    Kind.BOOLEAN: Boolean(),
+}
+_TYPE_NAMES: Mapping[Kind, str] = {Kind.INT: "bigint", Kind.DOUBLE: "double precision", Kind.BOOLEAN: "boolean"}
