@@ -7,7 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from service.domains.search.understanding.folding import words_of
-from service.domains.search.understanding.following import leans_on_another
+from service.domains.search.understanding.following import FEW_WORDS, leans_on_another
+from service.index.stemming import ENGLISH
+from service.index.stop_words import QUERY_STOP_WORDS
+from service.index.terms import query_words
 from service.text.sentences import cut_sentences
 
 MOST_QUESTIONS = 4
@@ -83,7 +86,9 @@ def _select_needed(told: Sequence[str], previous: str, question: str) -> list[st
     """Return what a question needs: sentences told before it that have details it lacks, and what it leans on."""
     details = _details(question)
     needed = [text for text in told if _details(text) - details]
-    if _leans(question) and needed[-1:] != [previous]:
+    # "I lost my badge. What should I do?"
+    is_told = told and not needed and len({*query_words(question, [ENGLISH])} - QUERY_STOP_WORDS) <= FEW_WORDS
+    if (is_told or _leans(question)) and needed[-1:] != [previous]:
         needed.append(previous)
     return needed
 
