@@ -125,6 +125,39 @@ def test_it_quotes_what_decides_and_answers_each_part(library: Library) -> None:
         assert "“tickets" not in library.ask(message).text
 
 
+BADGES = """# Badges
+
+## Lost badges
+
+Tell the guard at once, whatever the hour.
+
+1. Call extension 4400.
+2. Sign form B-7 at the desk.
+
+## New badges
+
+The desk hands them out on Mondays, and asks for a passport.
+
+## The desk
+
+It also opens at night, for badges that are lost.
+"""
+
+
+def test_it_quotes_all_steps_and_no_answer_about_another_place(library: Library) -> None:
+    """Steps, rules and things compared are quoted by sections, slips or not; a name that no passage has is heeded."""
+    library.put("Badges", BADGES)
+    lost, new, _ = (" ".join(part.partition("\n")[2].split()) for part in BADGES.split("\n## ")[1:])
+
+    def ask(message: str) -> list[str]:
+        return [" ".join(each.split()) for each in quotes(library.ask(message))]
+
+    assert lost in ask("How do I report a lost badge?")
+    assert ask("Compare lost badges with new badges.") == [lost, new]
+    assert ask("Do I need a pasport?") == [new]
+    assert library.ask("How do I sign for a lost badge in Texas?").text.startswith(PHRASES["en"].closest)
+
+
 PARTS = """# Leave by kind of contract
 
 Part-time staff have 3 days of annual leave for each day that they work in a week.

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from service.domains.agents.answering.models import Exchange
 from service.domains.agents.answering.providers import BUILT_IN, model_names
-from service.domains.agents.answering.scoring import Quotable, has_words, is_alike
-from service.domains.agents.answering.segments import LONGEST_SEGMENT, segments_of
+from service.domains.agents.answering.scoring import has_words, is_alike
+from service.domains.agents.answering.segments import LONGEST_SEGMENT, Quotable, segments_of
 from service.domains.search.understanding.following import complete_question, find_new_words
 from service.platform.settings import Settings
 from service.text.embedding import WordPieces
@@ -106,10 +106,11 @@ def test_other_numbers_are_never_the_same(one: str, other: str, is_same: bool) -
 @given(st.text(alphabet="ab1 .:?!\n-|\"']é你。", max_size=200))
 def test_what_can_be_quoted_stands_in_the_passage(passage: str) -> None:
     plain = " ".join(passage.split())
-    for segment in segments_of(passage):
-        assert " ".join(segment.text.split()) in plain
-        assert 0 < len(segment.text) <= LONGEST_SEGMENT
-        assert "]]" not in segment.text
+    for segment in (*segments_of(passage), *segments_of(passage, by_section=True)):
+        for text in (segment.text, segment.quote):
+            assert " ".join(text.split()) in plain
+            assert 0 < len(text) <= LONGEST_SEGMENT
+            assert "]]" not in text
 
 
 def test_models_are_named_the_default_first() -> None:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carrel.wire.search import SearchMode
-from service.domains.agents.answering.scoring import Quotable, choose_quotes
+from service.domains.agents.answering.scoring import choose_quotes
+from service.domains.agents.answering.segments import Quotable
 from service.domains.search import snapshot
 from service.domains.search.search_query import WORDS, prepare_query
 from service.domains.search.snippets import snippet_of

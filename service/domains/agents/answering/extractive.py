@@ -13,8 +13,8 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls
 
 from service.domains.agents.answering.phrases import Phrases, answer_small_talk, drop_greeting, phrases_of
 from service.domains.agents.answering.providers import BUILT_IN
-from service.domains.agents.answering.scoring import Quotable, choose_quotes
-from service.domains.agents.answering.segments import segments_of
+from service.domains.agents.answering.scoring import MOST_GATHERED, choose_quotes
+from service.domains.agents.answering.segments import Quotable, segments_of
 from service.domains.search.understanding.extraction import MOST_QUESTIONS, extract_questions
 from service.domains.search.understanding.following import complete_question, find_new_words
 from service.text.embedding import MINILM, Embedders
@@ -27,9 +27,17 @@ _NOUN = r"(?!(?:and|or|but|with|to|und|oder|mit|that|which|when|if|they|them|we|
 _NOUNS = rf"({_NOUN}(?: {_NOUN}){{0,7}})"
 _COMPARES = re.compile(
     r"\s*(?:(?:please |bitte )?(?:compare|vergleiche?)|(?:(?:what(?: is| are|['\u2019]s)|was ist|worin besteht) )?"
-    rf"(?:the |der )?(?:differences? between|unterschied zwischen)) {_NOUNS} (?:and|with|to|und|mit) {_NOUNS}[\s?.!]*",
+    r"(?:the |der )?(?:diff?er[ea]n[cs]es? between|unterschied zwischen)) "
+    rf"{_NOUNS} (?:and|with|to|und|mit) {_NOUNS}[\s?.!]*",
     re.IGNORECASE,
 )
+# Steps, rules and comparisons take more than a sentence, unlike a number, a date or a name.
+_STEPS = r"how (?:do|does|can|could|should|must|to)|what now|why|warum|steps|explain|differences?|wie \w+ (?:ich|man)"
+_RULES = r"what (?:do|does|should|must|can|may|are|happens|counts|kinds?)|which \w+ (?:do|are|can|must|should)"
+_YES_NO = r"(?:is|are|am|do|does|can|could|may|must|should|will|has|have|darf|d.rfen|kann|k.nnen|muss|m.ssen) \w"
+_ASKS_FOR_ALL = re.compile(rf"\b(?:{_STEPS}|{_RULES})\b|(?:^|[,.?!] (?:and )?){_YES_NO}", re.IGNORECASE)
+MOST_WHOLE = 2
+"""Sections that are quoted for a question of this kind; one for each of two things that are compared."""
 MOST_QUOTABLE = 160
 """Segments that are compared with the question, the best passages' first."""
 
@@ -60,13 +68,15 @@ async def _write(
         return
     found = {passage["n"]: passage for part in returns for passage in json.loads(str(part.content))}
     phrases = await asyncio.to_thread(phrases_of, newest)
+    compares = _COMPARES.fullmatch(newest) is not None
+    is_whole = compares or _ASKS_FOR_ALL.search(newest) is not None
     quotable = [
-        Quotable(number, each["document"], segment.headings, segment.text, segment.section, segment.whole)
+        one
         for number, each in found.items()
-        for segment in segments_of(each["text"], document=each["document"])
+        for one in segments_of(each["text"], document=each["document"], number=number, by_section=is_whole)
     ][:MOST_QUOTABLE]
-    model = embedders.get(MINILM)
-    chosen = await choose_quotes(model, questions, quotable)
+    most = MOST_WHOLE - compares if is_whole else MOST_GATHERED
+    chosen = await choose_quotes(embedders.get(MINILM), questions, quotable, most=most)
     quotes = list({(one.number, one.quote): one for some, answers in chosen if answers for one in some}.values())
     if quotes:
         missing = [

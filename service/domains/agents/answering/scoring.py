@@ -4,11 +4,12 @@ import asyncio
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from difflib import get_close_matches
 
 import numpy as np
 from numpy.typing import NDArray
 
+from service.domains.agents.answering.segments import Quotable
 from service.index.stemming import ENGLISH, stemming_of
 from service.index.terms import count_terms, read_query, words_of
 from service.text.embedding.models import Embedder
@@ -21,6 +22,10 @@ BOUND = 0.7
 
 FEWEST_TELLING_WORDS = 8
 """A shorter sentence without a word of the question says too little for the words above it to count."""
+
+TITLED, TITLED_ASKED, TITLED_OWN = 0.25, 0.75, 0.6
+"""The gain of the first sentence below a heading that fits a question, when the best are chosen. A heading fits if it
+has this share of the question's words, and if they are this share of its own words."""
 
 NEAR_THE_BEST = 0.85
 """Beside the best one, sentences with at least this share of its score are quoted."""
@@ -43,80 +48,94 @@ SHORTEST_STEM = 5
 ALIKE = 0.7
 """Two sentences that share this much of their words say the same."""
 
+_NAME = re.compile(r"(?<=[\w,;:] )(?!\w+days?\b)[A-Z][a-z]{2,}(?<!s)")
+"""A word with a capital within a sentence, but no day of the week; plural and possessive endings are left out."""
+_SPELLED = re.compile(r"[^\W\d_]{5,}")
+SLIP, MOST_CORRECTED = 0.85, 64
+"""How much alike two words are that are one word with a slip, and how many words of a question are compared."""
 _NUMBER = re.compile(r"\d+")
 
-
-@dataclass(frozen=True, slots=True)
-class Quotable:
-    """A sentence of a passage (by its number), what it stands under, and the list or table that it is quoted with."""
-
-    number: int
-    document: str
-    headings: str
-    text: str
-    section: str = ""
-    whole: str = ""
-
-    @property
-    def quote(self) -> str:
-        return self.whole or self.text
-
-    @property
-    def context(self) -> str:
-        return f"{self.document}\n{self.headings}"
-
-
+Asked = tuple[str, Sequence[str]]
+"""A question, and words that a sentence must have (itself or above it) to answer it."""
 Chosen = tuple[list[Quotable], bool]
 """The best sentences in order, and whether they answer; else they are the nearest, if any."""
 
 
 async def choose_quotes(
-    embedder: Embedder, questions: Sequence[tuple[str, Sequence[str]]], quotable: Sequence[Quotable]
+    embedder: Embedder, questions: Sequence[Asked], quotable: Sequence[Quotable], *, most: int = MOST_GATHERED
 ) -> list[Chosen]:
-    """Return the best sentences for each question; they, or headings above them, have the words that stand with it. The
-    result never depends on unreadable text."""
+    """Return the best sentences for each question, never more than `most`. They never depend on unreadable text."""
     if not quotable:
         return [([], False)] * len(questions)
-    texts = [question for question, _ in questions]
-    vectors = await embedder.embed([*texts, *(f"{each.context}\n{each.text}" for each in quotable)])
+    questions = await asyncio.to_thread(_correct, questions, quotable)
+    texts = (f"{each.context}\n{each.text}" for each in quotable)
+    vectors = await embedder.embed([*(question for question, _ in questions), *texts])
     near = vectors[: len(questions)] @ vectors[len(questions) :].T
-    return await asyncio.to_thread(_choose_all, questions, quotable, near)
+    return await asyncio.to_thread(_choose_all, questions, quotable, near, most)
+
+
+def _correct(questions: Sequence[Asked], quotable: Sequence[Quotable]) -> list[Asked]:
+    """Return questions with the words of what was found in place of those that differ from them by a slip."""
+    known = {word for each in quotable for word in _SPELLED.findall(f"{each.context} {each.text}".casefold())}
+
+    def correct(word: re.Match[str]) -> str:
+        if word[0] in known or not word[0].islower():
+            return word[0]
+        near = (each for each in known if abs(len(each) - len(word[0])) < 2)
+        return next(iter(get_close_matches(word[0], near, 1, SLIP)), word[0])
+
+    return [(_SPELLED.sub(correct, text, count=MOST_CORRECTED), having) for text, having in questions]
 
 
 def _choose_all(
-    questions: Sequence[tuple[str, Sequence[str]]], quotable: Sequence[Quotable], near: NDArray[np.float32]
+    questions: Sequence[Asked], quotable: Sequence[Quotable], near: NDArray[np.float32], most: int
 ) -> list[Chosen]:
     stemmings = _tell_stemmings(quotable)
     chosen: list[Chosen] = []
     for (question, having), row in zip(questions, near, strict=True):
         fit = [place for place, one in enumerate(stemmings) if has_words(quotable[place], having, one)]
         asked = [quotable[place] for place in fit], [stemmings[place] for place in fit]
-        chosen.append(_choose_for(question, *asked, row[fit], having=having))
+        some, answers = _choose_for(question, *asked, row[fit], limit=most) if fit and question.strip() else ([], False)
+        chosen.append((some if answers or not having else [], answers))
     return chosen
 
 
 def _choose_for(
-    question: str,
-    quotable: Sequence[Quotable],
-    stemmings: Sequence[str],
-    near: NDArray[np.float32],
-    *,
-    having: Sequence[str],
+    question: str, quotable: Sequence[Quotable], stemmings: Sequence[str], near: NDArray[np.float32], *, limit: int
 ) -> Chosen:
-    if not quotable or not question.strip():
-        return [], False
-    overlaps = _overlaps(question, quotable, stemmings)
-    scores = np.maximum(near + np.array(overlaps), np.where(near >= MEANING, BOUND, 0.0)).tolist()
+    asked = read_query(question, tuple(sorted(set(stemmings)))).alternatives()
+    scores = np.maximum(near + _overlaps(asked, quotable, stemmings), np.where(near >= MEANING, BOUND, 0.0))
+    order = (scores + TITLED * np.array(_begin_titled(asked, quotable, stemmings))).tolist()
     most, share = (MOST_GATHERED, NEAR_WHEN_GATHERING) if _GATHERS.search(question) else (MOST_QUOTES, NEAR_THE_BEST)
-    if chosen := _choose(quotable, scores, bound=BOUND, most=most, share=share):
-        return chosen, True
-    return ([] if having else _choose(quotable, scores, bound=NEAREST, most=MOST_NEAREST, share=share)), False
+    if scores.max() < BOUND:
+        return _choose(quotable, order, bound=NEAREST, most=MOST_NEAREST, share=share), False
+    chosen = _choose(quotable, order, bound=BOUND, most=min(most, limit), share=share)
+    return chosen, _has_names(question, quotable, stemmings)
 
 
-def _overlaps(question: str, quotable: Sequence[Quotable], stemmings: Sequence[str]) -> list[float]:
+def _has_names(question: str, quotable: Sequence[Quotable], stemmings: Sequence[str]) -> bool:
+    """Return whether the names in a question are anywhere in what was found; where nouns have capitals, none is one."""
+    texts = "\n".join(f"{each.context}\n{each.quote}" for each in quotable).casefold()
+    names = _NAME.findall(question) if COMPOUNDING.isdisjoint(stemmings) else []
+    return all(name.casefold() in texts for name in names)
+
+
+def _begin_titled(asked: set[frozenset[int]], quotable: Sequence[Quotable], stemmings: Sequence[str]) -> list[bool]:
+    """Return which sentences are the first below a heading that has the question's words and few others."""
+    seen: set[tuple[int, str]] = set()
+    titled: list[bool] = []
+    for each, stemming in zip(quotable, stemmings, strict=True):
+        title = each.headings.rpartition("\n")[2]
+        terms, below = _terms(title, stemming), (each.number, each.headings)
+        shared = sum(not terms.isdisjoint(word) for word in asked)
+        names_it = shared >= max(1, TITLED_ASKED * len(asked), TITLED_OWN * len(title.split()))
+        titled.append(names_it and below not in seen)
+        seen.add(below)
+    return titled
+
+
+def _overlaps(asked: set[frozenset[int]], quotable: Sequence[Quotable], stemmings: Sequence[str]) -> list[float]:
     """Score sentences by the question's words, in the forms of the documents' languages; rare words count for more."""
-    every = sorted(set(stemmings))
-    asked = read_query(question, tuple(every)).alternatives()
     own = [_terms(each.text, stemming) for each, stemming in zip(quotable, stemmings, strict=True)]
     weights = {
         word: math.log(1 + (len(own) + 1) / (sum(not terms.isdisjoint(word) for terms in own) + 0.5)) for word in asked

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import PurePath
 
 from service.text.chunking import PATH_SEPARATOR
@@ -38,41 +38,53 @@ _CLOSERS = " )]}\"'”’»*_"  # noqa: RUF001 - likewise
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """Words of a passage, their nearest heading (`section`), all `headings`, and the `whole` list or table."""
+class Quotable:
+    """Words of a passage (by its number), what they stand under, and the `whole` that they are quoted with: a list, a
+    table, or the lines between two headings."""
 
-    text: str
+    number: int
+    document: str
     headings: str
+    text: str
     section: str = ""
     whole: str = ""
 
+    @property
+    def quote(self) -> str:
+        return self.whole or self.text
 
-def segments_of(passage: str, *, document: str = "") -> list[Segment]:
-    """Return what can be quoted of a passage, in reading order, without lines that repeat the document's name."""
+    @property
+    def context(self) -> str:
+        return f"{self.document}\n{self.headings}"
+
+
+def segments_of(passage: str, *, document: str = "", number: int = 0, by_section: bool = False) -> list[Quotable]:
+    """Return what can be quoted of a passage, in reading order, without lines that repeat the document's name;
+    `by_section` with all that is below the same heading."""
     lines = [text for span in cut_lines(passage) if (text := span.text.strip()) and not text.startswith(_KEYWORDS)]
     sentences = [_cut_line(line) for line in lines]
     names = {_plain(document), _plain(PurePath(document).stem)} - {""}
+    heads = [_is_title(line, names) or _is_heading(lines, place) for place, line in enumerate(lines)]
     above, section = [lines[0][:LONGEST_HEADING]] if lines else [], ""
-    segments: list[Segment] = []
+    segments: list[Quotable] = []
     announced, lead = "", ""
-    for number, line in enumerate(lines):
-        if _is_title(line, names):
-            continue
-        if number + 1 < len(lines) and _is_heading(line, below=lines[number + 1], is_first=number == 0):
+    for place, line in enumerate(lines):
+        if heads[place] and not _is_title(line, names):
             above, section = [*above[:1], line], line
+        if heads[place] or (segments and _is_bare(line)):
             continue
-        if segments and _is_bare(line):
-            continue
-        texts = list(_texts(sentences[number], sentences[number + 1 : _end_of_announced(lines, number)]))
+        texts = list(_texts(sentences[place], sentences[place + 1 : _end_of_announced(lines, place)]))
         headings = "\n".join(dict.fromkeys(above))
         if not _ITEM.match(line):
-            announced, lead = ("", "") if not line.endswith(_LEADING) else (texts[-1], sentences[number][-1].text)
-        table = _table_around(lines, number) if _is_row(line) else ""
+            announced, lead = ("", "") if not line.endswith(_LEADING) else (texts[-1], sentences[place][-1].text)
+        table = _table_around(lines, place) if _is_row(line) else ""
         whole = announced if not table else table if len(table) <= LONGEST_TABLE else ""
+        around = _lines_around(lines, place, heads) if by_section else ""
+        around = around if _plain(around) in _plain(passage) else ""  # a line of keywords may be missing in it
         for text in filter(_is_quotable, texts):
             is_within = text != whole and text in whole and _is_quotable(whole)
-            under = section if is_within or not lead or text in announced else lead[:LONGEST_HEADING]
-            segments.append(Segment(text, headings, under, whole if is_within else ""))
+            under = section if around or is_within or not lead or text in announced else lead[:LONGEST_HEADING]
+            segments.append(Quotable(number, document, headings, text, under, around or (whole if is_within else "")))
     return segments
 
 
@@ -85,11 +97,12 @@ def _is_title(line: str, names: AbstractSet[str]) -> bool:
     return plain in names or plain.partition(": ")[2] in names
 
 
-def _is_heading(line: str, *, below: str, is_first: bool) -> bool:
+def _is_heading(lines: Sequence[str], place: int) -> bool:
     """Return whether a line with another one below it is a heading: too short and bare for a statement, or a path."""
-    if is_first and PATH_SEPARATOR in line and not line.startswith(_MARKS):
+    line, is_first, is_last = lines[place], place == 0, place + 1 == len(lines)
+    if is_first and not is_last and PATH_SEPARATOR in line and not line.startswith(_MARKS):
         return True
-    if line.endswith(_ENDS) or line.startswith(_MARKS) or _is_unspaced(line) or _is_row(line):
+    if is_last or line.endswith(_ENDS) or line.startswith(_MARKS) or _is_unspaced(line) or _is_row(line):
         return False
     words, has_digits = len(line.split()), any(map(str.isdigit, line))
     if line.isupper() and not has_digits:
@@ -98,8 +111,20 @@ def _is_heading(line: str, *, below: str, is_first: bool) -> bool:
         return False
     if has_digits or words > MOST_HEADING_WORDS:
         most = MOST_TITLE_WORDS if is_first else MOST_HEADING_WORDS
-        return words <= most and line[:1].isupper() and _is_prose(below)
+        return words <= most and line[:1].isupper() and _is_prose(lines[place + 1])
     return True
+
+
+def _lines_around(lines: Sequence[str], number: int, heads: Sequence[bool]) -> str:
+    """Return the lines between two headings that a line is among; where they are long, from what announces it on."""
+    first = next((place + 1 for place in reversed(range(number)) if heads[place]), 0)
+    end = next((place for place in range(number, len(lines)) if heads[place]), len(lines))
+    if sum(map(len, lines[first:end])) + end - first > LONGEST_SEGMENT:
+        first = next((place for place in range(number, first, -1) if not _ITEM.match(lines[place])), first)
+    ends = accumulate(len(line) + 1 for line in lines[first:end])
+    last = first + sum(end <= LONGEST_SEGMENT for end in ends)
+    around = "\n".join(lines[first:last])
+    return "" if last <= number or "]]" in around else around
 
 
 def _is_bare(line: str) -> bool:
@@ -112,9 +137,9 @@ def _end_of_announced(lines: Sequence[str], number: int) -> int:
     """Return the number of the line behind a list, a table or the answers to a question that a line announces."""
     announces, has_items, last = lines[number].endswith(":"), False, min(len(lines), number + LONGEST_SEGMENT)
     for place in range(number + 1, last):
-        line, is_item = lines[place], _ITEM.match(lines[place]) is not None or _is_row(lines[place])
+        is_item = _ITEM.match(lines[place]) is not None or _is_row(lines[place])
         ends = announces and not is_item and (has_items or place > number + 1)
-        if ends or (place + 1 < len(lines) and _is_heading(line, below=lines[place + 1], is_first=False)):
+        if ends or _is_heading(lines, place):
             return place
         has_items = has_items or is_item
     return last
@@ -188,7 +213,8 @@ def _is_quotable(text: str) -> bool:
 
 
 def _is_label(text: str) -> bool:
-    return len(text.split()) < FEWEST_WORDS and not any(map(str.isdigit, text)) and not _is_unspaced(text)
+    is_short = len(text.split()) < FEWEST_WORDS and not any(map(str.isdigit, text)) and not _is_unspaced(text)
+    return is_short or _ITEM.fullmatch(f"{text} ") is not None
 
 
 def _is_unspaced(text: str) -> bool:
