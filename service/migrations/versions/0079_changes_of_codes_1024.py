@@ -2,7 +2,7 @@
 
 from service.migrations.online import note_changes
 
-revision, down_revision, usable_from = "0081", "0080", None
+revision, down_revision, usable_from = "0079", "0078", None
 
 
 def upgrade() -> None:

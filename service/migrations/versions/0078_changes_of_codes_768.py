@@ -2,7 +2,7 @@
 
 from service.migrations.online import note_changes
 
-revision, down_revision, usable_from = "0080", "0079", None
+revision, down_revision, usable_from = "0078", "0077", None
 
 
 def upgrade() -> None:

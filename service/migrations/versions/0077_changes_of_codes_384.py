@@ -4,7 +4,7 @@ from alembic import op
 
 from service.migrations.online import note_changes
 
-revision, down_revision, usable_from = "0079", "0076", None
+revision, down_revision, usable_from = "0077", "0076", None
 
 
 def upgrade() -> None:

@@ -2,7 +2,7 @@
 
 from service.migrations.online import note_changes
 
-revision, down_revision, usable_from = "0082", "0081", None
+revision, down_revision, usable_from = "0080", "0079", None
 
 
 def upgrade() -> None:
