@@ -291,7 +291,8 @@ def read_environment(path: Path) -> dict[str, str]:
     for name in sorted(settings.keys() & os.environ.keys()):
         if settings[name] != os.environ[name]:
             sys.stderr.write(f"{name} in {path.name} is not used: the environment has another value.\n")
-    environment = settings | dict(os.environ)
+    # glibc's own choice, up to eight heaps for each core, keeps what threads have freed.
+    environment = {"MALLOC_ARENA_MAX": "2"} | settings | dict(os.environ)
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:  # programs ask for the home folder and the name of a user that isn't registered
