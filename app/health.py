@@ -147,8 +147,8 @@ def findings_of(status: oversight.AdminStatusGetResponse, *, now: datetime | Non
         Finding(
             "The service",
             Level.FINE,
-            f"The service and its database respond. Version {status.version}; embeddings by {status.embedding_model}, "
-            f"agents answer by {model}.",
+            f"The service and its database respond. Version {status.version}; embeddings by {status.embedding_model}"
+            f"{_arithmetic_text(status.arithmetic)}, agents answer by {model}.",
         ),
         _of_index(status.indexing, at),
         *_of_busy(status),
@@ -163,6 +163,15 @@ def findings_of(status: oversight.AdminStatusGetResponse, *, now: datetime | Non
         *(_of_alerts(count) for count in (status.open_alert_count,) if count is not None),
         *(_of_disk(storage) for storage in status.storage),
     ]
+
+
+def _arithmetic_text(arithmetic: oversight.ArithmeticState | None) -> str:
+    if arithmetic is None:
+        return ""
+    bits = "8" if arithmetic.precision == "int8" else "32"
+    if arithmetic.times_as_fast is None:
+        return f" in {bits} bits (CARREL_EMBEDDINGS_PRECISION)"
+    return f" in {bits} bits (8 are {arithmetic.times_as_fast:g} times as fast as 32 on {arithmetic.processor})"
 
 
 def _of_index(index: oversight.IndexingState, at: datetime) -> Finding:

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.report import report
-from service.platform.settings import default_precision
 from service.text.embedding.batching import BatchLimits
 from service.text.embedding.engine import Engine
 from service.text.embedding.local import LocalEmbedder
@@ -108,9 +107,8 @@ async def compare(folder: Path, *, threads: int, count: int, turns: int) -> list
 
 async def query_waits(folder: Path, *, threads: int) -> dict[str, object]:
     """Measure a query alone and while a long document is embedded, in milliseconds (medians)."""
-    precision = default_precision()
-    engine = Engine.open(folder, precision=precision, threads=threads)
-    embedder = await LocalEmbedder.open(folder, precision=precision, arithmetic=engine)
+    engine = Engine.open(folder, precision="int8", threads=threads)
+    embedder = await LocalEmbedder.open(folder, precision="int8", arithmetic=engine)
 
     async def milliseconds() -> float:
         started = time.perf_counter()

@@ -28,7 +28,6 @@ from flows.operations.sources.documents import Defaults, SourceDocument
 from flows.operations.sources.reading import read_source
 from flows.settings import FlowSettings
 from service.platform.errors import ServiceError
-from service.platform.settings import default_precision
 from service.text.chunking import chunk_blocks
 from service.text.embedding.local import LocalEmbedder
 from service.text.reading import Extractor
@@ -61,7 +60,7 @@ class Effort:
 
 async def texts_of(paths: list[tuple[Path, str]], model_folder: Path) -> list[list[str]]:
     """Return the texts of each file that is readable."""
-    embedder = await LocalEmbedder.open(model_folder, precision=default_precision())
+    embedder = await LocalEmbedder.open(model_folder, precision="int8")
     try:
         return await chunk_texts(paths, embedder)
     finally:
@@ -70,7 +69,7 @@ async def texts_of(paths: list[tuple[Path, str]], model_folder: Path) -> list[li
 
 async def bare_embedding(texts: list[list[str]], model_folder: Path) -> Effort:
     """Embed every chunk with the model alone, as many documents at a time as a flow sends."""
-    embedder = await LocalEmbedder.open(model_folder, precision=default_precision())
+    embedder = await LocalEmbedder.open(model_folder, precision="int8")
     try:
         await asyncio.gather(*(embedder.embed(chunks[:1]) for chunks in texts[:4]))
         queue = iter(texts)

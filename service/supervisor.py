@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -34,8 +34,10 @@ from service.platform.settings import Settings
 from service.platform.sharing import MOST_COUNTS, Counts, Figures, Share
 from service.server import CANCELLED_SECONDS, GRACE_SECONDS, bind, serve
 from service.text.embedding import MODEL_FOLDER, local_files
+from service.text.embedding.arithmetic import choose
 from service.text.embedding.engine import Engine
 from service.text.embedding.exchange import DistantArithmetic, Line
+from service.text.embedding.prepared import prepare as prepare_graph
 from service.text.embedding.weights import ModelFilesError
 from service.text.pools import SharedForkServer
 from service.web.metrics import count_in_row
@@ -309,8 +311,17 @@ class Supervisor:
 
     def _embed(self, orders: socket) -> None:
         self._listener.close()
-        folder, precision = self.settings.data_dir / MODEL_FOLDER, self.settings.embeddings_precision
-        engines = [Engine.open(folder, precision=precision, files=files) for files in local_files(self.settings)]
+        folder, files = self.settings.data_dir / MODEL_FOLDER, local_files(self.settings)
+
+        def build() -> None:
+            with suppress(ModelFilesError):  # which the engines raise again
+                precision = choose(folder, self.settings.embeddings_precision).precision
+                for each in files:
+                    prepare_graph(folder, precision, files=each)
+
+        processes.ForkedProcess(build).join()  # the memory that it takes is given back with it
+        precision = choose(folder, self.settings.embeddings_precision).precision
+        engines = [Engine.open(folder, precision=precision, files=each) for each in files]
         with traces.sending(EMBEDDING), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(
                 _embed_until_ordered(dict(zip(self._lines, engines, strict=True)), orders, metrics=self._metrics)

@@ -1,7 +1,6 @@
 """Everything configurable, read once from `CARREL_…` at the edge and passed in; docs/settings.md lists it."""
 
 import os
-import platform
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -50,11 +49,6 @@ def quotas(groups: Path, mount: Path) -> Iterator[float]:
 
 def _read_v1(folder: Path) -> list[str]:
     return [(folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period")]
-
-
-def default_precision() -> Literal["fp32", "int8"]:
-    """Return the arithmetic of the local model that suits this machine's processor."""
-    return "int8" if platform.machine().lower() in {"x86_64", "amd64"} else "fp32"
 
 
 # The lengths of vectors that there are index tables for.
@@ -153,9 +147,9 @@ class Settings(BaseSettings):
     embeddings_further_models: Annotated[Mapping[str, int], NoDecode] = {}
     """Further models of that endpoint and the lengths of their vectors, such as large=1536,old=768: what indexes are
     rebuilt to, or from."""
-    embeddings_precision: Literal["fp32", "int8"] = Field(default_factory=default_precision)
-    """Arithmetic of the local model: int8 by default on x86-64, fp32 on other processors, where the speed of int8 has
-    not been measured. Vectors of both can be searched together."""
+    embeddings_precision: Literal["auto", "fp32", "int8"] = "auto"
+    """Arithmetic of the local model. auto: the faster one, measured at the first start with this processor. Vectors of
+    both can be searched together."""
     inline_indexing_seconds: float = Field(default=20.0, ge=0)
     """How long an upload waits for room in the backlog, and then for its index."""
     indexing_backlog_seconds: float = Field(default=300.0, gt=0)

@@ -55,6 +55,21 @@ def test_what_is_at_work_or_wrong_is_told_apart(changes: dict[str, Any], about: 
     assert {one.level for name, one in found.items() if name != about} == {Level.FINE}
 
 
+@pytest.mark.parametrize(
+    ("arithmetic", "said"),
+    [
+        (None, "small,"),
+        ({"precision": "fp32"}, "small in 32 bits (CARREL_EMBEDDINGS_PRECISION),"),
+        (
+            {"precision": "int8", "processor": "Abacus", "times_as_fast": 2.0},
+            "small in 8 bits (8 are 2 times as fast as 32 on Abacus),",
+        ),
+    ],
+)
+def test_the_arithmetic_is_said_and_why(arithmetic: dict[str, Any] | None, said: str) -> None:
+    assert f"embeddings by {said}" in findings_of(a_status(arithmetic=arithmetic), now=NOW)[0].said
+
+
 def test_what_is_well_is_fine_and_asks_for_nothing() -> None:
     """Only then was every document loaded."""
     found = findings_of(a_status(), now=NOW)

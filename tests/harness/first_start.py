@@ -9,7 +9,6 @@ from pathlib import Path
 
 from service import migrations
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
-from service.platform.settings import default_precision
 from service.text.embedding import MODEL_FOLDER
 from service.text.embedding.prepared import prepare
 from service.text.embedding.weights import locate
@@ -21,9 +20,9 @@ CLUSTER = "postgres"
 def bring_model(data_dir: Path) -> None:
     folder = data_dir / MODEL_FOLDER
     folder.mkdir(exist_ok=True)
-    for graph in _models().glob("*.onnx"):
-        if not (folder / graph.name).exists():
-            os.link(graph, folder / graph.name)
+    for file in _models().glob("*.v*"):
+        if not (folder / file.name).exists():
+            os.link(file, folder / file.name)
 
 
 def bring_database(data_dir: Path) -> None:
@@ -34,7 +33,7 @@ def bring_database(data_dir: Path) -> None:
 
 @cache
 def _models() -> Path:
-    return prepare(folder_of_run() / MODEL_FOLDER, default_precision(), files=locate()).parent
+    return prepare(folder_of_run() / MODEL_FOLDER, "int8", files=locate()).parent
 
 
 @cache

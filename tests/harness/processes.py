@@ -217,6 +217,7 @@ class ServiceProcess:
             "CARREL_BOOTSTRAP_ADMIN_PASSWORD": ADMIN_PASSWORD,
             "CARREL_BOOTSTRAP_API_KEY": API_KEY,
             "CARREL_EXTRACTION_WORKERS": "1",
+            "CARREL_EMBEDDINGS_PRECISION": "int8",
             "CARREL_WORKERS": "2",
         }
         return kept | own | self._environment

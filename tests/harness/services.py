@@ -213,7 +213,7 @@ class SharedParts:
 
     async def _open_embedders(self, settings: Settings) -> Embedders:
         folder = settings.data_dir / MODEL_FOLDER
-        engine = Engine.open(folder, precision=settings.embeddings_precision)
+        engine = Engine.open(folder, precision="int8")
         local = (await open_embedders(settings, arithmetic=[Remembering(engine)])).default
         further = RemoteEmbedder(
             url=self.embeddings.url,
@@ -391,6 +391,7 @@ def settings_for_test(folder: Path, url: SecretStr | None, **overrides: Any) -> 
         "bootstrap_admin_password": SecretStr(ADMIN_PASSWORD),
         "bootstrap_api_key": SecretStr(API_KEY),
         "extraction_workers": 1,
+        "embeddings_precision": "int8",
         # Pages wait for ever unless a test has them read.
         "ocr_workers": 0,
         # Tests of refusals fail to authenticate more often than anybody should.

@@ -10,6 +10,8 @@ from psycopg.types.json import Jsonb
 from service.index.progress import FAILED_AFTER
 from service.platform.identifiers import uuid7
 from service.platform.version import VERSION
+from service.text.embedding import MODEL_FOLDER
+from service.text.embedding.arithmetic import choose
 from tests.harness.documents import create_collection, uploaded
 from tests.harness.services import MakeService, RunningService
 from tests.service.conversations import Desk
@@ -43,6 +45,7 @@ def test_an_empty_organization(service: RunningService) -> None:
         "pagesWaiting": 0,
         "rebuildsRunning": 0,
         "embeddingModel": "all-MiniLM-L6-v2",
+        "arithmetic": {"precision": "int8"},
         "languageModel": "built-in",
     }
 
@@ -181,3 +184,13 @@ def test_the_agents_own_model_is_named(make_service: MakeService) -> None:
     """The first of the models of an endpoint, which need not answer for that."""
     service = make_service(model_url="http://127.0.0.1:9/v1", model_names=("small", "large"))
     assert status(service)["languageModel"] == "small"
+
+
+def test_the_arithmetic_is_named_with_what_was_measured(make_service: MakeService) -> None:
+    service = make_service(embeddings_precision="auto")
+    chosen = choose(service.settings.data_dir / MODEL_FOLDER, "auto")
+    assert status(service)["arithmetic"] == {
+        "precision": chosen.precision,
+        "processor": chosen.processor,
+        "timesAsFast": chosen.times_as_fast,
+    }

@@ -5,9 +5,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import accumulate, cycle
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -15,6 +17,8 @@ import pytest
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
+from service.text.embedding import arithmetic
+from service.text.embedding.arithmetic import Chosen, read_chosen
 from service.text.embedding.graph import build
 from service.text.embedding.local import LocalEmbedder
 from service.text.embedding.models import minilm
@@ -80,6 +84,41 @@ async def test_equals_sentence_transformers_in_the_order_of_the_texts(folder: Pa
     assert embedder.texts_embedded == len(TEXTS)
 
 
+def test_the_faster_arithmetic_is_measured_once_a_processor(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """What is configured wins, and measures nothing. Another processor, or an unreadable file, is measured."""
+    monkeypatch.setattr(arithmetic, "MEASURED_SECONDS", 0)
+    measured: list[str] = []
+
+    def run(self: Session, texts: Sequence[NDArray[np.int64]]) -> NDArray[np.float32]:
+        measured.append("")
+        return run_session(self, texts)
+
+    run_session = Session.run
+    monkeypatch.setattr(Session, "run", run)
+    assert [arithmetic.choose(folder, each) for each in ("fp32", "int8")] == [Chosen("fp32"), Chosen("int8")]
+    assert read_chosen(folder, "auto") is None
+    assert not measured
+    chosen = arithmetic.choose(folder, "auto")
+    assert chosen.times_as_fast
+    assert chosen.precision == ("int8" if chosen.times_as_fast > 1 else "fp32")
+    assert chosen.processor
+    before = len(measured)
+    assert arithmetic.choose(folder, "auto") == read_chosen(folder, "auto") == chosen
+    assert len(measured) == before > 0
+    monkeypatch.setattr(arithmetic, "_name_processor", lambda: "Abacus")
+    assert arithmetic.choose(folder, "auto").processor == "Abacus"
+    (folder / "arithmetic.json").write_text("{")
+    assert arithmetic.choose(folder, "auto").processor == "Abacus"
+
+
+@pytest.mark.parametrize(("seconds", "precision"), [((0.2, 0.3), "int8"), ((0.3, 0.2), "fp32")])
+def test_the_arithmetic_is_the_faster_one(folder: Path, monkeypatch: pytest.MonkeyPatch, seconds, precision):
+    clock = accumulate(cycle((0.0, 0.0, seconds[0], 0.0, seconds[1])))
+    monkeypatch.setattr(arithmetic, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(arithmetic, "read_chosen", lambda *_: None)
+    assert arithmetic.choose(folder, "auto").precision == precision
+
+
 def test_tokenizer_is_not_cut_at_128():
     short, long = TOKENIZER.token_ids(["ferry", " ".join(["ferry"] * 300)])
     assert (len(short), len(long)) == (3, MAX_TOKENS)
@@ -111,7 +150,7 @@ def test_two_processes_build_at_once(tmp_path: Path, tmp_path_factory: pytest.Te
         for _ in range(2)
     ]
     assert [process.communicate(timeout=120)[0].strip() for process in processes] == ["(1, 384)"] * 2
-    assert sorted(path.suffix or path.name for path in tmp_path.iterdir()) == [".lock", ".onnx"]
+    assert sorted(path.suffix or path.name for path in tmp_path.iterdir()) == [".lock", ".onnx", ".weights"]
     assert list(home.iterdir()) == []
 
 

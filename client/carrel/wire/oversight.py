@@ -180,6 +180,17 @@ class ConnectionsState(ResponseModel):
     """When a connection was last refused, evicted or lost for want of descriptors; absent when none ever was."""
 
 
+class ArithmeticState(ResponseModel):
+    """How the local embedding model computes."""
+
+    precision: str
+    """`int8`, or `fp32`."""
+    processor: str | None = None
+    """Processor on which both were measured; absent where the operator chose one."""
+    times_as_fast: float | None = None
+    """How many times as fast 8 bits are on that processor as 32; absent where the operator chose one."""
+
+
 class AdminStatusGetResponse(ResponseModel):
     """How the organization is doing, at one moment."""
 
@@ -211,6 +222,8 @@ class AdminStatusGetResponse(ResponseModel):
     """Number of documents whose words do not have this version's forms yet; absent without any."""
     embedding_model: str
     """Embedding model of the catalog."""
+    arithmetic: ArithmeticState | None = None
+    """Arithmetic of the local embedding model; absent where an endpoint's model is the default."""
     language_model: str
     """Default language model of agents, or `built-in`."""
     text_retention_days: int | None = None

@@ -1,10 +1,12 @@
 """Texts to vectors, by the configured models: `Embedders.get(name)`, then `await embedder.embed(texts)`."""
 
+import asyncio
 from collections.abc import Sequence
 from itertools import zip_longest
 
 from service.platform.errors import BadRequest
 from service.platform.settings import VECTOR_DIMENSIONS, Settings
+from service.text.embedding.arithmetic import choose
 from service.text.embedding.engine import Arithmetic
 from service.text.embedding.local import LocalEmbedder
 from service.text.embedding.models import MINILM, Embedder, EmbeddingModel
@@ -53,7 +55,8 @@ def local_files(settings: Settings) -> list[ModelFiles]:
 async def open_embedders(settings: Settings, *, arithmetic: Sequence[Arithmetic] = ()) -> Embedders:
     """Open the models of folders, of the endpoint, and the one that is always there; `arithmetic` is of the local ones.
     Raises ValueError for bad settings, or ModelFilesError."""
-    folder, precision, models = settings.data_dir / MODEL_FOLDER, settings.embeddings_precision, remote_models(settings)
+    models, folder = remote_models(settings), settings.data_dir / MODEL_FOLDER
+    precision = (await asyncio.to_thread(choose, folder, settings.embeddings_precision)).precision
     local, *folders = [
         await LocalEmbedder.open(folder, precision=precision, arithmetic=engine, files=files)
         for files, engine in zip_longest(local_files(settings), arithmetic)

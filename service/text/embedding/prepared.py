@@ -17,9 +17,8 @@ from service.text.embedding.weights import WEIGHTS_SHA256, ModelFiles, ModelFile
 Precision = Literal["fp32", "int8"]
 
 _TEXTS_FILE = Path(__file__).with_name("texts.json")
-"""Texts in several languages, by which the model of a folder is measured."""
 
-GRAPH_VERSION = 2
+GRAPH_VERSION = 3
 """Raised whenever graph.py or quantization.py builds something else: older files are left alone and not used."""
 
 
@@ -61,6 +60,8 @@ def _is_built(path: Path, files: ModelFiles) -> bool:
 
 def _build(path: Path, precision: Precision, files: ModelFiles) -> None:
     # Imported late: onnx takes a third of a second and is wanted once in the life of a data folder.
+    import onnx  # noqa: PLC0415
+
     from service.text.embedding import quantization  # noqa: PLC0415
     from service.text.embedding.graph import build  # noqa: PLC0415
 
@@ -70,14 +71,28 @@ def _build(path: Path, precision: Precision, files: ModelFiles) -> None:
         with np.load(quantization.RANGES_FILE) as shipped:
             ranges = {name: shipped[name].astype(np.float32) for name in shipped if name not in quantization.KEPT_EXACT}
     else:
-        texts = [files.prefixes[1] + text for text in json.loads(_TEXTS_FILE.read_text())]
+        texts = [files.prefixes[1] + text for text in read_texts()]
         tokens = WordPieces(files.tokenizer, max_tokens=files.max_tokens).token_ids(texts)
         model = build(files)
         ranges, mean = quantization.measure(model, tokens)
         _write(path.with_suffix(".npy"), lambda file: np.save(file, mean))
     if precision == "int8":
         quantization.quantize(model, ranges)
-    _write(path, lambda file: file.write(model.SerializeToString()))
+    # The weights lie beside the graph, from where they are mapped: only rows of words that occur come into memory.
+    partial, weights = path.with_name(f"{path.name}.partial"), path.with_suffix(".weights")
+    weights.unlink(missing_ok=True)  # left by a process that was killed: no graph is here yet
+    onnx.save_model(  # pyright: ignore[reportUnknownMemberType]
+        model, partial, save_as_external_data=True, location=weights.name
+    )
+    for each in (weights, partial):
+        with each.open("rb") as file:
+            os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def read_texts() -> list[str]:
+    """Return texts in several languages, by which models are measured."""
+    return json.loads(_TEXTS_FILE.read_text())
 
 
 def _write(path: Path, save: Callable[[BinaryIO], object]) -> None:

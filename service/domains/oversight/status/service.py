@@ -14,6 +14,9 @@ from service.index.ingestion.backlog.queries import measure_backlog
 from service.platform.sharing import Figure, Share
 from service.platform.version import VERSION
 from service.runtime import Runtime
+from service.text.embedding import MODEL_FOLDER
+from service.text.embedding.arithmetic import read_chosen
+from service.text.embedding.local import LocalEmbedder
 from service.web.connections import Connections
 
 BUILT_IN = "built-in"
@@ -48,6 +51,7 @@ async def get_status(
         syncs=wire.SyncsState(**parts["syncs"]),
         quarantine=wire.QuarantineState(**quarantine, sources=sources),
         version=VERSION,
+        arithmetic=_describe_arithmetic(runtime),
         language_model=settings.model_names[0] if settings.model_url else BUILT_IN,
         text_retention_days=settings.text_retention_days,
         storage=[file_system.describe() for file_system in runtime.disk.file_systems],
@@ -56,6 +60,14 @@ async def get_status(
         primary=_describe_primary(runtime.share),
         archive=None if settings.archive_url is None else _describe_archive(runtime.share),
         reranking=None if runtime.reranker is None else _describe_reranking(runtime.share),
+    )
+
+
+def _describe_arithmetic(runtime: Runtime) -> wire.ArithmeticState | None:
+    settings, is_local = runtime.settings, isinstance(runtime.embedders.default, LocalEmbedder)
+    chosen = read_chosen(settings.data_dir / MODEL_FOLDER, settings.embeddings_precision) if is_local else None
+    return chosen and wire.ArithmeticState(
+        precision=chosen.precision, processor=chosen.processor, times_as_fast=chosen.times_as_fast
     )
 
 
