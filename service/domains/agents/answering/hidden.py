@@ -31,7 +31,7 @@ def _replace(match: re.Match[str], *, warning: str | None, warnings: set[str], k
     groups = match.groupdict()
     if groups.get("kept") or (groups.get("call") and _is_answer(match, known)):
         return match[0]
-    if warning and not groups.get("end"):
+    if warning:
         warnings.add(warning)
     return ""
 
