@@ -172,7 +172,7 @@ def find_forms(text: str) -> Iterator[Form]:
     for match in numbers:
         yield from _move((*read_number(match[0]), _as_written(match[0])), match.start())
     yield from _find_runs(text, {at for number in numbers for at in range(*number.span())})
-    for match in chain.from_iterable(pattern.finditer(text) for pattern in _DATES if _YEAR.search(text)):
+    for match in chain.from_iterable(pattern.finditer(text) for pattern in (_DATES if _YEAR.search(text) else ())):
         if day := _as_date(match["y"], match["m"], match["d"]):
             yield from _move((Form(0, len(match[0]), day, 1.0, 0.3), _as_written(match[0])), match.start())
     for match in _GROUPS.finditer(text):
@@ -208,7 +208,7 @@ def _as_written(text: str, start: int = 0) -> Form:
 
 
 def _move(forms: tuple[Form, ...], by: int) -> Iterator[Form]:
-    return (form._replace(start=form.start + by, end=form.end + by) for form in forms)
+    return (Form(form.start + by, form.end + by, *form[2:]) for form in forms)
 
 
 @lru_cache(maxsize=2**14)

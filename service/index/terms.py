@@ -7,11 +7,10 @@ every stemming in its space: a word is as many terms as stems, and as rare as al
 import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from heapq import nlargest
-from itertools import chain
 from operator import itemgetter
 from threading import Lock
 from typing import NamedTuple
@@ -91,14 +90,6 @@ def _count(text: str, stemming: str) -> tuple[dict[int, float], int]:
     return counts, length
 
 
-@lru_cache(maxsize=512)
-def terms_in(text: str, stemmings: tuple[str, ...]) -> frozenset[int]:
-    """Return the terms of a text in all forms, by each of these stemmings."""
-    of_words = (spelled for word in {*split_words(text)} for _, _, spelled in _hash_spellings(word, stemmings))
-    of_forms = (_hash_stems(form.text, stemmings) for form in find_forms(text))
-    return frozenset(chain.from_iterable(chain(of_words, of_forms)))
-
-
 def weigh_chunks(texts: Sequence[str], *, title: str, stemming: str) -> list[dict[int, float]]:
     """Return the term vector of each chunk of a document, by term; the title counts in every one of them."""
     of_title, length = _count(title, stemming)
@@ -128,13 +119,16 @@ class Sought(NamedTuple):
 
 
 class QueryTerms(NamedTuple):
-    """The words of a query that are looked for, as written, and all that is sought for them.
+    """The words of a query that are looked for, as written, and all that is sought for them: its `terms`, of which
+    those in `marked` are marked where a text has them.
 
     `by_word` has the parts of each word: the terms, of which a text that has the part in any form has at least one."""
 
     words: tuple[str, ...]
     sought: tuple[Sought, ...]
     by_word: Mapping[str, tuple[frozenset[int], ...]]
+    terms: frozenset[int]
+    marked: frozenset[int]
 
     def alternatives(self) -> set[frozenset[int]]:
         """Return the parts of all words."""
@@ -182,6 +176,8 @@ def read_query(query: str, stemmings: tuple[str, ...], *, has_old_forms: bool = 
         tuple(word.text for word in kept),
         tuple(each for each in sought if each.terms),
         {word: tuple(map(frozenset, parts)) for word, parts in by_word.items() if all(parts)},
+        terms=frozenset(term for each in sought for term in each.terms),
+        marked=frozenset(term for each in sought if each.share >= MARKED for term in each.terms),
     )
 
 
@@ -229,21 +225,35 @@ def words_of(text: str, stemming: str) -> list[tuple[str, frozenset[int]]]:
     ]
 
 
-def find_matches(text: str, terms: Collection[int], stemmings: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Return where a text has one of these terms in any form, in order, as (start, end, term)."""
-    every, found = tuple(stemmings), list[tuple[int, int, int]]()
-    matched = dict[str, list[tuple[int, int, int]]]()
-    for start, _, word in find_words(text):
-        if word not in matched:
-            spellings = _hash_spellings(word, every)
-            terms_found = (next((term for term in spelled if term in terms), 0) for _, _, spelled in spellings)
-            matched[word] = [(*each[:2], term) for each, term in zip(spellings, terms_found, strict=True) if term]
-        if its := matched[word]:
-            found += [(start + first, start + last, term) for first, last, term in its]
+class Match(NamedTuple):
+    """A stretch of a text, with the terms in question that it has in any form."""
+
+    start: int
+    end: int
+    terms: tuple[int, ...]
+
+
+@lru_cache(maxsize=256)
+def find_matches(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) -> tuple[Match, ...]:
+    """Return where a text has any of these terms, in order. A search asks several times about each of its texts."""
+    matched = {word: its for word in {*split_words(text)} if (its := _match_word(word, terms, stemmings))}
+    found: list[Match] = []
+    for start, _, word in find_words(text) if matched else ():
+        found += [Match(start + each.start, start + each.end, each.terms) for each in matched.get(word, ())]
     for form in find_forms(text):
-        if form.share >= MARKED:
-            found += [(form.start, form.end, term) for term in _hash_stems(form.text, every) if term in terms][:1]
-    return sorted(found, key=lambda each: each[:2])
+        if form.share >= MARKED and (its := _among(terms, _hash_stems(form.text, stemmings))):
+            found.append(Match(form.start, form.end, its))
+    return tuple(sorted(found, key=lambda each: each[:2]))
+
+
+@lru_cache(maxsize=2**14)
+def _match_word(word: str, terms: frozenset[int], stemmings: tuple[str, ...]) -> tuple[Match, ...]:
+    spellings = _hash_spellings(word, stemmings)
+    return tuple(Match(start, end, its) for start, end, spelled in spellings if (its := _among(terms, spelled)))
+
+
+def _among(terms: frozenset[int], spelled: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(term for term in spelled if term in terms)
 
 
 @lru_cache(maxsize=2**16)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from service.domains.search.snippets import snippet_of
 from service.domains.search.spelling import words_within
 from service.index.forms import MARKED, find_forms, forms_of_word
-from service.index.terms import count_terms, find_matches, read_query, term_of, terms_in, weigh_chunks, weigh_query
+from service.index.terms import count_terms, find_matches, read_query, term_of, weigh_chunks, weigh_query
 from service.index.tokenization import split_words
 
 CASES = tomllib.loads((Path(__file__).parents[1] / "data/cases/word-forms.toml").read_text())
@@ -81,7 +81,9 @@ def test_years_in_a_row_are_words():
 
 @pytest.mark.parametrize(("query", "text", "matched"), CASES["matched"])
 def test_words_that_a_text_is_said_to_contain(query, text, matched):
-    assert words_within(read_query(query, STEMMINGS).by_word, terms_in(text, STEMMINGS)) == matched
+    read = read_query(query, STEMMINGS)
+    found = {term for match in find_matches(text, read.marked, STEMMINGS) for term in match.terms}
+    assert words_within(read.by_word, found) == matched
 
 
 @pytest.mark.parametrize("repeated", ["a1 ", "a-", "1 234 ", "IT x ", "年", "1 May 2025 ", "C# "])
@@ -98,6 +100,6 @@ def test_forms_stand_within_any_text(text):
     for start, end, form, share, rest in (*find_forms(text), *forms_of_word(text.strip() or "x", "german")):
         assert 0 <= start < end <= max(len(text), 1)
         assert all((form, 0 < share <= 1, 0 < (1 if rest is None else rest) <= 1))
-    terms = {term for each in read_query(text, STEMMINGS).sought for term in each.terms}
+    terms = read_query(text, STEMMINGS).terms
     found = find_matches(text, terms, STEMMINGS)
-    assert all(0 <= start < end <= len(text) and term in terms for start, end, term in found)
+    assert all(0 <= start < end <= len(text) and terms.issuperset(its) for start, end, its in found)

@@ -42,13 +42,12 @@ from service.domains.search.syntax.queries import any_pattern_of
 from service.domains.search.understanding.drawing import DrawnCondition
 from service.domains.search.understanding.service import Filtering, conditions_of, draw_readable
 from service.index.service import Space
-from service.index.terms import terms_in
 from service.platform.batches import Answer, Batch
 from service.runtime import Runtime
 from service.runtime.standbys.queries import Position
 from service.runtime.standbys.service import Source
 
-LOOKED_THROUGH = 20  # results, in which the words of a query are looked for before they are looked up
+FIRST, LOOKED_THROUGH = 3, 20  # results, in which the words of a query are looked for before they are looked up
 
 AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights], Answer[Row]]
 
@@ -122,7 +121,7 @@ class Found(Generic[Row]):
     def matched_by(self, hit: Hit) -> MatchedBy:
         """Return the words that the title and the passage of a hit have, and whether its meaning is close."""
         row, [query, *_] = self.rows[hit], self.queries
-        terms = terms_in(f"{row.name}\n{row.text}", query.stemmings)
+        terms = query.terms_within(row.name, row.text)
         return MatchedBy(words=words_within(query.by_word, terms), meaning=hit in self.ranking.near)
 
     def texts(self) -> list[str]:
@@ -201,19 +200,22 @@ class _Ranked:
 async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) -> Checked:
     """Look for the words of the query that none of these results has, and for similar words."""
     query = ranked.read.search_query
-    texts = [f"{row.name}\n{row.text}" for row in rows[:LOOKED_THROUGH]]
-    missing = await compute(texts, _find_missing, query, texts)
-    if not missing:
-        return ALL_MATCHED
+    seen = set[int]()
+    # The words of most queries are all in the first texts.
+    for part in (rows[:FIRST], rows[FIRST:LOOKED_THROUGH]):
+        texts = [text for row in part for text in (row.name, row.text)]
+        missing = await compute(texts, _find_missing, query, texts, seen)
+        if not missing:
+            return ALL_MATCHED
     # On several servers, rights are asked again of results alone, so nothing else may be told of a text.
     corrects = plan.corrects and not (plan.parsed.phrases or ranked.scope.is_distributed)
     everything = Scope(plan.caller, ranked.scope.space, plan.by_chunk, is_distributed=ranked.scope.is_distributed)
     return await check_words(ranked.read.connection, everything, query, missing, corrects=corrects)
 
 
-def _find_missing(query: SearchQuery, texts: Sequence[str]) -> dict[str, Sequence[frozenset[int]]]:
-    """Return the words that none of these texts contains, with their terms."""
-    seen = frozenset[int]().union(*(terms_in(text, query.stemmings) for text in texts))
+def _find_missing(query: SearchQuery, texts: Sequence[str], seen: set[int]) -> dict[str, Sequence[frozenset[int]]]:
+    """Return the words that none of these texts contains, with their terms; what was `seen` before counts, too."""
+    seen.update(query.terms_within(*texts))
     found = set(words_within(query.by_word, seen))
     return {word: parts for word, parts in query.by_word.items() if word not in found}
 

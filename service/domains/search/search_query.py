@@ -14,10 +14,9 @@ from service.auth.callers import Caller
 from service.domains.search.filters import Condition
 from service.domains.search.syntax.parsing import FieldClause
 from service.index.codes import as_vector, binary_codes
-from service.index.forms import MARKED
 from service.index.service import Space
 from service.index.term_keys import NO_LOOKUP, Lookup
-from service.index.terms import QueryTerms, Sought, as_sparsevec, read_query
+from service.index.terms import QueryTerms, Sought, as_sparsevec, find_matches, read_query
 from service.platform.errors import BadRequest, FieldError
 from service.text.embedding import EmbeddingModel
 
@@ -30,8 +29,8 @@ HALF = 0.45
 """What a chunk of average length scores of a word's weight that it has once."""
 
 
-SHORT = 1_000
-"""So many characters are worked on sooner than a thread is found for them."""
+SHORT = 4_000
+"""So many characters are worked on in about a millisecond, so no thread is found for them."""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -126,12 +125,17 @@ class SearchQuery:
     @property
     def term_set(self) -> frozenset[int]:
         """The query's terms in all forms, as the index knows them."""
-        return frozenset(term for each in self.sought for term in each.terms)
+        return self._read.terms
 
     @property
     def marked(self) -> frozenset[int]:
         """The terms that are marked where a text has them."""
-        return frozenset(term for each in self.sought if each.share >= MARKED for term in each.terms)
+        return self._read.marked
+
+    def terms_within(self, *texts: str) -> set[int]:
+        """Return the terms of the query that these texts have."""
+        found = (find_matches(text, self.marked, self.stemmings) for text in texts)
+        return {term for matches in found for match in matches for term in match.terms}
 
     @property
     def looks_for_words(self) -> bool:

@@ -45,7 +45,8 @@ def _merge_matches(words: Sequence[_Word]) -> Iterator[tuple[int, int]]:
 
 def snippet_of(text: str, terms: Collection[int], *, stemmings: Sequence[str], length: int = SNIPPET_LENGTH) -> Passage:
     """Return the passage with the most different terms, then matches, then the earliest; without any, the beginning."""
-    words = [_Word(*each) for each in find_matches(text, terms, stemmings)]
+    found = find_matches(text, frozenset(terms), tuple(stemmings))
+    words = [_Word(each.start, each.end, each.terms[0]) for each in found]
     start, end = _window(text, _densest(words, length), length)
     inside = [word for word in words if start <= word.start and word.end <= end]
     return Passage(text[start:end], tuple((first - start, last - start) for first, last in _merge_matches(inside)))

@@ -5,6 +5,7 @@ Corrector", 2007). So there is no list of words that could tell of documents tha
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from difflib import get_close_matches
 from string import ascii_lowercase
@@ -135,7 +136,7 @@ def _double(word: str) -> Iterator[str]:
             yield word[:at] + letter + word[at:]
 
 
-def words_within(words: Words, terms: frozenset[int]) -> list[str]:
+def words_within(words: Words, terms: AbstractSet[int]) -> list[str]:
     """Return the words of a query that a text with these terms contains, in order."""
     return [word for word, parts in words.items() if not any(map(terms.isdisjoint, parts))]
 
