@@ -28,3 +28,9 @@ def add_index(name: str, table: str, columns: Sequence[Any], **options: Any) -> 
         op.drop_index(name, table, if_exists=True, postgresql_concurrently=True)
         op.create_index(name, table, columns, postgresql_concurrently=True, **options)
         op.execute(f"SET lock_timeout = '{before}'")
+
+
+def add_index_of_changes(table: str) -> None:
+    """Build the index of the rows of a table that `note_changes` knows."""
+    noted = sa.text("changed_in IS NOT NULL")
+    add_index(f"ix_{table}_changed", table, ["space_id", "changed_in"], postgresql_where=noted)

@@ -132,13 +132,6 @@ def reader_parameters(caller: Caller, *, is_narrowing: bool = False) -> dict[str
     }
 
 
-@dataclass(frozen=True, slots=True)
-class ReadableClasses:
-    """The access classes that a caller may read, eight bytes each."""
-
-    classes: bytes
-
-
 @lru_cache(1)
 def _readable_classes() -> sa.Select[bytes]:
     readable, nothing = readable_by_parameters().subquery(), sa.literal_column("''::bytea", sa.LargeBinary())
@@ -146,8 +139,9 @@ def _readable_classes() -> sa.Select[bytes]:
     return sa.select(sa.func.coalesce(joined, nothing).label("classes"))
 
 
-def ask_readable_classes(batch: Batch, caller: Caller) -> Answer[ReadableClasses]:
-    return batch.ask(_readable_classes(), ReadableClasses, reader_parameters(caller))
+def ask_readable_classes(batch: Batch, caller: Caller) -> Answer[dict[str, bytes]]:
+    """Ask for the `classes` that a caller may read, eight bytes each."""
+    return batch.ask(_readable_classes(), dict[str, bytes], reader_parameters(caller))
 
 
 def within_parameters() -> sa.Select[UUID]:

@@ -76,7 +76,7 @@ def test_access_stands_in_both_legs_of_a_search(shape):
 @pytest.mark.parametrize("shape", NEAREST, ids=str)
 def test_access_stands_before_the_order_of_given_chunks(shape):
     assert CLASSES.search(text_of(sql.dense_leg(shape)).partition("ORDER BY")[0])
-    assert len(CLASSES.findall(text_of(both_legs(shape)))) == 3
+    assert len(CLASSES.findall(text_of(both_legs(shape)))) == 4
 
 
 def test_a_statement_is_built_and_compiled_once_for_all_values():

@@ -61,7 +61,7 @@ async def _find_nearest(
             runtime.held.drop(codes.space_id)
             return None
         runtime.held.update(codes)
-    classes = np.frombuffer(readable.rows[0].classes, ">i8").astype(np.int64)
+    classes = np.frombuffer(readable.rows[0]["classes"], ">i8").astype(np.int64)
     give_up = partial(runtime.held.drop, codes.space_id)
     much = sql.FEW_PAGES * CHUNKS_PER_PAGE
     found = list[SearchQuery]()

@@ -71,7 +71,8 @@ class CodeTable:
         held = np.flatnonzero(np.isin(self.classes, classes, assume_unique=True))
         starts = self.class_starts[held]
         counts = self.class_starts[held + 1] - starts
-        return np.repeat(starts - _starts_of(counts), counts) + np.arange(counts.sum())
+        before: Numbers = np.repeat(starts - _starts_of(counts), counts)
+        return before + np.arange(len(before))
 
     def find_nearest(self, rows: Numbers, code: Words, weights: NDArray[np.float32], *, most: int) -> Near:
         """Return the `most` rows that weigh most, of the nearest rows by the bits in which they differ."""

@@ -1,12 +1,9 @@
 """An index by which a search reads the code pages of 768 dimensions that were written after a snapshot."""
 
-import sqlalchemy as sa
-
-from service.migrations.online import add_index
+from service.migrations.online import add_index_of_changes
 
 revision, down_revision, usable_from = "0082", "0081", None
 
 
 def upgrade() -> None:
-    noted = sa.text("changed_in IS NOT NULL")
-    add_index("ix_code_pages_768_changed", "code_pages_768", ["space_id", "changed_in"], postgresql_where=noted)
+    add_index_of_changes("code_pages_768")
