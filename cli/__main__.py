@@ -5,7 +5,6 @@ from importlib.util import find_spec
 
 
 def main() -> None:
-    """Run the command line and exit with its code."""
     # The bare SDK comes without these; commands import rich when they are called.
     if any(find_spec(name) is None for name in ("typer", "rich")):
         sys.stderr.write("The command line needs typer and rich: in Carrel's folder, pip install -e '.[cli]'\n")

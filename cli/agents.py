@@ -8,11 +8,10 @@ from uuid import UUID
 import typer
 
 from carrel import InvalidArgumentError, NotFoundError, PermissionDeniedError
-from carrel.directory.tables import printable
 from carrel.wire.agents import AgentDefinition, AgentRetrieval
 from carrel.wire.places import describe_place
 from carrel.wire.question_log import LoggedQuestion, Outcome
-from cli.choosing import AsJson, id_in, require_one
+from cli.choosing import AsJson, PartOfName, Since, id_in, require_one
 from cli.completing import names_of_agents
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, show_first, show_list, show_one, to_json
@@ -44,9 +43,7 @@ COLUMNS: Columns[AgentDefinition] = {
 
 
 @app.command("list")
-def list_agents(
-    *, query: Annotated[str | None, typer.Option(help="Part of the name.")] = None, as_json: AsJson = False
-) -> None:
+def list_agents(*, query: PartOfName = None, as_json: AsJson = False) -> None:
     """List agents; for admins."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.agents.list(query=query, page_size=1000)
@@ -130,9 +127,7 @@ def questions(
     *,
     unanswered: Annotated[bool, typer.Option("--unanswered", help="That nothing answered.")] = False,
     query: Annotated[str | None, typer.Option(metavar="TEXT", help="With this in the question.")] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From this time on, such as 2026-01-31T00:00:00Z.")
-    ] = None,
+    since: Since = None,
     most: Annotated[int, typer.Option("--most", min=1, help="No more questions than this.")] = 100,
     as_json: AsJson = False,
 ) -> None:
@@ -203,11 +198,10 @@ def _run_and_compare(
             bar(f"asked {done:,}", done=done, total=of)
 
         run = evaluation.run(client, one, agent_id=agent_id, note=note, user_email=user, on_progress=show)
-    results = [
-        [] if each is None else list(sets.list_results(set_id, each.evaluation_run_id)) for each in (before, run)
-    ]
+    old = [] if before is None else list(sets.list_results(set_id, before.evaluation_run_id))
+    changed = evaluation.compare(old, list(sets.list_results(set_id, run.evaluation_run_id)))
     settings = [] if before is None else evaluation.find_changed_settings(before, run)
-    return run, [each for each in evaluation.compare(*results) if each.change], settings
+    return run, [each for each in changed if each.change], settings
 
 
 def _read_floor(text: str) -> tuple[str, float]:
@@ -261,12 +255,9 @@ def _show_run(
         screen.line(f"{run.failed_count:,} failed, and are in no score: the workbench shows why")
     if settings:
         screen.line(f"Other settings than before: {', '.join(settings)}")
-    for question in worse:
-        screen.line(f"Worse than before: {printable(question)}")
-    for question in better:
-        screen.line(f"Better than before: {printable(question)}")
-    for told in describe_low_scores(low, floors):
-        screen.line(f"Too low: {told}")
+    screen.lines(f"Worse than before: {question}" for question in worse)
+    screen.lines(f"Better than before: {question}" for question in better)
+    screen.lines(f"Too low: {told}" for told in describe_low_scores(low, floors))
 
 
 @app.command()

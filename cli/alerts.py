@@ -127,11 +127,10 @@ def add(
     if (webhook is None) == (not mail):
         raise usage(screen, "Say either --webhook or --mail.")
     with client_of(screen) as client:
-        made = client.admin.alert_rules.create(
-            kind or list(AlertKind), webhook_url=webhook, emails=mail or None, names=source or []
-        )
+        create = client.admin.alert_rules.create
+        made = create(kind or list(AlertKind), webhook_url=webhook, emails=mail or None, names=source or [])
     say_done(screen, "created", f"Made rule {made.alert_rule_id}.", **to_json(made))
-    if made.webhook_secret is not None and not as_json:
+    if made.webhook_secret is not None:
         screen.line(f"The secret, shown this once: {made.webhook_secret}")
 
 
@@ -150,9 +149,8 @@ def change(
     with connect(as_json=as_json) as (screen, client):
         enabled = None if pause is None else not pause
         names = None if not source else list(filter(None, source))  # an empty name: of all
-        changed = client.admin.alert_rules.update(
-            rule, kinds=kind or None, emails=mail or None, names=names, webhook_url=webhook, enabled=enabled
-        )
+        update, kinds, emails = client.admin.alert_rules.update, kind or None, mail or None
+        changed = update(rule, kinds=kinds, emails=emails, names=names, webhook_url=webhook, enabled=enabled)
     say_done(screen, "changed", f"Rule {rule} is about {words_of(changed.kinds)}.", **to_json(changed))
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from carrel.wire.oversight import AuditEntry
-from cli.choosing import AsJson
+from cli.choosing import AsJson, Since
 from cli.listing import Columns, show_first
 from cli.outcome import connect
 
@@ -24,9 +24,7 @@ COLUMNS: Columns[AuditEntry] = {
 @app.command("list")
 def list_entries(
     *,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From this time on, such as 2026-01-31T00:00:00Z.")
-    ] = None,
+    since: Since = None,
     person: Annotated[str | None, typer.Option(metavar="EMAIL", help="Done by them, or for them.")] = None,
     action: Annotated[str | None, typer.Option(help="Of this action, such as document.delete.")] = None,
     query: Annotated[

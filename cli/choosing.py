@@ -19,6 +19,8 @@ C = TypeVar("C", ApiKey, ScimToken, ServiceAccountToken)
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 PlanOnly = Annotated[bool, typer.Option("--plan", help="Say what would change, and change nothing.")]
+PartOfName = Annotated[str | None, typer.Option(help="Part of the name.")]
+Since = Annotated[str | None, typer.Option(metavar="TIME", help="From this time on, such as 2026-01-31T00:00:00Z.")]
 
 
 def id_in(text: str) -> UUID | None:
@@ -41,9 +43,8 @@ def working_one(name: str, listed: Callable[..., Iterable[C]], *, kind: str, com
         found = list(listed(ids=[name]))
     else:
         found = [one for one in listed(page_size=1000) if one.name == name and one.status is CredentialStatus.ACTIVE]
-    return require_one(
-        found, kind=f"working {kind}", name=name, hint=f"carrel {command or f'{kind}s'} list shows all with their ids"
-    )
+    hint = f"carrel {command or f'{kind}s'} list shows all with their ids"
+    return require_one(found, kind=f"working {kind}", name=name, hint=hint)
 
 
 def check_plan(screen: Screen, *, plan_only: bool, yes: bool) -> None:

@@ -6,7 +6,7 @@ import typer
 
 from carrel import InvalidArgumentError
 from carrel.wire.collections import CustomMetadataSchema, DistanceMetric, DocumentCollection, FieldType, SchemaField
-from cli.choosing import AsJson, Yes, confirm, require_one
+from cli.choosing import AsJson, PartOfName, Yes, confirm, require_one
 from cli.completing import names_of_collections
 from cli.listing import Columns, say_done, show_list, show_one, to_json
 from cli.loading import SOURCE, Direct, Exclude, Hidden, Include, Metadata, pairs
@@ -35,9 +35,7 @@ _CHOSEN = "What the catalog has already, as a quoted catalog://GLOB?field=value;
 
 
 @app.command("list")
-def list_collections(
-    *, name: Annotated[str | None, typer.Option(help="Part of the name.")] = None, as_json: AsJson = False
-) -> None:
+def list_collections(*, name: PartOfName = None, as_json: AsJson = False) -> None:
     """List the collections that the key's owner may search."""
     with connect(as_json=as_json) as (screen, client):
         found = client.document_collections.list_document_collections(collection_name=name, page_size=1000)

@@ -37,9 +37,7 @@ def _completer(
 
 def _escape(rest: str) -> str:
     """Return the rest of a name as bash reads it, which alone takes what completes a word as it stands."""
-    if os.environ.get("_CARREL_COMPLETE") != "complete_bash":
-        return rest
-    return re.sub(r"([^\w@%+=:,./-])", r"\\\1", rest)
+    return rest if os.environ.get("_CARREL_COMPLETE") != "complete_bash" else re.sub(r"([^\w@%+=:,./-])", r"\\\1", rest)
 
 
 names_of_groups = _completer("name", lambda client: client.admin.groups.list)

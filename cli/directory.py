@@ -8,9 +8,10 @@ import typer
 from rich.table import Table
 
 from carrel.directory import DirectoryChanges, DirectoryPlan, GroupAction, MembershipAction, UserAction, UserChange
+from carrel.directory.plan import GroupChange
 from cli.choosing import AsJson
 from cli.exit_codes import ExitCode
-from cli.listing import print_json
+from cli.listing import print_json, show_more
 from cli.outcome import client_of, usage
 from cli.screen import Screen
 
@@ -117,38 +118,23 @@ def show_plan(plan: DirectoryPlan, *, screen: Screen) -> None:
     table = Table("", "new", "changed", "removed", "unchanged", box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
-    created, deactivated = plan.count(UserAction.CREATE), plan.count(UserAction.DEACTIVATE)
-    new, renamed = plan.count(GroupAction.CREATE), plan.count(GroupAction.RENAME)
-    added, removed = plan.count(MembershipAction.ADD), plan.count(MembershipAction.REMOVE)
-    _row(table, "users", created, plan.count(UserAction.UPDATE), deactivated, plan.unchanged_users)
-    _row(table, "groups", new, renamed, 0, plan.unchanged_groups)
-    _row(table, "memberships", added, 0, removed, plan.unchanged_memberships)
+    for name, actions, unchanged in (
+        ("users", (UserAction.CREATE, UserAction.UPDATE, UserAction.DEACTIVATE), plan.unchanged_users),
+        ("groups", (GroupAction.CREATE, GroupAction.RENAME, None), plan.unchanged_groups),
+        ("memberships", (MembershipAction.ADD, None, MembershipAction.REMOVE), plan.unchanged_memberships),
+    ):
+        numbers = (*(plan.count(action) if action else 0 for action in actions), unchanged)
+        table.add_row(name, *(f"{number:,}" for number in numbers))
     screen.show(table)
     _lines([_user_line(change) for change in sorted(plan.users, key=_weight)], "users", screen=screen)
-    _lines(
-        [
-            f"+ group {one.external_id}  {one.name}"
-            if one.action is GroupAction.CREATE
-            else f"~ group {one.external_id}  {one.name_before} → {one.name}"
-            for one in plan.groups
-        ],
-        "groups",
-        screen=screen,
-    )
+    _lines([_group_line(change) for change in plan.groups], "groups", screen=screen)
     memberships = sorted(plan.memberships, key=lambda one: one.action is MembershipAction.ADD)
-    _lines(
-        [f"{'+' if one.action is MembershipAction.ADD else '-'} {one.group}: {one.member}" for one in memberships],
-        "memberships",
-        screen=screen,
-    )
+    lines = [f"{_SIGNS[one.action]} {one.group}: {one.member}" for one in memberships]
+    _lines(lines, "memberships", screen=screen)
     for note in plan.notes:
         screen.line(f"note: {note}", style="dim")
     problems = [f"! {one.file}, line {one.line}: {one.message}" for one in plan.problems]
     _lines(problems, "problems", screen=screen)
-
-
-def _row(table: Table, name: str, *numbers: int) -> None:
-    table.add_row(name, *(f"{number:,}" for number in numbers))
 
 
 def _weight(change: UserChange) -> int:
@@ -164,15 +150,19 @@ def _user_line(change: UserChange) -> str:
         words.append("admin" if change.is_admin else "no admin")
     if change.active is not None:
         words.append("active" if change.active else "inactive")
-    sign = {UserAction.CREATE: "+", UserAction.UPDATE: "~", UserAction.DEACTIVATE: "-"}[change.action]
-    return f"{sign} {change.email}  {', '.join(word for word in words if word)}"
+    return f"{_SIGNS[change.action]} {change.email}  {', '.join(word for word in words if word)}"
 
 
+def _group_line(change: GroupChange) -> str:
+    before = f"{change.name_before} → " if change.action is GroupAction.RENAME else ""
+    return f"{_SIGNS[change.action]} group {change.external_id}  {before}{change.name}"
+
+
+_SIGNS = {"CREATE": "+", "ADD": "+", "UPDATE": "~", "RENAME": "~", "DEACTIVATE": "-", "REMOVE": "-"}
 STYLES = {"+": "green", "~": "yellow", "-": "red", "!": "bold red"}
 
 
 def _lines(lines: list[str], what: str, *, screen: Screen) -> None:
     for line in lines[:SHOWN]:
         screen.line(line, style=STYLES[line[0]])
-    if len(lines) > SHOWN:
-        screen.line(f"  … and {len(lines) - SHOWN:,} more {what} (--json has all of them)", style="dim")
+    show_more(screen, len(lines) - SHOWN, f" {what}")

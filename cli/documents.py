@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus, LeftOutFile
-from cli.choosing import AsJson, Yes, confirm, id_in, require_one
+from cli.choosing import AsJson, PartOfName, Yes, confirm, id_in, require_one
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, say_done, show_first, show_one, to_json
 from cli.outcome import connect
@@ -48,7 +48,7 @@ LEFT_OUT: Columns[LeftOutFile] = {
 @app.command("list")
 def list_documents(
     *,
-    query: Annotated[str | None, typer.Option(help="Part of the name.")] = None,
+    query: PartOfName = None,
     owner: Annotated[str | None, typer.Option(metavar="EMAIL", help="Only what this person owns.")] = None,
     indexing: Annotated[
         IndexingStatus | None, typer.Option(case_sensitive=False, help="Only what the catalog's index has like this.")
@@ -85,6 +85,7 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
     with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
     files = found.contained_files or f"{found.files_done or 0:,} of {found.file_count or 0:,} so far"
+    languages = [(one, one.language) for one in found.indexed_in if one.language]
     show_one(
         screen,
         found,
@@ -102,11 +103,7 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
             *(("read by machine", one) for one in (found.text_recognition,) if one),
             *(("not read", one) for one in found.list_left_out()),
             *(("index", f"{_place(one)}: {_progress(one)}") for one in found.indexed_in),
-            *(
-                ("language", f"{_place(one)}: {name_language(one.language)}")
-                for one in found.indexed_in
-                if one.language
-            ),
+            *(("language", f"{_place(one)}: {name_language(language)}") for one, language in languages),
         ],
     )
 
@@ -163,18 +160,16 @@ def download(
     """Download a document's file, or a page of it as a picture. It appears when it is whole."""
     with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
-        catalog = client.catalog
-        with (
-            (
-                catalog.download_document(found.document_id, document_version=version)
-                if page is None
-                else catalog.download_document_page(found.document_id, page, document_version=version)
-            ) as file,
-            screen.bar(file.file_name) as bar,
-        ):
-            saved = file.save(
-                to, replace=replace, on_progress=lambda done, total: bar(file.file_name, done=done, total=total or None)
-            )
+        if page is None:
+            download = client.catalog.download_document(found.document_id, document_version=version)
+        else:
+            download = client.catalog.download_document_page(found.document_id, page, document_version=version)
+        with download as file, screen.bar(file.file_name) as bar:
+
+            def show(done: int, total: int | None) -> None:
+                bar(file.file_name, done=done, total=total or None)
+
+            saved = file.save(to, replace=replace, on_progress=show)
     say_done(screen, "downloaded", f"{saved}", documentId=str(found.document_id), path=str(saved))
 
 
@@ -217,8 +212,7 @@ def document_of(name: str, client: "Carrel") -> GetDocumentResponse:
     """Return the document of an id, external id or name; raises InvalidArgumentError for none or several."""
     if id_in(name) is not None:
         return client.catalog.get_document(name)
-    found = list(client.catalog.list_documents(document_external_ids=[name]))
-    if not found:
+    if not (found := list(client.catalog.list_documents(document_external_ids=[name]))):
         named = client.catalog.list_documents(document_name=name, page_size=1000)
         found = [one for one in named if name in {one.document_name, one.file_name}]
     one = require_one(found, kind="document", name=name, hint="carrel documents list --query finds it, with its id")

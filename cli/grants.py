@@ -13,7 +13,7 @@ from carrel.wire.permissions import AuthorizationStep, StepType
 from cli.access import WHO, principal_of, resource_of, words_of
 from cli.choosing import AsJson, PlanOnly, Yes, check_plan, confirm
 from cli.groups import name_of
-from cli.listing import print_json, show_list
+from cli.listing import Columns, print_json, show_list
 from cli.outcome import client_of, connect, usage
 from cli.screen import Screen
 
@@ -28,6 +28,13 @@ On = Annotated[
 ]
 Everybody = Annotated[bool, typer.Option("--everybody", help="Everybody in the organization, who may read it.")]
 Who = Annotated[list[str] | None, typer.Argument(metavar="WHO", help=WHO)]
+
+
+GRANTS: Columns[GrantInfo] = {
+    "who": lambda one: name_of(one.principal),
+    "role": lambda one: one.role,
+    "id": lambda one: one.principal.id,
+}
 
 
 @dataclass(frozen=True)
@@ -46,16 +53,9 @@ def list_grants(resource: On, *, as_json: AsJson = False) -> None:
         granted = _read_grants(resource_of(resource), client)
     if granted.everybody:
         screen.line("Everybody in the organization may read it.", style="bold")
-    show_list(
-        screen,
-        "grants",
-        list(granted.roles.values()),
-        {"who": lambda one: name_of(one.principal), "role": lambda one: one.role, "id": lambda one: one.principal.id},
-        empty="Nobody else has a role on it."
-        if granted.everybody
-        else "Only its owner has a role: carrel grants give …",
-        organizationWide=granted.everybody,
-    )
+    everybody = granted.everybody
+    empty = "Nobody else has a role on it." if everybody else "Only its owner has a role: carrel grants give …"
+    show_list(screen, "grants", granted.roles.values(), GRANTS, empty=empty, organizationWide=everybody)
 
 
 @app.command()
@@ -78,8 +78,7 @@ def give(
         granted, chosen = _read_grants(on, client), {name: principal_of(name, client) for name in who or ()}
         changes = ["Everybody in the organization may read it."] if everybody and not granted.everybody else []
         for name, one in chosen.items():
-            had = granted.roles.get(one)
-            if had is None:
+            if (had := granted.roles.get(one)) is None:
                 known = client.permissions.explain_authorization(on, one).authorized
                 changes.append(f"{name} becomes {role}" + (", and may read it already." if known else "."))
             elif had.role is not role:
@@ -88,7 +87,7 @@ def give(
             now = _read_grants(on, client)  # somebody may have changed a role meanwhile
             given = {**_roles(now), **dict.fromkeys(chosen.values(), role)}
             _set(on, given, now.everybody or everybody, now, client)
-    _show(changes, screen)
+    screen.lines(changes or ["Nothing changes."])
     _end("given", changes, plan_only=plan_only, screen=screen)
 
 
@@ -119,7 +118,7 @@ def take(
             others = [words_of(path[1]) for path in paths if not _ends(path, gone, closing=everybody)]
             still = f", and may read it all the same: {'; '.join(dict.fromkeys(others))}" if others else ""
             changes.append(f"{name} is not {granted.roles[one].role} any more{still}.")
-        _show(changes, screen)
+        screen.lines(changes or ["Nothing changes."])
         if changes and not plan_only:
             confirm(screen, "Take this away?", outcome="changed")
             now = _read_grants(on, client)  # somebody may have given a role while the question stood
@@ -165,11 +164,6 @@ def _set(
 ) -> None:
     grants: list[Any] = [Grant(principal=one, role=role) for one, role in roles.items()]
     client.admin.grants.set(on, grants, organization_wide=everybody, version=now.version)
-
-
-def _show(changes: list[str], screen: Screen) -> None:
-    for change in changes or ["Nothing changes."]:
-        screen.line(change)
 
 
 def _end(outcome: str, changes: list[str], *, plan_only: bool, screen: Screen) -> None:

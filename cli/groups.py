@@ -10,7 +10,7 @@ from carrel.wire.admin import Group, NamedPrincipal
 from carrel.wire.common import GroupReference
 from carrel.wire.people import AdminGroupsPreviewLossesResponse
 from cli.access import WHO, group_of, principal_of
-from cli.choosing import AsJson, PlanOnly, Yes, check_plan, confirm
+from cli.choosing import AsJson, PartOfName, PlanOnly, Yes, check_plan, confirm
 from cli.completing import names_of_groups
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, say_done, show_list, show_one, to_json
@@ -33,9 +33,7 @@ COLUMNS: Columns[Group] = {
 
 
 @app.command("list")
-def list_groups(
-    *, query: Annotated[str | None, typer.Option(help="Part of the name.")] = None, as_json: AsJson = False
-) -> None:
+def list_groups(*, query: PartOfName = None, as_json: AsJson = False) -> None:
     """List groups."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.groups.list(query=query, page_size=1000)

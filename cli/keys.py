@@ -52,9 +52,8 @@ def create(
 ) -> None:
     """Create an API key, and print its value: this once."""
     with connect(as_json=as_json) as (screen, client):
-        made = client.admin.api_keys.create(
-            name, owner_email=owner, may_act_for_users=acts_for_users, expires_at=expires
-        )
+        create = client.admin.api_keys.create
+        made = create(name, owner_email=owner, may_act_for_users=acts_for_users, expires_at=expires)
     say_done(screen, "created", made.api_key, **to_json(made))
     until = "until it is revoked" if made.expires_at is None else f"until {made.expires_at:%Y-%m-%d}"
     screen.say(f"It acts as {made.owner_email} {until}, and is shown this once: keep it where secrets are kept.")

@@ -69,6 +69,12 @@ def show_one(
         screen.line(f"{label:<10} {words_of(value)}")
 
 
+def show_more(screen: Screen, number: int, what: str = "", *, indent: int = 2) -> None:
+    """Say how many things are not shown, if any."""
+    if number > 0:
+        screen.line(f"{' ' * indent}… and {number:,} more{what} (--json has all of them)", style="dim")
+
+
 def say_done(screen: Screen, outcome: str, words: str, *, code: ExitCode = ExitCode.DONE, **members: Any) -> None:
     """Say what was done, or print the JSON object about it."""
     if screen.as_json:

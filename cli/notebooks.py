@@ -81,7 +81,7 @@ def check_notebook(
             notebooks = {str(path): _read(path) for path in files}
         except ValueError as error:
             raise usage(screen, str(error)) from error
-    found = [finding for name, notebook in notebooks.items() for finding in _find_credentials(name, notebook, secrets)]
+    found = [one for name, notebook in notebooks.items() for one in _find_credentials(name, notebook, secrets)]
     if not credentials_only:
         with client_of(screen) as client:
             try:
@@ -89,9 +89,7 @@ def check_notebook(
             except PermissionDeniedError as error:
                 message = "Only an admin's key may ask who may read what. --credentials-only does without."
                 raise fail(screen, "refused", message, code=ExitCode.REFUSED) from error
-        found += [
-            finding for name, notebook in notebooks.items() for finding in _find_documents(name, notebook, closed)
-        ]
+        found += [one for name, notebook in notebooks.items() for one in _find_documents(name, notebook, closed)]
     _report(sorted(set(found)), len(notebooks), screen, looked_for_documents=not credentials_only)
 
 

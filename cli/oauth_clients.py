@@ -89,8 +89,7 @@ def hosts(*, as_json: AsJson = False) -> None:
         return
     if not allowed:
         screen.say("There is none: carrel oauth-clients allow-host allows one.")
-    for host in allowed:
-        screen.line(host)
+    screen.lines(allowed)
 
 
 @app.command("allow-host")

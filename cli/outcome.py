@@ -78,7 +78,6 @@ def connect(*, as_json: bool, yes: bool | None = None, action: str = "delete it"
 
 
 def fail(screen: Screen, outcome: str, message: str, *, code: ExitCode) -> typer.Exit:
-    """Say why a command ends and return what ends it."""
     if screen.as_json:
         screen.json({"outcome": outcome, "message": message, "exitCode": code})
     else:
@@ -87,7 +86,6 @@ def fail(screen: Screen, outcome: str, message: str, *, code: ExitCode) -> typer
 
 
 def usage(screen: Screen, message: str) -> typer.Exit:
-    """Say what is wrong with the command as it was given."""
     return fail(screen, "usage", message, code=ExitCode.USAGE)
 
 

@@ -17,9 +17,10 @@ from cli.access import group_of
 from cli.choosing import AsJson, PlanOnly, Yes, check_plan, confirm, require_one
 from cli.completing import names_of_groups
 from cli.exit_codes import ExitCode
-from cli.listing import Columns, print_json, say_done, show_list, show_one, to_json
+from cli.listing import Columns, print_json, say_done, show_list, show_more, show_one, to_json
 from cli.outcome import client_of, connect, usage
 from cli.screen import Screen
+from flows.operations.formatting import count_text, list_text
 
 if TYPE_CHECKING:
     from carrel import Carrel
@@ -53,8 +54,7 @@ def owns(email: Owner, *, as_json: AsJson = False) -> None:
     screen.line(f"{email} owns {_words(counted.counts)}.", style="bold")
     for one in shown:
         screen.line(f"{one.name or one.resource_id}  {_kind(one.resource_type)}  {one.object_id}")
-    if counted.total > len(shown):
-        screen.line(f"  … and {counted.total - len(shown):,} more (--json has all of them)", style="dim")
+    show_more(screen, counted.total - len(shown))
 
 
 @app.command()
@@ -90,7 +90,6 @@ def offboard(
 
 
 def show_plan(plan: AdminUsersPlanOffboardingResponse, *, screen: Screen) -> None:
-    """Print what would end, and what would go to whom."""
     user = plan.user
     state = "" if user.active else ", not active any more"
     screen.line(f"{user.name} <{user.email}>{', an admin' if user.is_admin else ''}{state}", style="bold")
@@ -115,8 +114,7 @@ def show_plan(plan: AdminUsersPlanOffboardingResponse, *, screen: Screen) -> Non
 def _show_some(names: Sequence[str], *, screen: Screen) -> None:
     for name in names[:SHOWN]:
         screen.line(f"    {name}")
-    if len(names) > SHOWN:
-        screen.line(f"    … and {len(names) - SHOWN:,} more (--json has all of them)", style="dim")
+    show_more(screen, len(names) - SHOWN, indent=4)
 
 
 def _offboard(
@@ -144,14 +142,11 @@ def _end(
     remaining = answers[-1].remaining if answers else []
     code = ExitCode.PROBLEMS if remaining else ExitCode.DONE
     if screen.as_json:
-        ended = answers[0].ended.model_dump(mode="json") if answers else None
-        done = (
-            {"ended": ended, "transferredCount": moved, "remaining": [one.model_dump(mode="json") for one in remaining]}
-            if answers
-            else None
-        )
-        members = {"plan": plan.model_dump(mode="json"), "done": done}
-        print_json(screen, outcome, code=code, **members)
+        done: dict[str, object] | None = None
+        if answers:
+            left = [one.model_dump(mode="json") for one in remaining]
+            done = {"ended": answers[0].ended.model_dump(mode="json"), "transferredCount": moved, "remaining": left}
+        print_json(screen, outcome, code=code, plan=plan.model_dump(mode="json"), done=done)
     elif answers:
         screen.say(f"Done: all access of {plan.user.email} has ended; {moved:,} handed over.")
         if remaining:
@@ -170,8 +165,7 @@ def _words(counts: Iterable[ResourceCount]) -> str:
     for one in counts:
         kind = _kind(one.resource_type)
         totals[kind] = totals.get(kind, 0) + one.count
-    parts = [f"{count:,} {kind}{'' if count == 1 else 's'}" for kind, count in totals.items()]
-    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1]))) if parts else "nothing"
+    return list_text([count_text(count, kind) for kind, count in totals.items()]) or "nothing"
 
 
 _KINDS = {
@@ -216,6 +210,7 @@ def show(email: Email, *, as_json: AsJson = False) -> None:
         reference = UserReference(email=person.email)
         groups = list(client.admin.groups.list_memberships(reference, page_size=1000))
         reach = client.admin.access.count_resources(readable_by=reference)
+    factors = [f"{one.description}, since {one.created_at:%Y-%m-%d}" for one in person.second_factors]
     show_one(
         screen,
         person,
@@ -225,10 +220,7 @@ def show(email: Email, *, as_json: AsJson = False) -> None:
             ("id", person.id),
             ("status", _facts(person)),
             ("sign-in", _last_sign_in(person)),
-            (
-                "2nd factor",
-                [f"{one.description}, since {one.created_at:%Y-%m-%d}" for one in person.second_factors] or "none",
-            ),
+            ("2nd factor", factors or "none"),
             ("can read", f"{reach.total:,} resources"),
             *(("in", _membership(one)) for one in groups),
         ],
@@ -317,12 +309,8 @@ def _find(email: str, client: "Carrel") -> list[ListedUser]:
 
 
 def _facts(person: ListedUser) -> list[str]:
-    facts = ["active" if person.active else "inactive"]
-    if person.is_admin:
-        facts.append("admin")
-    if person.invited_until is not None:
-        facts.append("invited")
-    return facts
+    facts = {"admin": person.is_admin, "invited": person.invited_until is not None}
+    return ["active" if person.active else "inactive", *(fact for fact, holds in facts.items() if holds)]
 
 
 def _last_sign_in(person: ListedUser) -> str:

@@ -60,14 +60,9 @@ PROVIDERS: Columns[SignInProvider] = {
 def list_providers(*, as_json: AsJson = False) -> None:
     """List the providers that people sign in with."""
     with connect(as_json=as_json) as (screen, client):
-        found = list(client.admin.sign_in_providers.list(page_size=1000))
-    show_list(
-        screen,
-        "signInProviders",
-        found,
-        PROVIDERS,
-        empty="People sign in with a password here: carrel providers add adds a provider.",
-    )
+        found = client.admin.sign_in_providers.list(page_size=1000)
+        empty = "People sign in with a password here: carrel providers add adds a provider."
+        show_list(screen, "signInProviders", found, PROVIDERS, empty=empty)
 
 
 @app.command()
@@ -103,10 +98,9 @@ def add(
             sign_out_there=bool(sign_out_there),
         )
     say_done(screen, "created", f"Added provider {made.provider_id}.", **to_json(made))
-    if not as_json:
-        screen.line(f"Register there, for signing in: {made.redirect_uri}")
-        screen.line(f"For coming back after signing out: {made.logout_redirect_uri}")
-        screen.line(f"For its back-channel logout: {made.backchannel_logout_uri}")
+    screen.line(f"Register there, for signing in: {made.redirect_uri}")
+    screen.line(f"For coming back after signing out: {made.logout_redirect_uri}")
+    screen.line(f"For its back-channel logout: {made.backchannel_logout_uri}")
 
 
 @app.command()
@@ -147,9 +141,7 @@ def find_problems(provider: _Provider, *, as_json: AsJson = False) -> None:
     code = ExitCode.PROBLEMS if problems else ExitCode.DONE
     first, *others = problems or ["Nothing is wrong, as far as can be told."]
     say_done(screen, "tested", first, code=code, problems=problems)
-    if not as_json:
-        for problem in others:
-            screen.line(problem)
+    screen.lines(others)
     raise typer.Exit(code)
 
 

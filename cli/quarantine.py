@@ -1,5 +1,6 @@
 """`carrel quarantine`: what could not be loaded, over all sources, and what to do about it."""
 
+import asyncio
 from typing import Annotated
 
 import typer
@@ -29,7 +30,7 @@ def list_items(
     with show_errors(screen):
         from cli.quarantined import show_quarantine  # noqa: PLC0415 - the flows come with an extra of their own
 
-        raise typer.Exit(show_quarantine(source, with_ignored=ignored, screen=screen))
+        asyncio.run(show_quarantine(source, with_ignored=ignored, screen=screen))
 
 
 @app.command()
@@ -65,4 +66,4 @@ def ignore(
     with show_errors(screen):
         from cli.quarantined import change_ignored  # noqa: PLC0415 - as above
 
-        raise typer.Exit(change_ignored(source, names, undo=undo, screen=screen))
+        raise typer.Exit(asyncio.run(change_ignored(source, names, undo=undo, screen=screen)))

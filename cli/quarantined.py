@@ -15,13 +15,8 @@ from flows.settings import FlowSettings
 _PAGE = 1000
 
 
-def show_quarantine(source: str | None, *, with_ignored: bool, screen: Screen) -> ExitCode:
+async def show_quarantine(source: str | None, *, with_ignored: bool, screen: Screen) -> None:
     """Print the items source by source. Raises what flows.operations.quarantine.find_sources does."""
-    asyncio.run(_show(source, with_ignored=with_ignored, screen=screen))
-    return ExitCode.DONE
-
-
-async def _show(source: str | None, *, with_ignored: bool, screen: Screen) -> None:
     settings = FlowSettings()
     async with open_client(settings) as client:
         every = await find_sources(client, None, settings=settings)
@@ -66,9 +61,10 @@ async def _tell_unreported(reported: Container[str], *, settings: FlowSettings, 
     return bool(unreported)
 
 
-def change_ignored(source: str, names: Sequence[str], *, undo: bool, screen: Screen) -> ExitCode:
-    """Ignore or restore items of the quarantine, and print unknown names."""
-    unknown = asyncio.run(_change_ignored(source, names, undo=undo))
+async def change_ignored(source: str, names: Sequence[str], *, undo: bool, screen: Screen) -> ExitCode:
+    settings = FlowSettings()
+    async with open_client(settings) as client:
+        unknown = await ignore_items(client, source, names, undo=undo, settings=settings)
     code = ExitCode.PROBLEMS if unknown else ExitCode.DONE
     done = len(set(names)) - len(set(unknown))
     if screen.as_json:
@@ -79,12 +75,6 @@ def change_ignored(source: str, names: Sequence[str], *, undo: bool, screen: Scr
     for name in unknown:
         screen.line(f"! {name}  is not in the quarantine of {source}", style="red")
     return code
-
-
-async def _change_ignored(source: str, names: Sequence[str], *, undo: bool) -> list[str]:
-    settings = FlowSettings()
-    async with open_client(settings) as client:
-        return await ignore_items(client, source, names, undo=undo, settings=settings)
 
 
 def _head(source: Source, *, with_reporter: bool) -> str:

@@ -1,5 +1,6 @@
 """`carrel reindex`: indexing a collection again, or making its index, or the catalog's, anew with another model."""
 
+import asyncio
 from typing import Annotated
 
 import typer
@@ -43,4 +44,4 @@ def reindex(
         options = ReindexOptions(everything=everything, model=model, force=force, wait_for_end=wait)
         if model is None and collection == CATALOG:
             raise usage(screen, "The catalog is never stale. Its index is rebuilt with --model.")
-        raise typer.Exit(run_reindex(collection, options, screen=screen))
+        raise typer.Exit(asyncio.run(run_reindex(collection, options, screen=screen)))

@@ -30,10 +30,10 @@ from flows.operations.ledger.rows import State
 from flows.operations.loading import add_to_collection, open_ledger, upload
 from flows.operations.named import name_documents, names_as_csv
 from flows.operations.names import names_of
-from flows.operations.options import CollectionOptions, ReindexOptions, SyncOptions, UploadOptions
+from flows.operations.options import CATALOG, CollectionOptions, ReindexOptions, SyncOptions, UploadOptions
 from flows.operations.plan import Plan
 from flows.operations.quarantine import failure_codes, failure_rows, retry, write_quarantine
-from flows.operations.reindexing import Rebuilt, Reindexed, index_id, rebuild_index, rebuild_text, reindex_documents
+from flows.operations.reindexing import Rebuilt, Reindexed, rebuild_index, rebuild_text, reindex_documents
 from flows.operations.scan import Scanned
 from flows.operations.summary import CREATED, FAILED, GONE, SHOWN, TO_DELETE, UPDATED, Summary, summarize
 from flows.operations.syncing import SyncOutcome, is_running, sync
@@ -108,7 +108,6 @@ def _make_plan(source: str, options: UploadOptions, *, names: Path | None = None
 
 
 def run_plan(source: str, options: UploadOptions, *, screen: Screen, names: Path | None) -> ExitCode:
-    """Show what `run_upload` would do."""
     outcome, named, _ = _make_plan(source, options, names=names)
     code = ExitCode.DONE if outcome.summary.complete else ExitCode.PROBLEMS
     with Ledger(outcome.ledger) as ledger:
@@ -123,7 +122,6 @@ def run_plan(source: str, options: UploadOptions, *, screen: Screen, names: Path
 
 
 def run_collection_add(source: str, options: CollectionOptions, *, screen: Screen, direct: bool) -> ExitCode:
-    """Add documents of the catalog to a collection, named by name or id."""
     settings = FlowSettings()
     collection = asyncio.run(_collection_id(options.collection, settings=settings))
     options = options.model_copy(update={"collection": collection})
@@ -248,17 +246,15 @@ def _print_run(
 
 
 def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, named: Names, *, screen: Screen) -> None:
-    """Print what a run would do, with the first documents of each number."""
     screen.line(plan.text())
     if plan.unread:
         screen.line(f"{plan.unread_text()}; --exclude leaves them out.")
-    _show_left_out(scanned, screen=screen)
+    screen.lines(scanned.left_out(), style="dim")
     words = {TO_DELETE: "Would be deleted, with a higher limit" if plan.held_back else "Would be deleted"}
     _show_names(named, words, screen=screen)
     if scanned.problems or plan.forbidden or plan.refused:
         _show_failures(ledger, screen=screen)
-    for remark in notes_of(ledger.address.name).remarks:
-        screen.line(remark)
+    screen.lines(notes_of(ledger.address.name).remarks)
     screen.line(f"Ledger: {ledger.address}", style="dim")
 
 
@@ -270,7 +266,7 @@ def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
         screen.line(
             f"The service continues by itself: {coming}. Run again, the run waits for it and sends nothing twice."
         )
-    _show_left_out(notes.scanned, screen=screen)
+    screen.lines(notes.scanned.left_out(), style="dim")
     if summary.partly_read:
         _show_partly_read(summary.partly_read, ledger, screen=screen)
     if summary.contained_left_out:
@@ -280,8 +276,7 @@ def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
     if summary.quarantined:
         _show_failures(ledger, screen=screen)
         screen.line(f"All of it, one JSON object a line: {quarantine_file(ledger)}")
-    for remark in notes.remarks:
-        screen.line(remark)
+    screen.lines(notes.remarks)
     screen.line(f"Ledger: {ledger.address}", style="dim")
 
 
@@ -291,11 +286,6 @@ def _show_partly_read(number: int, ledger: Ledger, *, screen: Screen) -> None:
         screen.line(f"- {name}")
     if number > len(first):
         screen.line(f"and {number - len(first):,} more; --json names all of them")
-
-
-def _show_left_out(scanned: Scanned, *, screen: Screen) -> None:
-    for line in scanned.left_out():
-        screen.line(line, style="dim")
 
 
 def _show_names(rows: Names, words: Mapping[str, str], *, screen: Screen) -> None:
@@ -321,20 +311,16 @@ def _show_failures(ledger: Ledger, *, screen: Screen) -> None:
 
 
 def quarantine_file(ledger: Ledger) -> Path:
-    """Write the run's quarantine beside its ledger and return where."""
     write_quarantine(ledger, ledger.address.quarantine_file)
     return ledger.address.quarantine_file
 
 
 async def watch_run(work: Callable[[], Awaitable[T]], *, ledger: Address, screen: Screen) -> T:
-    """Run `work` and show the progress of the run this process has begun on `ledger`."""
     task = asyncio.ensure_future(work())
     if screen.is_watched:
         with screen.bar("reading the source") as bar:
             return await _beside(task, _show_bar(ledger, bar=bar))
-    if screen.as_json:
-        return await task
-    return await _beside(task, _say_waits(ledger, screen=screen))
+    return await task if screen.as_json else await _beside(task, _say_waits(ledger, screen=screen))
 
 
 async def _beside(task: "asyncio.Future[T]", showing: Awaitable[None]) -> T:
@@ -375,7 +361,6 @@ async def _show_bar(ledger: Address, *, bar: Bar) -> None:
 
 
 def tell(bar: Bar, summary: Summary, *, waiting_for: str = "") -> None:
-    """Update a progress bar with a run's progress, or with what the run waits for."""
     if not summary.to_send and not summary.indexing:
         bar(waiting_for or f"planning {summary.documents:,} documents", done=0, total=None)
         return
@@ -436,47 +421,34 @@ def _tell_sync(bar: Bar, now: DocstoreSync) -> None:
     bar(f"{counts.read:,} read, {brought:,} brought, {counts.deleted:,} removed{failed}", done=0, total=None)
 
 
-def run_reindex(collection: str, options: ReindexOptions, *, screen: Screen) -> ExitCode:
+async def run_reindex(collection: str, options: ReindexOptions, *, screen: Screen) -> ExitCode:
     """Index a collection again, or its index anew; raises what flows.operations.reindexing and .rebuilding do."""
-    return asyncio.run(_reindex(collection, options, screen=screen))
-
-
-async def _reindex(collection: str, options: ReindexOptions, *, screen: Screen) -> ExitCode:
+    settings = FlowSettings()
     with screen.bar("asking the service") as bar:
+
+        async def tell_documents(now: Reindexed) -> None:
+            done = now.reindexed + now.failed + now.left.total()
+            bar(f"indexed {done:,} of {now.wanted:,}", done=done, total=now.wanted or None)
+
+        async def tell_rebuild(now: IndexRebuild) -> None:
+            failed = f", {now.failed_count:,} fail" if now.failed_count else ""
+            done, total = now.indexed_count or 0, now.document_count
+            bar(f"{done:,} of {total or 0:,} in the new index{failed}", done=done, total=total or None)
+
         if options.model is None:
-            told = _of_documents(bar)
-            done: Reindexed | Rebuilt = await reindex_documents(
-                collection, options=options, settings=FlowSettings(), on_update=told
-            )
+            done = await reindex_documents(collection, options=options, settings=settings, on_update=tell_documents)
             kind = "completed"
         else:
-            done = await rebuild_index(collection, options=options, settings=FlowSettings(), on_update=_of_rebuild(bar))
+            done = await rebuild_index(collection, options=options, settings=settings, on_update=tell_rebuild)
             kind = "completed" if done.is_done else "started" if not options.wait_for_end else "held"
     code = ExitCode.PROBLEMS if done.has_problems else ExitCode.DONE
     outcome = "problems" if done.has_problems else kind
     return _show_outcome(done, outcome, code=code, named_by="document", screen=screen)
 
 
-def _of_documents(bar: Bar):  # noqa: ANN202 - what reindex_documents takes
-    async def tell(now: Reindexed) -> None:
-        done = now.reindexed + now.failed + now.left.total()
-        bar(f"indexed {done:,} of {now.wanted:,}", done=done, total=now.wanted or None)
-
-    return tell
-
-
-def _of_rebuild(bar: Bar):  # noqa: ANN202 - what rebuild_index takes
-    async def tell(now: IndexRebuild) -> None:
-        failed = f", {now.failed_count:,} fail" if now.failed_count else ""
-        done, total = now.indexed_count or 0, now.document_count
-        bar(f"{done:,} of {total or 0:,} in the new index{failed}", done=done, total=total or None)
-
-    return tell
-
-
 def cancel_rebuild(collection: str, *, screen: Screen) -> ExitCode:
-    """Give up the rebuild of a collection's index, or the catalog's."""
-    collection_id = asyncio.run(_index_id_of(collection))
+    is_catalog = collection == CATALOG
+    collection_id = None if is_catalog else asyncio.run(_collection_id(collection, settings=FlowSettings()))
     with client_of(screen) as client:
         try:
             rebuild = client.document_collections.index_rebuilds.cancel_index_rebuild(collection_id)
@@ -486,20 +458,13 @@ def cancel_rebuild(collection: str, *, screen: Screen) -> ExitCode:
     return ExitCode.DONE
 
 
-async def _index_id_of(collection: str) -> str | None:
-    settings = FlowSettings()
-    async with open_client(settings) as client:
-        return await index_id(collection, client, outages=outage_policy_of(client, settings))
-
-
 def _show_outcome(
     done: SyncOutcome | Reindexed | Rebuilt, outcome: str, *, code: ExitCode, named_by: str, screen: Screen
 ) -> ExitCode:
     if screen.as_json:
         print_json(screen, outcome, code=code, **done.as_json(), failures=list(done.failures))
         return code
-    for line in done.text().splitlines():
-        screen.line(line)
+    screen.lines(done.text().splitlines())
     for row in done.failures[:_SHOWN]:
         screen.line(f"! {row[named_by]}  {row['code']}: {row['reason']}", style="red")
     return code

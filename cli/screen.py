@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -23,9 +23,7 @@ OnProgress = Callable[[carrel.directory.Progress], None]
 class Bar(Protocol):
     """Takes how far work is: `total` None while nobody knows how much there is."""
 
-    def __call__(self, what: str, *, done: int, total: int | None) -> None:
-        """Show it."""
-        ...
+    def __call__(self, what: str, *, done: int, total: int | None) -> None: ...
 
 
 class _Out(Console):
@@ -50,11 +48,9 @@ class Screen:
 
     @property
     def can_ask(self) -> bool:
-        """Whether somebody is there to answer."""
         return not self.as_json and sys.stdin.isatty() and sys.stderr.isatty()
 
     def json(self, members: Mapping[str, Any]) -> None:
-        """Print the command's one JSON object."""
         try:
             sys.stdout.write(json.dumps(members) + "\n")
             sys.stdout.flush()
@@ -69,6 +65,10 @@ class Screen:
     def line(self, text: str, *, style: str = "") -> None:
         """Print a line of the result as it is: no markup, no control characters, and no second line."""
         self.show(Text(printable(text), style=style))
+
+    def lines(self, texts: Iterable[str], *, style: str = "") -> None:
+        for text in texts:
+            self.line(text, style=style)
 
     def write(self, text: str) -> None:
         """Print a piece of a text as it is, at once, unless a program reads the result."""
@@ -92,7 +92,6 @@ class Screen:
 
     @property
     def is_watched(self) -> bool:
-        """Whether a bar would be seen."""
         return not self.as_json and self._err.is_terminal
 
     @contextmanager
@@ -112,6 +111,5 @@ class Screen:
 
     @contextmanager
     def progress(self) -> Generator[OnProgress]:
-        """Show a bar on a terminal while a directory is imported."""
         with self.bar("reading the files") as bar:
             yield lambda now: bar(f"{now.stage} {now.done:,}", done=now.done, total=now.total)

@@ -38,8 +38,7 @@ def take(*, as_json: AsJson = False) -> None:
         if as_json:
             screen.json({"outcome": "problems" if taken.problems else "taken", "exitCode": code, **taken.as_json()})
         else:
-            for line in taken.text().splitlines():
-                screen.line(line)
+            screen.lines(taken.text().splitlines())
             show_changes(taken.difference, screen=screen)
     raise typer.Exit(code)
 
@@ -62,7 +61,6 @@ def compare(before: Folder, after: Folder, *, as_json: AsJson = False) -> None:
 
 
 def show_changes(difference: Difference | None, *, screen: Screen) -> None:
-    """Print the largest changes, a line each."""
     for one in difference.changes if difference else ():
         is_wider = one.change == "widened"
         others = f" and {one.people - len(one.who):,} more" * (one.people > len(one.who))

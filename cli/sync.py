@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -129,20 +130,10 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make a sync and launch its first run. Without an access option its documents are their owner's alone."""
-    screen = Screen(as_json=as_json)
+    given, screen = locals(), Screen(as_json=as_json)
     uri = _uri(uri_file, screen=screen)
     with client_of(screen) as client:
-        config = _config(
-            {"sync_name": name, "source_fields": {}},
-            {"body": body, "source_name": title, "source_system_updated": updated, "source_url": url},
-            filter_text,
-            collection_name=source,
-            allowed_users_email_addresses=allow_user,
-            allowed_group_ids=allow_group,
-            internal_public=internal_public,
-            delete_missing=delete_missing,
-            delete_limit_percent=delete_limit,
-        )
+        config = _config({"sync_name": name, "source_fields": {}}, given)
         collection_id = collection_of(into, client).document_collection_id
         made = client.document_collections.docstore.create_docstore_sync(collection_id, docstore_uri=uri, config=config)
     words = f"Created {name}, whose first run begins: {made.docstore_credential_id}"
@@ -171,26 +162,13 @@ def update(
     """Change what is given, keep the rest, and launch a run.
 
     Where no address is given, it stays as it is. The run reads everything, unless only deletions or the name change."""
-    screen = Screen(as_json=as_json)
+    given, screen = locals(), Screen(as_json=as_json)
     uri = _uri(uri_file, screen=screen) if uri_file or os.environ.get(URI_VARIABLE) else None
     with client_of(screen) as client:
         found = sync_of(name, client)
-        before: dict[str, Any] = found.config.model_dump(exclude_none=True, by_alias=False)
-        config = _config(
-            before,
-            {"body": body, "source_name": title, "source_system_updated": updated, "source_url": url},
-            filter_text,
-            sync_name=rename,
-            collection_name=source,
-            allowed_users_email_addresses=allow_user,
-            allowed_group_ids=allow_group,
-            internal_public=internal_public,
-            delete_missing=delete_missing,
-            delete_limit_percent=delete_limit,
-        )
-        changed = client.document_collections.docstore.update_docstore_sync(
-            found.docstore_credential_id, docstore_uri=uri, config=config, version=found.version
-        )
+        config = _config(found.config.model_dump(exclude_none=True, by_alias=False), given)
+        update = client.document_collections.docstore.update_docstore_sync
+        changed = update(found.docstore_credential_id, docstore_uri=uri, config=config, version=found.version)
     words = f"Updated {found.config.sync_name}; a run begins."
     say_done(screen, "updated", words, **changed.model_dump(mode="json"))
 
@@ -219,9 +197,8 @@ def failures(name: Named, *, as_json: AsJson = False) -> None:
     """List what a sync could not take, and why. Every run tries it again."""
     with connect(as_json=as_json) as (screen, client):
         found = sync_of(name, client)
-        listed = client.document_collections.docstore.list_docstore_failures(
-            found.docstore_credential_id, page_size=1000
-        )
+        docstore = client.document_collections.docstore
+        listed = docstore.list_docstore_failures(found.docstore_credential_id, page_size=1000)
         rows = [one.model_dump(mode="json") for one in listed]
     if as_json:
         print_json(screen, "listed", failures=rows)
@@ -301,14 +278,26 @@ def _uri(uri_file: str | None, *, screen: Screen) -> SecretStr:
     return SecretStr(text.strip())
 
 
-def _config(
-    before: dict[str, Any], paths: dict[str, str | None], filter_text: str | None, **members: object
-) -> dict[str, Any]:
-    if filter_text is not None:
-        members["filter_expression"] = _filter(filter_text)
-    given = {name: value for name, value in members.items() if value is not None}
-    named = {name: path for name, path in paths.items() if path is not None}
-    return {**before, **given, "source_fields": {**before["source_fields"], **named}}
+_PATHS = {"body": "body", "title": "source_name", "updated": "source_system_updated", "url": "source_url"}
+_MEMBERS = {
+    "rename": "sync_name",
+    "source": "collection_name",
+    "allow_user": "allowed_users_email_addresses",
+    "allow_group": "allowed_group_ids",
+    "internal_public": "internal_public",
+    "delete_missing": "delete_missing",
+    "delete_limit": "delete_limit_percent",
+}
+"""The members of a sync's config, and of its `source_fields` (`_PATHS`), by the parameters of the commands."""
+
+
+def _config(before: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    said = {name: value for name, value in given.items() if value is not None}
+    config = {**before, **{_MEMBERS[name]: value for name, value in said.items() if name in _MEMBERS}}
+    if "filter_text" in said:
+        config["filter_expression"] = _filter(said["filter_text"])
+    paths = {_PATHS[name]: path for name, path in said.items() if name in _PATHS}
+    return {**config, "source_fields": {**before["source_fields"], **paths}}
 
 
 def _filter(text: str) -> dict[str, Any]:

@@ -72,14 +72,11 @@ def create(
         if plan_only:
             _show_reach(client, found, scope, screen=screen)
             return
-        made = client.admin.service_account_tokens.mint(
-            found.service_account_id, name, scopes=scope, expires_at=expires
-        )
+        mint = client.admin.service_account_tokens.mint
+        made = mint(found.service_account_id, name, scopes=scope, expires_at=expires)
     say_done(screen, "created", made.token, **to_json(made))
-    screen.say(
-        f"It acts as {found.email} until {made.expires_at:%Y-%m-%d}, and is shown this once: keep it where secrets are "
-        "kept."
-    )
+    until = f"until {made.expires_at:%Y-%m-%d}"
+    screen.say(f"It acts as {found.email} {until}, and is shown this once: keep it where secrets are kept.")
 
 
 @app.command()
