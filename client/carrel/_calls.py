@@ -84,8 +84,7 @@ class Connection:
             )
         if operation.method == "GET" and isinstance(body, RequestModel):
             return self._query(path, body, timeout)
-        url = self._urls.get(path)
-        if url is None:
+        if (url := self._urls.get(path)) is None:
             url = self._urls[path] = httpx.URL(self.base_url + self.api_path + path)
         headers = self.headers
         if operation.has(KEYED) and IDEMPOTENCY_KEY not in headers:
@@ -161,14 +160,12 @@ def perform(call: Call[Model], connection: Connection) -> Flow[RawResponse[Model
 
 def perform_streamed(call: Call[Any], connection: Connection) -> Flow[httpx.Response]:
     """Carry out an operation whose 2xx answer is left unread, for the caller to stream and close."""
-    request = replace(connection.request(call), stream=True)
-    return (yield from send(request, connection))
+    return (yield from send(replace(connection.request(call), stream=True), connection))
 
 
 def send(request: Request, connection: Connection) -> Flow[httpx.Response]:
     """Send a request with the connection's credential, and again, once, when its token was refused and renewed."""
-    tokens = connection.tokens
-    if tokens is None:
+    if (tokens := connection.tokens) is None:
         return (yield from exchange(request, connection.retries))
     token = yield from tokens.current()
     try:

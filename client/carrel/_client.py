@@ -48,13 +48,11 @@ class _Client(Resources[M]):
         `headers` are added to those that the client has: `client.with_options(headers={…}).search…` for one request. An
         `Idempotency-Key` makes the next operation one with an earlier one of that key. Raises ConfigurationError for
         those that are the client's own, as Authorization is."""
-        session = self._session
-        connection = connect.reconnect(
-            session.connection, timeout=timeout, max_retries=max_retries, headers=headers or {}
-        )
+        old = self._session
+        connection = connect.reconnect(old.connection, timeout=timeout, max_retries=max_retries, headers=headers or {})
         other = object.__new__(type(self))
         other._owns_http = False
-        other._session = Session(connection, session.driver)
+        other._session = Session(connection, old.driver)
         return other
 
     def __repr__(self) -> str:

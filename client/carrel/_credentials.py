@@ -71,8 +71,7 @@ class Credentials:
 
 
 def _checked(given: str, kind: str) -> str:
-    value = given.strip()
-    if not value:
+    if not (value := given.strip()):
         raise ConfigurationError(f"No {kind}: give api_key=… or access_token=…, or set {' or '.join(VARIABLES)}")
     if not (value.isascii() and value.isprintable() and " " not in value):
         raise ConfigurationError(f"The {kind} has characters none has; was it copied whole, and alone?")

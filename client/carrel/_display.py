@@ -274,8 +274,7 @@ def _tabular(answer: Tabular) -> Iterator[Block]:
 
 def _table(rows: Sequence[BaseModel]) -> Iterator[Block]:
     flat = [_shown_values(row) for row in rows[:MOST_ROWS]]
-    names = list(dict.fromkeys(name for row in flat for name in row))
-    if names:
+    if names := list(dict.fromkeys(name for row in flat for name in row)):
         columns = names[:MOST_COLUMNS]
         yield Table(columns, [[row.get(name, "") for name in columns] for row in flat])
     left_out = {"row": len(rows) - len(flat), "column": len(names[MOST_COLUMNS:])}

@@ -11,8 +11,7 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO}
 
 def log_if_configured(environment: Mapping[str, str] = os.environ) -> None:
     """Write the log to standard error if CARREL_LOG is set; later calls do nothing."""
-    level = LEVELS.get(environment.get("CARREL_LOG", "").strip().lower())
-    if level is None:
+    if (level := LEVELS.get(environment.get("CARREL_LOG", "").strip().lower())) is None:
         return
     logger.setLevel(level)
     if not logger.handlers:

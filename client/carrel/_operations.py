@@ -110,8 +110,7 @@ def _with_options(session: Session, given: dict[str, Any], names: Iterable[str] 
     headers: Mapping[str, str] = own.get("headers") or {}
     timeout: MaybeTimeout = own.get("timeout", UNCHANGED)
     connection = reconnect(session.connection, timeout=timeout, max_retries=None, headers=headers)
-    connection = replace(connection, is_exact=timeout is not UNCHANGED)
-    return replace(session, connection=connection)
+    return replace(session, connection=replace(connection, is_exact=timeout is not UNCHANGED))
 
 
 def _with_own_session(resource: Resource[Any], given: dict[str, Any], *names: Iterable[str]) -> Resource[Any]:

@@ -37,8 +37,7 @@ class Listing(Generic[Item, Page]):
 
     def after(self, page: Page) -> "Listing[Item, Page] | None":
         """Return the listing of the items after a page; None when it was the last."""
-        token = page.next_page_token
-        if token is None:
+        if (token := page.next_page_token) is None:
             return None
         if token == self.request.page_token:
             raise CarrelError("The list doesn't advance: the same page was given twice")

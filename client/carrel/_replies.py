@@ -107,14 +107,13 @@ def submit_and_wait(
     """Send a message to an agent on v1 and poll until the reply is there."""
     deadline = Deadline(timeout)
     sent = (yield from within(deadline, perform(call, connection))).parsed
+    ids = {"job_id": sent.job_id, "conversation_id": sent.conversation_id}
     try:
         job = yield from within(deadline, _finished(sent.job_id, connection))
     except errors.APIConnectionError as error:
-        raise reply_connection_error(
-            error, job_id=sent.job_id, conversation_id=sent.conversation_id
-        ) from error.__cause__
+        raise reply_connection_error(error, **ids) from error.__cause__
     if isinstance(job, messages.FailedJob):
-        raise failure(job.error_code, job.error_message, job_id=sent.job_id, conversation_id=sent.conversation_id)
+        raise failure(job.error_code, job.error_message, **ids)
     return reply_of_job(job)
 
 
@@ -142,9 +141,8 @@ class Deadline:
 
     def passed(self) -> errors.ReplyTimeoutError:
         """Build the exception for waiting until the deadline."""
-        return errors.ReplyTimeoutError(
-            f"No reply within {self.seconds:g} seconds; an agent that has the message continues."
-        )
+        said = f"No reply within {self.seconds:g} seconds; an agent that has the message continues."
+        return errors.ReplyTimeoutError(said)
 
 
 def within(deadline: Deadline, flow: Flow[T]) -> Flow[T]:

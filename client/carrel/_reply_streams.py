@@ -62,8 +62,7 @@ def _to_the_end(reading: "_Reading", connection: Connection) -> Walk[ReplyEvent]
         if reading.done:
             return
         reading.cuts += 1
-        wait = connection.retries.wait_after_cut(cuts=reading.cuts)
-        if wait is None:
+        if (wait := connection.retries.wait_after_cut(cuts=reading.cuts)) is None:
             raise error
         yield Sleep(wait)
 
@@ -123,9 +122,8 @@ class _JobReading(_Reading):
                 return [reply_of_job(messages.CompletedJob.model_validate_json(event.data))]
             case StreamEvent.FAILED:
                 failed = messages.FailedJob.model_validate_json(event.data)
-                raise failure(
-                    failed.error_code, failed.error_message, job_id=self.job_id, conversation_id=self.conversation_id
-                )
+                ids = {"job_id": self.job_id, "conversation_id": self.conversation_id}
+                raise failure(failed.error_code, failed.error_message, **ids)
             case _:
                 return []
 

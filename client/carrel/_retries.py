@@ -49,9 +49,7 @@ class RetryPolicy:
 
     def wait_after_failure(self, cause: httpx.HTTPError, *, attempt: int) -> float | None:
         """Return how long to wait after attempt 0, 1, … got no response; None: give up."""
-        if attempt >= self.max_retries or not isinstance(cause, TRANSIENT):
-            return None
-        return backoff(attempt)
+        return None if attempt >= self.max_retries or not isinstance(cause, TRANSIENT) else backoff(attempt)
 
     def wait_after_cut(self, *, cuts: int) -> float | None:
         """Return how long to wait before resuming a stream after 1, 2, … connections that brought nothing."""

@@ -26,8 +26,7 @@ _blocks: Counter[tuple[str, str]] = Counter()
 
 def copy_agent(client: "Carrel", agent_id: UUID | str, *, name: str | None = None) -> AgentDefinition:
     """Create an agent like another one, deployed to nobody. Raises InvalidArgumentError and ConflictError."""
-    agent = next(iter(client.admin.agents.list(ids=[agent_id])), None)
-    if agent is None:
+    if (agent := next(iter(client.admin.agents.list(ids=[agent_id])), None)) is None:
         raise InvalidArgumentError(f"agent_id: there is no agent {agent_id}")
     for number in count(1):
         try:

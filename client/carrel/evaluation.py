@@ -81,10 +81,8 @@ def rank(
 ) -> list[str]:
     """Search the catalog, or a collection, and return the external ids of the first ten documents, best first."""
     if document_collection_id is None:
-        found = client.search.search_document_catalog(
-            question, max_results=CUTOFF, mode=mode, user_email=user_email
-        ).results
-        return [one.document_external_id for one in found]
+        found = client.search.search_document_catalog(question, max_results=CUTOFF, mode=mode, user_email=user_email)
+        return [one.document_external_id for one in found.results]
     inside = client.search.search_document_collection(
         question,
         document_collection_id=document_collection_id,
@@ -172,13 +170,10 @@ class Measurer:
         """Return each document's external id once, in this order, without documents that the caller can't read now."""
         if not document_ids:
             return []
-        found = {
-            one.document_id: one.document_external_id
-            for one in self._client.catalog.list_documents(
-                ids=list(dict.fromkeys(document_ids)), user_email=self.user_email
-            )
-        }
-        return list(dict.fromkeys(found[one] for one in document_ids if one in found))
+        ids = list(dict.fromkeys(document_ids))
+        listed = self._client.catalog.list_documents(ids=ids, user_email=self.user_email)
+        found = {one.document_id: one.document_external_id for one in listed}
+        return list(dict.fromkeys(found[one] for one in ids if one in found))
 
 
 def _keep_error(case: EvaluationCase, error: CarrelError) -> CaseResult:
@@ -197,9 +192,8 @@ class RunKeeper:
         self._sets = client.admin.evaluation_sets
         self._set_id = evaluation_set_id
         self._planned_count = planned_count
-        self._note = (
-            " · ".join(filter(None, [measurer.user_email and f"as {measurer.user_email}", note]))[:1000] or None
-        )
+        parts = [measurer.user_email and f"as {measurer.user_email}", note]
+        self._note = " · ".join(filter(None, parts))[:1000] or None
         self._waiting: dict[UUID, CaseResult] = {}
 
     def measure(self, case: EvaluationCase) -> CaseResult:

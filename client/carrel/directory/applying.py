@@ -21,8 +21,10 @@ from carrel.directory.progress import OnProgress, Progress
 from carrel.errors import PlanRefusedError
 from carrel.wire import admin
 from carrel.wire.common import GroupReference, PrincipalReference, ResponseModel, UserReference
+from carrel.wire.operations import ApiOperation
 
 T = TypeVar("T")
+Sent = TypeVar("Sent", admin.AdminGroupsAddMembersRequest, admin.AdminGroupsRemoveMembersRequest)
 Model = TypeVar("Model", bound=ResponseModel)
 
 MOST_UPSERTED = 1000
@@ -50,7 +52,9 @@ class Applying:
         yield from self._users([change for change in plan.users if change.action is not UserAction.DEACTIVATE])
         yield from self._groups()
         yield from self._add(added)
-        yield from self._remove(removed)
+        yield from self._change(
+            _by_group(removed), admin.AdminGroupsRemoveMembersRequest, admin.ADMIN_GROUPS_REMOVE_MEMBERS
+        )
         yield from self._users(missing)
         return DirectoryChanges(
             users=len(plan.users) - len(missing),
@@ -80,38 +84,24 @@ class Applying:
                 for one in batch
             ]
             answer = yield from self._upsert_groups(groups)
-            self._ids |= {group.external_id: group.id for group in answer.groups if group.external_id is not None}
-            self._empty |= {
-                group.external_id for group in answer.groups if group.external_id and not group.member_count
-            }
+            named = {group.external_id: group for group in answer.groups if group.external_id is not None}
+            self._ids |= {name: group.id for name, group in named.items()}
+            self._empty |= {name for name, group in named.items() if name and not group.member_count}
             self._tell("groups", len(batch))
 
     def _add(self, changes: Sequence[MembershipChange]) -> Flow[None]:
-        created = {
-            change.external_id: change.name for change in self._plan.groups if change.action is GroupAction.CREATE
-        }
+        created = {one.external_id: one.name for one in self._plan.groups if one.action is GroupAction.CREATE}
         small: list[tuple[str, Sequence[MembershipChange]]] = []
         others: list[Sequence[MembershipChange]] = []
         for members in _by_group(changes):
             label = members[0].group
-            if (
-                members[0].group_id is None
-                and label in created
-                and label in self._empty
-                and len(members) <= MOST_MEMBERS
-            ):
+            is_new = members[0].group_id is None and label in created and label in self._empty
+            if is_new and len(members) <= MOST_MEMBERS:
                 small.append((label, members))
             else:
                 others.append(members)
         yield from self._fill(small, created)
-        for members in others:
-            for batch in _batches(members, MOST_MEMBERS):
-                request = admin.AdminGroupsAddMembersRequest(
-                    group_id=self._group_id(batch[0].group_id, batch[0].group),
-                    members=[self._reference(one) for one in batch],
-                )
-                yield from self._send(Call(admin.ADMIN_GROUPS_ADD_MEMBERS, request, patience=PATIENCE))
-                self._tell("memberships", len(batch))
+        yield from self._change(others, admin.AdminGroupsAddMembersRequest, admin.ADMIN_GROUPS_ADD_MEMBERS)
 
     def _fill(self, groups: Sequence[tuple[str, Sequence[MembershipChange]]], names: Mapping[str, str]) -> Flow[None]:
         for packed in _pack(groups):
@@ -127,20 +117,19 @@ class Applying:
             )
             self._tell("memberships", sum(len(members) for _, members in packed))
 
-    def _remove(self, changes: Sequence[MembershipChange]) -> Flow[None]:
-        for members in _by_group(changes):
+    def _change(
+        self, groups: Sequence[Sequence[MembershipChange]], request: type[Sent], operation: ApiOperation[Sent, Model]
+    ) -> Flow[None]:
+        for members in groups:
             for batch in _batches(members, MOST_MEMBERS):
-                request = admin.AdminGroupsRemoveMembersRequest(
-                    group_id=self._group_id(batch[0].group_id, batch[0].group),
-                    members=[self._reference(one) for one in batch],
-                )
-                yield from self._send(Call(admin.ADMIN_GROUPS_REMOVE_MEMBERS, request, patience=PATIENCE))
+                group_id = self._group_id(batch[0].group_id, batch[0].group)
+                sent = request(group_id=group_id, members=[self._reference(one) for one in batch])
+                yield from self._send(Call(operation, sent, patience=PATIENCE))
                 self._tell("memberships", len(batch))
 
     def _upsert_groups(self, groups: list[admin.GroupUpsert]) -> Flow[admin.AdminGroupsUpsertResponse]:
         request = admin.AdminGroupsUpsertRequest(groups=groups)
-        call = Call(admin.ADMIN_GROUPS_UPSERT, request, patience=PATIENCE)
-        return (yield from self._send(call))
+        return (yield from self._send(Call(admin.ADMIN_GROUPS_UPSERT, request, patience=PATIENCE)))
 
     def _send(self, call: Call[Model]) -> Flow[Model]:
         return (yield from perform(call, self._connection)).parsed

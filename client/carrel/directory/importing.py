@@ -2,25 +2,16 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import cast
 
 from carrel._calls import Connection
 from carrel._flow import Flow, run_in_thread
+from carrel.directory import state as organization
 from carrel.directory.applying import Applying
 from carrel.directory.plan import DirectoryChanges, DirectoryPlan
 from carrel.directory.planning import Targets, make_plan, select_named_groups
 from carrel.directory.progress import OnProgress
-from carrel.directory.state import (
-    State,
-    affects_an_admin,
-    has_unknown_addresses,
-    read_callers,
-    read_groups,
-    read_members,
-    read_organization,
-    read_service_accounts,
-    read_users,
-)
 from carrel.directory.tables import Entries, Table, read_entries
 from carrel.errors import InvalidArgumentError, PlanRefusedError
 
@@ -43,17 +34,12 @@ def plan_import(
     entries = yield from run_in_thread(lambda: read_entries(**at_hand))
     if any(not problem.skippable for problem in entries.problems):
         return DirectoryPlan(problems=entries.problems, skips_problems=skip_problems, notes=entries.notes)
-    state = State(organization_id=(yield from read_organization(connection)))
+    state = organization.State(organization_id=(yield from organization.read_organization(connection)))
     targets = yield from _read(state, entries, connection, progress)
-    if deactivate_missing or affects_an_admin(entries, state.users):
-        state.callers = yield from read_callers(connection)
-    return (
-        yield from run_in_thread(
-            lambda: make_plan(
-                entries, targets, state, deactivate_missing=deactivate_missing, skip_problems=skip_problems, force=force
-            )
-        )
-    )
+    if deactivate_missing or organization.affects_an_admin(entries, state.users):
+        state.callers = yield from organization.read_callers(connection)
+    plan = partial(make_plan, deactivate_missing=deactivate_missing, skip_problems=skip_problems, force=force)
+    return (yield from run_in_thread(lambda: plan(entries, targets, state)))
 
 
 def apply_plan(plan: DirectoryPlan, connection: Connection, *, progress: OnProgress) -> Flow[DirectoryChanges]:
@@ -63,24 +49,24 @@ def apply_plan(plan: DirectoryPlan, connection: Connection, *, progress: OnProgr
     return (yield from Applying(plan, connection, progress).run())
 
 
-def _read(state: State, entries: Entries, connection: Connection, progress: OnProgress) -> Flow[Targets]:
+def _read(state: organization.State, entries: Entries, connection: Connection, progress: OnProgress) -> Flow[Targets]:
     if entries.users is not None or entries.memberships is not None:
-        state.users = yield from read_users(connection, progress)
-        if has_unknown_addresses(entries, state.users):
-            state.service_accounts = yield from read_service_accounts(connection)
+        state.users = yield from organization.read_users(connection, progress)
+        if organization.has_unknown_addresses(entries, state.users):
+            state.service_accounts = yield from organization.read_service_accounts(connection)
     if entries.groups is not None or entries.memberships is not None:
-        state.groups = yield from read_groups(connection, progress)
+        state.groups = yield from organization.read_groups(connection, progress)
     targets = Targets(entries, state.groups)
     if entries.memberships is not None:
         named = yield from run_in_thread(lambda: select_named_groups(entries, targets))
-        state.members = yield from read_members(named, connection, progress)
+        state.members = yield from organization.read_members(named, connection, progress)
     return targets
 
 
 def _check_place(plan: DirectoryPlan, connection: Connection) -> Flow[None]:
-    if plan.organization_id not in {None, (yield from read_organization(connection))}:
+    if plan.organization_id not in {None, (yield from organization.read_organization(connection))}:
         raise PlanRefusedError("Nothing was changed: this plan was made for another organization; make one for this")
-    callers = (yield from read_callers(connection)) if plan.deprived else None
+    callers = (yield from organization.read_callers(connection)) if plan.deprived else None
     locked_out = (callers or frozenset()) & plan.deprived
     if locked_out:
         who = ", ".join(sorted(locked_out))

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
 from carrel.directory import plan
@@ -48,17 +48,14 @@ class Targets:
             for entry in (entries.groups or {}).values()
         ]
         given = {target.external_id for target in self.given}
-        others = [
-            Target(g.external_id, g.name, g) for g in groups if g.external_id is None or g.external_id not in given
-        ]
+        others = [Target(group.external_id, group.name, group) for group in groups if group.external_id not in given]
         self.by_key = {target.key: target for target in (*self.given, *others)}
         self.by_external_id = {t.external_id: t for t in self.by_key.values() if t.external_id is not None}
         self._given_by_name, self._others_by_name = _by_name(self.given), _by_name(others)
 
     def find(self, name: str) -> Target:
         """Return the group of an external id or name; raises LookupError with the reason."""
-        found = self.by_external_id.get(name)
-        if found is not None:
+        if (found := self.by_external_id.get(name)) is not None:
             return found
         named = self._given_by_name.get(name) or self._others_by_name.get(name) or []
         if len(named) == 1:
@@ -70,9 +67,8 @@ class Targets:
     def twins(self) -> Iterator[Target]:
         """Yield groups to be created that have the name of an existing group without an external id."""
         for target in self.given:
-            if target.existing is None and any(
-                t.external_id is None for t in self._others_by_name.get(target.name, ())
-            ):
+            named = self._others_by_name.get(target.name, ())
+            if target.existing is None and any(other.external_id is None for other in named):
                 yield target
 
 
@@ -122,9 +118,8 @@ def members_by_group(entries: Entries, targets: Targets, state: State) -> Wanted
             group = targets.find(entry.group)
             member = _member(entry, targets, known=known, state=state)
         except LookupError as exc:
-            wanted.problems.append(
-                Problem(file=entries.names["memberships"], line=entry.line, message=str(exc.args[0]))
-            )
+            wrong = Problem(file=entries.names["memberships"], line=entry.line, message=str(exc.args[0]))
+            wanted.problems.append(wrong)
         else:
             wanted.members.setdefault(group.key, {})[member] = None
     return wanted
@@ -189,12 +184,10 @@ def _users(entries: Entries, state: State) -> tuple[list[plan.UserChange], int, 
     problems: list[Problem] = []
     unchanged = 0
     for entry in (entries.users or {}).values():
-        wrong = _forbidden(entry, state)
-        if wrong:
+        if wrong := _forbidden(entry, state):
             problems.append(Problem(file=entries.names["users"], line=entry.line, message=wrong))
             continue
-        change = _user(entry, state.users.get(entry.email))
-        if change is None:
+        if (change := _user(entry, state.users.get(entry.email))) is None:
             unchanged += 1
         else:
             changes.append(change)
@@ -214,27 +207,14 @@ def _forbidden(entry: UserEntry, state: State) -> str | None:
 
 
 def _user(entry: UserEntry, user: User | None) -> plan.UserChange | None:
+    given: dict[str, Any] = {"name": entry.name, "is_admin": entry.is_admin, "active": entry.active}
     if user is None:
-        return plan.UserChange(
-            action=plan.UserAction.CREATE,
-            email=entry.email,
-            name=entry.name,
-            is_admin=entry.is_admin,
-            active=entry.active,
-        )
-    name = None if entry.name == user.name else entry.name
-    is_admin = None if entry.is_admin == user.is_admin else entry.is_admin
-    active = None if entry.active == user.active else entry.active
-    if name is None and is_admin is None and active is None:
+        return plan.UserChange(action=plan.UserAction.CREATE, email=entry.email, **given)
+    changes = {member: value for member, value in given.items() if value not in {None, getattr(user, member)}}
+    if not changes:
         return None
-    return plan.UserChange(
-        action=plan.UserAction.UPDATE,
-        email=entry.email,
-        name=name,
-        is_admin=is_admin,
-        active=active,
-        name_before=user.name if name else None,
-    )
+    before = user.name if "name" in changes else None
+    return plan.UserChange(action=plan.UserAction.UPDATE, email=entry.email, name_before=before, **changes)
 
 
 def _group(target: Target) -> plan.GroupChange | None:
@@ -271,10 +251,8 @@ def _memberships(wanted: Wanted, targets: Targets, state: State) -> tuple[list[p
         added += [_change(plan.MembershipAction.ADD, target, member, targets) for member in new]
         gone = [member for member in current if member not in members]
         removed += [_change(plan.MembershipAction.REMOVE, target, member, targets) for member in gone]
-    notes = (
-        [f"{others} memberships of service accounts stay: an import neither adds nor removes those"] if others else []
-    )
-    return added + removed, unchanged, notes
+    note = f"{others} memberships of service accounts stay: an import neither adds nor removes those"
+    return added + removed, unchanged, [note] if others else []
 
 
 def _change(action: plan.MembershipAction, group: Target, member: Member, targets: Targets) -> plan.MembershipChange:

@@ -20,6 +20,8 @@ from carrel.wire.service_accounts import ADMIN_SERVICE_ACCOUNTS_LIST, AdminServi
 Item = TypeVar("Item", bound=ResponseModel)
 Page = TypeVar("Page", bound=PagedResponse)
 
+Members = dict[UUID, Sequence[wire.NamedPrincipal]]
+
 PAGE = 1000
 HINT_LENGTH = 4
 
@@ -31,9 +33,7 @@ class State:
     organization_id: UUID | None = None
     users: Mapping[str, wire.User] = field(default_factory=dict[str, wire.User])
     groups: Sequence[wire.Group] = ()
-    members: Mapping[UUID, Sequence[wire.NamedPrincipal]] = field(
-        default_factory=dict[UUID, Sequence[wire.NamedPrincipal]]
-    )
+    members: Members = field(default_factory=Members)
     callers: frozenset[str] | None = None
     service_accounts: frozenset[str] = frozenset()
 
@@ -63,13 +63,11 @@ def read_groups(connection: Connection, progress: OnProgress) -> Flow[list[wire.
     return (yield from _walk(listing, connection, lambda done: progress(Progress("reading groups", done, None))))
 
 
-def read_members(
-    groups: Iterable[wire.Group], connection: Connection, progress: OnProgress
-) -> Flow[dict[UUID, Sequence[wire.NamedPrincipal]]]:
+def read_members(groups: Iterable[wire.Group], connection: Connection, progress: OnProgress) -> Flow[Members]:
     """Read the direct members of groups; empty groups need no request."""
     peopled = [group for group in groups if group.member_count]
     total, done = sum(group.member_count for group in peopled), 0
-    members: dict[UUID, Sequence[wire.NamedPrincipal]] = {}
+    members: Members = {}
     for group in peopled:
         listing = Listing(
             wire.ADMIN_GROUPS_LIST_MEMBERS,
@@ -87,17 +85,14 @@ def read_callers(connection: Connection) -> Flow[frozenset[str] | None]:
     listing = Listing(ADMIN_API_KEYS_LIST, AdminApiKeysListRequest(page_size=PAGE), lambda page: page.api_keys)
     hint = connection.headers["Authorization"][-HINT_LENGTH:]
     keys = yield from _walk(listing, connection)
-    owners = {
-        normal_email(key.owner_email) for key in keys if key.hint == hint and key.status is CredentialStatus.ACTIVE
-    }
-    return frozenset(owners) or None
+    alike = [key for key in keys if key.hint == hint and key.status is CredentialStatus.ACTIVE]
+    return frozenset(normal_email(key.owner_email) for key in alike) or None
 
 
 def read_service_accounts(connection: Connection) -> Flow[frozenset[str]]:
     """Read the addresses of service accounts."""
-    listing = Listing(
-        ADMIN_SERVICE_ACCOUNTS_LIST, AdminServiceAccountsListRequest(page_size=PAGE), lambda page: page.service_accounts
-    )
+    request = AdminServiceAccountsListRequest(page_size=PAGE)
+    listing = Listing(ADMIN_SERVICE_ACCOUNTS_LIST, request, lambda page: page.service_accounts)
     accounts = yield from _walk(listing, connection)
     return frozenset(normal_email(account.email) for account in accounts)
 

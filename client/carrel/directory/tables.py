@@ -194,8 +194,7 @@ def _add(found: Rows, line: int, cells: Mapping[str | None, str]) -> None:
     if "name" in values:  # a line break inside a name comes from a spreadsheet's cell, and means a space
         values["name"] = " ".join(values["name"].split())
     for name, value in values.items():
-        wrong = _wrong(name, value)
-        if wrong:
+        if wrong := _wrong(name, value):
             found.refuse(line, f"{name}: {wrong}")
             return
     found.rows.append(Row(line, {name: value for name, value in values.items() if value}))
@@ -288,15 +287,14 @@ def read_entries(*, users: Table | None, groups: Table | None, memberships: Tabl
         )
         if table is not None
     }
+    tables = given.values()
     return Entries(
         users=_each_once(given["users"], _user, attrgetter("email")) if "users" in given else None,
         groups=_each_once(given["groups"], _group, attrgetter("external_id")) if "groups" in given else None,
         memberships=_memberships(given["memberships"]) if "memberships" in given else None,
         names={kind: rows.name for kind, rows in given.items()},
-        problems=[problem for rows in given.values() for problem in sorted(rows.problems, key=attrgetter("line"))],
-        notes=[
-            f"{rows.name}: left aside the columns {', '.join(rows.ignored)}" for rows in given.values() if rows.ignored
-        ],
+        problems=[problem for rows in tables for problem in sorted(rows.problems, key=attrgetter("line"))],
+        notes=[f"{rows.name}: left aside the columns {', '.join(rows.ignored)}" for rows in tables if rows.ignored],
     )
 
 
@@ -352,8 +350,7 @@ def _value(row: Row, column: str, kind: TypeAdapter[str]) -> str:
 
 
 def _flag(row: Row, column: str) -> bool | None:
-    value = row.cells.get(column, "")
-    if not value:
+    if not (value := row.cells.get(column, "")):
         return None
     if (flag := flag_of(value)) is None:
         raise ValueError(f"{column}: must be true or false (here: {printable(value[:80])})")

@@ -61,11 +61,10 @@ class Endpoints:
 
     def discover(self) -> Flow[authorization.ServerMetadata]:
         """Fetch the server's metadata (RFC 8414)."""
-        issuer = self.server.issuer
-        request = Request(
-            authorization.description_url(issuer), self.connection.headers, b"", self.connection.timeout, method="GET"
-        )
-        response = yield from exchange(request, self.connection.retries)
+        issuer, connection = self.server.issuer, self.connection
+        url = authorization.description_url(issuer)
+        request = Request(url, connection.headers, b"", connection.timeout, method="GET")
+        response = yield from exchange(request, connection.retries)
         return authorization.metadata_from(response, issuer=issuer)
 
     def _tokens(self, form: Mapping[str, str]) -> Flow[TokenResponse]:

@@ -106,8 +106,7 @@ class Listener:
 @contextmanager
 def listen() -> Generator[Listener | None]:
     """Listen on the first port that is free, for this machine alone; None when all are taken."""
-    server = _bind()
-    if server is None:
+    if (server := _bind()) is None:
         yield None
         return
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
@@ -184,8 +183,7 @@ def sign_out(base_url: str | None = None) -> None:
     for application in _read_applications(address):
         key = application.session_at(address)
         with store.lock(key):
-            tokens = store.get(key)
-            if tokens is not None:
+            if (tokens := store.get(key)) is not None:
                 _revoke(application, address, tokens)
                 store.delete(key)
 
@@ -247,8 +245,7 @@ def _open_browser(listener: Listener, request: AuthorizationRequest) -> bool:
 
 def _await_callback(listener: Listener, timeout: float) -> str:
     _say("Sign in, in the browser that opens now …")
-    callback = listener.wait(timeout)
-    if callback is None:
+    if (callback := listener.wait(timeout)) is None:
         raise errors.SignInRequiredError(
             f"Nobody signed in within {timeout:g} seconds. If no browser opened on your screen, use "
             "sign_in(open_browser=False); if its page said that the application is unknown, give another one with "
@@ -290,8 +287,7 @@ def _choose_application(
 
 
 def _ask_with_key(known: _Application | None, address: str, base_url: str | None) -> _Application | None:
-    key = os.environ.get("CARREL_API_KEY")
-    if not key:
+    if not (key := os.environ.get("CARREL_API_KEY")):
         return known
     try:
         with Carrel(key, base_url) as admin:

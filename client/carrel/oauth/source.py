@@ -86,8 +86,7 @@ class StoredTokens:
 
     def _renew(self, refused: str | None) -> Tokens:
         with self._store.lock(self._key):
-            tokens = self._store.get(self._key)
-            if tokens is None:
+            if (tokens := self._store.get(self._key)) is None:
                 raise _sign_in("There are no tokens of this session.")
             if (unstored := self._unstored) and unstored[0] == tokens:
                 return self._keep(*unstored)

@@ -51,9 +51,8 @@ class RequestModel(BaseModel):
 
     def __init__(self, /, **members: Any) -> None:
         """Make a request in Python: members have their names in Python, or the names on the wire."""
-        self.__pydantic_validator__.validate_python(
-            members, self_instance=self, context=_IN_PYTHON, by_alias=True, by_name=True
-        )
+        validate = self.__pydantic_validator__.validate_python
+        validate(members, self_instance=self, context=_IN_PYTHON, by_alias=True, by_name=True)
 
     # Without this mark, validation would call `__init__`, and a body on the wire could use the names in Python.
     __init__.__pydantic_base_init__ = True  # pyright: ignore[reportFunctionMemberAccess]
