@@ -24,9 +24,8 @@ async def agent_evaluation(source: str, options: EvaluationOptions | None = None
             row = {"documents": of, "sent": done, "phase": "sending", "progress": round(100 * done / of, 1)}
             asyncio.run_coroutine_threadsafe(progress.publish_counts(row), loop)
 
-        run = await evaluate_agent(
-            source, options=options or EvaluationOptions(), settings=FlowSettings(), on_progress=count
-        )
+        chosen = options or EvaluationOptions()
+        run = await evaluate_agent(source, options=chosen, settings=FlowSettings(), on_progress=count)
     scores = {name: getattr(run, name) for name in SCORES_OF_REPLIES}
     measured = [f"{name} {score:.3f}" for name, score in scores.items() if score is not None]
     return complete(f"{run.case_count:,} questions asked: {', '.join(measured)}.", run.model_dump(mode="json"))

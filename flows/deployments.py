@@ -82,14 +82,12 @@ def _places(node: yaml.Node | None, place: Place = ()) -> Iterator[tuple[Place, 
 AnyFlow = Flow[Any, Any]
 Mistake = tuple[Place, str]
 
-_REMOVED = {
-    "flows.quarantine.quarantine": "the service keeps what could not be loaded, and the page Ingestion shows it"
-}
+_GONE = {"flows.quarantine.quarantine": "the service keeps what could not be loaded, and the page Ingestion shows it"}
 """The flows of earlier versions, and what is there in place of each."""
 
 
 def _load_flow(entrypoint: object) -> object:
-    if (instead := _REMOVED.get(str(entrypoint))) is not None:
+    if (instead := _GONE.get(str(entrypoint))) is not None:
         raise ValueError(f"{entrypoint} is no more: {instead}. Remove this entry")
     module, _, name = str(entrypoint).rpartition(".")
     try:
@@ -257,10 +255,8 @@ def _mistakes(error: ValidationError, place: Place, *, known: Iterable[str]) -> 
         elif one["type"] == "string_pattern_mismatch":
             message = "a name is of small letters, digits and hyphens, 100 at most, with no hyphen at an end"
         elif one["type"] == "extra_forbidden":
-            message = "there is no such member"
-            message += "".join(
-                f"; did you mean `{name}`?" for name in get_close_matches(str(one["loc"][-1]), known, n=1)
-            )
+            alike = get_close_matches(str(one["loc"][-1]), known, n=1)
+            message = "".join(["there is no such member", *(f"; did you mean `{name}`?" for name in alike)])
         yield (*place, *one["loc"]), message
 
 

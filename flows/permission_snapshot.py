@@ -34,7 +34,6 @@ async def permission_snapshot() -> State[dict[str, Any]]:
 
 
 def markdown(taken: "Taken") -> str:
-    """Return the result of a snapshot as a page for people."""
     difference = taken.difference
     lines = [f"`{taken.folder}`", "", *(f"**{problem}**\n" for problem in taken.problems)]
     if difference is None:
@@ -53,21 +52,14 @@ def markdown(taken: "Taken") -> str:
         f"{difference.joined:,} people joined the organization, {difference.left:,} left it.",
     ]
     if not difference.consistent:
-        lines.append(
-            "\nOne of the two is not of one moment, so some of this may have been different for a moment only."
-        )
+        lines += ["", "One of the two is not of one moment, so some of this may have been different for a moment only."]
     return "\n".join(lines)
 
 
 def _rows(difference: Difference) -> list[dict[str, Any]]:
     return [
-        {
-            "change": one.change,
-            "resources": one.resources,
-            "people": one.people,
-            "who": _list(one.who, one.people),
-            "such as": _list(one.examples, one.resources),
-        }
+        one.model_dump(include={"change", "resources", "people"})
+        | {"who": _list(one.who, one.people), "such as": _list(one.examples, one.resources)}
         for one in difference.changes
     ]
 

@@ -79,9 +79,8 @@ class Progress:
         await self.publish(PLAN, kind="markdown", data=plan_markdown(scanned, plan, problems=problems) + remarks)
         numbers = {name: number for name, number in asdict(plan).items() if isinstance(number, int)}
         await self.publish_table(PLANNED, [{**numbers, "problems": problems}])
-        self._gone = (
-            await asyncio.to_thread(mark_of_deletions, ledger) if plan.delete or plan.gone or plan.held_back else ""
-        )
+        has_gone = plan.delete or plan.gone or plan.held_back
+        self._gone = await asyncio.to_thread(mark_of_deletions, ledger) if has_gone else ""
         await self.end()
         self.phase = "sending"
 

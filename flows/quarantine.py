@@ -21,5 +21,4 @@ async def quarantine_retry(source: str, loaded_from: str = "", names: Sequence[s
     settings = FlowSettings()
     async with publish_progress(current_run_id()) as progress:
         hooks = hooks_of(progress, source=source, settings=settings)
-        outcome = await retry(source, names=names, settings=settings, hooks=hooks)
-        return await conclude(progress, outcome)
+        return await conclude(progress, await retry(source, names=names, settings=settings, hooks=hooks))

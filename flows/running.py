@@ -212,6 +212,5 @@ async def conclude(progress: Progress, outcome: Outcome) -> State[dict[str, Any]
 
 
 def complete(text: str, data: dict[str, Any], *, name: str = "Completed") -> State[dict[str, Any]]:
-    """Log the result of a run, and return its final state."""
     get_run_logger().info(text)
     return Completed(name=name, message=text, data=data)

@@ -144,7 +144,6 @@ class RunStatus:
 
     @property
     def finished(self) -> bool:
-        """Whether the run has ended, well or not."""
         return self.state in _FINAL
 
     @property
@@ -159,12 +158,10 @@ class RunStatus:
 
     @property
     def only_plans(self) -> bool:
-        """Whether the run ends with the plan, and sends nothing."""
         return bool(self.parameters.get("dry_run"))
 
 
 def status_of(run: Mapping[str, Any], artifacts: Mapping[str, Any], *, flow: str) -> RunStatus:
-    """Build the status of a run from Prefect's record, with the data of its artifacts by key."""
     state: Mapping[str, Any] = run.get("state") or {}
     counts = next(iter(table(artifacts.get(COUNTS))), dict[str, Any]())
     planned = next(iter(table(artifacts.get(PLANNED))), dict[str, Any]())
@@ -190,12 +187,12 @@ def status_of(run: Mapping[str, Any], artifacts: Mapping[str, Any], *, flow: str
         flow=flow,
         deployment_id=UUID(run["deployment_id"]) if run.get("deployment_id") else None,
         parameters=run.get("parameters") or {},
-        person=next((tag.removeprefix(PERSON) for tag in tags if tag.startswith(PERSON)), ""),
+        person=tagged(tags, PERSON),
         by_schedule=bool(run.get("auto_scheduled")),
         schedule_name=made_by.name if made_by else "",
         missed=missed_times(tags),
         skipped=state.get("name") == SKIPPED,
-        schedule_id=next((tag.removeprefix(SCHEDULE) for tag in tags if tag.startswith(SCHEDULE)), ""),
+        schedule_id=tagged(tags, SCHEDULE),
         due_at=moment_of(run.get("expected_start_time")),
         started_at=moment_of(run.get("start_time")),
         ended_at=moment_of(run.get("end_time")),
@@ -207,13 +204,17 @@ def this_machine() -> str:
     return f"{MACHINE}{platform.node()}/{os.geteuid()}"
 
 
+def tagged(tags: Sequence[str], beginning: str) -> str:
+    """Return the rest of the tag that begins so; empty where there is none."""
+    return next((tag.removeprefix(beginning) for tag in tags if tag.startswith(beginning)), "")
+
+
 def missed_times(tags: Sequence[str]) -> int:
     """Return how many earlier times of its schedule a run with these tags stands for."""
-    return next((int(tag.removeprefix(MISSED)) for tag in tags if tag.startswith(MISSED)), 0)
+    return int(tagged(tags, MISSED) or 0)
 
 
 def moment_of(text: str | None) -> datetime | None:
-    """Parse a time as Prefect writes it."""
     return None if text is None else datetime.fromisoformat(text)
 
 
@@ -294,21 +295,18 @@ class Runs:
         source: str,
         options: UploadOptions | None = None,
         *,
+        dry_run: bool = False,
         confirmed: str | None = None,
         person: str = "",
         key: str | None = None,
     ) -> UUID:
-        """Start a bulk upload of a folder, glob, manifest or object store; `confirmed` as flows.bulk_upload says."""
+        """Start a bulk upload of a folder, glob, manifest or object store; a dry run sends and deletes nothing, and
+        `confirmed` is as flows.bulk_upload says."""
         parameters: dict[str, Any] = {"source": source, "options": (options or UploadOptions()).model_dump()}
+        if dry_run:
+            parameters["dry_run"] = True
         if confirmed:
             parameters["confirmed"] = confirmed
-        return self.start("bulk-upload", parameters, person=person, key=key)
-
-    def start_plan(
-        self, source: str, options: UploadOptions | None = None, *, person: str = "", key: str | None = None
-    ) -> UUID:
-        """Start a dry run of `start_upload`, which sends and deletes nothing."""
-        parameters = {"source": source, "options": (options or UploadOptions()).model_dump(), "dry_run": True}
         return self.start("bulk-upload", parameters, person=person, key=key)
 
     def start_retry(
@@ -401,11 +399,6 @@ class Runs:
         artifacts = self.artifacts([UUID(run["id"]) for run in runs], keys=(COUNTS,))
         return [status_of(run, artifacts.get(run["id"], {}), flow=self.flow_of(run)) for run in runs]
 
-    def recent(self, *, limit: int = 20) -> list[UUID]:
-        """Return the ids of the newest runs, newest first. Raises RunsError."""
-        query = {"flows": {"name": {"any_": list(FLOWS)}}, "sort": "START_TIME_DESC", "limit": limit}
-        return [UUID(run["id"]) for run in self.rows("/flow_runs/filter", query)]
-
     def is_left_waiting(self, run: RunStatus) -> bool:
         """Return whether a run waits and no process has polled for its work for a minute. Raises RunsError."""
         if run.state not in _WAITING or run.deployment_id is None:
@@ -440,14 +433,3 @@ class Runs:
         if flow_id not in self._flows:
             self._flows = {**self._flows, flow_id: str(self.call("GET", f"/flows/{flow_id}")["name"])}
         return self._flows[flow_id]
-
-
-def start_upload(api_url: str, source: str, options: UploadOptions | None = None) -> UUID:
-    """Start a bulk upload; `Runs.start_upload` for one call."""
-    with Runs(api_url) as runs:
-        return runs.start_upload(source, options)
-
-
-def run_status(api_url: str, flow_run_id: UUID) -> RunStatus:
-    with Runs(api_url) as runs:
-        return runs.run_status(flow_run_id)

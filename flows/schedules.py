@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from croniter import CroniterError, croniter
 
 from carrel.wire.sources import holds_credential
-from flows.runs import DEPLOYMENT, FLOWS, SCHEDULE, Label, Runs, RunsError, RunStatus
+from flows.runs import DEPLOYMENT, FLOWS, SCHEDULE, Label, Runs, RunsError, RunStatus, tagged
 
 _FIELDS = 5
 _UNKNOWN_TO_PREFECT = frozenset("hr")
@@ -94,7 +94,6 @@ class Schedule:
 
     @property
     def key(self) -> str:
-        """The id by which the schedule is named in an address."""
         return str(self.schedule_id or self.deployment_id)
 
 
@@ -123,7 +122,12 @@ def look_at(runs: Runs, schedules: Sequence[Schedule]) -> dict[str, Seen]:
     rows = [
         *_newest(runs, files, lambda keys: {"deployments": {"id": {"any_": keys}}}, lambda run: run["deployment_id"]),
         *_newest(runs, own, lambda keys: {"flow_runs": {"created_by": {"id_": keys}}}, _creator),
-        *_newest(runs, own, lambda keys: {"flow_runs": {"tags": {"any_": [SCHEDULE + key for key in keys]}}}, _tagged),
+        *_newest(
+            runs,
+            own,
+            lambda keys: {"flow_runs": {"tags": {"any_": [SCHEDULE + key for key in keys]}}},
+            lambda run: tagged(run.get("tags") or (), SCHEDULE),
+        ),
     ]
     newest = dict(sorted(rows, key=lambda found: str(found[1]["expected_start_time"])))
     statuses = {str(run.flow_run_id): run for run in runs.statuses(list(newest.values()))}
@@ -196,10 +200,6 @@ def _due(runs: Runs, filters: Mapping[str, Any], *, limit: int) -> list[dict[str
 def _creator(run: Mapping[str, Any]) -> str:
     creator: Mapping[str, Any] = run.get("created_by") or {}
     return str(creator.get("id", ""))
-
-
-def _tagged(run: Mapping[str, Any]) -> str:
-    return next((tag.removeprefix(SCHEDULE) for tag in run.get("tags") or () if tag.startswith(SCHEDULE)), "")
 
 
 LONGEST_NAME = 200

@@ -61,7 +61,6 @@ _CODE = re.compile(r" \(\d{3} [a-z_]+(?:, request ([\w-]+))?\)$")
 
 
 def is_of_dropped_files(source: str) -> bool:
-    """Return whether a run's source is a folder of files that were dropped on the workbench."""
     return bool(source) and Path(source).parent == settings().uploads_dir
 
 
@@ -156,7 +155,6 @@ def duration_in_words(seconds: float | None) -> str:
 
 
 def rate_of(run: RunStatus) -> float:
-    """Return how many documents a second a run sends, or sent on the average."""
     if not run.finished:
         return run.documents_per_second
     return float(run.figures.get("sent", 0)) / run.seconds if run.seconds else 0.0
@@ -232,8 +230,8 @@ def start_dropped(
     every = {"hidden": True, "include": ["*"], "exclude": list(LEFTOVERS)}
     chosen = options if is_folder else options.model_copy(update=every)
     try:
-        start = runs_to_change().start_plan if only_plan else runs_to_change().start_upload
-        run = start(str(folder), chosen, person=api.me().email, key=key)
+        start = runs_to_change().start_upload
+        run = start(str(folder), chosen, dry_run=only_plan, person=api.me().email, key=key)
     except RunsError:
         staging.remove(folder)
         raise
@@ -268,7 +266,7 @@ def start_again(run: RunStatus, *, key: str) -> UUID:
     folder = _dropped_folder(run)
     if run.options.get("delete_missing"):  # whose deletions are confirmed by name, after a plan
         options = UploadOptions.model_validate(run.options)
-        return runs_to_change().start_plan(run.source, options, person=api.me().email, key=key)
+        return runs_to_change().start_upload(run.source, options, dry_run=True, person=api.me().email, key=key)
     again = runs_to_change().start_again(run, person=api.me().email, key=key)
     if folder is not None and not run.only_plans:
         staging.hand_over(folder, again)

@@ -71,9 +71,7 @@ class Backlog:
     @property
     def seconds(self) -> float | None:
         """The seconds until it is indexed at the present pace; None when unknown."""
-        if self.chunks is None or not self.chunks_per_second:
-            return None
-        return self.chunks / self.chunks_per_second
+        return None if self.chunks is None or not self.chunks_per_second else self.chunks / self.chunks_per_second
 
 
 class BacklogReader:
@@ -111,8 +109,7 @@ class BusyNotice:
         """Note the service's message, with the size of its indexing backlog if that is the reason."""
         said = error.message if isinstance(error, APIError) else str(error)
         if isinstance(error, APIError) and error.code == "indexing_backlog":
-            backlog = await self._reader.read()
-            if backlog is not None:
+            if (backlog := await self._reader.read()) is not None:
                 time_left = "" if backlog.seconds is None else f", {duration_text(backlog.seconds)}"
                 said = f"{count_text(backlog.documents, 'document')} ahead{time_left}"
             text = f"waiting for the service to index: {said}"
@@ -121,5 +118,4 @@ class BusyNotice:
         self._notes.begin_wait(self, text)
 
     def end(self) -> None:
-        """Note that this part of the run no longer waits."""
         self._notes.end_wait(self)

@@ -18,7 +18,6 @@ def list_text(names: Sequence[str]) -> str:
 
 
 def capitalize(text: str) -> str:
-    """Return a text with a capital first letter, and the rest unchanged."""
     return text[:1].upper() + text[1:]
 
 
@@ -32,8 +31,12 @@ def rate_text(per_second: float, what: str) -> str:
 
 
 def failure_row(place: str, document: str, code: str, reason: str) -> dict[str, str]:
-    """Return a failure as a row of a quarantine table."""
     return {"place": place, "document": document, "code": code, "reason": reason}
+
+
+def purpose_text(collection: object) -> str:
+    """Return what is done with a source's documents, without a collection or with its id."""
+    return f"added to collection {collection}" if collection else "uploaded"
 
 
 def duration_text(seconds: float) -> str:

@@ -5,6 +5,7 @@ import asyncio
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 
 from carrel import AsyncCarrel
 from carrel.errors import CarrelError
@@ -96,10 +97,9 @@ class _IndexWait:
         return answers
 
     async def _running(self) -> set[str]:
-        listing = self.client.catalog.list_documents(
-            indexing=IndexingStatus.RUNNING, user_email=self.user_email, page_size=1000
-        )
-        return {str(document.document_id) async for document in listing}
+        listed = self.client.catalog.list_documents
+        running = listed(indexing=IndexingStatus.RUNNING, user_email=self.user_email, page_size=1000)
+        return {str(document.document_id) async for document in running}
 
     def _choose(self, running: set[str]) -> list[Entry]:
         chosen = list[Entry]()
@@ -116,9 +116,8 @@ class _IndexWait:
     async def _ask_one(self, entry: Entry, answers: _Answers) -> None:
         document_id = entry.document_id or ""
         try:
-            document = await self.outages.call(
-                lambda: self.client.catalog.get_document(document_id, user_email=self.user_email)
-            )
+            get = partial(self.client.catalog.get_document, document_id, user_email=self.user_email)
+            document = await self.outages.call(get)
         except CarrelError as exc:  # deleted meanwhile, or nothing that can be asked after: the others go on
             await asyncio.to_thread(quarantine, self.ledger, entry, exc)
             answers.done += 1

@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import httpx
 
@@ -92,7 +92,6 @@ async def open_client(settings: FlowSettings) -> AsyncGenerator[AsyncCarrel]:
 def outage_policy_of(client: AsyncCarrel, settings: FlowSettings, *, ledger: str = "") -> OutagePolicy:
     """Return a run's outage policy, which probes with a plan for no document, and notes waits for the `ledger`."""
     nothing = PlannedUpload(document_external_id="carrel-flows-probe", fingerprint="-")
-
     quick = client.with_options(timeout=30.0)
 
     async def probe() -> None:
@@ -111,21 +110,12 @@ async def run_batch(job: Job, partition: int, *, settings: FlowSettings, concurr
             once = client.with_options(max_retries=0)
             send = adder(once) if job.kind == "collection" else uploader(once, upload_as=job.upload_as)
             deleting = job.kind == "deletion"
+            batch: dict[str, Any] = {"partition": partition, "partitions": job.partitions, "deleting": deleting}
             if deleting:
                 send = deleter(once, ledger, upload_as=job.upload_as)
-                doomed = await asyncio.to_thread(
-                    ledger.pending, partition=partition, partitions=job.partitions, deleting=True
-                )
+                doomed = await asyncio.to_thread(ledger.pending, **batch)
                 await skip_modified(client, ledger, doomed, upload_as=job.upload_as, outages=outages)
-            return await apply_batch(
-                ledger,
-                partition=partition,
-                partitions=job.partitions,
-                send=send,
-                outages=outages,
-                concurrency=concurrency,
-                deleting=deleting,
-            )
+            return await apply_batch(ledger, **batch, send=send, outages=outages, concurrency=concurrency)
 
 
 async def carry_out(

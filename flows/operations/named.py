@@ -35,9 +35,8 @@ def name_documents(ledger: Ledger, *, limit: int | None = None) -> Iterator[dict
                     left = None if left is None else left - 1
                     yield _row(what, entry.document.name, entry.document.external_id, entry.document_id or "")
     for one in ledger.failures(limit=limit):
-        yield _row(
-            FAILED, (one.external_id or one.place).rpartition("/")[2], one.external_id or one.place, "", one.message
-        )
+        path = one.external_id or one.place
+        yield _row(FAILED, path.rpartition("/")[2], path, "", one.message)
 
 
 def _row(*cells: str) -> dict[str, str]:

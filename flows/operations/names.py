@@ -89,9 +89,8 @@ async def check_readers(client: AsyncCarrel, access: Access, *, outages: OutageP
     nothing = PlannedUpload(document_external_id="carrel-flows-readers", fingerprint="-")
 
     async def ask() -> None:
-        await client.catalog.plan_upload(
-            [nothing], allowed_users_email_addresses=access.users, allowed_group_ids=access.groups
-        )
+        plan = client.catalog.plan_upload
+        await plan([nothing], allowed_users_email_addresses=access.users, allowed_group_ids=access.groups)
 
     try:
         await outages.call(ask)

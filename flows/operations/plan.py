@@ -52,7 +52,6 @@ class Plan:
         return self.create + self.update
 
     def text(self) -> str:
-        """Return the plan in one line, for people."""
         parts = [
             f"{self.create} to create",
             f"{self.update} to update",
@@ -117,9 +116,8 @@ async def make_plan(
             changed = [name for name in changed if name not in again]
             for name in await asyncio.to_thread(ledger.refuse_replacing, changed):
                 del verdicts[name]
-            await asyncio.to_thread(
-                ledger.apply_plan, verdicts, document_ids=ids, former={name: former[name] for name in again}
-            )
+            kept = {name: former[name] for name in again}
+            await asyncio.to_thread(ledger.apply_plan, verdicts, document_ids=ids, former=kept)
 
     await run_workers(work, number=_ASKED_AT_ONCE)
     await asyncio.to_thread(ledger.set_aside, refused=not retry_refused)

@@ -10,7 +10,7 @@ from pathlib import Path
 from carrel import AsyncCarrel
 from carrel.wire.sources import Source
 from flows.errors import SourceError
-from flows.operations.formatting import failure_row
+from flows.operations.formatting import failure_row, purpose_text
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome
 from flows.operations.ledger.addresses import ledger_name
 from flows.operations.ledger.ledger import Ledger
@@ -55,7 +55,8 @@ async def ignore_items(
     """Ignore items of a reported source until they change, or `undo` that; return unknown names. Raises SourceError."""
     found = await find_sources(client, source, settings=settings)
     if len(found) > 1:
-        means = ", ".join(f"{one.source_id} ({purpose_of(one)}, reported by {reporter_of(one)})" for one in found)
+        whose = [f"{purpose_text(one.document_collection_id)}, reported by {reporter_of(one)}" for one in found]
+        means = ", ".join(f"{one.source_id} ({words})" for one, words in zip(found, whose, strict=True))
         raise SourceError(f"{source} means more than one source. Give the id of one: {means}.")
     change = client.sources.restore_source_items if undo else client.sources.ignore_source_items
     wanted, unknown = list(dict.fromkeys(names)), list[str]()
@@ -64,14 +65,7 @@ async def ignore_items(
     return unknown
 
 
-def purpose_of(source: Source) -> str:
-    """Return what was done with a reported source, for people."""
-    collection = source.document_collection_id
-    return f"added to collection {collection}" if collection else "uploaded"
-
-
 def reporter_of(source: Source) -> str:
-    """Return who reports a source, for people."""
     return source.reported_by.email or source.reported_by.name
 
 
@@ -101,9 +95,8 @@ def _check_names(known: KnownSource, chosen: Retry, *, settings: FlowSettings) -
     unknown = sorted(chosen.names - names_in_quarantine(settings, known, chosen.names))
     if unknown:
         named = ", ".join(unknown[:_NAMED]) + (" …" if len(unknown) > _NAMED else "")
-        raise SourceError(
-            f"Not in the quarantine of {known.source}: {named}. `carrel quarantine list {known.ledger}` has the names."
-        )
+        where = f"Not in the quarantine of {known.source}"
+        raise SourceError(f"{where}: {named}. `carrel quarantine list {known.ledger}` has the names.")
 
 
 def _one(source: str, *, settings: FlowSettings) -> KnownSource:
@@ -114,7 +107,7 @@ def _one(source: str, *, settings: FlowSettings) -> KnownSource:
     if not found:
         raise SourceError(f"No run has loaded {source} from here. `carrel quarantine list` names the sources.")
     if len(found) > 1:
-        names = ", ".join(f"{known.ledger} ({known.purpose})" for known in found)
+        names = ", ".join(f"{known.ledger} ({purpose_text(known.collection)})" for known in found)
         raise SourceError(f"{source} was loaded in more than one way. Name the one that is meant: {names}.")
     return found[0]
 
@@ -125,7 +118,6 @@ def failure_rows(ledger: Ledger, *, limit: int = _SHOWN) -> list[dict[str, str]]
 
 
 def failure_codes(ledger: Ledger) -> Counter[str]:
-    """Return how often each code occurs."""
     return Counter(ledger.failure_codes())
 
 

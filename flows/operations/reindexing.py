@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from carrel import AsyncCarrel
@@ -46,7 +47,6 @@ class Reindexed:
         return self.failed > 0
 
     def text(self) -> str:
-        """Return the counts in one line, for people."""
         left = f", {self.left[_BY_CALLERS]} left, whose chunks callers made" if self.left[_BY_CALLERS] else ""
         return (
             f"{self.documents} documents: {self.reindexed} indexed again ({self.embedded} of {self.chunks} chunks"
@@ -107,9 +107,8 @@ class _Reindexing:
 
     async def _select_stale(self) -> AsyncGenerator[DocumentInCollection]:
         listed = self.client.document_collections.list_documents_in_collection
-        async for page in walk_pages(
-            self.outages, lambda token: listed(self.collection_id, page_size=1000, page_token=token)
-        ):
+        list_from = partial(listed, self.collection_id, page_size=1000)
+        async for page in walk_pages(self.outages, lambda token: list_from(page_token=token)):
             for document in page.documents:
                 self.done.documents += 1
                 if document.stale or self.options.everything:
@@ -117,13 +116,10 @@ class _Reindexing:
                     yield document
 
     async def _send(self, document: DocumentInCollection) -> None:
-        collections = self.client.document_collections
+        reindex = self.client.document_collections.reindex_document_in_collection
+        send = partial(reindex, document_id=document.document_id, document_collection_id=self.collection_id)
         try:
-            answer = await self.outages.call(
-                lambda: collections.reindex_document_in_collection(
-                    document_id=document.document_id, document_collection_id=self.collection_id
-                )
-            )
+            answer = await self.outages.call(send)
         except NotFoundError:
             self.done.wanted -= 1  # gone since it was listed
             self.done.documents -= 1
@@ -187,7 +183,6 @@ class Rebuilt:
 
     @property
     def is_done(self) -> bool:
-        """Whether the index has the requested model."""
         return self.rebuild is None or self.rebuild.status is IndexRebuildStatus.COMPLETED
 
     @property
@@ -216,12 +211,11 @@ async def rebuild_index(
     this model is watched, and its failed documents are tried again."""
     async with report_run(settings, flow="reindex", source=collection) as report, open_client(settings) as client:
         outages, rebuilds = outage_policy_of(client, settings), client.document_collections.index_rebuilds
-        collection_id = await index_id(collection, client, outages=outages)
-        model = options.model or ""
+        names = names_of(client, outages=outages)
+        collection_id = None if collection == CATALOG else await names.id_of("collection", collection)
+        start, model = partial(rebuilds.start_index_rebuild, collection_id), options.model or ""
         try:
-            now = await outages.call(
-                lambda: rebuilds.start_index_rebuild(collection_id, embeddings_model=model, force=options.force)
-            )
+            now = await outages.call(lambda: start(embeddings_model=model, force=options.force))
         except ConflictError as exc:
             if exc.code == "model_in_use":
                 return Rebuilt(None)
@@ -241,13 +235,6 @@ async def rebuild_index(
         done = Rebuilt(now, failures)
         report.take_problems(found=done.has_problems)
         return done
-
-
-async def index_id(collection: str, client: AsyncCarrel, *, outages: OutagePolicy) -> str | None:
-    """Return the id of the collection of this name or id; None for the catalog."""
-    if collection == CATALOG:
-        return None
-    return await names_of(client, outages=outages).id_of("collection", collection)
 
 
 async def _watch(

@@ -54,7 +54,6 @@ class RunReport:
     is_partial: bool = False
 
     def take(self, summary: Summary) -> None:
-        """Take the result of a run over a source."""
         self.has_begun = True
         self.document_count, self.quarantined_count = summary.documents + summary.problems, summary.quarantined
         if not summary.complete:
@@ -133,9 +132,9 @@ async def take_ignored(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSet
     async def take() -> None:
         async for source in client.sources.list_sources(ledger=ledger.address.name, own=True):
             if known is not None:
-                same = (
-                    await _mark(client, source, known, settings=settings, ignored=True) if source.ignored_count else 0
-                )
+                same = 0
+                if source.ignored_count:
+                    same = await _mark(client, source, known, settings=settings, ignored=True)
                 if await asyncio.to_thread(quarantine.count_ignored, settings, known) > same:
                     await _mark(client, source, known, settings=settings, ignored=False)
 

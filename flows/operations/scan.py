@@ -51,14 +51,11 @@ class Scanned:
         lines: list[str] = []
         for reason, number in self.skipped.most_common():
             examples = self.examples[reason]
-            how = advice(reason, examples[0])
-            lines.append(
-                f"left out as {reason}: {number:,} (such as {', '.join(examples)})" + (f"; {how}" if how else "")
-            )
+            how = f"; {told}" if (told := advice(reason, examples[0])) else ""
+            lines.append(f"left out as {reason}: {number:,} (such as {', '.join(examples)}){how}")
         return lines
 
     def left_out_as_json(self) -> list[dict[str, Any]]:
-        """Return the left-out items by reason, as JSON members."""
         return [
             {"reason": reason, "number": number, "examples": self.examples[reason]}
             for reason, number in self.skipped.most_common()

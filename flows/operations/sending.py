@@ -80,7 +80,6 @@ async def _one(entry: Entry, *, ledger: Ledger, send: Send, outages: OutagePolic
 
 
 def quarantine(ledger: Ledger, entry: Entry, exc: Exception) -> None:
-    """Put a document that could not be sent into quarantine, with the reason."""
     code, message, status = _reason(exc)
     if code == "unexpected":
         _log.warning("%s could not be sent", entry.document.external_id, exc_info=exc)
@@ -165,15 +164,13 @@ def upload_fields(document: SourceDocument) -> dict[str, Any]:
         fields["allowed_users_email_addresses"] = list(document.access.users)
         fields["allowed_group_ids"] = list(document.access.groups)
         fields["internal_public"] = document.access.internal_public
-    if document.metadata:
-        fields["custom_metadata"] = dict(document.metadata)
-    if document.collection is not None:
-        fields["collection_id"] = document.collection
-    if document.read_pictures is not None:
-        fields["read_pictures"] = document.read_pictures
-    if document.external_url is not None:
-        fields["document_external_url"] = document.external_url
-    return fields
+    said = {
+        "custom_metadata": dict(document.metadata) or None,
+        "collection_id": document.collection,
+        "read_pictures": document.read_pictures,
+        "document_external_url": document.external_url,
+    }
+    return fields | {name: value for name, value in said.items() if value is not None}
 
 
 def deleter(client: AsyncCarrel, ledger: Ledger, *, upload_as: str | None = None) -> Send:

@@ -64,7 +64,6 @@ class Summary:
 
     @property
     def sent(self) -> int:
-        """The number of documents that the service has accepted."""
         return self.created + self.updated
 
     @property
@@ -121,7 +120,6 @@ class Summary:
         return ", ".join(count_text(number, one, many) for number, one, many in coming if number)
 
     def text(self) -> str:
-        """Return the counts in one line, for people."""
         parts = [
             f"{self.created} created",
             f"{self.updated} updated",
@@ -150,7 +148,6 @@ class Summary:
 
 
 def summarize(ledger: "Ledger") -> Summary:
-    """Count the run of this ledger, at any moment of it."""
     everything = ledger.counts()
     counts = [count for count in everything if count.action is not Action.DELETE]
     deletions = Counter[State]()

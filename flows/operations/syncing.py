@@ -36,7 +36,6 @@ class SyncOutcome:
 
     @property
     def has_problems(self) -> bool:
-        """Whether documents were left out, or work was left undone."""
         return self.sync.counts.failed > 0 or self.sync.warning is not None
 
     @property
@@ -54,7 +53,6 @@ class SyncOutcome:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the counts, with errors and warnings, as JSON members."""
         return {
             "syncId": str(self.sync.docstore_credential_id),
             "syncName": self.sync.config.sync_name,
@@ -142,12 +140,10 @@ def counts_of(sync: DocstoreSync) -> dict[str, int]:
 
 
 def is_running(sync: DocstoreSync) -> bool:
-    """Return whether a run of a sync is in progress or about to begin."""
     return sync.status in _GOING_ON
 
 
 def plan_text(sync: DocstoreSync) -> str:
-    """Return a text about what a run of this sync will do."""
     phase = (sync.cursor or {}).get("phase")
     reads = {"snapshot": "what is left of the first, whole reading", "changes": "what changed since the last run"}
     limit = f"at most {sync.config.delete_limit_percent} % of {sync.document_count} documents"
@@ -162,9 +158,7 @@ def _error_of(sync: DocstoreSync) -> FlowError:
         return RefusedError(message)
     if error.code.startswith("source_") or error.code in _SOURCE_CODES:
         return SyncFailedError(message)
-    if error.code == StorageFullError.code:
-        return StorageFullError(message)
-    return ServiceDownError(message)
+    return StorageFullError(message) if error.code == StorageFullError.code else ServiceDownError(message)
 
 
 def _error_as_json(error: DocstoreError | None) -> dict[str, str] | None:

@@ -105,7 +105,7 @@ async def test_a_start_begins_by_event_in_a_forked_process_and_a_busy_source_is_
         assert runs.read_files_here("bulk-upload")
 
         async def ended() -> RunStatus:
-            run = runs.start_plan(str(source), UploadOptions())
+            run = runs.start_upload(str(source), UploadOptions(), dry_run=True)
             await until(lambda: runs.run_status(run).finished)
             return await asyncio.to_thread(runs.run_status, run)
 
@@ -160,11 +160,11 @@ async def test_plans_and_retries_are_worked_over_http(prefect_api: str, poisoned
             return await asyncio.to_thread(runs.run_status, flow_run_id)
 
         options = UploadOptions(internal_public=True)
-        plan = await ended(runs.start_plan(str(poisoned), options, person=ADA, key="once"))
+        plan = await ended(runs.start_upload(str(poisoned), options, dry_run=True, person=ADA, key="once"))
         assert (plan.state, plan.only_plans, plan.person) == ("COMPLETED", True, ADA)
         assert (plan.planned["create"], plan.planned["delete"], plan.counts.waiting) == (13, 0, 13)
         assert poisoned.documents() == set()
-        assert runs.start_plan(str(poisoned), options, key="once") == plan.flow_run_id
+        assert runs.start_upload(str(poisoned), options, dry_run=True, key="once") == plan.flow_run_id
 
         loaded = await ended(runs.start_upload(str(poisoned), options))
         assert (loaded.counts.created, loaded.counts.quarantined, loaded.by_schedule) == (12, 2, False)

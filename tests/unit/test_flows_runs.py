@@ -25,9 +25,9 @@ def server(*statuses: int) -> Runs:
 def test_a_busy_server_is_asked_again_and_named_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A 503 says that nothing was done, so asking again does nothing twice."""
     monkeypatch.setattr(runs, "_PAUSES", (0.0, 0.0, 0.0))
-    assert server(503, 503, 200).recent() == []
+    assert server(503, 503, 200).rows("/flow_runs/filter", {}) == []
     with pytest.raises(RunsError, match="503"):
-        server(503, 503, 503, 503).recent()
+        server(503, 503, 503, 503).rows("/flow_runs/filter", {})
     with pytest.raises(RunsError, match="500"):
         server(500, 200).cancel(uuid4())
 

@@ -35,7 +35,6 @@ class Address:
 
     @property
     def path(self) -> Path:
-        """The ledger's file, where it is one."""
         return self.folder / f"{self.name}.sqlite"
 
     @property
@@ -45,7 +44,6 @@ class Address:
 
     @property
     def shared(self) -> bool:
-        """Whether the ledger is in a database."""
         return self.database_url is not None
 
     @property

@@ -75,7 +75,6 @@ class ClaimedRun:
         return ledger
 
     def join_latest(self) -> None:
-        """Read the run that was begun last."""
         if (found := self._latest_run()) is not None:
             self._follow(found)
 
@@ -86,7 +85,6 @@ class ClaimedRun:
         self.close()
 
     def close(self) -> None:
-        """Give the lock back and close the connections."""
         self._store.close()
 
     def begin(self, *, options: str | None = None, retry: Retry | None = None) -> None:
@@ -124,7 +122,6 @@ class ClaimedRun:
             self._update_run(connection, held_back=reason)
 
     def blocked_reason(self) -> str:
-        """Return why deletions are blocked, or an empty text."""
         run = self._latest_run()
         return run.held_back if run and run.run_id == self.run.run_id else ""
 
@@ -137,9 +134,8 @@ class ClaimedRun:
 
     def _keep_source(self, connection: sa.Connection, options: str | None) -> int:
         """Keep what a source is and the options of its run, by default those of the run before; return its id."""
-        statement = insert_into(connection.dialect, sources).values(
-            name=self.address.name, **self._described, options=options or "{}", scans=0
-        )
+        new = {"name": self.address.name, **self._described, "options": options or "{}", "scans": 0}
+        statement = insert_into(connection.dialect, sources).values(**new)
         fresh = {**self._described, "options": options or sources.c.options}
         connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=fresh))
         found = sa.select(sources.c.source_id).where(sources.c.name == self.address.name)

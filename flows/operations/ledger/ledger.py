@@ -80,13 +80,11 @@ class Ledger(ClaimedRun):
     def record(self, entries: Sequence[Entry]) -> list[Entry]:
         """Keep a scan's entries; return those of repeated external ids. A document that was sent stays so."""
         keys = [key_of(entry.document.external_id) for entry in entries]
-        seen = sa.select(documents.c.key).where(
-            self._of_run(documents.c.scan == self.run.scan, documents.c.key.in_(keys))
-        )
+        in_scan = self._of_run(documents.c.scan == self.run.scan, documents.c.key.in_(keys))
         fresh: dict[bytes, Entry] = {}
         repeated: list[Entry] = []
         with self._writing() as connection:
-            known = set(connection.execute(seen).scalars())
+            known = set(connection.execute(sa.select(documents.c.key).where(in_scan)).scalars())
             for key, entry in zip(keys, entries, strict=True):
                 if key in known or key in fresh:
                     repeated.append(entry)
@@ -130,9 +128,8 @@ class Ledger(ClaimedRun):
     def count_known(self) -> int:
         """Return how many of the documents found were in the catalog before this run."""
         asked_after = sa.and_(documents.c.state.in_(("uploaded", "indexed")), documents.c.action.is_(None))
-        return self._count(
-            ~DELETES, sa.or_(documents.c.state == "unchanged", documents.c.action == "update", asked_after)
-        )
+        known = sa.or_(documents.c.state == "unchanged", documents.c.action == "update", asked_after)
+        return self._count(~DELETES, known)
 
     def fingerprints(self, *, after: bytes = FIRST, limit: int = PAGE) -> list[tuple[bytes, str, str]]:
         """Return up to `limit` (key, external id, fingerprint) behind the key `after`, in the order of the keys."""
@@ -179,26 +176,22 @@ class Ledger(ClaimedRun):
     def _adopt(self, connection: sa.Connection, keys: Sequence[bytes]) -> None:
         """Mark documents as sent that the catalog has as they are here, and that this source had meant to send."""
         source_id = self.run.source_id
-        intended = sa.exists().where(
-            sent.c.source_id == source_id, sent.c.key == documents.c.key, sent.c.intended == documents.c.fingerprint
-        )
+        same = sent.c.intended == documents.c.fingerprint
+        intended = sa.exists().where(sent.c.source_id == source_id, sent.c.key == documents.c.key, same)
         planned = sa.and_(documents.c.action.in_(("create", "update")), documents.c.state == "found")
         columns = (documents.c.key, documents.c.external_id, documents.c.fingerprint)
-        arrived = sa.select(sa.literal(source_id), *columns, sa.null()).where(
-            self._of_run(documents.c.key.in_(keys), sa.or_(planned, intended))
-        )
-        statement = insert_into(connection.dialect, sent).from_select(
-            ["source_id", "key", "external_id", "fingerprint", "intended"], arrived
-        )
+        which = self._of_run(documents.c.key.in_(keys), sa.or_(planned, intended))
+        arrived = sa.select(sa.literal(source_id), *columns, sa.null()).where(which)
+        names = ["source_id", "key", "external_id", "fingerprint", "intended"]
+        statement = insert_into(connection.dialect, sent).from_select(names, arrived)
         values = {"fingerprint": statement.excluded.fingerprint, "intended": None}
         connection.execute(statement.on_conflict_do_update(index_elements=["source_id", "key"], set_=values))
 
     def _ask_after(self, connection: sa.Connection, keys: Sequence[bytes], document_ids: Mapping[str, str]) -> None:
         """Set documents, as they are, that came into quarantine since their index could not be made to UPLOADED."""
         found = sa.select(documents.c.key).join(quarantine, quarantine.c.key == documents.c.key)
-        same = self._in_quarantine(
-            quarantine.c.code == "indexing_failed", quarantine.c.fingerprint == documents.c.fingerprint
-        )
+        is_same = quarantine.c.fingerprint == documents.c.fingerprint
+        same = self._in_quarantine(quarantine.c.code == "indexing_failed", is_same)
         found = found.where(self._of_run(documents.c.key.in_(keys), documents.c.state == "found"), same)
         failed = set(connection.execute(found).scalars())
         for external_id, document_id in document_ids.items() if failed else ():
@@ -214,12 +207,10 @@ class Ledger(ClaimedRun):
         connection.execute(sa.update(documents).where(which).values(state=state, action=None))
 
     def _quarantine(self, connection: sa.Connection, keys: Sequence[bytes], state: State, why: tuple[str, str]) -> None:
-        entries = self._entries_of(connection, keys, state)
-        if entries:
+        if entries := self._entries_of(connection, keys, state):
             code, message = why
-            quarantine_items(
-                connection, [failure_values(entry, self.run, code=code, message=message) for entry in entries]
-            )
+            rows = [failure_values(entry, self.run, code=code, message=message) for entry in entries]
+            quarantine_items(connection, rows)
 
     def _entries_of(self, connection: sa.Connection, keys: Sequence[bytes], state: State | None = None) -> list[Entry]:
         which = self._of_run(documents.c.key.in_(keys), sa.true() if state is None else documents.c.state == state)
@@ -316,7 +307,6 @@ class Ledger(ClaimedRun):
         return list(self.walk(State.PLANNED, after=after, last=last, action=action))
 
     def mark_sent(self, external_id: str, arrived: Sent) -> None:
-        """Record that the service has accepted a document."""
         key = key_of(external_id)
         known = {"external_id": external_id, "document_id": arrived.document_id, "fingerprint": arrived.fingerprint}
         with self._writing() as connection:
@@ -325,7 +315,6 @@ class Ledger(ClaimedRun):
             release(connection, self.run, key)
 
     def mark_searchable(self, external_id: str) -> None:
-        """Record that an uploaded document can be searched."""
         with self._writing() as connection:
             self._update(connection, key_of(external_id), state=State.INDEXED)
 
@@ -480,7 +469,6 @@ class Ledger(ClaimedRun):
         return found
 
     def failure_codes(self) -> dict[str, int]:
-        """Return how often each code occurs in the run's quarantine."""
         found = sa.select(quarantine.c.code, sa.func.count()).where(of_scan(self.run)).group_by(quarantine.c.code)
         return {row[0]: row[1] for row in self._rows(found)}
 

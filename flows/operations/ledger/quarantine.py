@@ -97,11 +97,6 @@ class KnownSource:
         """The id of the collection that documents were added to; None: they were uploaded."""
         return collection_of(self.kind)
 
-    @property
-    def purpose(self) -> str:
-        """What was done with the source, for people."""
-        return f"added to collection {self.collection}" if self.collection else "uploaded"
-
 
 def list_sources(settings: FlowSettings) -> list[KnownSource]:
     """Return every source that has a ledger. Raises LedgerError for the first ledger that can't be read."""

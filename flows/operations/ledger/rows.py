@@ -204,7 +204,6 @@ def problem_values(problem: Problem, run: Run, *, position: int) -> dict[str, An
 
 
 def failure_values(entry: Entry, run: Run, *, code: str, message: str) -> dict[str, Any]:
-    """Return a document that could not be sent as a row of the quarantine."""
     document = entry.document
     return {
         **_quarantine_values(run, place=document.place, code=code, message=message),
@@ -248,12 +247,10 @@ class Sent:
     contained: ContainedFiles | None = None
 
     def as_row(self) -> dict[str, Any]:
-        """Return what a row of the ledger's documents keeps of it."""
         return asdict(self) | as_row(self.contained)
 
 
 def as_row(contained: ContainedFiles | None) -> dict[str, Any]:
-    """Return what a row of the ledger's documents keeps of how far the files in a document are."""
     return {"contained": "" if contained is None else contained.model_dump_json()}
 
 

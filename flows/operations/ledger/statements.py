@@ -51,8 +51,7 @@ def keep_intents(connection: sa.Connection, source_id: int, which: sa.ColumnElem
     doubtful = sa.select(
         sa.literal(source_id), documents.c.key, documents.c.external_id, documents.c.fingerprint
     ).where(which, documents.c.action.in_(("create", "update")), documents.c.state.in_(("found", "planned")))
-    statement = insert_into(connection.dialect, sent).from_select(
-        ["source_id", "key", "external_id", "intended"], doubtful
-    )
+    columns = ["source_id", "key", "external_id", "intended"]
+    statement = insert_into(connection.dialect, sent).from_select(columns, doubtful)
     intended = {"intended": statement.excluded.intended}
     connection.execute(statement.on_conflict_do_update(index_elements=["source_id", "key"], set_=intended))

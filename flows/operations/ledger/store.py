@@ -103,9 +103,8 @@ class Store(ABC):
             if found > FORMAT:
                 raise LedgerError(f"The ledger is of a newer Carrel (format {found}, here {FORMAT}). Run that one.")
             if 0 < found < min(UPGRADES) - 1:
-                raise LedgerError(
-                    f"The ledger is of format {found}, from before 0.1.0 (here {FORMAT}). Move it away, and run again."
-                )
+                which = f"format {found}, from before 0.1.0 (here {FORMAT})"
+                raise LedgerError(f"The ledger is of {which}. Move it away, and run again.")
             if not found:
                 metadata.create_all(connection)
             for number in range(found + 1, FORMAT + 1) if found else ():

@@ -29,7 +29,6 @@ class People:
         return self._bits[principal_id]
 
     def name(self, principal_id: str, email: str) -> None:
-        """Store a person's address."""
         self._names[self.bit(principal_id)] = email
 
     def set_of(self, principal_ids: list[str]) -> int:
@@ -40,7 +39,6 @@ class People:
         return int.from_bytes(filled, "little")
 
     def first(self, people: int, *, limit: int) -> list[str]:
-        """Return the addresses of the first people of a set."""
         names: list[str] = []
         while people and len(names) < limit:
             lowest = people & -people
@@ -76,9 +74,7 @@ class Readers:
     def _expand(self, kind: str, principal_id: str) -> int:
         if kind == "organization":
             return self.everyone
-        if kind == "group":
-            return self._groups.get(principal_id, 0)
-        return 1 << self._people.bit(principal_id)
+        return self._groups.get(principal_id, 0) if kind == "group" else 1 << self._people.bit(principal_id)
 
     def _everyone(self) -> int:
         users: list[str] = []

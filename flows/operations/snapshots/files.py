@@ -152,11 +152,9 @@ class Difference(BaseModel):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody may read more or less than before."""
         return not (self.widened or self.narrowed or self.added or self.removed)
 
     def text(self) -> str:
-        """Return the figures in one line, for people."""
         parts = (
             f"{self.widened:,} widened ({_times(self.gained)} somebody may read something now)",
             f"{self.narrowed:,} narrowed ({_times(self.lost)} somebody may no more)",

@@ -35,7 +35,6 @@ class TableWriter:
         self._writer.close()
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Write rows, in this order."""
         before = len(self._rows)
         self._rows.extend(rows)
         self.count += len(self._rows) - before

@@ -39,7 +39,6 @@ class Taken:
         }
 
     def text(self) -> str:
-        """Return the result in a few lines, for people."""
         first = f"{self.manifest.rows[files.RESOURCES]:,} resources are in {self.folder}."
         compared = self.difference.text() if self.difference else "There is nothing to compare it with."
         return "\n".join((first, compared, *self.problems))
@@ -77,8 +76,7 @@ def _finish(folder: Path, manifest: files.Manifest) -> Taken:
         )
     (folder / files.MANIFEST).write_text(manifest.model_dump_json(indent=2))
     difference: files.Difference | None = None
-    earlier = files.list_snapshots(folder.parent)
-    if earlier:
+    if earlier := files.list_snapshots(folder.parent):
         try:
             difference = compare(earlier[-1], folder)
             (folder / files.DIFFERENCE).write_text(difference.model_dump_json(indent=2))

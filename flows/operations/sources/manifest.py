@@ -264,6 +264,4 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def describe_errors(exc: ValidationError) -> str:
     """Return what is wrong with each member, without the values."""
     errors = exc.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(
-        f"{'.'.join(map(str, error['loc']))}: {error['msg'].removeprefix('Value error, ')}" for error in errors
-    )
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}" for one in errors)

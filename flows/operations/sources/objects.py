@@ -35,7 +35,6 @@ _SHOWN = 300
 
 
 def is_object_url(source: str) -> bool:
-    """Return whether a source is the URL of an object store."""
     return urlsplit(source).scheme.lower() in SCHEMES if "://" in source else False
 
 
@@ -81,14 +80,11 @@ def _item(meta: "ObjectMeta", *, store: str, defaults: documents.Defaults) -> do
     if not key or (meta["size"] == 0 and key.endswith("/")):
         return documents.Skipped(place=key or ".", reason="folder marker")
     if documents.undecodable(key):
-        return documents.Problem(
-            place=key, code="name_undecodable", message="The key is not valid UTF-8. Rename the object."
-        )
+        return documents.Problem(key, "name_undecodable", "The key is not valid UTF-8. Rename the object.")
     if not defaults.hidden and any(part.startswith(".") for part in PurePosixPath(key).parts):
         return documents.Skipped(place=key, reason=HIDDEN)
-    return documents.document_at(
-        key, normalize("NFC", key), defaults, stored=documents.StoredObject(store, key, marker_of(meta), meta["size"])
-    )
+    stored = documents.StoredObject(store, key, marker_of(meta), meta["size"])
+    return documents.document_at(key, normalize("NFC", key), defaults, stored=stored)
 
 
 def marker_of(meta: "ObjectMeta") -> str:

@@ -140,9 +140,7 @@ def _walk(folder: str, root: str, defaults: documents.Defaults) -> Iterator[docu
         with os.scandir(folder) as entries:
             ordered = sorted(entries, key=lambda entry: entry.name)
     except OSError as exc:
-        yield documents.Problem(
-            place=_relative(folder, root), code="folder_unreadable", message=f"Can't be listed: {exc}"
-        )
+        yield documents.Problem(_relative(folder, root), "folder_unreadable", f"Can't be listed: {exc}")
         return
     for entry in ordered:
         place = _relative(entry.path, root)
@@ -214,9 +212,7 @@ def _find_unreadable_folders(root: Path, pattern: str, defaults: documents.Defau
                 os.scandir(folder).close()
             except OSError as exc:
                 told.add(place)
-                yield documents.Problem(
-                    place=_readable(place), code="folder_unreadable", message=f"Can't be listed: {exc}"
-                )
+                yield documents.Problem(_readable(place), "folder_unreadable", f"Can't be listed: {exc}")
 
 
 def _matches(root: Path, found: list[Path], defaults: documents.Defaults) -> Iterator[documents.SourceItem]:

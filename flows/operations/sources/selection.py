@@ -19,7 +19,6 @@ _PAGE = 1000
 
 
 def is_selection(source: str) -> bool:
-    """Return whether a source is a selection from the catalog."""
     return source.startswith(SCHEME)
 
 
@@ -42,10 +41,8 @@ class Selection:
         return cls(unquote(pattern) or "*", metadata)
 
     def takes(self, document: Document) -> bool:
-        """Return whether a document meets the conditions."""
-        named = fnmatchcase(document.document_external_id, self.pattern) or (
-            self.pattern.lower() == str(document.document_id)
-        )
+        has_id = self.pattern.lower() == str(document.document_id)
+        named = has_id or fnmatchcase(document.document_external_id, self.pattern)
         has = document.custom_metadata
         return named and all(has.get(field) in values for field, values in self.metadata.items())
 
