@@ -84,13 +84,11 @@ def _show_rule_fields(rules: list[AlertRule], names: list[str], *, mail_enabled:
     rule = keep_opened(NEW, next((one for one in rules if dialogs.is_open(NEW, str(one.alert_rule_id))), None))
     st.multiselect("Alerts", list(KINDS), key=_KINDS, format_func=KINDS.__getitem__)
     options = list(dict.fromkeys([*st.session_state[_NAMES], *names]))
-    st.multiselect(
-        "Only for", options, key=_NAMES, accept_new_options=True, placeholder="All sources, syncs and schedules"
-    )
+    every = "All sources, syncs and schedules"
+    st.multiselect("Only for", options, key=_NAMES, accept_new_options=True, placeholder=every)
     if rule is None:
         st.segmented_control("Send them by", [_WEBHOOK, _MAIL], key=_TARGET, required=True)
-    is_mail = _is_mail(rule)
-    if not is_mail:
+    if not (is_mail := _is_mail(rule)):
         st.text_input("Address", key=_URL, max_chars=2048, placeholder="https://hooks.example.com/carrel")
         show_note("Messages are signed. The secret that verifies them is shown once, when the rule is created.")
     elif mail_enabled:

@@ -70,9 +70,8 @@ def _is_admin_still() -> bool:
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def collections() -> list[DocumentCollection]:
     """Return the collections that the person may search, by name."""
-    return sorted(
-        client().document_collections.list_document_collections(), key=lambda found: found.collection_name.lower()
-    )
+    listed = client().document_collections.list_document_collections()
+    return sorted(listed, key=lambda found: found.collection_name.lower())
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
@@ -82,12 +81,10 @@ def agent_names() -> dict[str, str]:
 
 
 def collection_names() -> dict[str, str]:
-    """Return the names of the collections that the person may search, by their ids."""
     return {str(found.document_collection_id): found.collection_name for found in collections()}
 
 
 def may_edit(collection: DocumentCollection) -> bool:
-    """Return whether the person may change the documents in a collection."""
     return collection.role in {Role.OWNER, Role.EDITOR}
 
 
@@ -97,5 +94,4 @@ def editable_collections() -> list[DocumentCollection]:
 
 
 def edits_collections() -> bool:
-    """Return whether the person may change any collection."""
     return bool(editable_collections())

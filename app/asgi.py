@@ -131,7 +131,6 @@ async def send_page(_request: Request) -> HTMLResponse:
 
 
 async def send_script(_request: Request) -> FileResponse:
-    """Return the script that each page loads beside Streamlit's."""
     return FileResponse(SCRIPT, media_type="text/javascript", headers={"Cache-Control": "no-cache"})
 
 

@@ -111,8 +111,7 @@ def ids_in(entries: Iterable[AuditEntry]) -> set[tuple[str, str]]:
 
 
 def _plainly(entry: AuditEntry, names: KnownNames) -> str:
-    deed = ACTION_TEXTS.get(entry.action)
-    if deed is None:
+    if (deed := ACTION_TEXTS.get(entry.action)) is None:
         return f"did something this page has no text for ({entry.action})"
     details = entry.details
     return deed.said.format(
@@ -237,9 +236,7 @@ _TOLD: Mapping[str, Callable[[AuditEntry, KnownNames], str | None]] = {
 
 
 def _target(entry: AuditEntry, names: KnownNames) -> str:
-    if entry.target is None:
-        return "something"
-    return _phrase(_kind(entry.target.type), _target_name(entry, names))
+    return "something" if entry.target is None else _phrase(_kind(entry.target.type), _target_name(entry, names))
 
 
 def _target_name(entry: AuditEntry, names: KnownNames) -> str | None:

@@ -50,15 +50,13 @@ class DocumentationPage:
 
     @property
     def title(self) -> str:
-        """The page's first heading."""
         return self.headings[0].text if self.headings else self.name
 
 
 @lru_cache(maxsize=256)  # of names that there are no pages of, there is no end
 def read_page(name: str) -> DocumentationPage | None:
     """Return the page of this name ("loading", "decisions/002-access-classes"); None if there is none."""
-    path = _path_of(name)
-    if path is None:
+    if (path := _path_of(name)) is None:
         return None
     tokens = _MARKDOWN.parse((ROOT / path).read_text())
     headings = tuple(_mark_headings(tokens))

@@ -175,9 +175,8 @@ def _arithmetic_text(arithmetic: oversight.ArithmeticState | None) -> str:
 
 
 def _of_index(index: oversight.IndexingState, at: datetime) -> Finding:
-    waits = (
-        f" {count_text(index.running, 'waits', 'wait')}{_since(index.oldest_waiting_at, at)}." if index.running else ""
-    )
+    since = _since(index.oldest_waiting_at, at)
+    waits = f" {count_text(index.running, 'waits', 'wait')}{since}." if index.running else ""
     can = f"{count_text(index.done, 'document')} can be found."
     if index.uploads_refused_seconds is not None:
         waits = count_text(index.waiting_documents or 0, "document waits", "documents wait")
@@ -278,7 +277,6 @@ def _since(at: datetime | None, now: datetime) -> str:
 
 
 def of_flows() -> Finding:
-    """Return the finding whether runs can be started, and whether a process runs them."""
     try:
         deployments = _runs(settings().prefect_api_url).rows("/deployments/filter", {"limit": 100})
     except RunsError:
@@ -307,9 +305,8 @@ def of_credentials() -> Finding | None:
         return None
     about = "Tokens and keys"
     if not (tokens or keys):
-        return Finding(
-            about, Level.FINE, "No token or key expires within 14 days, or each that does has its replacement."
-        )
+        said = "No token or key expires within 14 days, or each that does has its replacement."
+        return Finding(about, Level.FINE, said)
     counts = [count_text(len(some), noun) for some, noun in ((tokens, "token"), (keys, "API key")) if some]
     said = f"{list_text(counts)} will expire within 14 days."
     todo = "Create the next one with the same scopes, give it to the program, and revoke the old one."

@@ -124,8 +124,7 @@ def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCI
 
 def find_resources(client: Carrel, query: str, *, kinds: Iterable[str]) -> list[Resource]:
     """Return resources of these kinds whose name or id contains a text, at most `MOST` and one more."""
-    text = _fetch(query)
-    if not text:
+    if not (text := _fetch(query)):
         return []
     pages = client.admin.access.list_resources(query=text, resource_types=types_of(kinds), page_size=MOST + 1)
     return [Resource.of(one) for one in next(pages.pages()).resources]
@@ -145,9 +144,8 @@ def resource_at(client: Carrel, key: str) -> Resource | None:
     name, _, wanted = key.partition(":")
     if name not in set(common.ResourceType) or not wanted or "\0" in wanted or len(wanted) > 1024:
         return None
-    listed = client.admin.access.list_resources(
-        resource_ids=[wanted], resource_types=[common.ResourceType(name)], page_size=1
-    )
+    types = [common.ResourceType(name)]
+    listed = client.admin.access.list_resources(resource_ids=[wanted], resource_types=types, page_size=1)
     return next((Resource.of(one) for one in listed), None)
 
 
@@ -163,7 +161,6 @@ def principal_from(one: User | Group | ServiceAccount) -> Principal:
 
 
 def is_id(text: str) -> bool:
-    """Return whether a text is a valid id of the service."""
     try:
         UUID(text)
     except ValueError:

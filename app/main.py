@@ -28,7 +28,6 @@ def last_menus() -> dict[UUID, dict[str, bool]]:
 
 
 def show_person(person: Person) -> None:
-    """Show who is signed in, the way to their account at the service, and the way out."""
     chosen = settings()
     account = f"{chosen.auth_url or chosen.base_url}{ACCOUNT}"
     with st.sidebar:
@@ -42,7 +41,6 @@ def show_person(person: Person) -> None:
 
 
 def main() -> None:
-    """Draw the page of the address for the signed-in person."""
     st.set_page_config(page_title="Carrel", page_icon="📚", layout="wide")
     st.html(STYLE)
     st.logo(MARK, size="large")

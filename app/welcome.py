@@ -76,7 +76,6 @@ def _show_steps() -> bool:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def first_steps() -> list[Step]:
-    """Return the first steps of an organization, with what is done already."""
     admin = api.client().admin
     loaded = admin.status.get().document_count > 0
     asked = next(iter(admin.agents.list(page_size=1)), None) is not None
@@ -113,7 +112,6 @@ def _show_to_reader() -> bool:
 
 
 def show_nothing_to_find() -> None:
-    """Show that there is no document that the person may read, and the next step."""
     is_admin = api.me().is_admin
     todo = "Load documents first." if is_admin else "Ask an admin of your organization for access, or add documents."
     show_empty("There is nothing here for you to find yet.", todo)
@@ -122,5 +120,4 @@ def show_nothing_to_find() -> None:
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def reads_something() -> bool:
-    """Return whether there is any document that the person may read."""
     return next(iter(api.client().catalog.list_documents(page_size=1)), None) is not None

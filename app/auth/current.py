@@ -129,12 +129,10 @@ def person_client() -> Carrel:
 
 def key_client() -> Carrel | None:
     """Return the client with the workbench's own key; None when it has none."""
-    key = settings().app_api_key
-    if key is None:
+    if (key := settings().app_api_key) is None:
         return None
-    return Carrel(
-        api_key=key.get_secret_value(), base_url=settings().base_url, http_client=connections(), headers=_device()
-    )
+    secret, base_url = key.get_secret_value(), settings().base_url
+    return Carrel(api_key=secret, base_url=base_url, http_client=connections(), headers=_device())
 
 
 def _device() -> dict[str, str]:

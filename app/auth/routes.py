@@ -128,7 +128,6 @@ class SignIn:
         ]
 
     def begin(self, request: Request) -> Response:
-        """Send a person to the service (RFC 6749, section 4.1.1)."""
         back = path_of(request.query_params.get("next"))
         if self._is_otherwise_spelled(request):
             return _not_kept(RedirectResponse(f"{self._origin}{_way_in(back)}", 303))
@@ -207,8 +206,7 @@ class SignIn:
             raise
 
     def _drop(self, request: Request) -> None:
-        session = self._sessions.find(request.cookies.get(self.cookie))
-        if session is None:
+        if (session := self._sessions.find(request.cookies.get(self.cookie))) is None:
             return
         # Whoever refreshes the tokens just now ends first: what they get is revoked as well.
         with self._sessions.lock(session.key):

@@ -271,7 +271,6 @@ def _withdraw(of: OAuthClient | OAuthConsent, email: str | None) -> None:
 
 
 def show_hosts() -> None:
-    """Show which hosts are allowed, with a field that changes them."""
     st.header("Hosts of agents", anchor=False)
     show_text(
         "Well-known agents describe themselves at an address of their maker's. Allowing its host lets your people "

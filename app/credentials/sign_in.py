@@ -119,7 +119,6 @@ POLICIES = {
 
 
 def show_policy(organization: Organization) -> None:
-    """Show who has to have a second factor, with a field that changes it."""
     st.subheader("Second factor", anchor=False)
     show_text(
         "Who signs in with a password that is kept here can set up a second factor: a code of an app on the phone, or "
@@ -146,7 +145,6 @@ def show_policy(organization: Organization) -> None:
 
 
 def show_passwords(organization: Organization) -> None:
-    """Show whether passwords that are kept here can be used, with a button that changes it."""
     st.subheader("Passwords", anchor=False)
     on = organization.passwords_enabled
     show_text(
@@ -156,13 +154,12 @@ def show_passwords(organization: Organization) -> None:
         "the service let you in: python -m service user set-password --email … --allow-passwords"
     )
     if st.button("Switch passwords off" if on else "Allow passwords", key="passwords"):
+        update = api.client().admin.organization.update
         confirm(
             "Switch passwords off?" if on else "Allow passwords?",
             "Browsers that signed in with a password or passkey are signed out, yours too. Applications stay connected."
             if on
             else "People can sign in with the passwords and passkeys that they had before.",
             doing="Switch off" if on else "Allow",
-            action=partial(
-                api.client().admin.organization.update, passwords_enabled=not on, version=organization.version
-            ),
+            action=partial(update, passwords_enabled=not on, version=organization.version),
         )

@@ -343,9 +343,8 @@ def _show_reach(reach: AdminServiceAccountTokensPreviewReachResponse) -> None:
     for warning in reach.warnings:
         notices.show_warning(warning)
     collections = [f"{one.collection_name} ({ROLES[one.role].lower()})" for one in reach.collections]
-    agents = [
-        one.agent_name if one.api_access_enabled else f"{one.agent_name} (closed to programs)" for one in reach.agents
-    ]
+    closed = " (closed to programs)"
+    agents = [f"{one.agent_name}{'' if one.api_access_enabled else closed}" for one in reach.agents]
     rows = [
         ("Documents it can read", f"{reach.document_count:,}"),
         ("Documents it can change", f"{reach.editable_document_count:,}"),
@@ -368,12 +367,10 @@ _SHOWN_ENDING = 10
 
 
 def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
-    soon = select_ending_soon(tokens)
-    if not soon:
+    if not (soon := select_ending_soon(tokens)):
         return
-    notices.show_warning(
-        f"{count_text(len(soon), 'token')} will expire within 14 days. Open it, and create the next one."
-    )
+    expire = f"{count_text(len(soon), 'token')} will expire within 14 days"
+    notices.show_warning(f"{expire}. Open it, and create the next one.")
     for token in soon[:_SHOWN_ENDING]:
         said = f"{token.name} (…{token.hint}) ends {ends(token.expires_at)}, {ends(token.expires_at, in_words=moment)}"
         account = str(token.service_account_id)

@@ -168,9 +168,8 @@ def show_outcomes() -> None:
     failed = [one for one in outcomes if one.problem]
     unchanged = sum(one.left for one in outcomes)
     if len(outcomes) < of:
-        show_warning(
-            f"Interrupted: {of - len(outcomes):,} of {count_text(of, 'document')} were not begun. Try them again."
-        )
+        left = f"{of - len(outcomes):,} of {count_text(of, 'document')}"
+        show_warning(f"Interrupted: {left} were not begun. Try them again.")
     if failed:
         others = "The others are done." if len(failed) < len(outcomes) else ""
         show_problem(f"{count_of(len(failed), len(outcomes), 'document')} failed.", *filter(None, [others]))
@@ -206,8 +205,7 @@ def ask_for_values(
     collection: DocumentCollection, key: str, kept: Mapping[str, str] | None = None
 ) -> dict[str, str] | None:
     """Show fields for values, each with what is wrong under it; return the values, None if any is wrong."""
-    fields = collection.custom_metadata_schema.fields
-    if fields:
+    if fields := collection.custom_metadata_schema.fields:
         show_text("Values of the collection's fields; leave empty what isn't known.")
     written = {
         field.name: _ask_for_value(field, f"{key}.{collection.document_collection_id}.{number}", (kept or {}))

@@ -28,7 +28,6 @@ CHANGE = "change_values"
 
 
 def show_index(collection: DocumentCollection) -> None:
-    """Show the model of a collection's index, and its running rebuild or how the last one ended."""
     where = collection.document_collection_id
     notices.show_text(f"It is indexed with {collection.embeddings_model}.")
     rebuild = show_errors(lambda: _rebuild_of(where))
@@ -40,9 +39,8 @@ def show_index(collection: DocumentCollection) -> None:
         ended = rebuild.finished_at or rebuild.started_at
         notices.show_text(f"{_rebuild_in_words(rebuild)} {ago(ended).capitalize()} ({moment(ended)}).")
         if rebuild.left_count:
-            notices.show_warning(
-                f"{count_text(rebuild.left_count, 'document')} could not be taken along. They are tried further."
-            )
+            left = count_text(rebuild.left_count, "document")
+            notices.show_warning(f"{left} could not be taken along. They are tried further.")
     if api.me().is_admin:
         notices.show_text(
             "A document is re-indexed by itself when it changes. All of them can be in a run, under Ingestion."
@@ -168,7 +166,6 @@ _STALE = "collection.stale"
 
 
 def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
-    """Show the documents of a collection, with buttons for the chosen one."""
     where = collection.document_collection_id
     hint = "Add some under Add documents." if edits else "An editor of it may not have added any yet."
     chosen = show_pages(

@@ -36,13 +36,11 @@ def kind_of(media_type: str) -> str:
 
 
 def owner_of(document: catalog.Document) -> str:
-    """Return the owner of a document, by name and email address."""
     owner = document.owner
     return f"{owner.name} ({owner.email})" if isinstance(owner, UserPrincipal) else owner.name
 
 
 def name_of_place(place: catalog.DocumentIndexing) -> str:
-    """Return the label of the catalog or collection that a document is indexed in."""
     return "The whole catalog" if place.document_collection_id is None else place.collection_name or "A collection"
 
 
@@ -56,9 +54,7 @@ def state_in(place: catalog.DocumentIndexing, recognition: catalog.TextRecogniti
         return f"Being indexed: version {place.document_version}; until then {searchable}."
     pages = pages_being_read(recognition)
     if not place.chunk_count:
-        return (
-            f"Not searchable yet: {pages}." if pages else "Not searchable: there is no text in it. Its name is listed."
-        )
+        return f"Not searchable{f' yet: {pages}' if pages else ': there is no text in it. Its name is listed'}."
     language = f" Language: {name_language(place.language)}." if place.language else ""
     more = f" More of it will be: {pages}." if pages else ""
     return f"Searchable: {searchable}, in {count_text(place.chunk_count, 'passage')}.{more}{language}"

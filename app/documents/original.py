@@ -29,7 +29,6 @@ class _Page:
 
 
 def has_original(document: GetDocumentResponse) -> bool:
-    """Return whether the pages of a document's file can be shown."""
     return document.media_type in WITH_PAGES
 
 

@@ -94,7 +94,6 @@ def show_about(document: GetDocumentResponse) -> None:
 
 
 def show_container(document: GetDocumentResponse) -> None:
-    """Show which archive or mail a document is a file in, and which files are in it."""
     catalog = api.client().catalog
     if document.parent_document_id is not None:
         parent = show_errors(partial(catalog.get_document, document.parent_document_id))
@@ -122,9 +121,8 @@ def show_container(document: GetDocumentResponse) -> None:
 
 def _show_left_out(document: GetDocumentResponse) -> None:
     st.subheader("Left out", anchor=False)
-    left_out = pages_of(
-        lambda at: api.client().catalog.list_left_out_files(document.document_id, **at), about=document.document_id
-    )
+    listed = api.client().catalog.list_left_out_files
+    left_out = pages_of(lambda at: listed(document.document_id, **at), about=document.document_id)
     try:
         left_out.fetch(None)
     except carrel.NotFoundError:
@@ -140,8 +138,7 @@ def _show_left_out(document: GetDocumentResponse) -> None:
 
 def show_not_read(document: GetDocumentResponse) -> None:
     """Say what of a document's file was read by machine, what was not read, and what helps; nothing of other ones."""
-    recognition = document.text_recognition
-    if recognition is not None:
+    if (recognition := document.text_recognition) is not None:
         waits = pages_being_read(recognition)
         goes_on = f" {capitalize(waits)}." if waits and not _has_failed(document) else ""
         why = f" {recognition.error}" if recognition.error else ""
@@ -158,7 +155,6 @@ def show_not_read(document: GetDocumentResponse) -> None:
 
 
 def may_update(document: GetDocumentResponse) -> bool:
-    """Return whether a document is the person's own, or they are an admin."""
     me = api.me()
     return me.is_admin or (isinstance(document.owner, UserPrincipal) and document.owner.email == me.email)
 
@@ -233,9 +229,8 @@ def _reindex(document_id: UUID, collection_id: UUID | None) -> None:
         if collection_id is None:
             api.client().catalog.reindex_document(document_id)
         else:
-            api.client().document_collections.reindex_document_in_collection(
-                document_id=document_id, document_collection_id=collection_id
-            )
+            reindex = api.client().document_collections.reindex_document_in_collection
+            reindex(document_id=document_id, document_collection_id=collection_id)
         st.toast("It is being re-indexed.")
 
 
@@ -260,7 +255,6 @@ def show_versions(document: GetDocumentResponse) -> None:
 
 
 def show_chunks(document: GetDocumentResponse) -> None:
-    """Show a document's chunks in an index, as they are found and quoted."""
     places = {str(place.document_collection_id or ""): place for place in document.indexed_in}
     named = {"": "The whole catalog"} | {key: name_of_place(place) for key, place in places.items()}
     where = choice_filter("As indexed in", "place", named)

@@ -200,8 +200,7 @@ def _choose_collection() -> DocumentCollection | None:
 
 
 def _show_outcomes() -> None:
-    outcomes = _outcomes()
-    if not outcomes:
+    if not (outcomes := _outcomes()):
         return
     failed = [outcome for outcome in outcomes.values() if outcome.problem]
     if failed:

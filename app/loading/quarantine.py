@@ -42,8 +42,7 @@ def choose_source(found: Sequence[Source]) -> Source | None:
     asked = _find_asked(known)
     if asked and asked not in known:
         notices.show_warning("The address names a source that isn't there.", "Choose here instead.")
-    labels = _narrow(label_sources(found))
-    if not labels:
+    if not (labels := _narrow(label_sources(found))):
         notices.show_empty("No source has this in its name.", "Try fewer letters.")
         return None
     options = dict(islice(labels.items(), MOST))
@@ -130,8 +129,7 @@ class _Outcome:
 
 
 def show_quarantine() -> None:
-    found = show_errors(read_sources)
-    if not found:
+    if not (found := show_errors(read_sources)):
         notices.show_empty(
             "Nothing has failed.", "What a run can't load is listed here at its end, each document with its reason."
         )
@@ -186,9 +184,8 @@ def _show_gone(source: Source) -> None:
         return
     if last is not None and (gone := last.counts.gone + last.counts.to_delete - last.counts.deleted):
         documents = count_text(gone, "document was", "documents were")
-        notices.show_text(
-            f"{documents} gone from this source, and not deleted, when it was loaded {ago(last.started_at)}."
-        )
+        then = f"when it was loaded {ago(last.started_at)}"
+        notices.show_text(f"{documents} gone from this source, and not deleted, {then}.")
         notices.show_link("See and delete them", "ingestion", run=str(last.flow_run_id))
 
 

@@ -82,8 +82,7 @@ def _show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
 
 
 def _show_sentences(run: RunStatus) -> None:
-    held_back = run.counts.held_back
-    if held_back:
+    if held_back := run.counts.held_back:
         why, if_meant, _ = held_back.partition(" If that is meant,")  # what follows is for the command line
         notices.show_warning(why, "To delete the documents named below, use the button above." if if_meant else "")
     for line in run.plan.splitlines():
@@ -366,9 +365,8 @@ def watch(run: UUID) -> None:
         st.rerun()
     except RunsError as error:
         problem = problem_of(error)
-        notices.show_warning(
-            "The state of this run can't be read now. This page keeps trying.", problem.message, *problem.notes
-        )
+        said = "The state of this run can't be read now. This page keeps trying."
+        notices.show_warning(said, problem.message, *problem.notes)
         return
     if status.finished:
         st.rerun()

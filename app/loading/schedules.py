@@ -14,17 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from app import api
 from app.formatting import ago, moment, one_line, shorten
-from app.loading import starting
+from app.loading import runs, starting
 from app.loading.quarantine import MOST, label_sources, read_sources
-from app.loading.runs import (
-    KINDS,
-    is_of_dropped_files,
-    runs_to_change,
-    server,
-    source_in_words,
-    state_in_words,
-    times_in_words,
-)
 from app.loading.starting import Job, Missing
 from app.quality.sets import all_sets
 from app.syncs.labels import sync_names
@@ -72,7 +63,7 @@ def choose_times() -> Times | None:
     except InvalidTimesError as error:
         notices.show_problem(str(error))
         return None
-    notices.show_text(f"{times_in_words(times)}. The next {SHOWN} times:")
+    notices.show_text(f"{runs.times_in_words(times)}. The next {SHOWN} times:")
     notices.show_table(
         [
             (f"{number}.", f"{at:%A, %d %B %Y, %H:%M}")
@@ -155,7 +146,6 @@ def offer_new(*, saved: Callable[[], None]) -> None:
 
 
 def offer_change(schedule: Schedule, *, saved: Callable[[], None]) -> None:
-    """Show the form of a schedule that is kept already, as it was when its page was opened."""
     read: Schedule = st.session_state.setdefault(f"{_READ}.{starting.batch()}", schedule)
     st.subheader("Change", anchor=False)
     job = Job(read.flow, read.parameters)
@@ -166,8 +156,7 @@ def offer_change(schedule: Schedule, *, saved: Callable[[], None]) -> None:
 
 
 def _offer(flow: str, base: Job | None, *, read: Schedule | None, saved: Callable[[], None]) -> None:
-    job = _FIELDS[flow](base)
-    if job is None:
+    if (job := _FIELDS[flow](base)) is None:
         return
     times = choose_times()
     suggested = "" if isinstance(job, Missing) else _name_of(job)
@@ -201,8 +190,9 @@ def _save(read: Schedule | None, job: Job | Missing, name: str, times: Times | N
     draft = Draft(name, job.flow, job.parameters, times)
     try:
         if read is None:
-            return str(schedules.add_schedule(runs_to_change(), draft, person=api.me().email, key=starting.batch()))
-        schedules.change_schedule(runs_to_change(), read, draft, person=api.me().email)
+            added = schedules.add_schedule(runs.runs_to_change(), draft, person=api.me().email, key=starting.batch())
+            return str(added)
+        schedules.change_schedule(runs.runs_to_change(), read, draft, person=api.me().email)
     except RunsError as error:
         problem = problem_of(error)
         notices.show_problem("Nothing was saved.", problem.message, *problem.notes)
@@ -216,7 +206,7 @@ def _leave(read: Schedule | None) -> None:
 
 
 def _name_of(job: Job) -> str:
-    source, kind = _source(job.parameters), KINDS[job.flow]
+    source, kind = _source(job.parameters), runs.KINDS[job.flow]
     return shorten(one_line(f"{kind}: {source}" if source else kind), LONGEST_NAME - 2)
 
 
@@ -225,11 +215,11 @@ def _job_of_run(name: str) -> Job | None:
     if not name:
         return None
     try:
-        run = server().run_status(UUID(name))
+        run = runs.server().run_status(UUID(name))
     except (ValueError, UnknownError):
         notices.show_warning("The run in the address is gone.", "Choose here what the schedule does.")
         return None
-    if is_of_dropped_files(run.source) or run.flow not in _FIELDS:
+    if runs.is_of_dropped_files(run.source) or run.flow not in _FIELDS:
         notices.show_warning("This run can't be repeated by a schedule.", "Its files were dropped here, and are gone.")
         return None
     apart = {"dry_run", "names", "confirmed"}
@@ -253,8 +243,7 @@ def _fill(job: Job) -> None:
 
 
 def _sync_fields(base: Job | None) -> Job | Missing | None:
-    names = show_errors(sync_names)
-    if not names:
+    if not (names := show_errors(sync_names)):
         notices.show_empty("There is no sync yet.", "Make one on the page Syncs.")
         return None
     chosen = _choose("Sync", names)
@@ -263,7 +252,7 @@ def _sync_fields(base: Job | None) -> Job | Missing | None:
 
 def _retry_fields(base: Job | None) -> Job | Missing | None:
     del base
-    sources = {one.ledger: one for one in show_errors(read_sources) if not is_of_dropped_files(one.source)}
+    sources = {one.ledger: one for one in show_errors(read_sources) if not runs.is_of_dropped_files(one.source)}
     if not sources:
         notices.show_empty("Nothing was loaded from a folder or URL yet.", "A schedule retries what failed of one.")
         return None
@@ -345,11 +334,9 @@ _WITH_SEEN = tuple[Schedule, Seen]
 
 
 def show_schedules() -> None:
-    """Show the schedules, the one in the address, or the form of a new one."""
     if st.session_state.pop(_SAVED, False):
         st.toast("The schedule is saved.", icon=":material/check:")
-    asked = st.query_params.get(ADDRESS, "")
-    if not asked:
+    if not (asked := st.query_params.get(ADDRESS, "")):
         _show_list()
         return
     notices.offer_way_back("All schedules", ADDRESS, "from", also=starting.begin_anew)
@@ -396,8 +383,8 @@ def _open_chosen(chosen: _WITH_SEEN) -> None:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def _read() -> list[_WITH_SEEN]:
-    listed = schedules.list_schedules(server())
-    seen = schedules.look_at(server(), listed)
+    listed = schedules.list_schedules(runs.server())
+    seen = schedules.look_at(runs.server(), listed)
     return [(one, seen[one.key]) for one in listed]
 
 
@@ -413,18 +400,18 @@ def _row(found: _WITH_SEEN) -> Mapping[str, object]:
         "When": _when(schedule),
         "Next": _next(schedule, seen.next_at[:1]),
         "Last": ago(_last_at(seen.last)),
-        "Last result": state_in_words(seen.last) if seen.last else "",
-        "Type": KINDS.get(schedule.flow, schedule.flow),
+        "Last result": runs.state_in_words(seen.last) if seen.last else "",
+        "Type": runs.KINDS.get(schedule.flow, schedule.flow),
         "Source": one_line(_source(schedule.parameters)),
     }
 
 
 def _source(parameters: Mapping[str, object]) -> str:
-    return source_in_words(str(parameters.get("loaded_from") or parameters.get("source") or ""))
+    return runs.source_in_words(str(parameters.get("loaded_from") or parameters.get("source") or ""))
 
 
 def _when(schedule: Schedule) -> str:
-    return "; ".join(map(times_in_words, schedule.times)) or "when somebody starts it"
+    return "; ".join(map(runs.times_in_words, schedule.times)) or "when somebody starts it"
 
 
 def _next(schedule: Schedule, times: Sequence[datetime]) -> str:
@@ -439,13 +426,13 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
     label = schedule.label
     notices.show_heading(
         one_line(schedule.name),
-        KINDS.get(schedule.flow, schedule.flow),
+        runs.KINDS.get(schedule.flow, schedule.flow),
         "paused" if schedule.paused else "",
         f"made by {one_line(label.made_by)}" if label and label.made_by else "",
         f"last changed by {one_line(label.changed_by)}" if label and label.changed_by else "",
     )
     show_kept_problem(_PROBLEM)
-    last = f"{state_in_words(seen.last)}, {ago(_last_at(seen.last))}" if seen.last else "It has not run yet"
+    last = f"{runs.state_in_words(seen.last)}, {ago(_last_at(seen.last))}" if seen.last else "It has not run yet"
     notices.show_table(
         [
             ("Source", _source(schedule.parameters) or "It takes no source"),
@@ -487,7 +474,7 @@ def _offer_actions(schedule: Schedule, seen: Seen) -> None:
             "It runs no more, and can't be brought back. Its runs stay listed, one in progress continues, and the "
             "documents that it has loaded stay.",
             doing="Delete it",
-            action=lambda: schedules.delete_schedule(runs_to_change(), schedule),
+            action=lambda: schedules.delete_schedule(runs.runs_to_change(), schedule),
             then=_forget,
             leaving=(ADDRESS,),
         )
@@ -498,13 +485,13 @@ def _offer_actions(schedule: Schedule, seen: Seen) -> None:
 
 def _change(work: Callable[..., None], schedule: Schedule) -> None:
     with keep_problem(_PROBLEM):
-        work(runs_to_change(), schedule, person=api.me().email)
+        work(runs.runs_to_change(), schedule, person=api.me().email)
         _forget()
         starting.begin_anew()
 
 
 def _run_now(start: Callable[..., object], schedule: Schedule) -> None:
     with keep_problem(_PROBLEM):
-        run = start(runs_to_change(), schedule, person=api.me().email)
+        run = start(runs.runs_to_change(), schedule, person=api.me().email)
         _forget()
         st.query_params.from_dict({"run": str(run)})

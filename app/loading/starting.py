@@ -192,9 +192,8 @@ def choose_more(base: UploadOptions) -> UploadOptions:
         )
         hidden = st.toggle("Also files and folders whose names begin with a dot", key=field("hidden"))
         again = st.toggle("Send again what was refused before and is still the same", key=field("refused"))
-    return base.model_copy(
-        update={"delete_missing": delete, "delete_limit_percent": limit, "hidden": hidden, "retry_refused": again}
-    )
+    chosen = {"delete_missing": delete, "delete_limit_percent": limit, "hidden": hidden, "retry_refused": again}
+    return base.model_copy(update=chosen)
 
 
 def fill_upload(options: UploadOptions, place: str) -> None:
@@ -354,8 +353,7 @@ def _offer_start(what: str, job: Job | Missing, *, key: str) -> None:
 
 def addition_job(base: CollectionOptions | None = None) -> Job | Missing | None:
     """Show the fields of an addition to a collection; return None where there is no collection."""
-    collections = show_errors(api.collections)
-    if not collections:
+    if not (collections := show_errors(api.collections)):
         show_empty("There is no collection yet.", "Make one on the page Collections.")
         return None
     show_text(

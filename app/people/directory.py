@@ -57,7 +57,6 @@ def losses_of(group_id: str, members: tuple[Principal, ...] = ()) -> AdminGroups
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def gains_of(group: Principal, member: Principal) -> list[ResourceCount]:
-    """Return what a new member of a group could read more."""
     access = api.client().admin.access
     return access.count_resources(readable_by=group.reference, not_readable_by=member.reference).counts
 
@@ -120,13 +119,11 @@ def principal_of(group: Group) -> Principal:
 
 
 def open_adding(group: Group) -> None:
-    """Open the dialog that adds members to a group, with nobody chosen."""
     drop_choice(NEW_MEMBERS)
     open_dialog(ADD, str(group.id))
 
 
 def open_joining(person: Principal) -> None:
-    """Open the dialog that puts somebody into groups, with none chosen."""
     drop_choice(NEW_GROUPS)
     open_dialog(JOIN, person.key)
 
@@ -140,8 +137,7 @@ def show_adding(group: Group) -> None:
 
 
 def _add_chosen(group: Group) -> None:
-    added = get_principals(NEW_MEMBERS)
-    if not added:
+    if not (added := get_principals(NEW_MEMBERS)):
         raise NotYetError("Choose who is to be added.")
     with naming(principal_of(group), *added):
         api.client().admin.groups.add_members(group.id, [one.reference for one in added])
@@ -157,8 +153,7 @@ def show_joining(person: Principal) -> None:
 
 
 def _join_chosen(person: Principal) -> None:
-    groups = get_principals(NEW_GROUPS)
-    if not groups:
+    if not (groups := get_principals(NEW_GROUPS)):
         raise NotYetError("Choose the groups.")
     for group in groups:
         clear_caches()
@@ -183,7 +178,6 @@ def show_gains(pairs: Sequence[tuple[Principal, Principal]]) -> None:
 
 
 def ask_removing(group_id: str, group_name: str, member: Principal) -> None:
-    """Ask before a member is removed from a group, saying who would read less."""
     losses = show_errors(partial(losses_of, group_id, (member,)))
     confirm(
         "Remove from the group?",
@@ -207,7 +201,6 @@ def show_losses(losses: AdminGroupsPreviewLossesResponse) -> None:
 
 
 def losses_in_words(losses: AdminGroupsPreviewLossesResponse) -> str:
-    """Return who would read less, in a sentence."""
     first = [f"{one_line(one.principal.name)} ({counts_in_words(one.counts)})" for one in losses.losses[:3]]
     if not losses.person_count:
         return "Nobody is in it, so nobody reads less."

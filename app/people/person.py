@@ -124,13 +124,11 @@ CHANGE = "change_person"
 
 
 def show_person(person_id: str) -> None:
-    """Show a person, with what can be changed."""
     notices.offer_way_back("All people", "person")
     person = require_found(partial(directory.person_of, person_id), "There is no such person in your organization.")
     who = Principal(PERSON, person.email, person.name, person.email)
-    notices.show_heading(
-        person.name, person.email, "admin" if person.is_admin else "", "" if person.active else "not active"
-    )
+    facts = ["admin"] * person.is_admin + ["not active"] * (not person.active)
+    notices.show_heading(person.name, person.email, *facts)
     _offer_changes(person)
     _show_account(person)
     _show_groups(who)
@@ -140,9 +138,8 @@ def show_person(person_id: str) -> None:
     notices.show_link("What can they read?", "what_can_they_read", who=who.key)
     owned = show_errors(partial(directory.owned_by, who))
     st.subheader("What they own", anchor=False)
-    notices.show_text(
-        f"{directory.counts_in_words(owned) or 'Nothing'}." + (" Offboarding gives it another owner." if owned else "")
-    )
+    then = " Offboarding gives it another owner." if owned else ""
+    notices.show_text(f"{directory.counts_in_words(owned) or 'Nothing'}.{then}")
     _show_keys(person)
     st.subheader("Sessions", anchor=False)
     chosen = show_pages(

@@ -42,7 +42,6 @@ class Counts:
 
     @property
     def total(self) -> int:
-        """The number of resources of all types."""
         return sum(self.by_type.values())
 
     def of(self, kind: str) -> int:
@@ -52,15 +51,12 @@ class Counts:
 
 def count_resources(client: Carrel, who: Principal, *, without: Principal | None = None, query: str = "") -> Counts:
     """Count what somebody may read, without what another may read if given; `query` filters by name."""
-    found = client.admin.access.count_resources(
-        readable_by=who.reference, not_readable_by=without.reference if without else None, query=query or None
-    )
+    other = without.reference if without else None
+    found = client.admin.access.count_resources(readable_by=who.reference, not_readable_by=other, query=query or None)
     return Counts({one.resource_type: one.count for one in found.counts})
 
 
-def compare_counts(
-    first: Counts, second: Counts, *, only_first: Counts, only_second: Counts
-) -> Sequence[tuple[str, ...]]:
+def compare_counts(first: Counts, second: Counts, *, only_first: Counts, only_second: Counts) -> list[tuple[str, ...]]:
     """Return a row for each kind: both, only the first, only the second."""
     names = {DOCUMENT: "Documents", COLLECTION: "Collections", AGENT: "Agents"}
     return [
@@ -102,7 +98,6 @@ def reader_row(one: Reader, through: Sequence[AccessThrough]) -> tuple[str, ...]
 
 
 def export_name(what: str, of: str) -> str:
-    """Return the name of an exported file, with its subject and the date."""
     return safe_name(re.sub(r"[/\\]", "_", f"{what} {one_line(of)[:80]} {datetime.now(UTC):%Y-%m-%d}.csv"))
 
 
@@ -117,9 +112,8 @@ def offer_readers(resources: Iterable[Resource], *, of: str, about: Hashable, la
             with suppress(NotFoundError):  # deleted meanwhile
                 for page in ask(one.reference, with_through=True, page_size=1000).pages():
                     through = page.through or {}
-                    yield [
-                        (*head, *reader_row(each, through.get(each.id, ())), moment(now)) for each in page.principals
-                    ]
+                    found = page.principals
+                    yield [(*head, *reader_row(each, through.get(each.id, ())), moment(now)) for each in found]
 
     heads = ("Resource", "Resource type", "Resource id", *READER_HEADS, "As of")
     offer_export(export_name("who-can-read", of), heads, rows(), about=about, label=label)

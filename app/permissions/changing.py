@@ -280,9 +280,8 @@ def save(resource: Resource, before: Grants, after: Grants) -> None:
     """Save the changes, unless somebody else has changed the grants meanwhile."""
     wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
     with naming(*after.who.values()):
-        api.client().admin.grants.set(
-            resource.reference, wanted, organization_wide=after.everybody, version=before.version
-        )
+        set_grants = api.client().admin.grants.set
+        set_grants(resource.reference, wanted, organization_wide=after.everybody, version=before.version)
     forget(READERS)
 
 
@@ -294,9 +293,8 @@ def offer_access(resource: Resource, who: Principal) -> None:
             show_link("Open person", "people", person=str(found.id) if found else "")
             return
     grants = show_errors(partial(grants_on, api.client(), resource))
-    groups = sorted(
-        (one for one in grants.who.values() if one.kind == GROUP and one.key != who.key), key=lambda one: one.name
-    )
+    others = [one for one in grants.who.values() if one.kind == GROUP and one.key != who.key]
+    groups = sorted(others, key=lambda one: one.name)
     show_text(groups_in_words(groups, who))
     with st.container(horizontal=True):
         offer_action("Give access", _open_change, resource, key="give", kind="primary")

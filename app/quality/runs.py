@@ -42,8 +42,7 @@ def show_changed_settings(before: EvaluationRun, after: EvaluationRun) -> None:
     """Show what differs between the agents that two runs asked, setting by setting; nothing of searches."""
     if before.agent_id is None or after.agent_id is None:
         return
-    changed = find_changed_settings(before, after)
-    if not changed:
+    if not (changed := find_changed_settings(before, after)):
         if before.settings is not None and after.settings is not None:
             same = "with the same model and instructions, from the same collections, with the same options"
             show_note(f"Both were asked {same}.")
@@ -268,8 +267,7 @@ def show_runs(one: EvaluationSet) -> None:
         _continue(running)
     else:
         _offer_run(one)
-    runs = show_errors(partial(read_runs, one.evaluation_set_id))
-    if not runs:
+    if not (runs := show_errors(partial(read_runs, one.evaluation_set_id))):
         show_empty("No run is kept yet.", "Run the set now, and again after a change, to see what became better.")
         return
     _draw_chart(runs)
@@ -279,7 +277,6 @@ def show_runs(one: EvaluationSet) -> None:
 
 
 def read_runs(set_id: UUID) -> list[EvaluationRun]:
-    """Return the newest runs of a set, newest first."""
     return list(next(api.client().admin.evaluation_sets.list_runs(set_id, page_size=MOST_SHOWN).pages()).runs)
 
 

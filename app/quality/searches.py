@@ -55,10 +55,8 @@ SPANS: Mapping[str, Span] = {
 def counts(span: Span) -> list[SearchesInBucket]:
     """Return the searches of a span that ends now, in buckets, the first of which may begin earlier."""
     begin = days_back(span.days, monday=span.bucket is Bucket.WEEK)
-    asked = api.client().admin.search_log.summarize(
-        from_=begin, to=datetime.now(UTC), bucket=span.bucket, time_zone=browser_zone().key
-    )
-    return asked.buckets
+    summarize = api.client().admin.search_log.summarize
+    return summarize(from_=begin, to=datetime.now(UTC), bucket=span.bucket, time_zone=browser_zone().key).buckets
 
 
 def share(part: int, whole: int) -> str:
@@ -86,8 +84,7 @@ class Hit:
 
 def names_of(documents: Iterable[str]) -> dict[str, str]:
     """Return the names of documents by id; none for those that are gone."""
-    asked = sorted({one for one in documents if one})
-    if not asked:
+    if not (asked := sorted({one for one in documents if one})):
         return {}
     listed = api.client().admin.access.list_resources(object_ids=asked, page_size=len(asked))
     return {str(one.object_id): one.name for one in listed if one.name}
@@ -102,9 +99,8 @@ def search_again(query: str, *, where: str, mode: SearchMode) -> list[Hit]:
             Hit(one.document_id, one.document_name, one.document_external_id, one.snippet.text.strip(), one.resource)
             for one in search.search_document_catalog(query, max_results=SHOWN, mode=mode).results
         ]
-    inside = search.search_document_collection(
-        query, document_collection_id=UUID(where), max_chunks=SHOWN * 4, mode=mode
-    )
+    look_in = search.search_document_collection
+    inside = look_in(query, document_collection_id=UUID(where), max_chunks=SHOWN * 4, mode=mode)
     texts = (one.chunks[0].text.strip() if one.chunks else "" for one in inside.results)
     return [
         Hit(one.document_id, one.document_name, one.document_external_id, text)
@@ -234,8 +230,7 @@ def _search_again(query: str, where: str) -> None:
 
 def _show_comments(search_id: UUID) -> None:
     query = partial(api.client().admin.audit_log.query, action="search.feedback", page_size=1000)
-    entries = show_errors(lambda: list(query(target_id=str(search_id))))
-    if not entries:
+    if not (entries := show_errors(lambda: list(query(target_id=str(search_id))))):
         notices.show_text("Nobody has said anything about it.")
         return
     about = [entry.details.get("documentId", "") for entry in entries]

@@ -97,8 +97,7 @@ def _show_question(one: EvaluationSet, question: str) -> None:
             then=sets.forget_sets,
             leaving=(sets.CASE,),
         )
-    runs = show_errors(partial(read_runs, one.evaluation_set_id))
-    if runs:
+    if runs := show_errors(partial(read_runs, one.evaluation_set_id)):
         shown = [run for run in choose_runs(runs) if run is not None]
         results = [show_errors(partial(_find_result, one.evaluation_set_id, run, case)) for run in shown]
         ids = [result.message_id for result in results if result is not None and result.message_id is not None]
@@ -125,9 +124,8 @@ def _find_result(set_id: UUID, run: EvaluationRun, case: EvaluationCase) -> Kept
 def _show_reply(
     case: EvaluationCase, run: EvaluationRun, result: KeptResult | None, logged: dict[UUID, LoggedQuestion]
 ) -> None:
-    show_note(
-        " · ".join(one_line(part) for part in (run.agent_name, moment(run.at), run.ran_by.name, run.note) if part)
-    )
+    facts = (run.agent_name, moment(run.at), run.ran_by.name, run.note)
+    show_note(" · ".join(one_line(fact) for fact in facts if fact))
     if result is None:
         show_text("This run did not have the question.")
         return

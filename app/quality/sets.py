@@ -49,9 +49,7 @@ def forget_sets() -> None:
 
 
 def _target_of(one: EvaluationSet) -> str:
-    if one.agent_id is not None:
-        return f"{_AGENT}{one.agent_id}"
-    return str(one.document_collection_id or CATALOG)
+    return f"{_AGENT}{one.agent_id}" if one.agent_id is not None else str(one.document_collection_id or CATALOG)
 
 
 def describe_target(one: EvaluationSet) -> str:
@@ -93,9 +91,8 @@ def offer_new_set(where: str = CATALOG) -> None:
 
 @dialog("New evaluation set", _NEW)
 def _show_new(where: str) -> None:
-    targets = places() | {
-        f"{_AGENT}{key}": f"Agent {one_line(name)}" for key, name in show_errors(api.agent_names).items()
-    }
+    agents = show_errors(api.agent_names)
+    targets = places() | {f"{_AGENT}{key}": f"Agent {one_line(name)}" for key, name in agents.items()}
     st.text_input("Name", key="sets.name", max_chars=200, placeholder="Questions of the help desk")
     keys = list(targets)
     st.selectbox(
@@ -113,9 +110,8 @@ def _create() -> None:
     target = str(st.session_state["sets.target"])
     agent = UUID(target.removeprefix(_AGENT)) if target.startswith(_AGENT) else None
     collection = None if agent is not None or target == CATALOG else UUID(target)
-    made = api.client().admin.evaluation_sets.create(
-        text_in("sets.name", missing="Give the set a name."), document_collection_id=collection, agent_id=agent
-    )
+    name = text_in("sets.name", missing="Give the set a name.")
+    made = api.client().admin.evaluation_sets.create(name, document_collection_id=collection, agent_id=agent)
     forget_sets()
     st.query_params[SET] = str(made.evaluation_set_id)
 
@@ -330,8 +326,7 @@ def show_judging() -> None:
         offer_new_set(st.query_params.get("in", CATALOG))
         return
     one = _choose_set(sets)
-    question = _ask_question()
-    if question:
+    if question := _ask_question():
         show_case(one, question)
     else:
         show_empty("Type a question to see what it finds.", "Then say of each result whether it answers the question.")
@@ -443,7 +438,6 @@ def _show_others(one: EvaluationSet, question: str, others: Mapping[str, int]) -
 
 
 def _judge_other(one: EvaluationSet, question: str) -> None:
-    name = text_in("judge.name")
-    if name:
+    if name := text_in("judge.name"):
         _judge(one, question, name, max(GRADES), False)
         st.session_state["judge.name"] = ""

@@ -133,11 +133,9 @@ def ask(
 
 
 def _show_preview(into: str, saved: UUID | None, draft: Draft) -> None:
-    docstore = api.client().document_collections.docstore
+    preview = api.client().document_collections.docstore.preview_docstore_sync
     named = replace(draft, name=draft.name or "_", body=draft.body or "_id", title=draft.title or "_id")
-    found = docstore.preview_docstore_sync(
-        into, docstore_credential_id=saved, docstore_uri=draft.address or None, config=named.config()
-    )
+    found = preview(into, docstore_credential_id=saved, docstore_uri=draft.address or None, config=named.config())
     if found.problem is not None:
         show_problem("The database can't be read.", found.problem.message, hint_for(found.problem.code))
         return
@@ -172,7 +170,6 @@ def _answer(filled: Draft | None, save: Callable[[Draft], object], *, saved: UUI
 
 
 def forget() -> None:
-    """Remove the address and the chosen readers from the session."""
     st.session_state.pop(_ADDRESS, None)
     drop_choice(_READERS)
 
@@ -219,8 +216,7 @@ def _with_fields(draft: Draft) -> Draft:
 
 
 def _text(member: str, value: str, example: str) -> str:
-    typed = st.text_input(LABELS[member], value, key=f"sync.{member}", placeholder=example)
-    return typed.strip()
+    return st.text_input(LABELS[member], value, key=f"sync.{member}", placeholder=example).strip()
 
 
 def _with_readers(draft: Draft, known: list[Principal]) -> Draft | None:
@@ -230,9 +226,6 @@ def _with_readers(draft: Draft, known: list[Principal]) -> Draft | None:
     picked = pick_principals(_READERS, label="Find", chosen=known, kinds=(PERSON, GROUP)) if readers == CHOSEN else []
     if readers == CHOSEN and not picked:
         return None
-    users = [one.id for one in picked if one.kind == PERSON]
-    groups = [one.id for one in picked if one.kind == GROUP]
-    some = readers == CHOSEN
-    return replace(
-        draft, users=users if some else None, groups=groups if some else None, everybody=readers == EVERYBODY
-    )
+    users, groups = ([one.id for one in picked if one.kind == kind] for kind in (PERSON, GROUP))
+    chosen = {"users": users, "groups": groups} if readers == CHOSEN else {"users": None, "groups": None}
+    return replace(draft, **chosen, everybody=readers == EVERYBODY)

@@ -25,8 +25,7 @@ def targets() -> dict[str, str]:
 def find_sync(name: str) -> DocstoreSync | None:
     """Return the sync of this id, if the person may know about it."""
     try:
-        identifier = UUID(name)
-        return api.client().document_collections.docstore.get_docstore_sync(identifier)
+        return api.client().document_collections.docstore.get_docstore_sync(UUID(name))
     except (ValueError, carrel.NotFoundError):
         return None
 
@@ -39,7 +38,6 @@ def sync_names() -> dict[str, str]:
 
 
 def is_running(sync: DocstoreSync) -> bool:
-    """Return whether a run of the sync is in progress or about to begin."""
     return sync.status in {DocstoreSyncStatus.PENDING, DocstoreSyncStatus.RUNNING}
 
 
@@ -83,7 +81,6 @@ _HINTS: Mapping[str, str] = tomllib.loads(Path(__file__).with_name("hints.toml")
 
 
 def hint_for(code: str) -> str:
-    """Return what to do about an error of a run."""
     return _HINTS.get(code, "")
 
 

@@ -109,9 +109,8 @@ def _problem_of(error: Exception) -> Problem:
     if isinstance(error, ConflictError):
         return Problem(str(error))
     _log.error("a dialog's action failed", exc_info=error)
-    return Problem(
-        "That failed, by an error in the workbench itself.", ("Its log says more. Close this to try again.",)
-    )
+    todo = "Its log says more. Close this to try again."
+    return Problem("That failed, by an error in the workbench itself.", (todo,))
 
 
 def _show_problem(do: Callable[[], None]) -> None:
@@ -196,7 +195,6 @@ def dialog(
 
 
 def offer_dialog(label: str, name: str, *, key: str = "new.open", icon: str = "add") -> None:
-    """Show the button in a page's title that opens a dialog."""
     offer_action(label, open_dialog, name, key=key, icon=icon, kind="primary")
 
 

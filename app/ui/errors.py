@@ -106,8 +106,7 @@ def show_errors(work: Callable[[], T]) -> T:
 
 def require_found(find: Callable[[], T | None], said: str, hint: str = "") -> T:
     """Return what the page's address names; where that is gone, say so, and end the page's run."""
-    found = show_errors(find)
-    if found is None:
+    if (found := show_errors(find)) is None:
         show_empty(said, hint) if hint else show_warning(said)
         st.stop()
     return found
@@ -124,9 +123,8 @@ def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
             return _problem_of_connection(error)
         case carrel.APIError(confirmation_url=str(address)):
             message = "Confirm that it is you: this changes access or credentials."
-            return Problem(
-                message, ("It opens in a new tab. Confirm there: what you asked for is done then.",), None, address
-            )
+            todo = "It opens in a new tab. Confirm there: what you asked for is done then."
+            return Problem(message, (todo,), None, address)
         case carrel.APIError():
             message, *more = _message_of(error)
             request = (f"Request id: {error.request_id}",) if error.request_id else ()

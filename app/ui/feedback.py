@@ -30,13 +30,10 @@ class About:
 
 
 def about_search(search_id: UUID, document_id: UUID | None = None) -> About:
-    """Return the subject for one result of a search, or for the whole search."""
-
     def send(good: bool, comment: str | None) -> None:
         feedback = SearchFeedback.THUMBS_UP if good else SearchFeedback.THUMBS_DOWN
-        api.client().search.submit_search_feedback(
-            search_id=search_id, document_id=document_id, feedback=feedback, comments=comment
-        )
+        submit = api.client().search.submit_search_feedback
+        submit(search_id=search_id, document_id=document_id, feedback=feedback, comments=comment)
 
     return About(f"{search_id}-{document_id}", send)
 
@@ -80,8 +77,7 @@ def _send_thumb(about: About, good: bool) -> None:
 
 def _send_comment(about: About) -> None:
     """Send the comment in the field, unless it was just sent: a second click can come before the field is empty."""
-    comment = str(st.session_state[about.key("comment")] or "").strip()
-    if not comment:
+    if not (comment := str(st.session_state[about.key("comment")] or "").strip()):
         st.toast("There is no comment yet.")
     elif comment == st.session_state.get(about.key("said")) or _send(
         about, st.session_state[about.key("thumb")], comment=comment

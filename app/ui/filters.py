@@ -31,7 +31,6 @@ def filter_line(*parameters: str) -> Generator[None]:
 
 
 def text_filter(label: str, parameter: str, *, placeholder: str = "") -> str:
-    """Show a field for a part of a text, and return its contents."""
     key = _follow_address(parameter, "")
     if in_line := _IN_LINE.get():
         placeholder = f"{label}: {placeholder[0].lower()}{placeholder[1:]}" if placeholder else label

@@ -62,7 +62,6 @@ def link_to_help(text: str, address: str, *, about: str = "") -> str:
 
 
 def show_help(text: str, topic: str) -> None:
-    """Show a link to a topic of the documentation on a line of its own."""
     st.html(f'<p class="carrel-facts">{help_link(text, topic)}</p>')
 
 

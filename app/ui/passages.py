@@ -195,9 +195,8 @@ def _read_place(text: str) -> PassagePlace | None:
             return None
         if not edges:
             return PassagePlace(page=number)
-        boxes.append(
-            PageBox.model_validate({"page": number, **dict(zip(Box.model_fields, map(float, edges), strict=True))})
-        )
+        sides = dict(zip(Box.model_fields, map(float, edges), strict=True))
+        boxes.append(PageBox.model_validate({"page": number, **sides}))
     pages = [box.page for box in boxes]
     box = Box.model_validate(boxes[0].model_dump()) if len(boxes) == 1 else None
     last = max(pages) if max(pages) > min(pages) else None

@@ -114,8 +114,7 @@ def _choose_match(
 
 
 def _add_match(key: str, found: Mapping[str, Principal], *, most: int | None) -> None:
-    one = found.get(st.session_state[f"{key}.match"] or "")
-    if one is not None:
+    if (one := found.get(st.session_state[f"{key}.match"] or "")) is not None:
         _add(key, one, most=most)
     st.session_state[f"{key}.match"] = None
 
@@ -148,8 +147,7 @@ def _pick(
     kinds: Collection[str],
     compact: bool = False,
 ) -> One | None:
-    key = str(st.query_params.get(name, ""))
-    if key:
+    if key := str(st.query_params.get(name, "")):
         chosen = show_errors(lambda: at(key))
         if chosen is not None and chosen.kind in kinds:
             _show_chosen(name, label=label, chosen=chosen)

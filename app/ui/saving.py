@@ -43,7 +43,6 @@ def begin_anew(form: str) -> None:
 
 
 def forget_form(form: str) -> None:
-    """Forget how a resource was when its form was opened, and a conflict."""
     for kept in ("opened", "conflict"):
         st.session_state.pop(f"{form}.{kept}", None)
 

@@ -22,9 +22,7 @@ from carrel.wire.common import PagedResponse, ResponseModel
 # Modules in `assets`, for parts of pages that Streamlit doesn't have. Streamlit serves files of components that
 # installed packages declare. The workbench runs from its folder, so it declares its own when one is drawn. Scripts
 # within pages are refused by the Content-Security-Policy.
-_MANIFEST = ComponentManifest(
-    "carrel", "1", [ComponentConfig(name, asset_dir="assets") for name in ("rows", "preview")]
-)
+_PARTS = ComponentManifest("carrel", "1", [ComponentConfig(name, asset_dir="assets") for name in ("rows", "preview")])
 
 
 def _rows_chosen(state: Any) -> list[int]:
@@ -36,7 +34,7 @@ def draw_component(name: str, **options: Any) -> Any:
     """Draw the component whose module in `assets` has this name, and return its state."""
     manager, component = get_bidi_component_manager(), f"carrel.{name}"
     if manager.get_component_asset_root(component) is None:
-        manager.register_from_manifest(_MANIFEST, Path(__file__).parent)
+        manager.register_from_manifest(_PARTS, Path(__file__).parent)
     return v2.component(component, js=f"{name}.js", isolate_styles=False)(**options)
 
 

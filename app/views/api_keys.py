@@ -54,9 +54,8 @@ def _show_key(key_id: str) -> None:
     for_others = "Yes: as anybody in the organization" if key.may_act_for_users else "No"
     facts = [("Acts as", key.owner_email), (FOR_OTHERS, for_others)]
     notices.offer_action("New key like this one", open_new, key, key="new.successor", icon="autorenew")
-    tokens.show_credential(
-        key, every=show_errors(tokens.all_keys), kind="key", facts=facts, revoke=partial(_revoke, key)
-    )
+    every = show_errors(tokens.all_keys)
+    tokens.show_credential(key, every=every, kind="key", facts=facts, revoke=partial(_revoke, key))
 
 
 def _revoke(key: ApiKey) -> None:

@@ -79,9 +79,8 @@ def _make() -> None:
         fields = contents.read_fields(FIELDS)
     except ValueError as error:
         raise NotYetError(str(error)) from error
-    made = api.client().document_collections.create_document_collection(
-        name, embeddings_model=st.session_state["new.model"], custom_metadata_schema={"fields": fields}
-    )
+    create, model = api.client().document_collections.create_document_collection, st.session_state["new.model"]
+    made = create(name, embeddings_model=model, custom_metadata_schema={"fields": fields})
     api.collections.clear()
     forget("collections")
     st.query_params["collection"] = str(made.document_collection_id)
@@ -100,9 +99,8 @@ def _show_about(collection: DocumentCollection) -> None:
     fields = collection.custom_metadata_schema.fields
     st.subheader("Fields", anchor=False)
     if fields:
-        notices.show_table(
-            [(field.name, contents.type_in_words(field.type)) for field in fields], heads=("Field", "Kind")
-        )
+        rows = [(field.name, contents.type_in_words(field.type)) for field in fields]
+        notices.show_table(rows, heads=("Field", "Kind"))
     else:
         notices.show_text("It has none.")
     where = str(collection.document_collection_id)
@@ -128,8 +126,7 @@ def _delete(collection: DocumentCollection) -> None:
 
 def page() -> None:
     require_editor()
-    address = st.query_params.get("collection")
-    if address is None:
+    if (address := st.query_params.get("collection")) is None:
         _show_list()
         return
     notices.show_title(TITLE, PURPOSE)

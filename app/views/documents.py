@@ -138,7 +138,6 @@ def _show_of_run(run: str, count: DeltaGenerator) -> None:
 
 
 def find(address: str) -> GetDocumentResponse | None:
-    """Return the document that the page's address names, or say that there is none."""
     with error_boundary():
         try:
             return api.client().catalog.get_document(UUID(address))
@@ -211,8 +210,7 @@ def _offer_deletion(document: GetDocumentResponse) -> None:
 
 
 def page() -> None:
-    address = st.query_params.get("document")
-    if address is None:
+    if (address := st.query_params.get("document")) is None:
         _show_list()
         return
     notices.show_title(TITLE, PURPOSE)
@@ -222,8 +220,7 @@ def page() -> None:
             if there := parse_qsl(st.query_params.get(name, "")):
                 link = notices.LinkedText(words, f"{name}?{urlencode(there)}").body
                 st.html(f'<p class="carrel-text">{link}</p>', width="content")
-    document = find(address)
-    if document is not None:
+    if (document := find(address)) is not None:
         _show_document(document)
 
 

@@ -73,8 +73,7 @@ def page() -> None:
     require_admin()
     show_title(TITLE, PURPOSE, action=_offer_new)
     listed = show_errors(lambda: next(api.client().admin.sign_in_providers.list(page_size=_MOST).pages()))
-    providers = listed.sign_in_providers
-    if not providers:
+    if not (providers := listed.sign_in_providers):
         show_empty(
             "People sign in with a password here.",
             "Add your organization's provider: Microsoft Entra ID, Okta, Google, Keycloak, or another that speaks "

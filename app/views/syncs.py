@@ -63,8 +63,7 @@ def _row(sync: DocstoreSync) -> dict[str, Any]:
 def _show_new() -> None:
     offer_way_back("All syncs", "new")
     made: str | None = st.session_state.pop(_MADE, None)
-    collections = show_errors(targets)
-    if not collections:
+    if not (collections := show_errors(targets)):
         show_empty("There is no collection that you may change.", "Make one on the page Collections, then a sync.")
         return
     into = st.selectbox("Into the collection", list(collections), key="into", format_func=lambda one: collections[one])

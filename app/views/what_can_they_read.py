@@ -153,9 +153,8 @@ def _show_reach(who: Principal) -> None:
         empty=partial(_say_nothing, question),
         go=lambda chosen: notices.look_at("resource", Resource.of(chosen).key),
     )
-    offer_export(
-        browsing.export_name("what-they-can-read", question.who.name), HEADS, question.rows(), about=question.about
-    )
+    name = browsing.export_name("what-they-can-read", question.who.name)
+    offer_export(name, HEADS, question.rows(), about=question.about)
 
 
 def _show_one(who: Principal, key: str) -> None:
@@ -163,8 +162,7 @@ def _show_one(who: Principal, key: str) -> None:
     found = require_found(lambda: resource_at(api.client(), key), "What the address names isn't there (any more).")
     notices.show_heading(found.name, TYPES[found.type])
     reads = show_why(found, who)
-    second = pick_principal("with", label="Compare with somebody")
-    if second is not None:
+    if (second := pick_principal("with", label="Compare with somebody")) is not None:
         who, reads = second, show_why(found, second)
     if reads:
         offer_change(found)
@@ -178,8 +176,7 @@ def page() -> None:
     notices.show_title(
         "What can they read?", "Find a person, a group or a service account, and see what they may read and why."
     )
-    who = pick_principal("who", label="Person, group or service account")
-    if who is None:
+    if (who := pick_principal("who", label="Person, group or service account")) is None:
         browsing.show_principals()
         return
     if "resource" in st.query_params:
