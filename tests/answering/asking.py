@@ -73,9 +73,7 @@ class Library:
             message=message,
             instructions=instructions,
             model=model,
-            collection_ids=[
-                UUID(each) for each in ([self.collection_id] if collection_ids is None else collection_ids)
-            ],
+            collection_ids=[UUID(one) for one in ([self.collection_id] if collection_ids is None else collection_ids)],
             history=history,
             retrieval=retrieval or AgentRetrieval(),
         )

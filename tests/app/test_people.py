@@ -131,9 +131,7 @@ def test_a_person_joins_and_leaves_groups_with_what_changes_said(house: House) -
     assert members(house, inner) == {"Abe"}
 
 
-def test_a_group_that_was_deleted_elsewhere_is_named_and_the_dialog_goes_on(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_that_was_deleted_elsewhere_is_named_and_the_dialog_goes_on(house, monkeypatch) -> None:
     """In the preview, and when it is pressed."""
     monkeypatch.setattr(directory, "gains_of", unwrap(directory.gains_of))  # not kept for some seconds
     house.add_people("gus@gone.test")

@@ -95,9 +95,7 @@ def press(page: Page, name: str) -> None:
     page.get_by_role("button", name=name).click()
 
 
-def test_sign_in_and_consent_lead_back_to_the_application(
-    service: RunningService, application: Application, page: Page, complaints: list[str]
-) -> None:
+def test_sign_in_and_consent_lead_back_to_the_application(service, application, page, complaints) -> None:
     """Every redirect after a form is let through by the pages' own policy; the code works; no referrer tells of it."""
     pkce = Pkce()
     page.goto(application.start(pkce))
@@ -221,9 +219,7 @@ def test_what_was_allowed_can_be_taken_back(service: RunningService, application
 
 
 @pytest.mark.usefixtures("complaints")
-def test_an_agent_is_let_read_one_collection_alone(
-    service: RunningService, application: Application, page: Page
-) -> None:
+def test_an_agent_is_let_read_one_collection_alone(service, application, page) -> None:
     """Choosing none is asked again; the choice is on the person's page; everything excludes single collections."""
     for name in ("Harbour", "Ledger"):
         collection_id = create_collection(service, name)

@@ -89,9 +89,7 @@ class Walk:
         return codes
 
 
-def test_a_second_factor_from_app_to_passkey(
-    service: RunningService, page: Page, know_person: Callable[[bool], object]
-) -> None:
+def test_a_second_factor_from_app_to_passkey(service, page, know_person) -> None:
     """Set-up, sign-in, confirmation and demand. At 127.0.0.1 no passkey works: pages lead to `localhost`."""
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))

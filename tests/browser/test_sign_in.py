@@ -61,9 +61,7 @@ def test_a_person_signs_in_and_out(page: Page, workbench: Workbench) -> None:
     expect(page.get_by_label("Password")).to_be_visible()
 
 
-def test_an_invitation_ends_in_the_workbench_signed_in(
-    page: Page, workbench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_invitation_ends_in_the_workbench_signed_in(page, workbench, monkeypatch) -> None:
     """Once as somebody new, and once more as the person who signed out and whose password is reset."""
     monkeypatch.setitem(vars(workbench.service.runtime.settings), "workbench_url", workbench.url)
     done(workbench.service.call("admin/users/upsert", {"users": [{"email": "ines@example.test", "name": "Ines"}]}))

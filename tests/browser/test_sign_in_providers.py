@@ -161,9 +161,7 @@ def walks(browser: Browser, service_harness: ServiceHarness) -> Iterator[Callabl
         yield lambda: Walk(windows.enter_context(window(browser)), service, app)
 
 
-def test_people_sign_in_by_foreign_providers(
-    walks: Callable[[], Walk], providers: Providers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_people_sign_in_by_foreign_providers(walks, providers, monkeypatch) -> None:
     """Entra, Okta, Google and Keycloak: accounts, groups, refusals in words, a changed address, and signing out."""
     # Whose `oid` counts is told by the host of the issuer alone, and no test can have Entra's.
     monkeypatch.setattr(id_tokens, "ENTRA_HOSTS", frozenset({"localhost"}))

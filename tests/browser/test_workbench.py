@@ -108,9 +108,7 @@ def test_a_press_on_a_scope_counts_right_after_typing(stack: Stack, page: Page) 
     expect(page.get_by_text("The application's secret")).to_be_visible()
 
 
-def test_a_new_person_gets_from_an_invitation_to_a_document(
-    stack: Stack, page: Page, visitor: Page, client: carrel.Carrel
-) -> None:
+def test_a_new_person_gets_from_an_invitation_to_a_document(stack, page, visitor, client) -> None:
     """They find nothing before they are in the group, and the document from then on."""
     page.goto(f"{stack.workbench}/people")
     page.get_by_role("button", name="Add person").click()
@@ -165,9 +163,7 @@ def status_of(stack: Stack, token: str) -> int:
     return httpx.post(url, json={}, headers={"Authorization": f"Bearer {token}"}).status_code
 
 
-def test_a_folder_is_uploaded_watched_and_found(
-    stack: Stack, page: Page, tmp_path: Path, client: carrel.Carrel
-) -> None:
+def test_a_folder_is_uploaded_watched_and_found(stack, page, tmp_path, client) -> None:
     """Files go through the flow; a bad one is listed with its reason and the rest is found, and is the person's own."""
     good, bad = tmp_path / "quokka-policy.md", tmp_path / "empty.pdf"
     good.write_text("# Quokkas on board\n\nQuokkas travel free of charge when they smile.\n")
@@ -242,9 +238,7 @@ SCREEN: ViewportSize = {"width": 1280, "height": 1000}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
-def test_every_page_and_dialog_is_whole_and_fetches_nothing_from_elsewhere(
-    stack: Stack, page: Page, client: carrel.Carrel, pictures: Path
-) -> None:
+def test_every_page_and_dialog_is_whole_and_fetches_nothing_from_elsewhere(stack, page, client, pictures) -> None:
     """Nothing fails, is missing or is inaccessible, in both themes. Pages fit a screen, dialogs a phone."""
     asked = client.search.search_document_catalog("how many sheep can we take")
     client.search.submit_search_feedback(search_id=asked.search_id, feedback="THUMBS_DOWN")
@@ -426,9 +420,7 @@ def test_a_form_shows_what_others_saved_and_keeps_text(stack: Stack, page: Page,
 
 
 @pytest.mark.parametrize(("name", "key"), [("people?show=admin", "Enter"), ("audit_log?action=user.upsert", "Space")])
-def test_the_keyboard_reaches_a_row_by_stops_with_rings_and_opens_it(
-    stack: Stack, page: Page, name: str, key: str
-) -> None:
+def test_the_keyboard_reaches_a_row_by_stops_with_rings_and_opens_it(stack, page, name, key) -> None:
     page.goto(f"{stack.workbench}/{name}")
     page.locator(".carrel-row").first.wait_for()
     page.locator(DRAWN).wait_for()
@@ -454,9 +446,7 @@ def test_a_search_previews_results_by_keyboard_and_begins_with_one_on_a_phone(st
     expect(page.locator(".carrel-passage").first).to_be_in_viewport(ratio=1)
 
 
-def test_ctrl_c_leaves_nothing_running_and_the_next_start_has_kept_everything(
-    stack: Stack, page: Page, client: carrel.Carrel
-) -> None:
+def test_ctrl_c_leaves_nothing_running_and_the_next_start_has_kept_everything(stack, page, client) -> None:
     """Ctrl-C ends every process, the database's too; started again, all is there, and who was signed in still is."""
 
     def documents() -> set[object]:

@@ -78,9 +78,7 @@ def test_quarantine_is_listed_wherever_one_is(load: Load, run: Run, service: Run
 
 
 @pytest.mark.usefixtures("shelf")
-def test_ledgers_that_were_never_reported_are_told(
-    load: Load, run: Run, service: RunningService, tmp_path: Path
-) -> None:
+def test_ledgers_that_were_never_reported_are_told(load, run, service, tmp_path) -> None:
     """Those of a version that kept its quarantine to itself are named with what reports them, by a list or not."""
     (source,) = service.call("sources/listSources").json()["sources"]
     service.call("sources/removeSource", {"sourceId": source["sourceId"]}).raise_for_status()

@@ -270,9 +270,7 @@ async def test_frames(caller: Caller, server: Server, tmp_path: Path) -> None:
     assert list(empty.columns) == ["resource_id", "resource_type"]
 
 
-async def test_a_call_takes_its_own_timeout_and_headers_and_answers_tell_their_request(
-    caller: Caller, server: Server
-) -> None:
+async def test_a_call_takes_its_own_timeout_and_headers_and_answers_tell_their_request(caller, server) -> None:
     listed = raw(b'{"resources": []}', headers={"x-request-id": "r-1"})
     server.will(listed, listed, DELETED)
     for pager in (caller.client.permissions.list_authorized_resources(timeout=3, headers={"X-Trace": "t-1"}),):

@@ -233,9 +233,7 @@ JANUARY = {"from_": "2026-01-01T02:00:00+02:00", "to": datetime(2026, 2, 1, tzin
         ),
     ],
 )
-async def test_values_are_converted(
-    caller: Caller, server: Server, operate: Callable[[Any], Any], sent: Members
-) -> None:
+async def test_values_are_converted(caller, server, operate, sent) -> None:
     """Values are sent in the form that the contract has for them; None is sent where it means something."""
     server.will({})
     with pytest.raises(UnexpectedResponseError):

@@ -117,9 +117,7 @@ def test_a_moment_is_restored(archived: Archived) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "said"), cases("a_moment_that_is_not_there_is_refused"))
-def test_a_moment_that_is_not_there_is_refused(
-    archived: Archived, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
-) -> None:
+def test_a_moment_that_is_not_there_is_refused(archived, tmp_path, capsys, arguments, said) -> None:
     folder = tmp_path / "data"
     assert said in refused(capsys, folder, "restore", str(archived.archive), *arguments)
     assert not folder.exists()
@@ -201,9 +199,7 @@ def test_an_archive_that_is_not_the_one_before_is_not_written_to(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_full", [False, True])
-def test_a_gap_within_a_segment_is_told(
-    archived: Archived, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_full: bool
-) -> None:
+def test_a_gap_within_a_segment_is_told(archived, tmp_path, capsys, *, is_full) -> None:
     """Nothing behind the gap is restored or verified; without a moment, what was before it is restored."""
     copy, folder = tmp_path / "copy", tmp_path / "data"
     archived.wait_for("end")

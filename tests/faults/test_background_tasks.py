@@ -223,9 +223,7 @@ HOUSEKEEPING: dict[str, Callable[[Runtime], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("work", HOUSEKEEPING.values(), ids=HOUSEKEEPING.keys())
-def test_housekeeping_goes_on_after_an_organization_that_fails(
-    work: Callable[[Runtime], Awaitable[object]], service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_housekeeping_goes_on_after_an_organization_that_fails(work, service, monkeypatch) -> None:
     another_organization(service)
     runtime, done = service.runtime, list[UUID]()
     broken, other = service.run(organization_ids(runtime.database))
@@ -273,9 +271,7 @@ async def test_a_task_that_loses_a_cancellation_is_ended_all_the_same(monkeypatc
 
 
 @pytest.mark.slow
-def test_every_task_of_a_service_works_again_after_it_was_cancelled(
-    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_task_of_a_service_works_again_after_it_was_cancelled(make_service, monkeypatch) -> None:
     """Each is started anew, does its work on the database again, and is counted where operators look."""
     service = make_service(text_retention_days=30)
     kept = service.runtime.background.kept

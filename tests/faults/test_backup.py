@@ -142,9 +142,7 @@ def restored(deployment: Deployment) -> Iterator[ServiceProcess]:
 
 
 @pytest.mark.slow
-def test_a_backup_is_its_owners_alone_and_never_overwritten(
-    deployment: Deployment, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_backup_is_its_owners_alone_and_never_overwritten(deployment, capsys) -> None:
     """Its mode is 0600, because it holds the secret key; the same name again is refused, and nothing is left beside."""
     assert deployment.archive.stat().st_mode & 0o777 == 0o600
     digest = hashlib.sha256(deployment.archive.read_bytes()).digest()
@@ -216,9 +214,7 @@ def refused(capsys: pytest.CaptureFixture[str], data_dir: Path, *arguments: str)
     return said.err
 
 
-def test_a_restore_wants_an_empty_folder(
-    deployment: Deployment, restored: ServiceProcess, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_restore_wants_an_empty_folder(deployment, restored, capsys) -> None:
     said = refused(capsys, restored.data_dir, "restore", str(deployment.archive))
     assert str(restored.data_dir / "postgres") in said
     assert "empty folder" in said
@@ -238,9 +234,7 @@ def test_a_killed_backup_leaves_no_archive_and_harms_nothing(deployment: Deploym
         verify(file)
 
 
-def test_a_restore_killed_at_its_end_is_no_deployment(
-    deployment: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_restore_killed_at_its_end_is_no_deployment(deployment, tmp_path, capsys) -> None:
     """Until the very last step the folder is marked: a start and a command say so, and what to do."""
     with closing(ServiceProcess()) as process:
         process.command(
@@ -252,9 +246,7 @@ def test_a_restore_killed_at_its_end_is_no_deployment(
         assert "cut off" in refused(capsys, process.data_dir, "backup", str(tmp_path / "backup.tar.gz"))
 
 
-def test_commands_reach_the_database_of_a_running_service(
-    deployment: Deployment, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_reach_the_database_of_a_running_service(deployment, capsys, monkeypatch) -> None:
     """They use the PostgreSQL that the service has started, and leave it to it; but no key is changed under it."""
     server = deployment.process.database_server().process()
     monkeypatch.setattr(sys, "stdin", io.StringIO("another password"))
@@ -353,9 +345,7 @@ def test_an_archive_cut_off_anywhere_is_refused(deployment: Deployment) -> None:
             verify(io.BytesIO(other))
 
 
-def test_a_damaged_archive_leaves_the_folder_as_empty_as_before(
-    deployment: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_archive_leaves_the_folder_as_empty_as_before(deployment, tmp_path, capsys) -> None:
     damaged, folder = tmp_path / "damaged.tar.gz", tmp_path / "data"
     damaged.write_bytes(deployment.archive.read_bytes()[:-20])
     assert "can't be restored" in refused(capsys, folder, "restore", str(damaged))

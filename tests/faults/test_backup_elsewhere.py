@@ -27,7 +27,7 @@ from service.platform.settings import Settings
 from tests.harness.databases import TestDatabases
 from tests.harness.documents import upload
 from tests.harness.releases import export_release_before, migrate_before, run_before
-from tests.harness.services import MakeService, settings_for_test
+from tests.harness.services import settings_for_test
 from tests.service.directory import done
 
 OWNER, PASSWORD = "plain_owner", "a password with = ' and \\ in it"
@@ -75,9 +75,7 @@ def settings_of(folder: Path, url: URL, **others: object) -> Settings:
     return settings_for_test(folder, SecretStr(url.render_as_string(hide_password=False)), **others)
 
 
-def test_an_outside_database_is_backed_up_and_restored_by_its_owner(
-    outside: OutsideServer, make_service: MakeService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_outside_database_is_backed_up_and_restored_by_its_owner(outside, make_service, tmp_path, capsys) -> None:
     """Every row of every organization, though row-level security holds that user back; no password is shown."""
     archive = tmp_path / "backup.tar.gz"
     source, url = outside.new_database()
@@ -99,9 +97,7 @@ def test_an_outside_database_is_backed_up_and_restored_by_its_owner(
     assert "The database has something in it" in capsys.readouterr().err
 
 
-def test_a_database_whose_rows_are_hidden_is_not_backed_up(
-    outside: OutsideServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_database_whose_rows_are_hidden_is_not_backed_up(outside, tmp_path, capsys) -> None:
     """Where a table would be read in part, there is no archive at all."""
     name, url = outside.new_database()
     migrations.upgrade(url.set(drivername="postgresql+psycopg"))
@@ -112,9 +108,7 @@ def test_a_database_whose_rows_are_hidden_is_not_backed_up(
     assert not (tmp_path / "x").exists()
 
 
-def test_a_backup_of_the_release_before_is_restored(
-    databases: TestDatabases, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_backup_of_the_release_before_is_restored(databases, tmp_path, capsys) -> None:
     archive, old, new = tmp_path / "backup.tar.gz", databases.empty(), databases.empty()
     tree = export_release_before(tmp_path / "before")
     migrate_before(tree, databases.owner_url(old))
@@ -203,9 +197,7 @@ def test_a_backup_that_ends_while_another_begins_stays_whole(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("kind", ["hard link", "pipe", "another user's"])
-def test_a_backup_is_written_to_no_file_that_others_put_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_a_backup_is_written_to_no_file_that_others_put_there(tmp_path, monkeypatch, kind) -> None:
     """In a folder for everybody, somebody could otherwise read the archive, or have another file overwritten."""
     precious, partial = tmp_path / "precious", tmp_path / "x.partial"
     precious.write_bytes(b"precious")

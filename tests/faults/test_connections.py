@@ -181,9 +181,7 @@ def connections_of(service: LimitedService) -> dict[str, Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("limits", [SMALL, LARGE])
-def test_a_caller_notices_little_of_half_open_connections_and_slow_uploads(
-    limited: Callable[..., LimitedService], limits: tuple[int, int]
-) -> None:
+def test_a_caller_notices_little_of_half_open_connections_and_slow_uploads(limited, limits) -> None:
     """With descriptors for all, none is turned away; with too few, searches are served all the same."""
     service = limited(limits, CARREL_RATE_LIMIT_REQUESTS="0")
     usual = search_seconds(service)

@@ -19,7 +19,7 @@ from service.platform.postgres import server as embedded
 from service.platform.postgres.host import DatabaseServerError, warn_of_lost_clusters
 from service.platform.postgres.process import PID_FILE, UnknownServerError
 from service.platform.postgres.server import EmbeddedPostgres
-from tests.harness.databases import PARAMETERS, TestDatabases
+from tests.harness.databases import PARAMETERS
 from tests.harness.first_start import bring_database
 from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
@@ -82,9 +82,7 @@ def test_who_can_open_nothing_knows_of_no_server(server: EmbeddedPostgres, tmp_p
     assert server.process() is not None
 
 
-def test_another_clusters_server_is_not_ones_own(
-    server: EmbeddedPostgres, tmp_path: Path, databases: TestDatabases
-) -> None:
+def test_another_clusters_server_is_not_ones_own(server, tmp_path, databases) -> None:
     """A process id that is by now of another PostgreSQL, or of anything else, doesn't keep a server from starting."""
     pid_file = tmp_path / "postgres" / PID_FILE
     other = EmbeddedPostgres(databases.folder).process()

@@ -89,9 +89,7 @@ def test_a_deleted_documents_file_goes_after_the_grace(service: RunningService) 
     assert stored(service) == set()
 
 
-def test_a_file_that_is_not_archived_stays(
-    eager: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_not_archived_stays(eager, tmp_path, monkeypatch) -> None:
     """Moments of the archive will refer to it, however long the archive can't be reached."""
     files = eager.runtime.files
     monkeypatch.setattr(files, "_unarchived", tmp_path)
@@ -152,9 +150,7 @@ def test_the_same_bytes_come_back_within_the_grace_and_after_it(service: Running
     assert content_of(service, document) == TEXT.encode()
 
 
-def test_a_file_that_is_collected_during_its_upload_is_stored_again(
-    eager: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_collected_during_its_upload_is_stored_again(eager, monkeypatch) -> None:
     """The collector comes between the file's way into the store and its version: no acknowledged upload lacks it."""
     put = FileStore.put
     came: list[bool] = []
@@ -192,9 +188,7 @@ def test_what_an_upload_or_a_backup_holds_is_left_alone(eager: RunningService) -
     assert collect(eager) == 1
 
 
-def test_a_backup_taken_while_files_are_collected_is_whole(
-    eager: RunningService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_backup_taken_while_files_are_collected_is_whole(eager, tmp_path, capsys) -> None:
     """What is deleted and collected meanwhile is in it, or not in its database either."""
     documents = [uploaded(eager, f"note {number}", f"{TEXT} {number}") for number in range(20)]
 
@@ -290,9 +284,7 @@ def test_a_store_that_is_another_deployments_is_left_alone(make_service: MakeSer
 
 
 @pytest.mark.slow
-def test_files_in_a_bucket_are_collected_and_checked(
-    make_service: MakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_in_a_bucket_are_collected_and_checked(make_service, tmp_path, monkeypatch, capsys) -> None:
     """Over real HTTP, below a prefix, beside objects that are somebody else's; and no restore goes there."""
     with object_store(str(tmp_path / "log")) as given:
         for name, value in given.environment.items():
@@ -314,9 +306,7 @@ def test_files_in_a_bucket_are_collected_and_checked(
         assert "CARREL_FILES_URL" in capsys.readouterr().err
 
 
-def test_check_finds_what_is_missing_altered_and_left_over(
-    service: RunningService, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_finds_what_is_missing_altered_and_left_over(service, capsys) -> None:
     """It names the documents, changes nothing, and ends with 1 only when a document's file is faulty."""
     names = ("whole", "missing", "altered", "shorter", "left")
     made = {name: uploaded(service, name, f"{TEXT} {name}") for name in names}
@@ -416,9 +406,7 @@ def test_deletions_under_way_keep_their_locks(eager: RunningService, monkeypatch
     assert stored(eager) == {digests["slow"].hex()}
 
 
-def test_files_are_collected_though_the_database_takes_no_marks(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_collected_though_the_database_takes_no_marks(make_service, monkeypatch) -> None:
     """On a full disk nothing can be marked, but what was marked before is removed, which makes room."""
     service = make_service()
     delete(service, uploaded(service, "notes"))

@@ -152,9 +152,7 @@ def test_a_sweep_keeps_nobody_from_beginning(make_service: MakeService) -> None:
 
 
 @pytest.mark.slow
-def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(
-    make_service: MakeService, slow: SlowEmbedder
-) -> None:
+def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(make_service, slow) -> None:
     """It says what waits and when to come again, leaves nothing behind, and is taken then. What is unchanged passes."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600, indexing_backlog_seconds=5)
     big = "The tide is written down every hour. " * 40_000
@@ -216,9 +214,7 @@ def claim_for_an_hour(process: ServiceProcess) -> None:
         assert connection.execute(statement).rowcount > 0
 
 
-def test_a_backlog_that_is_killed_is_indexed_by_the_next_process(
-    service_process: Callable[..., ServiceProcess],
-) -> None:
+def test_a_backlog_that_is_killed_is_indexed_by_the_next_process(service_process) -> None:
     """The next process does all of it unasked, and doesn't wait until the claims of the killed one run out."""
     with embeddings_server(seconds_a_text=0.02) as embeddings:
         process = service_process(**embeddings, CARREL_INLINE_INDEXING_SECONDS="0", CARREL_SWEEP_SECONDS="1")
@@ -232,9 +228,7 @@ def test_a_backlog_that_is_killed_is_indexed_by_the_next_process(
 
 
 @pytest.mark.slow
-def test_a_start_goes_on_when_an_organizations_claims_can_not_be_released(
-    service_process: Callable[..., ServiceProcess],
-) -> None:
+def test_a_start_goes_on_when_an_organizations_claims_can_not_be_released(service_process) -> None:
     """They run out by themselves; the log tells of the failure."""
     with embeddings_server() as embeddings:
         process = service_process(**embeddings)

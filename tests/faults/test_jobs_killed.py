@@ -1,6 +1,6 @@
 """Jobs outlive what happens to their process and their database: kill -9, a stop, a freeze, PostgreSQL gone."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -160,9 +160,7 @@ def kill_both(process: ServiceProcess) -> None:
 
 
 @pytest.mark.parametrize("kill", [kill_service, pytest.param(kill_both, marks=pytest.mark.long)])
-def test_a_job_whose_process_was_killed_is_done_after_the_next_start(
-    site: Deployment, kill: Callable[[ServiceProcess], None]
-) -> None:
+def test_a_job_whose_process_was_killed_is_done_after_the_next_start(site, kill) -> None:
     """kill -9 while it runs, with another one waiting: both are done, once, and nothing is left of them."""
     process = site.start(CARREL_AGENT_WORKERS="1")
     url = process.database_server().url()

@@ -109,9 +109,7 @@ def wait_until_stored(service: ServiceProcess, loader: Loader) -> Catalog:
     return catalog_of(service, loader.name)
 
 
-def test_interrupted_wait_for_the_index_leaves_everything_as_it_should_be(
-    service: ServiceProcess, proxy: Proxy, tmp_path: Path
-) -> None:
+def test_interrupted_wait_for_the_index_leaves_everything_as_it_should_be(service, proxy, tmp_path) -> None:
     """Ctrl-C while the index is waited for: all is sent, the message says so, and the next run sends nothing."""
     loader = Loader(tmp_path, proxy.base_url, name="interrupted")
     loader.write(DOCUMENTS)

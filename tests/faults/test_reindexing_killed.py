@@ -3,7 +3,7 @@ every document without indexing, kills at a random moment, and compares found wi
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,8 +114,6 @@ def test_what_is_killed_is_indexed_again_once(service: ServiceProcess, tmp_path:
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
 @pytest.mark.parametrize("points_of", RUN_POINTS)
-def test_the_same_at_many_more_moments(
-    service: ServiceProcess, tmp_path: Path, points_of: Callable[[RunSite, int], None]
-) -> None:
+def test_the_same_at_many_more_moments(service, tmp_path, points_of) -> None:
     with a_site(service, tmp_path, name=f"long_{points_of.__name__}", documents=MANY_DOCUMENTS) as site:
         points_of(site, share_points(RUN_POINTS)[points_of])

@@ -2,7 +2,7 @@
 every document, kills at a random moment, and compares ids and hashes; tests.faults.points has a long profile."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,8 +84,6 @@ def test_what_is_killed_loses_nothing_and_does_nothing_twice(service: ServicePro
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
 @pytest.mark.parametrize("points_of", RUN_POINTS)
-def test_the_same_at_many_more_moments(
-    service: ServiceProcess, tmp_path: Path, points_of: Callable[[RunSite, int], None]
-) -> None:
+def test_the_same_at_many_more_moments(service, tmp_path, points_of) -> None:
     with a_site(service, tmp_path, name=f"long_{points_of.__name__}", documents=MANY_DOCUMENTS) as site:
         points_of(site, share_points(RUN_POINTS)[points_of])

@@ -13,7 +13,6 @@ import pytest
 from tests.faults.load import Asker, Breaker, Granter, Load, Reader, Syncer, Uploader
 from tests.faults.loading import catalog_of, cheap_service
 from tests.harness.figures import Figures, count_tasks_in, find_growth, table_row, take_figures, write_json
-from tests.harness.mongo.processes import MongoServer
 from tests.harness.processes import ServiceProcess
 from tests.service.conversations import a_desk
 from tests.service.directory import a_key, a_user
@@ -50,9 +49,7 @@ def judges_of(load: Load, service: ServiceProcess) -> list[Reader | Granter]:
 
 @pytest.mark.long
 @pytest.mark.timeout(int(SECONDS) + 1200)
-def test_nothing_grows_under_a_mixed_load(
-    service: ServiceProcess, mongo: MongoServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_grows_under_a_mixed_load(service, mongo, tmp_path, capsys) -> None:
     """Uploads, searches, lists, grants, replies, syncs, deletes and broken connections, for as long as is asked."""
     load = Load(service.base_url, service.port, seed=SEED)
     uploaders = [Uploader(load, name=f"uploader-{number}") for number in range(2)]

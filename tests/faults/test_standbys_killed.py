@@ -183,9 +183,7 @@ def told(what: str, load: Load, back: Callable[[], bool] = lambda: True) -> Gene
 
 
 @pytest.mark.long
-def test_nothing_revoked_is_found_whatever_is_killed(
-    service: ServiceProcess, servers: tuple[Server, list[Server]]
-) -> None:
+def test_nothing_revoked_is_found_whatever_is_killed(service, servers) -> None:
     primary, (first, second) = servers
     load, serves = Load(service), lambda: all_serve(service)
     while not serves():
@@ -251,9 +249,7 @@ def nothing_is_lost(load: Load) -> None:
 
 
 @pytest.mark.long
-def test_a_promoted_standby_is_written_to_and_the_other_follows_it(
-    service: ServiceProcess, servers: tuple[Server, list[Server]]
-) -> None:
+def test_a_promoted_standby_is_written_to_and_the_other_follows_it(service, servers) -> None:
     """The primary is lost under load; nothing that was answered is, since a standby had it, and nothing stale shows."""
     primary, standbys = servers
     for server in (primary, *standbys):

@@ -138,9 +138,7 @@ def test_lines_are_for_people_on_a_terminal(tmp_path: Path) -> None:
         ("sleep 60", "Procfile", 1, "Procfile can't be used: File exists. Set CARREL_DATA_DIR in .env to another."),
     ],
 )
-def test_what_ends_a_start_is_named_and_ends_all(
-    tmp_path: Path, command: str, folder: str, status: int, words: str
-) -> None:
+def test_what_ends_a_start_is_named_and_ends_all(tmp_path, command, folder, status, words) -> None:
     (tmp_path / "Procfile").write_text(f"first: sleep 60\nsecond: {command}\n")
     with (tmp_path / "output").open("wb") as file:
         assert start(tmp_path, file.fileno(), CARREL_DATA_DIR=f"{tmp_path}/{folder}").wait(20) == status

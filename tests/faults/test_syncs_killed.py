@@ -175,9 +175,7 @@ def sync_and_kill(site: Site, kills: list[Callable[[ServiceProcess], None]]) -> 
 
 
 @pytest.mark.parametrize("kill", [kill_service, pytest.param(kill_database, marks=pytest.mark.slow)])
-def test_what_is_killed_loses_nothing_and_brings_nothing_twice(
-    service: ServiceProcess, mongo: MongoServer, kill: Callable[[ServiceProcess], None]
-) -> None:
+def test_what_is_killed_loses_nothing_and_brings_nothing_twice(service, mongo, kill) -> None:
     """After kill -9 at a random moment: the same ids and hashes as the source, one version, at most a page again."""
     site = Site(service, mongo, random.Random(5), DOCUMENTS)  # noqa: S311 - no secret
     sync_and_kill(site, [kill] * POINTS)

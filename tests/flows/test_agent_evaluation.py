@@ -28,9 +28,7 @@ def a_set(service: RunningService) -> str:
         return str(one.evaluation_set_id)
 
 
-async def test_a_run_is_kept_and_fails_below_its_floors(
-    service: RunningService, flow_settings: FlowSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_is_kept_and_fails_below_its_floors(service, flow_settings, monkeypatch) -> None:
     """By name or id; who is told is told of a failed run. An unknown set, score or key is refused before anything."""
     set_id = a_set(service)
     counted: list[tuple[int, int]] = []

@@ -1,7 +1,6 @@
 """A folder into the catalog: once, again, changed, with bad files, and as a manifest says."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from tests import made_files
 from tests.faults.loading import Loader
 from tests.flows.sources import Source, note
 from tests.harness.proxy import Fault, faulty
-from tests.harness.services import RunningService
 
 
 def _with_picture(text: str) -> bytes:
@@ -60,9 +58,7 @@ async def test_pictures_within_files_are_read_where_that_is_asked(source: Source
     assert (asked.updated, asked.partly_read, asked.pages_waiting) == (1, 0, 1)
 
 
-async def test_a_run_is_done_when_the_files_in_its_archives_are(
-    source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_is_done_when_the_files_in_its_archives_are(source, monkeypatch) -> None:
     """At its end all of them are documents that can be found, or left out for a reason; so it is after a break."""
     shelf = source.beside("shelf")
     inner = made_files.archive({"deep.txt": "The lighthouse is dark."})
@@ -136,9 +132,7 @@ async def test_manifest_brings_access_and_metadata(source: Source) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [["--direct"], []])
-def test_a_run_that_is_told_to_end_says_what_stays(
-    prefect_api: str, service: RunningService, tmp_path: Path, options: list[str]
-) -> None:
+def test_a_run_that_is_told_to_end_says_what_stays(prefect_api, service, tmp_path, options) -> None:
     """SIGTERM, by which schedulers and `timeout` end a program, is like Ctrl-C: exit code 130, and no traceback."""
     with faulty(service.base_url) as proxy:
         loader = Loader(tmp_path, proxy.base_url, name="ended", PREFECT_API_URL=prefect_api)
@@ -154,9 +148,7 @@ def test_a_run_that_is_told_to_end_says_what_stays(
     assert "What was done stays" in ended.errors
 
 
-async def test_a_name_in_another_form_of_unicode_is_the_document_that_is_there(
-    source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_name_in_another_form_of_unicode_is_the_document_that_is_there(source, monkeypatch) -> None:
     """Renamed on disk it is the same; so is what was stored decomposed, before names were composed."""
     decomposed, composed = "U\u0308bung.md", "\u00dcbung.md"
     with monkeypatch.context() as before:

@@ -50,9 +50,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "deployments.yaml"
 
 
-def test_the_file_that_comes_with_it_offers_every_flow_and_its_examples_are_right(
-    flow_settings: FlowSettings, file: Path
-) -> None:
+def test_the_file_that_comes_with_it_offers_every_flow_and_its_examples_are_right(flow_settings, file) -> None:
     """Nothing runs by itself until somebody says so; what the comments show can be taken as it is."""
     offered = read_deployments(flow_settings.deployments)
     assert {entry.flow.name for entry in offered} == set(FLOWS)
@@ -191,9 +189,7 @@ asyncio.run(work())
 """
 
 
-async def test_slots_of_a_killed_run_are_given_back_by_the_next_one(
-    client: PrefectClient, prefect_api: str, flow_settings: FlowSettings
-) -> None:
+async def test_slots_of_a_killed_run_are_given_back_by_the_next_one(client, prefect_api, flow_settings) -> None:
     """A run whose process was killed holds up no run on its source for the minute that its slot's lease lasts."""
     await set_limits(flow_settings.model_copy(update={"flows_batches_at_once": 1}))
     kept = slots_file(flow_settings, "a ledger")

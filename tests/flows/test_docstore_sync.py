@@ -103,9 +103,7 @@ async def test_a_run_that_failed_fails_the_flow(syncing: Syncing) -> None:
         ({"max_upload_bytes": 10}, {}, "documents_not_taken"),
     ],
 )
-async def test_a_run_that_could_take_nothing_fails_the_flow(
-    service: RunningService, mongo: MongoServer, members: dict[str, Any], code: str
-) -> None:
+async def test_a_run_that_could_take_nothing_fails_the_flow(service, mongo, members, code) -> None:
     """The config or the documents have to be changed, so nothing says that the service is away."""
     syncing = Syncing(service, mongo)
     syncing.filled(3)
@@ -115,9 +113,7 @@ async def test_a_run_that_could_take_nothing_fails_the_flow(
 
 
 @pytest.mark.usefixtures("prefect_api", "small_disk", "flow_settings")
-async def test_a_run_without_room_for_its_files_fails_the_flow(
-    small_disk: Path, service: RunningService, mongo: MongoServer
-) -> None:
+async def test_a_run_without_room_for_its_files_fails_the_flow(small_disk, service, mongo) -> None:
     """As what it is, so that somebody makes room; the next run then brings everything."""
     (small_disk / "filler").write_bytes(bytes(DISK_BYTES))
     syncing = Syncing(service, mongo)

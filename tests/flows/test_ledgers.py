@@ -300,9 +300,7 @@ def _read_tables(path: Path) -> set[Any]:
     return tables
 
 
-def test_tables_in_postgresql_are_brought_to_the_format_of_now(
-    shared: Open, database: str, databases: TestDatabases
-) -> None:
+def test_tables_in_postgresql_are_brought_to_the_format_of_now(shared, database, databases) -> None:
     """The next that opens them does it, whatever was in them before; a newer format is refused in words."""
     with _run(shared) as ledger:
         _planned(ledger, "a")

@@ -69,9 +69,7 @@ async def test_a_lost_run_is_started_again_a_few_times(client: PrefectClient) ->
     await client.delete_deployment(foreign_id)
 
 
-async def test_a_run_without_a_living_process_begins_again(
-    client: PrefectClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_without_a_living_process_begins_again(client, tmp_path, monkeypatch) -> None:
     """A living one was suspended, or cut off from Prefect: a second process would do the same work beside it. A run
     that a process had taken when it ended would wait forever, and its schedule count as busy."""
     monkeypatch.setenv("CARREL_DATA_DIR", str(tmp_path))

@@ -53,9 +53,7 @@ async def test_objects_are_loaded_once_and_unchanged_ones_not_read(bucket: Bucke
     assert (changed.updated, changed.unchanged, bucket.downloads()) == (1, 2, 4)
 
 
-async def test_an_object_that_changes_between_listing_and_sending(
-    bucket: Bucket, source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_object_that_changes_between_listing_and_sending(bucket, source, monkeypatch) -> None:
     """What is kept is the fingerprint of what was sent, so that the next run finds it unchanged; one gone is named."""
     listed = objects._item
 
@@ -75,9 +73,7 @@ async def test_an_object_that_changes_between_listing_and_sending(
     assert (again.unchanged, again.sent) == (2, 0)
 
 
-async def test_a_large_object_is_not_held_in_memory(
-    bucket: Bucket, source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_large_object_is_not_held_in_memory(bucket, source, monkeypatch) -> None:
     """It goes through a temporary file, and arrives whole."""
     monkeypatch.setattr(objects, "_IN_MEMORY", 10)
     content = b"# Large\n\n" + b"The tide turns. " * 1000
@@ -131,9 +127,7 @@ def test_one_prefix_has_one_identity(tmp_path: Path) -> None:
     (tmp_path / "a b" / "note.md").write_text("x")
     url = f"file://{tmp_path}/a%20b"
     assert source_identity(url) == source_identity(str(tmp_path / "a b"))
-    assert [item.place for item in read_source(url, defaults=Defaults()) if not isinstance(item, Problem)] == [
-        "note.md"
-    ]
+    assert [one.place for one in read_source(url, defaults=Defaults()) if not isinstance(one, Problem)] == ["note.md"]
 
 
 def test_markers_tell_versions_apart() -> None:

@@ -163,9 +163,7 @@ def while_listing(monkeypatch: pytest.MonkeyPatch) -> Changing:
     return arrange
 
 
-async def test_what_changes_meanwhile_is_listed_anew(
-    admin: Carrel, flow_settings: FlowSettings, while_listing: Changing
-) -> None:
+async def test_what_changes_meanwhile_is_listed_anew(admin, flow_settings, while_listing) -> None:
     """A change during the walk makes another one, whose snapshot has it and nothing twice."""
     a_document(admin, "first")
     while_listing(lambda walk: a_document(admin, "second", internal_public=True) if walk == 1 else None)
@@ -200,9 +198,7 @@ async def test_a_damaged_snapshot_is_told_and_not_compared_with(admin: Carrel, f
     assert third.problems == ()
 
 
-async def test_it_is_for_admins_and_leaves_nothing_when_refused(
-    service: RunningService, flow_settings: FlowSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_it_is_for_admins_and_leaves_nothing_when_refused(service, flow_settings, monkeypatch) -> None:
     """Anybody else is refused, and no folder is begun."""
     monkeypatch.setenv("CARREL_API_KEY", service.new_user("dan@example.com"))
     with pytest.raises(RefusedError):

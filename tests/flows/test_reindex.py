@@ -13,7 +13,7 @@ from flows.runs import Runs
 from flows.settings import FlowSettings
 from tests.harness.documents import chunks, create_collection, ok, upload, uploaded
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
-from tests.harness.services import MakeService, RunningService
+from tests.harness.services import RunningService
 from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass
 
 pytestmark = pytest.mark.own_service(sweep_seconds=0.2)
@@ -59,9 +59,7 @@ async def test_chunks_that_callers_made_are_theirs_to_send_again(shelf: Shelf, f
     assert stale.has_problems
 
 
-async def test_what_takes_long_is_waited_for(
-    make_service: MakeService, flow_settings: FlowSettings, embeddings: EmbeddingsEndpoint
-) -> None:
+async def test_what_takes_long_is_waited_for(make_service, flow_settings, embeddings) -> None:
     """A service that answers before it has indexed is asked until it has, unless that is not wanted."""
     del embeddings
     service = make_service(sweep_seconds=0.2, inline_indexing_seconds=0)
@@ -75,9 +73,7 @@ async def test_what_takes_long_is_waited_for(
     assert chunks(service, document_id, shelf.collection_id) == ["The lamp is dark now."]
 
 
-async def test_a_flow_makes_an_index_anew_and_tells_of_it(
-    prefect_api: str, shelf: Shelf, flow_settings: FlowSettings, embeddings: EmbeddingsEndpoint
-) -> None:
+async def test_a_flow_makes_an_index_anew_and_tells_of_it(prefect_api, shelf, flow_settings, embeddings) -> None:
     """Its state and artifacts say how it went; what can't be indexed holds it back, is named, and can be left out."""
     del flow_settings
     clean = await state_of("Shelf", ReindexOptions(model=MODEL))
@@ -107,9 +103,7 @@ async def test_a_flow_makes_an_index_anew_and_tells_of_it(
     assert MODEL in status.plan
 
 
-async def test_what_can_not_be_begun_says_why(
-    shelf: Shelf, flow_settings: FlowSettings, embeddings: EmbeddingsEndpoint
-) -> None:
+async def test_what_can_not_be_begun_says_why(shelf, flow_settings, embeddings) -> None:
     """No such collection, no such model, or another rebuild in the way, which is not disturbed."""
     for name, model, error in (("Nowhere", MODEL, NameUnknownError), ("Shelf", "unheard-of", SourceError)):
         with pytest.raises(error):

@@ -11,7 +11,6 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,9 +43,7 @@ class Measured:
 
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3600)
-def test_memory_does_not_grow_with_the_number_of_documents(
-    tmp_path: Path, service_process: Callable[..., ServiceProcess], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_memory_does_not_grow_with_the_number_of_documents(tmp_path, service_process, capsys) -> None:
     """Ten times as many take at most 1.2 times the memory; all are found, in batches, with a few artifacts."""
     with embeddings_server() as embeddings, prefect_server(tmp_path) as prefect:
         service = service_process(**embeddings, CARREL_RATE_LIMIT_REQUESTS="0")

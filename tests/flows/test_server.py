@@ -89,9 +89,7 @@ def test_it_says_how_it_is_used(argument: str, code: int) -> None:
 
 
 @pytest.mark.usefixtures("collected")
-async def test_a_prefect_that_stays_away_ends_serving_as_it_ends_carrel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_prefect_that_stays_away_ends_serving_as_it_ends_carrel(tmp_path, monkeypatch) -> None:
     """A wrong file of deployments ends it with 2."""
     monkeypatch.setenv("CARREL_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)

@@ -67,9 +67,7 @@ def test_somebody_new_sets_a_password_and_signs_in(service: RunningService) -> N
     assert token not in str(log)
 
 
-def test_the_link_ends_in_the_workbench_and_no_other_application_comes_in(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_link_ends_in_the_workbench_and_no_other_application_comes_in(service, monkeypatch) -> None:
     """The workbench is the client of its address alone: others are asked about, as they always are."""
     workbench, other = workbench_of(service, monkeypatch), flow.an_app(service)
     beside = flow.an_app(service, f"{WORKBENCH}/oauth/callback", "https://other.example.test/callback")
@@ -88,9 +86,7 @@ def test_the_link_ends_in_the_workbench_and_no_other_application_comes_in(
     assert [one["target"]["id"] for one in log] == [workbench.client_id]
 
 
-def test_a_second_factor_that_is_demanded_comes_before_the_workbench(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_factor_that_is_demanded_comes_before_the_workbench(service, monkeypatch) -> None:
     workbench = workbench_of(service, monkeypatch)
     a_user(service, ADA)
     demand(service, "EVERYBODY")
@@ -196,9 +192,7 @@ def test_only_an_active_user_of_ones_own_is_invited(service: RunningService, ema
     assert code(service.call("admin/users/invite", {"email": email})) == (400, "unknown_user")
 
 
-def test_an_invitation_opens_its_own_organization_alone(
-    service: RunningService, app: flow.App, ada: flow.Person
-) -> None:
+def test_an_invitation_opens_its_own_organization_alone(service, app, ada) -> None:
     """Of two people with one address, the one who was invited gets the password; the other keeps theirs."""
     other = another_organization(service)
     done(service.call("admin/users/upsert", {"users": [{"email": ADA}]}, api_key=other))

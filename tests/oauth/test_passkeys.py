@@ -256,9 +256,7 @@ def test_making_one_takes_a_proof(service: RunningService, ada: flow.Person, ben
     assert OUT_OF_DATE in ada.press(proven, "makeCodes").text
 
 
-def test_factors_change_one_at_a_time(
-    service: RunningService, ada: flow.Person, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_factors_change_one_at_a_time(service, ada, monkeypatch) -> None:
     """Of two that are removed at once one is the last, whose recovery codes go; who has just left adds none."""
     device, _ = register(ada)
     make(ada, ada.press(prove(ada, ada.http.get(HERE), device), "showPasskey"), new_device(ada))

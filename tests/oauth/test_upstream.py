@@ -75,9 +75,7 @@ def refused(person: flow.Person, app: flow.App, said: str) -> None:
     assert flow.asks_to_sign_in(person.open(app))
 
 
-def test_somebody_signs_in_there_and_allows_here(
-    provider: OpenIdProvider, app: flow.App, ada: flow.Person, pkce: flow.Pkce
-) -> None:
+def test_somebody_signs_in_there_and_allows_here(provider, app, ada, pkce) -> None:
     """Unknown parameters are ignored, those too that mean something to the service; `prompt=login` goes along once."""
     before = ada.open(app) and ada.http.cookies["carrel_session"]
     consent = come_back(ada, app, code_challenge=pkce.challenge, state="mine", account="Other", organization="Other")
@@ -108,9 +106,7 @@ def test_a_person_is_bound_by_issuer_and_subject(provider: OpenIdProvider, app: 
 
 
 @pytest.mark.parametrize("verified", [None, False, "yes", 1])
-def test_only_a_verified_address_binds(
-    provider: OpenIdProvider, app: flow.App, ada: flow.Person, verified: object
-) -> None:
+def test_only_a_verified_address_binds(provider, app, ada, verified) -> None:
     provider.person = changed(email_verified=verified)(ADA)
     refused(ada, app, UNKNOWN)
 
@@ -139,9 +135,7 @@ def test_a_token_that_vouches_for_nobody_signs_nobody_in(provider, app, ada, wro
     refused(ada, app, CONFIRM)
 
 
-def test_a_sign_in_belongs_to_the_browser_that_began_it(
-    provider: OpenIdProvider, app: flow.App, ada: flow.Person
-) -> None:
+def test_a_sign_in_belongs_to_the_browser_that_began_it(provider, app, ada) -> None:
     """Another browser's, a changed or an old one signs nobody in (login CSRF), and the provider isn't even asked."""
     address = leave(ada, app).headers["Location"]
     query = dict(parse_qsl(urlsplit(address).query))
@@ -217,9 +211,7 @@ WRONG_DESCRIPTIONS: list[tuple[str, list[Any]]] = [
 ]
 
 
-def test_a_provider_that_describes_itself_wrongly_is_away(
-    provider: OpenIdProvider, app: flow.App, ada: flow.Person
-) -> None:
+def test_a_provider_that_describes_itself_wrongly_is_away(provider, app, ada) -> None:
     """Nobody is sent to what is no address, nor is a code; the password still works."""
     address = leave(ada, app).headers["Location"]
     page = ada.open(app)
@@ -271,9 +263,7 @@ def test_an_answer_that_drips_is_given_up(provider, app, ada, monkeypatch):
         given_up.set()
 
 
-def test_a_provider_that_names_itself_on_return_always_does(
-    provider: OpenIdProvider, app: flow.App, ada: flow.Person
-) -> None:
+def test_a_provider_that_names_itself_on_return_always_does(provider, app, ada) -> None:
     """RFC 9207, section 2.4: where it says so of itself, an answer without `iss` may be somebody else's."""
     provider.describes = {"authorization_response_iss_parameter_supported": True}
     address = leave(ada, app).headers["Location"]

@@ -245,9 +245,7 @@ def service(service_harness: ServiceHarness) -> Iterator[RunningService]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-async def test_pages_commands_and_api_say_what_is(
-    service: RunningService, mongo: MongoServer, tmp_path: Path, seed: int
-) -> None:
+async def test_pages_commands_and_api_say_what_is(service, mongo, tmp_path, seed) -> None:
     await run_history(service, mongo, tmp_path, seed)
 
 

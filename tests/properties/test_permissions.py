@@ -74,9 +74,7 @@ def test_what_is_seen_is_what_the_model_says(service: ServiceProcess) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3600)
-def test_what_is_seen_is_what_the_model_says_for_ten_thousand_steps(
-    service: ServiceProcess, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_seen_is_what_the_model_says_for_ten_thousand_steps(service, capsys) -> None:
     """New examples every time, 10,000 steps of them unless PERMISSION_STEPS says another number."""
     taken = Counter[str]()
     profile = settings(COMMON, max_examples=min(20, math.ceil(STEPS / 50)), stateful_step_count=50)

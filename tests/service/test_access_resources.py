@@ -86,9 +86,7 @@ def test_what_somebody_may_read_is_what_they_may_read(world: World) -> None:
     assert len(world.found(readableBy=user(ZOE))) == 7
 
 
-def test_through_whom_somebody_reads_is_said_of_each_resource(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_through_whom_somebody_reads_is_said_of_each_resource(service, monkeypatch) -> None:
     world = a_world(service)
 
     def through(name: str, **filters: Any) -> dict[str, list[str]]:
@@ -115,9 +113,7 @@ def test_through_whom_somebody_reads_is_said_of_each_resource(
 
 
 @pytest.mark.parametrize("few", [0, 10_000])
-def test_the_difference_of_two_is_the_difference_of_their_lists(
-    world: World, monkeypatch: pytest.MonkeyPatch, few: int
-) -> None:
+def test_the_difference_of_two_is_the_difference_of_their_lists(world, monkeypatch, few) -> None:
     """Of any two, people, groups or accounts: in the same order, however a page is read."""
     monkeypatch.setattr(lookups, "FEW", few)
     everything = world.found()

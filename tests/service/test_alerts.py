@@ -1,6 +1,5 @@
 """Alerts: who is told that something failed, how, how often, and what nobody is told."""
 
-import io
 import json
 import random
 import re
@@ -108,9 +107,7 @@ def waiting(service: RunningService, *api_keys: str | None, delete: bool = False
     return service.execute(statement, [organizations])
 
 
-def test_a_run_that_fails_is_posted_once_and_signed(
-    service: RunningService, receiver: Receiver, service_logs: io.StringIO
-) -> None:
+def test_a_run_that_fails_is_posted_once_and_signed(service, receiver, service_logs) -> None:
     """An independent library verifies the signature; the secret is in no other answer, no log and no row as it is."""
     secret, run = a_rule(service, webhookUrl=receiver.url).pop("webhookSecret"), str(uuid4())
     for _ in range(2):
@@ -234,9 +231,7 @@ def test_a_paused_rule_sends_nothing_again(service: RunningService, receiver: Re
     until(lambda: bool(deliveries(service, "DELIVERED")))
 
 
-def test_a_delivery_without_a_job_gets_another_one(
-    service: RunningService, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_delivery_without_a_job_gets_another_one(service, receiver, monkeypatch) -> None:
     """Its job is gone, as after a long outage of the database: it is attempted again once an hour late, not before."""
     monkeypatch.setattr("service.alerting.sending.task.PAUSES", (timedelta(days=1),) * 3)
     receiver.answers[:] = [500]
@@ -363,9 +358,7 @@ def test_odd_figures_are_refused_or_taken(service: RunningService) -> None:
     assert [kind for kind, *_ in alerts(service)] == ["RUN_QUARANTINE"]
 
 
-def test_a_rule_sends_so_much_an_hour(
-    service: RunningService, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rule_sends_so_much_an_hour(service, receiver, monkeypatch) -> None:
     """Then one message says how many were left out, once the hour is over; other rules go on, and all is listed."""
     monkeypatch.setattr("service.alerting.sending.queries.MOST_MESSAGES", 2)
     rule = a_rule(service, webhookUrl=receiver.url)

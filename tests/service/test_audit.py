@@ -12,7 +12,7 @@ from service.audit.service import record
 from service.auth.callers import Caller, acting_for, authenticate
 from tests.harness.databases import TestDatabases
 from tests.harness.documents import create_collection, uploaded
-from tests.harness.services import MakeService, RunningService
+from tests.harness.services import RunningService
 from tests.service.directory import a_group, a_key, a_resource, a_user, code, done, entries, organization_id, user, walk
 from tests.service.service_accounts import an_account, delete_account, enable_service_accounts
 
@@ -125,9 +125,7 @@ def test_an_entry_says_from_where_it_was_done(service: RunningService) -> None:
         assert entries(service)[0].get("device") == kept
 
 
-def test_a_forwarded_address_counts_from_trusted_proxies_alone(
-    service: RunningService, make_service: MakeService
-) -> None:
+def test_a_forwarded_address_counts_from_trusted_proxies_alone(service, make_service) -> None:
     """As for the limits of failures: an untrusted sender can't choose the address that the log keeps."""
     behind_a_proxy = make_service(trusted_proxies=("127.0.0.1",))
     for asked, address in ((service, "127.0.0.1"), (behind_a_proxy, "203.0.113.9")):

@@ -114,9 +114,7 @@ async def test_a_failed_statement_leaves_the_connection_as_it_was(database: Data
         assert (count.row, half.row) == (Count(1), Quotient(6))
 
 
-async def test_a_transaction_whose_first_statements_fail_is_undone(
-    database: Database, owner: psycopg.Connection[Any], organization_id: UUID
-) -> None:
+async def test_a_transaction_whose_first_statements_fail_is_undone(database, owner, organization_id) -> None:
     batch = Batch()
     batch.tell("UPDATE organizations SET name = 'changed'")
     divide(batch, 0)
@@ -133,9 +131,7 @@ async def test_a_transaction_whose_first_statements_fail_is_undone(
     assert owner.execute("SELECT count(*) FROM organizations WHERE name = 'changed'").fetchone() == (1,)
 
 
-async def test_what_one_reads_in_an_organization_the_next_one_is_not_in(
-    database: Database, organization_id: UUID
-) -> None:
+async def test_what_one_reads_in_an_organization_the_next_one_is_not_in(database, organization_id) -> None:
     for by in (2, 0):
         inside = Batch()
         people = inside.ask(PRINCIPALS, Count, {})
@@ -153,9 +149,7 @@ async def test_what_one_reads_in_an_organization_the_next_one_is_not_in(
 
 
 @pytest.mark.parametrize("kind", ["read", "transaction"])
-async def test_a_connection_that_the_server_has_closed_is_replaced(
-    databases: TestDatabases, owner: psycopg.Connection[Any], kind: str
-) -> None:
+async def test_a_connection_that_the_server_has_closed_is_replaced(databases, owner, kind) -> None:
     many = Database(databases.service_url(owner.info.dbname), pool_size=4)
 
     async def run(by: int) -> Quotient | None:
@@ -182,9 +176,7 @@ async def test_a_connection_that_the_server_has_closed_is_replaced(
 
 
 @pytest.mark.parametrize("open_one", [None, "transaction"])
-async def test_a_batch_that_is_given_up_leaves_nothing_behind(
-    database: Database, owner: psycopg.Connection[Any], organization_id: UUID, open_one: str | None
-) -> None:
+async def test_a_batch_that_is_given_up_leaves_nothing_behind(database, owner, organization_id, open_one) -> None:
     """Its caller went away: the statement is stopped, and the next caller is in no organization and doesn't wait."""
 
     async def run() -> None:
@@ -211,9 +203,7 @@ async def test_a_batch_that_is_given_up_leaves_nothing_behind(
 # A generator of the driver complains when it is dropped after the driver has closed the connection.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("again", [False, True])
-async def test_a_batch_that_is_given_up_at_any_step_leaves_nothing_behind(
-    database: Database, monkeypatch: pytest.MonkeyPatch, *, again: bool
-) -> None:
+async def test_a_batch_that_is_given_up_at_any_step_leaves_nothing_behind(database, monkeypatch, *, again) -> None:
     """Whatever it was doing, and told once or until it ends: the next statement gets its own answer."""
     # As in a process that is busy: the driver then lets others run at every step.
     monkeypatch.setattr("psycopg.waiting.MAX_BUSY_TIME", 0)

@@ -58,9 +58,7 @@ def empty(storing_nothing: RunningService) -> Iterator[RunningService]:
         ("a.exe", b"MZ\x90" + bytes(100), 415, "file_type_unsupported"),
     ],
 )
-def test_a_file_that_cant_be_read_is_refused_and_not_kept(
-    empty: RunningService, file_name: str, content: bytes, status: int, code: str
-) -> None:
+def test_a_file_that_cant_be_read_is_refused_and_not_kept(empty, file_name, content, status, code) -> None:
     refused(upload(empty, "a", content, file_name=file_name), status, code)
     assert_nothing_stored(empty)
 

@@ -2,8 +2,6 @@
 
 from uuid import uuid4
 
-import pytest
-
 from service.platform.files import FileStore
 from tests import made_files
 from tests.harness.databases import TestDatabases, connect
@@ -152,9 +150,7 @@ def test_older_versions_can_be_downloaded(service: RunningService) -> None:
     refused(service.call("catalog/downloadDocument", {**body, "documentVersion": 3}), 404, "version_not_found")
 
 
-def test_a_page_is_a_picture_of_the_version_that_is_asked_for(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_is_a_picture_of_the_version_that_is_asked_for(service, monkeypatch) -> None:
     one, two = made_files.pdf([("One", 12)]), made_files.pdf([("One", 12)], [("Two", 12)])
     add_users(service, BEN)
     document_id = uploaded(service, "a", one, file_name="fees ⛴.pdf", allowedUsersEmailAddresses=BEN)["documentId"]

@@ -11,7 +11,7 @@ import pytest
 from service.index.ingestion.indexer import Indexer
 from tests import made_files
 from tests.harness import documents
-from tests.harness.services import RunningService, ServiceHarness
+from tests.harness.services import RunningService
 from tests.service.directory import document, grant, user, walk
 
 MEMBERS = "documentCollections/listDocumentsInCollection"
@@ -53,9 +53,7 @@ def test_a_new_document_is_created_indexed_and_shown(service: RunningService) ->
     assert {name: after[name] for name in kept} == {name: shown[name] for name in kept}
 
 
-def test_an_update_extracts_and_embeds_only_what_is_new(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_update_extracts_and_embeds_only_what_is_new(service, monkeypatch) -> None:
     first = documents.uploaded(service, "a", documentName="First")
     before = documents.embedded(service)
     forced = documents.uploaded(service, "a", forceUpdate="true")
@@ -148,9 +146,7 @@ def test_a_taken_source_identity_is_a_conflict(service: RunningService) -> None:
 
 
 @pytest.mark.parametrize(("reindex", "stale"), [("true", False), ("false", True)])
-def test_contents_reach_a_collection_and_changes_unless_asked_not_to(
-    service: RunningService, reindex: str, stale: bool
-) -> None:
+def test_contents_reach_a_collection_and_changes_unless_asked_not_to(service, reindex, stale) -> None:
     collection = documents.create_collection(service, "Notes", topic="STRING")
     there = {"collectionId": collection, "customMetadata": '{"topic": "ferries"}'}
     document_id = documents.uploaded(service, "a", "The ferry leaves at noon.", **there)["documentId"]
@@ -196,9 +192,7 @@ UPLOAD: dict[str, Any] = {
 }
 
 
-async def test_a_wait_for_the_index_ends_with_its_client(
-    service: RunningService, endless_wait: tuple[threading.Event, threading.Event]
-) -> None:
+async def test_a_wait_for_the_index_ends_with_its_client(service, endless_wait) -> None:
     async with httpx.AsyncClient(base_url=service.base_url, headers=service.http.headers) as client:
         asking = asyncio.create_task(client.post("/api/v0/catalog/uploadFile", **UPLOAD))
         assert await asyncio.to_thread(endless_wait[0].wait, 20)
@@ -207,9 +201,7 @@ async def test_a_wait_for_the_index_ends_with_its_client(
     assert len(documents.list_documents(service)) == 1
 
 
-def test_a_wait_for_the_index_ends_when_the_service_stops(
-    service_harness: ServiceHarness, endless_wait: tuple[threading.Event, threading.Event]
-) -> None:
+def test_a_wait_for_the_index_ends_when_the_service_stops(service_harness, endless_wait) -> None:
     """The answer says that the index isn't there yet, long before a stop would break the connection off."""
     service, stack = service_harness.start()
     with ThreadPoolExecutor(1) as pool:

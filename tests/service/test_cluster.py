@@ -3,7 +3,6 @@ tests of this folder run with `CARREL_TEST_CLUSTER`."""
 
 import asyncio
 import os
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -20,7 +19,7 @@ from tests.harness.cluster import VARIABLE, ClusterDatabases
 from tests.harness.databases import TestDatabases
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
 from tests.harness.messages import messages_of
-from tests.harness.services import MakeService, RunningService
+from tests.harness.services import RunningService
 from tests.service.directory import collection as resource_of
 from tests.service.directory import document, grant, on_rows, organization_id, user
 
@@ -70,9 +69,7 @@ def test_chunks_are_checked_twice_only_on_several_servers(own_service: RunningSe
     assert counts[1] == counts[0] + 1
 
 
-def test_a_worker_sees_that_the_index_was_spread_after_the_database_was_prepared(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_sees_that_the_index_was_spread_after_the_database_was_prepared(make_service, monkeypatch) -> None:
     """Between the two nobody is connected, so that the command isn't refused."""
     answers = iter([False, True])
 
@@ -80,9 +77,7 @@ def test_a_worker_sees_that_the_index_was_spread_after_the_database_was_prepared
     assert make_service().runtime.database.is_distributed
 
 
-def test_older_releases_do_not_start_on_a_spread_index(
-    databases: TestDatabases, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_older_releases_do_not_start_on_a_spread_index(databases, monkeypatch) -> None:
     """They would remove nothing from the servers; a later bound stays."""
     name = databases.clone()
 
@@ -134,9 +129,7 @@ def test_a_server_shows_nothing_unasked(service: RunningService, databases: Test
     assert found > 0
 
 
-def test_no_backup_is_taken_of_several_servers(
-    service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_backup_is_taken_of_several_servers(service, tmp_path, monkeypatch, capsys) -> None:
     """They can't be read at one moment, so nothing is written. Without a cluster, one server passes for several."""
     if VARIABLE not in os.environ:
         monkeypatch.setattr(taking, "is_distributed", lambda _: True)

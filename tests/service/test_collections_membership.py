@@ -185,9 +185,7 @@ def test_deleting_a_collection_leaves_its_documents(service: RunningService) -> 
     assert [place.get("documentCollectionId") for place in document["indexedIn"]] == [None]
 
 
-def test_deleting_a_collection_never_deadlocks_with_the_indexing_of_a_callers_chunks(
-    own_service: RunningService,
-) -> None:
+def test_deleting_a_collection_never_deadlocks_with_the_indexing_of_a_callers_chunks(own_service) -> None:
     """Both take a document's place first and its waiting chunks afterwards, so that neither waits for the other's."""
     document_id = uploaded(own_service, "a")["documentId"]
     collection = create_collection(own_service, "Notes")

@@ -161,9 +161,7 @@ def test_a_password_that_cannot_be_set_changes_nothing(service: RunningService, 
         ("serve",),
     ],
 )
-def test_a_command_line_that_is_not_understood_is_status_2(
-    module_service: RunningService, command: Command, arguments: tuple[str, ...]
-) -> None:
+def test_a_command_line_that_is_not_understood_is_status_2(module_service, command, arguments) -> None:
     """Nothing is done; least of all is a password taken from where everybody sees it."""
     before = password_hashes(module_service)
     assert command(module_service.settings, *arguments)[:2] == (2, "")
@@ -191,9 +189,7 @@ def test_what_a_person_wrote_is_erased(service: RunningService, command: Command
     assert "Traceback" not in err
 
 
-def test_a_path_that_leads_nowhere_is_said_in_words(
-    module_service: RunningService, command: Command, tmp_path: Path
-) -> None:
+def test_a_path_that_leads_nowhere_is_said_in_words(module_service, command, tmp_path) -> None:
     nowhere = tmp_path / "nowhere" / "x.tar.gz"
     for name in ("backup", "restore"):
         status, out, err = command(module_service.settings, name, str(nowhere))
@@ -226,9 +222,7 @@ def test_without_a_database_nothing_is_made(tmp_path: Path, command: Command) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_passwords_that_differ_change_nothing(
-    service: RunningService, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_passwords_that_differ_change_nothing(service, command, monkeypatch) -> None:
     typed = iter((PASSWORD, "something else"))
     monkeypatch.setattr("getpass.getpass", lambda _: next(typed))
     monkeypatch.setattr(Typed, "isatty", lambda _: True)

@@ -96,9 +96,7 @@ def in_pieces(body: bytes) -> Iterator[bytes]:
     yield from (body[start : start + 65536] for start in range(0, len(body), 65536))
 
 
-def test_a_body_of_unknown_length_is_refused_where_a_declared_one_is(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_of_unknown_length_is_refused_where_a_declared_one_is(service, monkeypatch) -> None:
     room = 2 * BYTES_PER_BODY_BYTE * MEBIBYTE
     monkeypatch.setattr(FileSystem, "look", lambda self: self.measure(1 << 40, self.low + room))
     service.run(asyncio.to_thread(service.runtime.disk.look))
@@ -127,9 +125,7 @@ def test_a_body_of_unknown_length_is_refused_where_a_declared_one_is(
     assert all(disk.promised == 0 for disk in service.runtime.disk.file_systems)
 
 
-def test_an_upload_that_waits_for_its_index_keeps_no_room(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_upload_that_waits_for_its_index_keeps_no_room(service, monkeypatch) -> None:
     """Its bytes are on the disk, and seen there; what it was promised is for others while its index is awaited."""
     disks, promised = service.runtime.disk.file_systems, list[list[int]]()
     folder, files = service.settings.uploads_dir, list[list[Path]]()

@@ -64,9 +64,7 @@ def test_a_bucket_without_room_fails_the_run(syncing: Syncing, monkeypatch: pyte
         (InsufficientStorage("The disk is full."), "storage_full"),
     ],
 )
-def test_a_run_that_is_not_taken_up_again_says_why(
-    syncing: Syncing, monkeypatch: pytest.MonkeyPatch, failure: Exception, code: str
-) -> None:
+def test_a_run_that_is_not_taken_up_again_says_why(syncing, monkeypatch, failure, code) -> None:
     """After the last attempt nobody is at work, and the sync doesn't say that somebody is."""
     attempts: list[bool] = []
 

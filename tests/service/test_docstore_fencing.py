@@ -1,7 +1,6 @@
 """A run that has lost its place writes nothing more, in the middle of a page as well."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from uuid import UUID
@@ -57,9 +56,7 @@ def take_up(syncing: Syncing) -> None:
 
 
 @pytest.mark.parametrize("overtake", [update, launch, take_up, delete])
-def test_a_run_that_was_overtaken_brings_nothing_more(
-    syncing: Syncing, overtake: Callable[[Syncing], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_was_overtaken_brings_nothing_more(syncing, overtake, monkeypatch) -> None:
     runtime, organization = syncing.service.runtime, organization_id(syncing.service)
     upload = applying._upload  # pyright: ignore[reportPrivateUsage] - where a run is while it brings a document
 

@@ -1,6 +1,5 @@
 """Who may do what with a sync, what it may connect to, and that its address stays secret."""
 
-import io
 import json
 from typing import Any
 from uuid import UUID
@@ -157,9 +156,7 @@ def test_hosts_that_a_server_names_are_judged_too(make_service: MakeService) -> 
 
 
 @pytest.mark.usefixtures("impatient")
-def test_an_address_is_nowhere_to_be_read(
-    make_service: MakeService, mongo: MongoServer, service_logs: io.StringIO
-) -> None:
+def test_an_address_is_nowhere_to_be_read(make_service, mongo, service_logs) -> None:
     service = make_service(docstore_connect_seconds=0.2)
     syncing = Syncing(service, mongo)
     answers = [syncing.create(uri=DOCSTORE_URI).text, json.dumps(syncing.ended())]
@@ -188,9 +185,7 @@ def test_an_address_is_nowhere_to_be_read(
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
-def test_a_change_of_the_secret_key_keeps_syncs(
-    make_service: MakeService, service_harness: Any, databases: Any, mongo: MongoServer, is_lost: bool
-) -> None:
+def test_a_change_of_the_secret_key_keeps_syncs(make_service, service_harness, databases, mongo, is_lost) -> None:
     """Addresses are encrypted anew, every organization's; when the old key is lost, the sync asks for its address."""
     name = databases.clone()
     first, stack = service_harness.start(database=name, docstore_allowed_hosts=LOOPBACK)

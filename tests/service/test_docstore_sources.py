@@ -98,9 +98,7 @@ async def listed(source: MongoSource) -> list[str]:
     return [source_id.key async for page in source.list_ids() for source_id in page]
 
 
-async def test_a_snapshot_has_every_document_once(
-    server: MongoServer, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_snapshot_has_every_document_once(server, kind, monkeypatch) -> None:
     monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 7)
     monkeypatch.setattr(mongodb, "LISTED_AT_ONCE", 5)
     keys: list[Any] = [f"thing-{number:03}" for number in range(20)] + [ObjectId() for _ in range(20)]
@@ -258,9 +256,7 @@ async def test_documents_that_are_no_bson_are_told_apart(mongo: MongoServer) -> 
     assert [document.fields is None for document in documents] == [True, False]
 
 
-async def test_a_walk_by_changes_ends_however_fast_documents_change(
-    server: MongoServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_walk_by_changes_ends_however_fast_documents_change(server, monkeypatch) -> None:
     """What changes behind its beginning is left to the next walk; else a busy collection would keep it for ever."""
     monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 2)
     things = [a_thing(number) for number in range(6)]

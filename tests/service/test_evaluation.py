@@ -121,9 +121,7 @@ def test_removed_judgements_and_cases_are_gone(service: RunningService, set_id: 
     assert judge(service, set_id, DOGS, {"fares": 2}) == dogs
 
 
-def test_limits_are_told_and_nothing_of_such_a_request_is_kept(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limits_are_told_and_nothing_of_such_a_request_is_kept(service, monkeypatch) -> None:
     set_id = a_set(service)["evaluationSetId"]
     for batch in range(20):
         cases = [{"question": f"Question {batch} {number}"} for number in range(100)]

@@ -1,7 +1,6 @@
 """The first organization, from the settings."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 from argon2 import PasswordHasher
@@ -32,9 +31,7 @@ def an_empty_database(databases: TestDatabases) -> str:
     return name
 
 
-async def test_replicas_that_start_at_once_make_one_organization(
-    databases: TestDatabases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_replicas_that_start_at_once_make_one_organization(databases, tmp_path, monkeypatch) -> None:
     """One admin whose password verifies, one key that may act for users, one principal that stands for everyone."""
     all_have_looked = asyncio.Barrier(4)
 
@@ -62,9 +59,7 @@ async def test_replicas_that_start_at_once_make_one_organization(
     assert PasswordHasher().verify(kept[0][0], ADMIN_PASSWORD)
 
 
-async def test_settings_that_cannot_work_stop_the_start_and_are_not_repeated(
-    databases: TestDatabases, tmp_path: Path
-) -> None:
+async def test_settings_that_cannot_work_stop_the_start_and_are_not_repeated(databases, tmp_path) -> None:
     name = await asyncio.to_thread(an_empty_database, databases)
     wrong: list[dict[str, object]] = [
         {"bootstrap_api_key": SecretStr("svc_key_short")},

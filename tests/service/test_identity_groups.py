@@ -41,9 +41,7 @@ def test_members_are_added_and_removed_once(service: RunningService) -> None:
         assert done(service.call("admin/groups/removeMembers", members)) == {"memberCount": 0}
 
 
-def test_an_unknown_member_or_group_is_named_and_nothing_changes(
-    service: RunningService, elsewhere: RunningService
-) -> None:
+def test_an_unknown_member_or_group_is_named_and_nothing_changes(service, elsewhere) -> None:
     a_user(elsewhere, "eve@example.test")
     team, ada = a_group(service, "Team"), a_user(service, "ada@example.test")
     known = user("ada@example.test")

@@ -98,9 +98,7 @@ def test_passwords_are_kept_as_argon2id_and_never_answered(service: RunningServi
     assert kept not in log
 
 
-def test_other_requests_are_answered_while_passwords_are_hashed(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_requests_are_answered_while_passwords_are_hashed(service, monkeypatch) -> None:
     begun, may_end, hasher = threading.Event(), threading.Event(), passwords._HASHER
 
     def hash_when_told(password: str) -> str:

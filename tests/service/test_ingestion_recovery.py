@@ -51,9 +51,7 @@ def test_a_document_tells_how_far_its_indexing_is(service: RunningService) -> No
     assert "chunksExpected" not in place(service, document_id)
 
 
-def test_what_an_embedder_refused_is_indexed_by_a_later_sweep(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_embedder_refused_is_indexed_by_a_later_sweep(make_service, monkeypatch) -> None:
     """A failing embedder costs no upload: it is RUNNING, says why, and the sweeper does it when it works again."""
     service = make_service(sweep_seconds=3600)
     embedder = service.runtime.embedders.default
@@ -79,9 +77,8 @@ def test_uploads_of_one_document_at_once_are_done_one_after_the_other(service: R
         documents.uploaded(service, "a", "The very first words.")
     texts = [f"Words of writer {number}." for number in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        answers = [
-            documents.ok(answer) for answer in pool.map(lambda text: documents.upload(service, "a", text), texts)
-        ]
+        uploads = pool.map(lambda text: documents.upload(service, "a", text), texts)
+        answers = [documents.ok(answer) for answer in uploads]
     first = 2 if is_there else 1
     assert sorted(answer["documentVersion"] for answer in answers) == list(range(first, first + 6))
     assert sorted(answer["status"] for answer in answers) == ["UPDATED" if is_there else "CREATED", *["UPDATED"] * 5]

@@ -61,9 +61,7 @@ def send(http: httpx.Client, group: str, row: dict[str, Any]) -> httpx.Response:
 
 
 @pytest.mark.parametrize(("group", "name"), ROWS)
-def test_the_answer_says_how_to_mend_it(
-    module_service: RunningService, names: dict[str, str], group: str, name: str
-) -> None:
+def test_the_answer_says_how_to_mend_it(module_service, names, group, name) -> None:
     row = filled(MISTAKES[group][name], names)
     if group == "sdk":
         with pytest.raises(carrel.CarrelError) as raised, carrel.Carrel("k", base_url=row["base_url"]) as client:

@@ -86,9 +86,7 @@ def test_jobs_of_one_lock_run_one_after_the_other(service: RunningService) -> No
     assert sorted(workshop.ended) == sorted([*locked, *free])
 
 
-def test_the_next_of_a_lock_begins_when_the_one_before_has_ended(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_of_a_lock_begins_when_the_one_before_has_ended(service, monkeypatch) -> None:
     """The worker is told, and doesn't only find it when it looks again."""
     monkeypatch.setattr(worker, "LOOK_SECONDS", 3600)
     workshop = Workshop(is_open=False)
@@ -113,9 +111,7 @@ def test_no_more_run_than_may_at_a_time(service: RunningService) -> None:
     assert workshop.most_at_once == 2
 
 
-def test_a_full_queue_delays_no_other_and_goes_on_when_it_has_room(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_queue_delays_no_other_and_goes_on_when_it_has_room(service, monkeypatch) -> None:
     """One worker works all queues; each has its own limit. It is told of room, and doesn't only find it later."""
     monkeypatch.setattr(worker, "LOOK_SECONDS", 3600)
     fetch, found = worker.FencedJobManager.fetch_job, list[object]()
@@ -189,9 +185,7 @@ def test_a_failing_job_is_logged_and_tried_again_where_the_database_failed_it(
 
 
 @pytest.mark.parametrize("trace", ["", f"00-{'a' * 32}-{'b' * 16}-01"])
-def test_what_a_job_logs_carries_the_id_of_its_request(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch, trace: str
-) -> None:
+def test_what_a_job_logs_carries_the_id_of_its_request(service, monkeypatch, trace) -> None:
     """The one that enqueued it, or one of its own; the release before takes the trace for a part of the id."""
     monkeypatch.setattr(traces, "traceparent", lambda: trace)
     seen: list[str] = []
@@ -355,9 +349,7 @@ def test_a_job_whose_worker_dies_each_time_is_ended(service: RunningService) -> 
 
 
 @pytest.mark.slow
-def test_a_worker_can_be_stopped_while_the_database_is_away(
-    service: RunningService, databases: TestDatabases, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_can_be_stopped_while_the_database_is_away(service, databases, monkeypatch) -> None:
     monkeypatch.setattr(worker, "PATIENCE_SECONDS", 0.5)
     workshop = Workshop()
     working = work(service, workshop)

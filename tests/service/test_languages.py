@@ -60,9 +60,7 @@ def test_a_question_finds_its_document_among_those_of_many_languages(service: Ru
         assert [place["language"] for place in document["indexedIn"]] == [language]
 
 
-def test_a_document_of_before_is_brought_to_its_language(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_document_of_before_is_brought_to_its_language(service, monkeypatch) -> None:
     """One that was indexed while no language was told is found as it was; indexed again, by its own language."""
     with monkeypatch.context() as before:
         before.setattr(indexing, "tell_language", lambda _: None)

@@ -38,9 +38,7 @@ def found(service: RunningService) -> list[list[tuple[Any, ...]]]:
     return answers
 
 
-def test_a_search_finds_the_same_before_halfway_and_after_the_move(
-    own_service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_finds_the_same_before_halfway_and_after_the_move(own_service, monkeypatch) -> None:
     monkeypatch.setattr(renewal, "SLICE", 2)
     database = own_service.runtime.indexer.database
     assert database.vectors_apart

@@ -164,9 +164,7 @@ def function_of_the_service(service: RunningService) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("by_chunk", [False, True])
-async def test_little_is_found_as_it_is_out_of_much(
-    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, by_chunk: bool
-) -> None:
+async def test_little_is_found_as_it_is_out_of_much(corpus, monkeypatch, by_chunk) -> None:
     """Below so many readable pages, every chunk is scored once for both legs, and no index of terms is read."""
     whole = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=by_chunk)
     narrowed = replace(whole, conditions=(Condition("kind", FilterOperator.NOT_EQUAL, Kind.STRING, "x"),))

@@ -78,9 +78,7 @@ def sent_until_hung_up(connection: socket.socket, piece: bytes, *, most: int = 6
     raise AssertionError("it took everything")
 
 
-def test_requests_sent_ahead_of_their_answers_have_a_number(
-    module_service: RunningService, connection: socket.socket
-) -> None:
+def test_requests_sent_ahead_of_their_answers_have_a_number(module_service, connection) -> None:
     """A few are answered one after the other; whoever sends very many is hung up on, and most aren't looked at."""
     ask = head(module_service, method="GET", path="/healthz", key=False)
     received = b""
@@ -145,9 +143,7 @@ def test_trailers_are_no_headers(module_service: RunningService, connection: soc
         (b"2;extension=", b"x" * 65536),
     ],
 )
-def test_what_surrounds_a_chunked_body_has_an_end(
-    module_service: RunningService, connection: socket.socket, start: bytes, piece: bytes
-) -> None:
+def test_what_surrounds_a_chunked_body_has_an_end(module_service, connection, start, piece) -> None:
     """Trailers and the extensions of a chunk are hung up on after a megabyte: nothing of them is kept meanwhile."""
     connection.sendall(head(module_service, f"Content-Type: {JSON}", "Transfer-Encoding: chunked") + start)
     assert sent_until_hung_up(connection, piece) < 16_000_000
@@ -235,9 +231,7 @@ SLOW: dict[str, tuple[Start, int | None, int]] = {
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("case", SLOW)
 @pytest.mark.parametrize("dripping", [False, True])
-def test_what_comes_too_slowly_is_given_up(
-    module_service: RunningService, connection: socket.socket, case: str, dripping: bool
-) -> None:
+def test_what_comes_too_slowly_is_given_up(module_service, connection, case, dripping) -> None:
     """Whether nothing comes any more or a byte now and then: a body is answered with 408, and all are hung up on."""
     start, first, last = SLOW[case]
     began = time.monotonic()

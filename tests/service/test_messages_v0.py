@@ -272,9 +272,7 @@ def test_who_waits_too_long_is_told_how_to_go_on(desk: Desk, script: Script, mon
         ("revoked", (401, "credential_revoked"), ("COMPLETED", "Half of a reply", None)),
     ],
 )
-def test_a_right_taken_away_while_it_answers(
-    desk: Desk, script: Script, how: str, refusal: tuple[int, str], turn: tuple[str | None, ...]
-) -> None:
+def test_a_right_taken_away_while_it_answers(desk, script, how, refusal, turn) -> None:
     """As before the message was sent; what the model said is kept for whoever still may."""
     a_user(desk.service, ADA)
     key = a_key(desk.service, mayActForUsers=True)

@@ -237,9 +237,7 @@ def test_a_worker_that_was_replaced_writes_nothing(desk: Desk, visitor: Visitor,
     assert len(desk.entries()) == 1
 
 
-def test_progress_is_not_written_all_the_time(
-    visitor: Visitor, script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_is_not_written_all_the_time(visitor, script, monkeypatch) -> None:
     """What comes right after something was written waits for what comes next; the end has it all."""
     job_id = done(visitor.send())["jobId"]
     script.tell("One")

@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -153,9 +152,7 @@ def test_a_newer_version_that_only_added_something_can_be_served(migrated: Place
     assert migrated.version() == "9999"
 
 
-def test_a_newer_version_may_migrate_while_an_older_one_waits_for_it(
-    outside: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_newer_version_may_migrate_while_an_older_one_waits_for_it(outside, monkeypatch) -> None:
     """The older one waits in no statement and no transaction, for which the newer one's indexes would wait."""
     newer = outside.connection
     newer.execute("SELECT pg_advisory_lock(%s)", [migrations.ADVISORY_LOCK])
@@ -180,9 +177,7 @@ def upgrade():
 """
 
 
-def test_a_migration_waits_for_nobody_for_long(
-    databases: TestDatabases, migrated: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_migration_waits_for_nobody_for_long(databases, migrated, tmp_path, monkeypatch) -> None:
     """It gives way to who holds a table's lock, for whom others would wait behind it, and goes on where it was."""
     folder, waits = tmp_path / "migrations", list[str]()
     shutil.copytree(migrations.FOLDER, folder)
@@ -228,9 +223,7 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("arguments", [["backup", "x"], ["rotate-key"]])
 @pytest.mark.parametrize("schema", UNKNOWN)
-def test_an_unknown_schema_is_left_alone(
-    migrated: Place, tmp_path: Path, arguments: list[str], schema: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_schema_is_left_alone(migrated, tmp_path, arguments, schema, capsys) -> None:
     """A start is refused; a command ends with status 1 and the sentence that its service would end with."""
     migrated.connection.execute("UPDATE alembic_version SET version_num = %s, usable_from = '9998'", [schema])
     with pytest.raises(MigrationError, match=re.escape(UNKNOWN[schema])):

@@ -168,9 +168,7 @@ def test_all_access_ends_and_everything_is_handed_over(service: RunningService, 
     assert len(entries(service, action="user.offboard")) == len(entries(service, action="owners.transfer")) == 1
 
 
-def test_a_killed_handover_is_finished_by_the_next(
-    service: RunningService, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_handover_is_finished_by_the_next(service, ids, monkeypatch) -> None:
     """Cut off in the middle of a batch: access has ended, whole batches are handed over, the next does the rest."""
     key = a_key(service, ownerEmail=ADA)["apiKey"]
     make_resources(service, ids[ADA], count=25)
@@ -196,9 +194,7 @@ def test_a_killed_handover_is_finished_by_the_next(
     assert len(owned(service, BEN)) == 25
 
 
-def test_access_ends_in_one_piece(
-    service: RunningService, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_access_ends_in_one_piece(service, ids, monkeypatch) -> None:
     key = a_key(service, ownerEmail=ADA)["apiKey"]
     team = a_group(service, "Team", user(ADA))
     with monkeypatch.context() as patch:
@@ -228,9 +224,7 @@ def test_who_can_not_be_offboarded_or_own_is_refused(service: RunningService) ->
     assert entries(service, action="user.offboard") == []
 
 
-def test_an_admin_is_left_when_two_offboard_each_other(
-    service: RunningService, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_admin_is_left_when_two_offboard_each_other(service, ids, monkeypatch) -> None:
     """Of two requests that were let in, the second finds that it would leave nobody."""
     key = a_key(service, ownerEmail=ADA)["apiKey"]
     find_both, hindered = offboarding._find_both, list[int]()

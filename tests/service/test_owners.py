@@ -30,7 +30,6 @@ from tests.service.directory import (
     walk,
 )
 from tests.service.examples import DOCSTORE_CONFIG, DOCSTORE_URI
-from tests.service.races import Race
 from tests.service.service_accounts import account, an_account, delete_account, enable_service_accounts
 from tests.service.test_search_log import statements
 
@@ -229,9 +228,7 @@ def test_many_resources_take_few_statements(service: RunningService, monkeypatch
     assert number_owned(service, BEN) == 1000
 
 
-def test_a_request_without_time_left_says_what_remains(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_without_time_left_says_what_remains(service, monkeypatch) -> None:
     """Of very many resources a request transfers a part; those that follow do the rest."""
     make_resources(service, a_user(service, ADA)["id"], count=25)
     monkeypatch.setattr(transferring, "BATCH", 10)
@@ -243,9 +240,7 @@ def test_a_request_without_time_left_says_what_remains(
     assert seen == [({"BOX_FILE": 10}, 15), ({"BOX_FILE": 10}, 5), ({"BOX_FILE": 5}, 0), ({}, 0)]
 
 
-def test_two_transfers_at_once_end_with_one_owner_of_each(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_transfers_at_once_end_with_one_owner_of_each(service, monkeypatch) -> None:
     """To two people, and of named resources in another order beside them: none deadlocks, and each thing moves once."""
     monkeypatch.setattr(transferring, "BATCH", 20)
     make_resources(service, a_user(service, ADA)["id"], count=200)
@@ -261,9 +256,7 @@ def test_two_transfers_at_once_end_with_one_owner_of_each(
     assert sum(everybody) == 200
 
 
-def test_an_upload_beside_a_transfer_keeps_the_new_owner(
-    service: RunningService, people: dict[str, str], race: Race
-) -> None:
+def test_an_upload_beside_a_transfer_keeps_the_new_owner(service, people, race) -> None:
     """An upload with another access waits for the transfer, and is judged after it: neither undoes the other."""
     document_id, admin = uploaded(service, "log", CALM, as_user=ADA)["documentId"], service.admin_email
     log, text = document(document_id), "Calm at sea, and foggy."

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.permissions import queries
@@ -107,9 +106,7 @@ class CountedWalks(list[Any]):
         return super().__iter__()
 
 
-def test_setting_many_goes_through_their_readers_as_often_as_setting_one(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_setting_many_goes_through_their_readers_as_often_as_setting_one(service, monkeypatch) -> None:
     """A thousand resources with a hundred readers each would otherwise stop everybody for minutes."""
     a_user(service, "ben@example.test")
     memos = [a_resource(service, f"memo-{number}") for number in range(12)]

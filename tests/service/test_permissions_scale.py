@@ -53,9 +53,7 @@ def read_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
 WAYS = [(0, 1), (0, 3), (2, 5), (0, 17), (3, 10_000), (0, 10_000), (10_000, 10_000)]
 
 
-def test_every_way_to_read_a_page_of_resources_gives_the_same(
-    service: RunningService, read_by: Callable[[int, int], None]
-) -> None:
+def test_every_way_to_read_a_page_of_resources_gives_the_same(service, read_by) -> None:
     """Class by class, on a walk, or where a walk ended: in the order of the ids, nothing twice and nothing left out."""
     a_user(service, ADA)
     a_user(service, "ben@example.test")
@@ -84,9 +82,7 @@ def test_every_way_to_read_a_page_of_resources_gives_the_same(
     assert readable(service, "ben@example.test") == [f"m{number}" for number in range(10, 22)]
 
 
-def test_every_way_to_read_a_page_of_principals_gives_the_same(
-    service: RunningService, read_by: Callable[[int, int], None]
-) -> None:
+def test_every_way_to_read_a_page_of_principals_gives_the_same(service, read_by) -> None:
     """Group by group, on a walk, or where a walk ended; inactive people leave no gap, and all are listed once."""
     emails = [f"u{number:02}@example.test" for number in range(40)]
     gone = {*emails[8:14], emails[39]}
@@ -138,9 +134,7 @@ STAYS, MOVES, LOSES, GAINS, NEVER = range(5)
 
 
 @pytest.mark.parametrize(("number", "page_size"), [(5_000, 100), pytest.param(100_000, 1000, marks=LONG)])
-def test_a_walk_through_resources_is_right_while_grants_change(
-    service: RunningService, number: int, page_size: int
-) -> None:
+def test_a_walk_through_resources_is_right_while_grants_change(service, number, page_size) -> None:
     a_user(service, ADA)
     a_user(service, "ben@example.test")
     teams = [a_group(service, f"team {each}", user(ADA)) for each in range(GROUPS)]
@@ -187,9 +181,7 @@ def many_users(service: RunningService, number: int) -> None:
 
 
 @pytest.mark.parametrize(("number", "page_size"), [(2_000, 40), pytest.param(50_000, 1000, marks=LONG)])
-def test_a_walk_through_principals_is_right_while_memberships_change(
-    service: RunningService, number: int, page_size: int
-) -> None:
+def test_a_walk_through_principals_is_right_while_memberships_change(service, number, page_size) -> None:
     many_users(service, number)
     named = [user(f"v{each}@example.test") for each in range(number)]
     # Those who never read are in a group beside; the others are spread over many, all of them inside one.

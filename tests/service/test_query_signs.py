@@ -117,9 +117,7 @@ def test_words_that_nothing_contains_are_told(library: RunningService, mode: str
 
 
 @pytest.mark.parametrize(("typed", "corrected"), cases("a_misspelt_word_is_corrected"))
-def test_a_misspelt_word_is_corrected_from_what_the_reader_may_read(
-    library: RunningService, typed: str, corrected: str
-) -> None:
+def test_a_misspelt_word_is_corrected_from_what_the_reader_may_read(library, typed, corrected) -> None:
     answer = search(library, f"When? ({typed}), please!", mode="LEXICAL")
     assert answer["applied"]["corrections"] == [{"word": typed, "replacedBy": [corrected]}]
     assert answer["results"][0]["matched"] == {"words": [corrected], "meaning": False}

@@ -209,9 +209,7 @@ def test_replicas_share_their_counts(make_service: MakeService) -> None:
 
 
 @pytest.mark.usefixtures("patience")
-def test_without_its_store_each_replica_counts_for_itself(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_store_each_replica_counts_for_itself(make_service, monkeypatch) -> None:
     """Requests go on, within the limit; the service is ready; the log tells it now and then, without the password."""
     logger = Mock()
     monkeypatch.setattr(shared_store_module, "logger", logger)

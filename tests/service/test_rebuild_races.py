@@ -20,7 +20,7 @@ from service.index.rebuilds.queries import RunningRebuild
 from service.runtime import Runtime
 from tests.answering.asking import Library
 from tests.harness.documents import add_to_collection, chunks, ok, refused, upload, uploaded
-from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
+from tests.harness.embeddings import MODEL
 from tests.harness.services import RunningService
 from tests.service.directory import on_rows, organization_id
 from tests.service.races import Race
@@ -139,9 +139,7 @@ def test_an_agent_finds_passages_in_the_index_that_is_searched_by_then(paused: R
 
 
 @pytest.mark.parametrize("operation", ["removeDocumentFromCollection", "deleteDocument"])
-def test_a_document_that_goes_while_it_is_copied_is_in_neither_index(
-    paused: RunningService, race: Race, operation: str
-) -> None:
+def test_a_document_that_goes_while_it_is_copied_is_in_neither_index(paused, race, operation) -> None:
     shelf = a_shelf(paused, "ferry", "lamp")
     document_id = shelf.add("gull", "The gull follows the boat.")
     shelf.start()
@@ -207,9 +205,7 @@ def test_an_editor_that_waits_for_a_swap_adds_to_the_new_index(paused: RunningSe
     assert shelf.search("gull boat")[0] == "gull.txt"
 
 
-def test_what_a_transaction_of_before_the_rebuild_adds_is_in_the_new_index(
-    paused: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_transaction_of_before_the_rebuild_adds_is_in_the_new_index(paused, monkeypatch) -> None:
     """It knows of the old index alone. The swap waits for it, copies what it has added, and waits for nobody later."""
     shelf = a_shelf(paused, "ferry")
     document_id = uploaded(paused, "gull", "The gull follows the boat.", file_name="gull.txt")["documentId"]
@@ -230,9 +226,7 @@ def test_what_a_transaction_of_before_the_rebuild_adds_is_in_the_new_index(
     assert shelf.search("gull boat")[0] == "gull.txt"
 
 
-def test_a_rebuild_begins_though_its_documents_can_not_be_counted(
-    paused: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rebuild_begins_though_its_documents_can_not_be_counted(paused, monkeypatch) -> None:
     """Counting may take longer than a statement may; the answer goes without the counts."""
     shelf = a_shelf(paused, "ferry")
 
@@ -283,9 +277,7 @@ async def count_read(connection: AsyncConnection) -> int:
 
 
 @pytest.mark.usefixtures("embeddings")
-def test_the_swap_reads_nothing_that_has_not_changed(
-    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_swap_reads_nothing_that_has_not_changed(make_service, monkeypatch) -> None:
     """Others wait for its lock: it reads few entries, however many there are; so does looking for missing entries."""
     monkeypatch.setattr(rules, "_run_now", AsyncMock())
     service = make_service(sweep_seconds=3600)
@@ -322,9 +314,7 @@ def test_starts_at_once_are_one_rebuild(shelf: Shelf, race: Race) -> None:
     shelf.finish()
 
 
-def test_replicas_share_a_rebuild_and_do_nothing_twice(
-    shelf: Shelf, embeddings: EmbeddingsEndpoint, race: Race
-) -> None:
+def test_replicas_share_a_rebuild_and_do_nothing_twice(shelf, embeddings, race) -> None:
     for number in range(12):
         shelf.add(f"note-{number}", f"Note number {number} of the log.")
     shelf.start()

@@ -16,9 +16,7 @@ from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass, 
 from tests.service.test_ingestion_recovery import wait_until
 
 
-def test_a_rebuilt_index_finds_the_same_documents_by_another_model(
-    shelf: Shelf, embeddings: EmbeddingsEndpoint
-) -> None:
+def test_a_rebuilt_index_finds_the_same_documents_by_another_model(shelf, embeddings) -> None:
     """Until the swap the old model answers, from then on the new model, whose vectors have other dimensions."""
     assert shelf.search("the lamp at dusk")[0] == "lamp.txt"
     started = shelf.start()
@@ -276,9 +274,7 @@ def test_a_rebuild_is_the_newest_whatever_a_replicas_clock_says(shelf: Shelf, mo
     assert shelf.model() == LOCAL
 
 
-def test_what_is_to_be_copied_is_not_looked_for_with_every_document(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_to_be_copied_is_not_looked_for_with_every_document(shelf, monkeypatch) -> None:
     """Places of both indexes are compared for that: each batch from where the one before ended, then for the swap."""
     looked: list[tuple[UUID, Sequence[UUID]]] = []
     missing_places = queries.list_missing_entries
@@ -296,9 +292,7 @@ def test_what_is_to_be_copied_is_not_looked_for_with_every_document(
     assert (begun, last, rest) == (UUID(int=0), copied[-1], [])
 
 
-def test_an_organization_whose_rebuild_fails_keeps_no_other_from_its_own(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_organization_whose_rebuild_fails_keeps_no_other_from_its_own(shelf, monkeypatch) -> None:
     broken = UUID(int=1)
     rebuild_organization, organization_ids = running.rebuild_organization, running.organization_ids
 
@@ -345,9 +339,7 @@ def test_a_rebuild_is_on_the_audit_log(shelf: Shelf) -> None:
     shelf.start(LOCAL)
     shelf.call("cancel")
     entries = ok(shelf.service.call("admin/auditLog/query", {"pageSize": 100}))["entries"]
-    told = [
-        (each["action"], each["details"]["model"], "actor" in each) for each in entries if "rebuild" in each["action"]
-    ]
+    told = [(one["action"], one["details"]["model"], "actor" in one) for one in entries if "rebuild" in one["action"]]
     assert told[::-1] == [
         ("index.rebuild_start", MODEL, True),
         ("index.rebuild_complete", MODEL, False),

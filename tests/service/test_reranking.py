@@ -76,9 +76,7 @@ def test_a_search_is_reranked_when_it_says_so(reranked: RunningService, endpoint
     ok(reranked.call("search/submitSearchFeedback", {**last, "feedback": "THUMBS_UP"}))
 
 
-def test_texts_that_the_searcher_may_not_read_never_leave(
-    reranked: RunningService, endpoint: RerankingEndpoint
-) -> None:
+def test_texts_that_the_searcher_may_not_read_never_leave(reranked, endpoint) -> None:
     search(reranked, enableReranking=True)
     assert sorted(text.split("\n")[0] for text in endpoint.texts) == ["first", "second", "third"]
     assert not any(SECRET in text for text in endpoint.texts)
@@ -88,9 +86,7 @@ def test_texts_that_the_searcher_may_not_read_never_leave(
     assert [body["query"] for body in endpoint.asked] == [QUERY]
 
 
-def test_the_searchs_order_stands_without_scores(
-    reranked: RunningService, endpoint: RerankingEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_searchs_order_stands_without_scores(reranked, endpoint, monkeypatch) -> None:
     """Whatever goes wrong, a search is answered as without reranking, and says why; it is counted."""
     plain = names(search(reranked))
     endpoint.answer = lambda _: (200, {"results": [{"index": 99, "relevance_score": 1.0}]})
@@ -109,9 +105,7 @@ def test_the_searchs_order_stands_without_scores(
     assert "carrel_reranking_seconds_total" in figures
 
 
-def test_no_database_connection_is_held_while_the_endpoint_is_waited_for(
-    reranked: RunningService, endpoint: RerankingEndpoint
-) -> None:
+def test_no_database_connection_is_held_while_the_endpoint_is_waited_for(reranked, endpoint) -> None:
     """A slow endpoint holds up those alone who asked it, not everybody who needs the database."""
     database = reranked.runtime.database
     endpoint.open.clear()

@@ -104,9 +104,7 @@ def test_reading_goes_on_where_it_was_cut_off(service: RunningService, monkeypat
 @pytest.mark.parametrize(
     "error", [OSError(errno.ENOSPC, "No space left on device"), BrokenProcessPool("All workers expired")]
 )
-def test_pages_wait_while_none_can_be_read(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_pages_wait_while_none_can_be_read(service, monkeypatch, error) -> None:
     """A full disk, or a reader that can't start, costs no page: another job comes back to it."""
     monkeypatch.setattr(PageReader, "read", AsyncMock(side_effect=error))
     document = uploaded(service, "a", made_files.scanned(made_files.scan(LANTERN), kind="PNG"), file_name="a.png")
@@ -122,9 +120,7 @@ def test_pages_wait_while_none_can_be_read(
     assert sorted(when is None for (when,) in jobs) == [False, True]
 
 
-def test_a_page_that_is_always_interrupted_is_given_up_alone(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_that_is_always_interrupted_is_given_up_alone(service, monkeypatch) -> None:
     """Its reader is killed each time: the other pages come first, and it is tried a few times."""
     read: list[int] = []
 
@@ -146,9 +142,7 @@ def test_a_page_that_is_always_interrupted_is_given_up_alone(
     assert (told["textRecognition"]["pagesRead"], told["notRead"][0]["where"]) == (1, ["page 1"])
 
 
-def test_a_page_whose_job_ends_the_service_each_time_is_given_up_alone(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_whose_job_ends_the_service_each_time_is_given_up_alone(service, monkeypatch) -> None:
     monkeypatch.setattr(PageReader, "read", AsyncMock(return_value=[Block("paragraph", KEEPER, page=2)]))
     content = made_files.scanned(made_files.scan(), made_files.scan(), kind="TIFF")
     document = uploaded(service, "a", content, file_name="a.tif")["documentId"]

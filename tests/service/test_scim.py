@@ -18,9 +18,7 @@ from tests.service.service_accounts import an_account, enable_service_accounts
 
 
 @pytest.mark.slow
-def test_a_checker_that_nobody_here_wrote_finds_no_error(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checker_that_nobody_here_wrote_finds_no_error(service, monkeypatch) -> None:
     """scim2-tester is told that user names are addresses, which a schema can't say."""
     # Its models take five seconds to import, which every process that runs tests would need.
     from scim2_client.engines.httpx2 import SyncSCIMClient  # noqa: PLC0415

@@ -193,9 +193,7 @@ def test_an_account_is_deleted_once_by_two_at_once(service: RunningService) -> N
 
 
 @pytest.mark.parametrize("first", ["mint", "delete"])
-def test_a_token_that_is_minted_while_its_account_is_deleted_does_not_survive(
-    own_service: RunningService, first: str
-) -> None:
+def test_a_token_that_is_minted_while_its_account_is_deleted_does_not_survive(own_service, first) -> None:
     """The second request waits for the first: a deletion revokes the token that was minted before it."""
     service = own_service
     enable_service_accounts(service)
@@ -240,9 +238,7 @@ def test_a_request_that_runs_while_its_account_is_deleted_ends_well_and_is_the_l
     assert code(service.http.post("/api/v0/catalog/uploadFile", **request)) == (401, "credential_revoked")
 
 
-def test_what_happens_to_accounts_and_tokens_is_on_the_audit_log_without_a_word_of_theirs(
-    service: RunningService,
-) -> None:
+def test_what_happens_to_accounts_and_tokens_is_on_the_audit_log_without_a_word_of_theirs(service) -> None:
     """Who, what and when, with scopes and expiry; neither names nor values. What came to nothing is not on it."""
     robot = an_account(service, "Secretive Robot")
     team = a_group(service, "Team", account(robot))

@@ -37,9 +37,7 @@ def statuses(visitor: Visitor, conversation_id: str) -> list[str]:
 
 
 @pytest.mark.parametrize("away", AWAY.values(), ids=AWAY)
-def test_a_reply_is_withheld_once_its_document_is_away(
-    visitor: Visitor, script: Script, away: Callable[[Desk], object]
-) -> None:
+def test_a_reply_is_withheld_once_its_document_is_away(visitor, script, away) -> None:
     desk = visitor.desk
     sent = replied(visitor, script, a_reply("Noon [1]", passage(desk.document_id), cited=[0], warnings=["Of Ferries"]))
     away(desk)
@@ -71,9 +69,7 @@ def test_a_reply_is_shown_again_with_the_names_and_addresses_of_now(visitor: Vis
 
 
 @pytest.mark.parametrize("away", AWAY.values(), ids=AWAY)
-def test_between_retrieval_and_the_end_access_goes_away(
-    desk: Desk, script: Script, away: Callable[[Desk], object]
-) -> None:
+def test_between_retrieval_and_the_end_access_goes_away(desk, script, away) -> None:
     a_user(desk.service, ADA)
     waiting = in_background(lambda: desk.send(userEmail=ADA))
     script.scene()
@@ -93,9 +89,7 @@ def test_between_retrieval_and_the_end_access_goes_away(
 
 
 @pytest.mark.parametrize(("quotes_only", "expected"), [(True, "COMPLETED"), (False, "FAILED")])
-def test_a_reply_of_quotes_rests_on_what_it_cites_alone(
-    visitor: Visitor, script: Script, quotes_only: bool, expected: str
-) -> None:
+def test_a_reply_of_quotes_rests_on_what_it_cites_alone(visitor, script, quotes_only, expected) -> None:
     """Any other on all that the model was given; and a source that may not be read is never shown."""
     desk = visitor.desk
     second = second_document(desk)

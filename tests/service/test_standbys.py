@@ -1,7 +1,6 @@
 """Searches and lists are read from standbys of the database, and none shows what the primary no longer would."""
 
 import asyncio
-import io
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator
@@ -147,9 +146,7 @@ def test_what_is_read_from_a_standby_is_logged_and_judged_as_any_other_search(se
 
 
 @LOOKS
-def test_a_standby_that_ends_half_way_through_is_replaced_by_the_primary(
-    service: RunningService, servers: Servers, monkeypatch: pytest.MonkeyPatch, look: Look
-) -> None:
+def test_a_standby_that_ends_half_way_through_is_replaced_by_the_primary(service, servers, monkeypatch, look) -> None:
     document_id = a_document(service)
     be(service, "SERVING")
     module, name = {found: (queries, "score_near"), listed: (catalog, "list_documents")}[look]
@@ -169,9 +166,7 @@ def test_a_standby_that_ends_half_way_through_is_replaced_by_the_primary(
     be(service, "SERVING")
 
 
-def test_a_standby_that_no_longer_answers_holds_up_nobody(
-    service: RunningService, servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_standby_that_no_longer_answers_holds_up_nobody(service, servers, monkeypatch) -> None:
     monkeypatch.setattr(standbys, "ANSWER_SECONDS", 0.3)
     document_id = a_document(service)
     process = servers[1].process()
@@ -246,9 +241,7 @@ def test_each_change_that_was_answered_is_in_the_next_snapshot(service: RunningS
     assert min(reads, others) > CHANGES / 10
 
 
-def test_marks_that_are_written_during_a_search_leave_no_standby_out(
-    service: RunningService, servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_marks_that_are_written_during_a_search_leave_no_standby_out(service, servers, monkeypatch) -> None:
     """A search that takes longer than it takes to write several marks is read from the standby all the same."""
     document_id = a_document(service)
     be(service, "SERVING")
@@ -267,9 +260,7 @@ def test_marks_that_are_written_during_a_search_leave_no_standby_out(
     assert the_standby(service).state == "SERVING"
 
 
-def test_a_mark_is_written_once_and_counts_until_the_next_start(
-    service: RunningService, servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mark_is_written_once_and_counts_until_the_next_start(service, servers, monkeypatch) -> None:
     """Processes that mark at once write one mark; a primary that is started again may have lost what a standby has."""
     no_mark = AsyncMock()
     be(service, "SERVING")
@@ -309,9 +300,7 @@ async def write_two_marks(service: RunningService) -> None:
     await asyncio.gather(write_mark(service, after=0.1), write_mark(service, after=0.02))
 
 
-def test_a_standby_that_was_never_reached_is_logged(
-    servers: Servers, make_service: MakeService, service_logs: io.StringIO
-) -> None:
+def test_a_standby_that_was_never_reached_is_logged(servers, make_service, service_logs) -> None:
     service = started(make_service, servers[0], SecretStr("postgresql://carrel:not-told@127.0.0.1:1/carrel"))
     until(lambda: "standby_left_out" in service_logs.getvalue())
     assert the_standby(service).state == "AWAY"

@@ -4,7 +4,6 @@ import pytest
 
 from service.domains.agents.answering import ModelFailure
 from tests.harness.jobs import until
-from tests.harness.services import ServiceHarness
 from tests.service.conversations import (
     ADA,
     SECONDS,
@@ -188,9 +187,7 @@ def test_who_hangs_up_leaves_nothing_behind(visitor: Visitor, script: Script) ->
     script.end(a_reply("At noon."))
 
 
-def test_a_stopping_service_ends_streams_and_tells_who_waits(
-    service_harness: ServiceHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopping_service_ends_streams_and_tells_who_waits(service_harness, monkeypatch) -> None:
     monkeypatch.setattr("service.domains.agents.conversations.streaming.STOPPING_SECONDS", 0)
     service, stack = service_harness.start()
     script = Script(service)

@@ -164,9 +164,7 @@ def test_both_have_rows_in_every_table(pair: Pair, protected: list[str]) -> None
         assert {table: owners_of(connection, table).keys() for table in protected} == dict.fromkeys(protected, both)
 
 
-def test_a_query_that_names_no_organization_reads_its_own(
-    pair: Pair, protected: list[str], entered: Connection
-) -> None:
+def test_a_query_that_names_no_organization_reads_its_own(pair, protected, entered) -> None:
     """Whatever the table: not when it asks for all, nor for the other's by name, nor to lock them."""
     own, other = (one.organization_id for one in pair)
     database = pair[0].service.runtime.database
@@ -179,9 +177,7 @@ def test_a_query_that_names_no_organization_reads_its_own(
             assert locked.rowcount == 0, table
 
 
-def test_a_statement_that_names_no_organization_changes_its_own(
-    pair: Pair, protected: list[str], entered: Connection
-) -> None:
+def test_a_statement_that_names_no_organization_changes_its_own(pair, protected, entered) -> None:
     own, other = (one.organization_id for one in pair)
     for table in (name for name in protected if name not in ONLY_GROWS):
         changed = entered.execute(
@@ -325,9 +321,7 @@ def test_a_query_told_another_organization_finds_nothing(pair: Pair) -> None:
     assert len(finding) > 90
 
 
-def test_requests_served_in_the_wrong_organization_show_and_change_nothing(
-    pair: Pair, protected: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_served_in_the_wrong_organization_show_and_change_nothing(pair, protected, monkeypatch) -> None:
     """Every operation, asked by the second's admin about its own things, while all its transactions enter the first."""
     first, second = pair
     requests = {name: example.body(second.things) for name, example in EXAMPLES.items()}

@@ -11,9 +11,8 @@ import pytest
 from service.domains.oversight.audit_log import erasure
 from service.platform.errors import NotFound
 from service.platform.identifiers import first_uuid7_at
-from tests.harness.databases import TestDatabases
 from tests.harness.jobs import until
-from tests.harness.services import MakeService, RunningService
+from tests.harness.services import RunningService
 from tests.service.directory import a_key, a_user, another_organization, done, entries, on_rows, organization_id
 from tests.service.test_search_log import feedback, logged, search
 
@@ -113,9 +112,7 @@ def test_old_texts_are_erased_to_the_moment(wordy: RunningService, monkeypatch: 
 
 
 @pytest.mark.parametrize(("days", "left"), [(30, 0), (60, 1)])
-def test_the_service_erases_at_its_start_what_is_older_than_its_setting(
-    databases: TestDatabases, make_service: MakeService, days: int, left: int
-) -> None:
+def test_the_service_erases_at_its_start_what_is_older_than_its_setting(databases, make_service, days, left) -> None:
     database = databases.clone()
     with databases.connect(database) as connection:
         [organization] = connection.execute("SELECT organization_id FROM organizations").fetchone()
@@ -127,9 +124,7 @@ def test_the_service_erases_at_its_start_what_is_older_than_its_setting(
     assert where(service, "xylophone") == {"free_texts"}
 
 
-def test_the_service_erases_nothing_unless_its_setting_says_so(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_service_erases_nothing_unless_its_setting_says_so(make_service, monkeypatch) -> None:
     erase_old = AsyncMock()
     monkeypatch.setattr(erasure, "erase_old", erase_old)
     search(make_service(sweep_seconds=3600), "xylophone")

@@ -1,7 +1,5 @@
 """The number of processors that a process may use."""
 
-from pathlib import Path
-
 import pytest
 
 from service.platform.settings import quotas
@@ -9,9 +7,7 @@ from tests.harness.cases import cases
 
 
 @pytest.mark.parametrize(("groups", "files", "expected"), cases("quotas_of_control_groups"))
-def test_quotas_of_control_groups(
-    tmp_path: Path, groups: str | None, files: dict[str, str], expected: list[float]
-) -> None:
+def test_quotas_of_control_groups(tmp_path, groups, files, expected) -> None:
     """Of containers and services, in both versions; what can't be read limits nothing."""
     (tmp_path / "groups").write_text(groups) if groups is not None else None
     for name, text in files.items():

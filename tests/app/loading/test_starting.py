@@ -146,9 +146,7 @@ def test_files_of_a_run_that_failed_stay_for_another(house: LoadingHouse, deploy
 def test_a_folder_is_taken_with_its_paths(house: LoadingHouse, deployment: str) -> None:
     """Files of one name are apart by their folders; what programs leave beside them is no obstacle."""
     names = [f"handbook/{part}/{name}" for part in "ab" for name in ("index.md", ".DS_Store")]
-    plan(
-        dropped(house, *((name, name.encode(), "text/markdown") for name in names), ("../../x.md", b"x", "text/plain"))
-    )
+    plan(dropped(house, *((one, one.encode(), "text/markdown") for one in names), ("../../x.md", b"x", "text/plain")))
     [run] = house.prefect.runs_of(deployment)
     folder = Path(run["parameters"]["source"])
     found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
