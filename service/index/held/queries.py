@@ -33,7 +33,7 @@ def _build(dimensions: int, *, is_changed: bool = False) -> sa.Select[*tuple[Any
     pages = INDEX_TABLES[dimensions].code_pages
     number = sa.func.row_number().over(order_by=pages.c.access_class)
     own = pages.c.organization_id == ORGANIZATION, pages.c.space_id == param(pages.c.space_id)
-    chosen = sa.select(pages, (number / PAGES_AT_ONCE).label("portion")).where(*own)
+    chosen = sa.select(pages, (number // PAGES_AT_ONCE).label("portion")).where(*own)
     if is_changed:
         chosen = chosen.where(sa.text(_IS_NEW)).limit(sa.bindparam("most", type_=sa.Integer()))
     of_page = chosen.subquery("chosen").c
