@@ -1,7 +1,9 @@
 """The parts of an answer that need neither a database nor a model."""
 
 import asyncio
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from pydantic import ValidationError
 
 from service.domains.agents.answering.models import Exchange
 from service.domains.agents.answering.providers import BUILT_IN, model_names
-from service.domains.agents.answering.scoring import has_words, is_alike
+from service.domains.agents.answering.scoring import LONG_QUOTES, choose_quotes, has_words, is_alike
 from service.domains.agents.answering.segments import LONGEST_SEGMENT, Quotable, segments_of
 from service.domains.search.understanding.following import complete_question, find_new_words
 from service.platform.settings import Settings
@@ -111,6 +113,14 @@ def test_what_can_be_quoted_stands_in_the_passage(passage: str) -> None:
             assert " ".join(text.split()) in plain
             assert 0 < len(text) <= LONGEST_SEGMENT
             assert "]]" not in text
+
+
+async def test_long_quotes_are_few():
+    even = SimpleNamespace(embed=lambda texts: asyncio.sleep(0, np.ones((len(texts), 1), np.float32)))
+    for characters, most in ((10, 3), (LONG_QUOTES // 2 + 1, 2)):
+        ferries = [Quotable(0, "", "", f"Ferry {each} sails.", whole=each * characters) for each in "xyz"]
+        [(chosen, _)] = await choose_quotes(even, [("ferry", ())], ferries)
+        assert len(chosen) == most
 
 
 def test_models_are_named_the_default_first() -> None:

@@ -36,8 +36,6 @@ _STEPS = r"how (?:do|does|can|could|should|must|to)|what now|why|warum|steps|exp
 _RULES = r"what (?:do|does|should|must|can|may|are|happens|counts|kinds?)|which \w+ (?:do|are|can|must|should)"
 _YES_NO = r"(?:is|are|am|do|does|can|could|may|must|should|will|has|have|darf|d.rfen|kann|k.nnen|muss|m.ssen) \w"
 _ASKS_FOR_ALL = re.compile(rf"\b(?:{_STEPS}|{_RULES})\b|(?:^|[,.?!] (?:and )?){_YES_NO}", re.IGNORECASE)
-MOST_WHOLE = 2
-"""Sections that are quoted for a question of this kind; one for each of two things that are compared."""
 MOST_QUOTABLE = 160
 """Segments that are compared with the question, the best passages' first."""
 
@@ -69,13 +67,13 @@ async def _write(
     found = {passage["n"]: passage for part in returns for passage in json.loads(str(part.content))}
     phrases = await asyncio.to_thread(phrases_of, newest)
     compares = _COMPARES.fullmatch(newest) is not None
-    is_whole = compares or _ASKS_FOR_ALL.search(newest) is not None
+    by_section = compares or _ASKS_FOR_ALL.search(newest) is not None
     quotable = [
         one
         for number, each in found.items()
-        for one in segments_of(each["text"], document=each["document"], number=number, by_section=is_whole)
+        for one in segments_of(each["text"], document=each["document"], number=number, by_section=by_section)
     ][:MOST_QUOTABLE]
-    most = MOST_WHOLE - compares if is_whole else MOST_GATHERED
+    most = 1 if compares else MOST_GATHERED
     chosen = await choose_quotes(embedders.get(MINILM), questions, quotable, most=most)
     quotes = list({(one.number, one.quote): one for some, answers in chosen if answers for one in some}.values())
     if quotes:

@@ -27,7 +27,7 @@ TITLED, TITLED_ASKED, TITLED_OWN = 0.25, 0.75, 0.6
 """The gain of the first sentence below a heading that fits a question, when the best are chosen. A heading fits if it
 has this share of the question's words, and if they are this share of its own words."""
 
-NEAR_THE_BEST = 0.85
+NEAR_THE_BEST = 0.8
 """Beside the best one, sentences with at least this share of its score are quoted."""
 
 MEANING = 0.62
@@ -36,7 +36,8 @@ MEANING = 0.62
 NEAREST = 0.55
 """Where no sentence is an answer, those with at least this score are shown as the nearest."""
 
-MOST_QUOTES, MOST_NEAREST = 3, 2
+MOST_QUOTES, MOST_NEAREST, LONG_QUOTES = 3, 2, 1200
+"""Quotes of a question, the nearest shown, and the characters of quotes to which none is added."""
 MOST_GATHERED, NEAR_WHEN_GATHERING = 6, 0.75
 """Quotes of a question for all that there is, and the share of the best score that each of them has."""
 
@@ -194,13 +195,14 @@ def _choose(
     quotable: Sequence[Quotable], scores: Sequence[float], *, bound: float, most: int, share: float
 ) -> list[Quotable]:
     best_first = sorted(range(len(quotable)), key=lambda place: (-scores[place], place))
-    best = best_first[0]
+    best, length = best_first[0], 0
     chosen: list[int] = []
     for place in best_first:
-        if len(chosen) == most or scores[place] < max(bound, share * scores[best]):
+        if len(chosen) == most or length > LONG_QUOTES or scores[place] < max(bound, share * scores[best]):
             break
         if not any(is_alike(quotable[place], quotable[other]) for other in chosen):
             chosen.append(place)
+            length += len(quotable[place].quote)
     documents = [quotable[place].document for place in chosen]
     chosen.sort(key=lambda place: (documents.index(quotable[place].document), place))
     return [quotable[place] for place in chosen]
