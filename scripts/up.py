@@ -38,6 +38,8 @@ LEFTOVER_SECONDS = 3
 SILENCE_SECONDS = 1.0
 LOOK_SECONDS = 0.2
 READY, SERVING = "Carrel is up.", "Serving the flows;"
+# For glibc, which otherwise gives threads up to eight heaps for each core, and keeps there what they have freed.
+MEMORY = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_MMAP_THRESHOLD_": "131072"}
 # Of the parts whose names say little.
 NAMES = {"welcome": "the sample organization"}
 SYSTEM = "make up"
@@ -291,8 +293,7 @@ def read_environment(path: Path) -> dict[str, str]:
     for name in sorted(settings.keys() & os.environ.keys()):
         if settings[name] != os.environ[name]:
             sys.stderr.write(f"{name} in {path.name} is not used: the environment has another value.\n")
-    # glibc's own choice, up to eight heaps for each core, keeps what threads have freed.
-    environment = {"MALLOC_ARENA_MAX": "2"} | settings | dict(os.environ)
+    environment = MEMORY | settings | dict(os.environ)
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:  # programs ask for the home folder and the name of a user that isn't registered
