@@ -36,6 +36,8 @@ CONNECT_SECONDS = 5
 CLOSE_SECONDS = 2
 # Releases before this one were called "carrel": they look for vectors in the rows of chunks.
 APPLICATION_NAME, OLDER_APPLICATION_NAME = "carrel-2", "carrel"
+# The server ends connections that a crowd has left; the connection that was used last is used next, and stays.
+IDLE_SECONDS = 120
 # Of a transaction whose writes may be lost when the database or the machine fails within a second of its commit.
 DONT_WAIT_FOR_DISK = "SET LOCAL synchronous_commit = off"
 # What search was measured with. The embedded server is set up so; another one need not be.
@@ -146,9 +148,8 @@ class Database:
         self.outliving: set[asyncio.Future[None]] = set()
         # The address's user may be any member of the service's role: each connection gives up the rest at its start.
         # Times are read in UTC: in other zones the first and the last of them lie outside the calendar.
-        options = (
-            f"-c role={SERVICE_ROLE} -c TimeZone=UTC -c statement_timeout={int(statement_seconds * 1000)} {PLANNER}"
-        )
+        statement, idle = int(statement_seconds * 1000), f"-c idle_session_timeout={IDLE_SECONDS}s"
+        options = f"-c role={SERVICE_ROLE} -c TimeZone=UTC -c statement_timeout={statement} {idle} {PLANNER}"
         self._connect_args = {
             "options": options,
             "connect_timeout": connect_seconds,
@@ -159,6 +160,7 @@ class Database:
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=wait_seconds,
+            pool_use_lifo=True,
             isolation_level="AUTOCOMMIT",
             hide_parameters=True,
             connect_args=self._connect_args,

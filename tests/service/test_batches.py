@@ -175,6 +175,24 @@ async def test_a_connection_that_the_server_has_closed_is_replaced(databases, ow
         await many.close()
 
 
+@pytest.mark.timeout(60)
+async def test_the_connections_that_a_crowd_has_left_are_ended(
+    databases: TestDatabases, owner: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work that goes on uses one of them, whose server has all warm, and not each in turn."""
+    monkeypatch.setattr("service.platform.database.IDLE_SECONDS", 1)
+    many, batch = Database(databases.service_url(owner.info.dbname), pool_size=4), Batch()
+    batch.tell("SELECT pg_sleep(0.2)")
+    count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    try:
+        await asyncio.gather(*(many.read(None, batch) for _ in range(4)))
+        assert owner.execute(count).fetchone() == (4,)
+        while owner.execute(count).fetchone() != (1,):
+            await many.ping()
+    finally:
+        await many.close()
+
+
 @pytest.mark.parametrize("open_one", [None, "transaction"])
 async def test_a_batch_that_is_given_up_leaves_nothing_behind(database, owner, organization_id, open_one) -> None:
     """Its caller went away: the statement is stopped, and the next caller is in no organization and doesn't wait."""

@@ -46,8 +46,8 @@ def test_languages_are_told(text, language):
 def test_a_model_that_is_kept_tells_the_same(monkeypatch, tmp_path):
     """One process writes it, and others read it; what a process that was killed has written doesn't count."""
     texts = [text for text, _ in cases("told_languages").items()]
-    before = languages._place.folder
-    monkeypatch.setattr(languages._place, "folder", None)
+    before = languages._model_folder.folder
+    monkeypatch.setattr(languages._model_folder, "folder", None)
     languages._load_identifier.cache_clear()
     told = [languages._load_identifier().classify(text) for text in texts]
     languages.keep_in(tmp_path)
@@ -61,7 +61,7 @@ def test_a_model_that_is_kept_tells_the_same(monkeypatch, tmp_path):
     languages.keep_in(tmp_path / "file")  # where nothing can be written
     languages._load_identifier.cache_clear()
     assert [languages._load_identifier().classify(text) for text in texts] == told
-    languages._place.folder = before
+    languages._model_folder.folder = before
     languages._load_identifier.cache_clear()
 
 
