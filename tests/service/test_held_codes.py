@@ -1,5 +1,6 @@
 """A search by the codes that a worker holds finds the same as the database alone."""
 
+import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -184,6 +185,25 @@ async def test_both_find_the_same_whatever_is_written(searches: Searches, seed: 
     assert len(history.found) > 10
 
 
+async def test_a_search_keeps_the_codes_from_before_its_snapshot(searches: Searches) -> None:
+    """A later search has read later codes meanwhile, which lack a page that this one still sees."""
+    corpus = searches.corpus
+    alone = [Access(owner_id=corpus.owner_id, viewers=frozenset({reader})) for reader in searches.readers]
+    moved = await corpus.add("Note", ["word1 word2"], access=alone[0])
+    await searches.load()
+
+    async def move(number: int) -> None:
+        async with corpus.transaction() as connection:
+            await set_access(connection, corpus.organization_id, object_id=moved, access=alone[number])
+
+    await move(1)
+    async with searches.open() as earlier:
+        await move(2)
+        async with searches.open() as later:
+            assert await searches.compare(later, 2) == [Hit(moved, 0)]
+        assert await searches.compare(earlier, 1) == [Hit(moved, 0)]
+
+
 async def test_a_space_of_which_most_is_gone_is_searched_whole(
     searches: Searches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,3 +222,33 @@ async def test_a_space_of_which_most_is_gone_is_searched_whole(
     async with searches.open() as read:
         assert read.codes is None
         await searches.compare(read, 0, is_held=False)
+
+
+async def test_only_whole_searches_on_the_same_primary_use_codes(searches: Searches) -> None:
+    corpus, held = searches.corpus, searches.held
+    await corpus.add("Note", ["word1"])
+    await searches.load()
+    async with searches.open() as read:
+        whole = Scope(searches.caller(0), read.space, by_chunk=True)
+        narrowed = replace(whole, caller=replace(whole.caller, collection_ids=frozenset({uuid7()})))
+        for scope in (replace(whole, without=frozenset({uuid7()})), replace(whole, resource_types=("x",)), narrowed):
+            assert await with_nearest(searches.runtime, read, scope) is read.search_queries
+    codes = held.find(corpus.space.space_id)
+    assert codes is not None
+    held.update(replace(codes, timeline=codes.timeline - 1))
+    async with searches.open() as read:
+        await searches.compare(read, 0, is_held=False)
+
+
+async def test_codes_are_given_back(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When they take too much, and after a while."""
+    await searches.corpus.add("Note", ["word1"])
+    for name, value in (("KEPT_SECONDS", 0), ("MOST_BYTES", 0)):
+        await searches.load()
+        assert searches.held.find(searches.corpus.space.space_id) is not None
+        with monkeypatch.context() as patched:
+            patched.setattr(held_codes, name, value)
+            await searches.load()
+            for _ in range(3):  # the loop's turns until what is due has been done
+                await asyncio.sleep(0)
+            assert searches.held.find(searches.corpus.space.space_id) is None
