@@ -179,11 +179,9 @@ def reindex(document: Named, *, as_json: AsJson = False) -> None:
     with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
         done = client.catalog.reindex_document(found.document_id)
-    words = (
-        f"Indexed {found.document_name} again."
-        if done.indexing is IndexingStatus.DONE
-        else f"{found.document_name} is being indexed: carrel documents state {found.document_id} says how far it is."
-    )
+    command = f"carrel documents state {found.document_id}"
+    waits = f"{found.document_name} is being indexed: {command} says how far it is."
+    words = f"Indexed {found.document_name} again." if done.indexing is IndexingStatus.DONE else waits
     say_done(screen, "reindexed", words, **to_json(done))
 
 
