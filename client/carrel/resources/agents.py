@@ -161,11 +161,9 @@ class Agents(Resource[M]):
 
 
 def _message_call(agent_id: Id, message: str, conversation_id: Id | None) -> Call[wire.SendAgentMessageResponse]:
-    conversation = (
-        wire.NewConversation()
-        if conversation_id is None
-        else wire.ExistingConversation(conversation_id=as_any(UUID, conversation_id))
-    )
+    conversation = wire.NewConversation()
+    if conversation_id is not None:
+        conversation = wire.ExistingConversation(conversation_id=as_any(UUID, conversation_id))
     request = wire.SendAgentMessageRequest(agent_id=as_any(UUID, agent_id), conversation=conversation, message=message)
     return Call(wire.SEND_AGENT_MESSAGE, request)
 
