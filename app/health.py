@@ -220,11 +220,8 @@ def _of_jobs(jobs: oversight.JobsState, at: datetime) -> Finding:
 
 
 def _of_syncs(syncs: oversight.SyncsState) -> Finding:
-    going = (
-        f"{count_text(syncs.running, 'sync is running', 'syncs are running')}."
-        if syncs.running
-        else "No syncs running."
-    )
+    running = count_text(syncs.running, "sync is running", "syncs are running")
+    going = f"{running}." if syncs.running else "No syncs running."
     refused = f"{count_text(syncs.refused_documents or 0, 'document')} of {count_text(syncs.refusing or 0, 'sync')}"
     troubles_of_them = {
         f"The last run of {count_text(syncs.failed, 'sync')} failed.": syncs.failed,

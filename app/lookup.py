@@ -50,11 +50,8 @@ class Principal:
     def reference(self) -> common.PrincipalReference:
         if self.kind == PERSON:
             return common.UserReference(email=self.id)
-        return (
-            common.GroupReference(id=UUID(self.id))
-            if self.kind == GROUP
-            else common.ServiceAccountReference(id=UUID(self.id))
-        )
+        kind = common.GroupReference if self.kind == GROUP else common.ServiceAccountReference
+        return kind(id=UUID(self.id))
 
     @classmethod
     def of(cls, named: NamedPrincipal) -> "Principal":

@@ -80,13 +80,9 @@ def _title_of(files: Sequence[DroppedFile]) -> str:
     path = plain_name(files[0].name)
     name = _NOT_IN_TITLES.sub("_", path.partition("/")[0])
     first = name.encode()[:TITLE_BYTES].decode(errors="ignore").strip(" .")
-    return (
-        f"{first} ({len(files)} files)"
-        if "/" in path
-        else f"{first} and {len(files) - 1} more"
-        if len(files) > 1
-        else first
-    )
+    if "/" in path:
+        return f"{first} ({len(files)} files)"
+    return f"{first} and {len(files) - 1} more" if len(files) > 1 else first
 
 
 def title_of_folder(folder: Path) -> str:

@@ -313,11 +313,8 @@ def _offer_run(one: EvaluationSet) -> None:
         again = "Run again" if one.run_count else "Run"
         if right.form_submit_button(again if one.agent_id else "Measure now", type="primary", width="stretch"):
             _begin(one, modes, agent_id, note.strip(), person or None)
-    whose = (
-        "The agent is asked each question as you, in a new conversation"
-        if one.agent_id
-        else "The questions are searched for as you"
-    )
+    asked = "The agent is asked each question as you, in a new conversation"
+    whose = asked if one.agent_id else "The questions are searched for as you"
     show_note(f"{whose}: what you may not read counts as not found. It stands in the log as yours.")
 
 
