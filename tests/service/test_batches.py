@@ -181,11 +181,15 @@ async def test_the_connections_that_a_crowd_has_left_are_ended(
 ) -> None:
     """Work that goes on uses one of them, whose server has all warm, and not each in turn."""
     monkeypatch.setattr("service.platform.database.IDLE_SECONDS", 1)
-    many, batch = Database(databases.service_url(owner.info.dbname), pool_size=4), Batch()
-    batch.tell("SELECT pg_sleep(0.2)")
+    many = Database(databases.service_url(owner.info.dbname), pool_size=4)
+
+    async def come() -> None:
+        async with many.transaction(None) as connection:
+            await connection.exec_driver_sql("SELECT pg_sleep(0.2)")
+
     count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     try:
-        await asyncio.gather(*(many.read(None, batch) for _ in range(4)))
+        await asyncio.gather(*(come() for _ in range(4)))
         assert owner.execute(count).fetchone() == (4,)
         while owner.execute(count).fetchone() != (1,):
             await many.ping()
