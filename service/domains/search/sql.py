@@ -161,26 +161,9 @@ def _unless_little(shape: Shape) -> Sequence[ColumnElement[bool]]:
 
 
 @lru_cache(SHAPES)
-def _score_all(shape: Shape) -> CTE:
-    """Build the part of a statement that scores every chunk in scope once for all other parts, where that is little."""
-    tables = INDEX_TABLES[shape.dimensions]
-    chunks, vectors, dense = tables.chunks, tables.vectors, dense_score(shape).label("dense")
-    key = chunks.c.document_id, chunks.c.chunk_no
-    rest = lexical_score(chunks.c.terms, shape).label("lexical"), func.pg_column_size(chunks.c.text).label("size")
-    if shape.has_vectors_inside:
-        every = with_vectors(select(*key, dense, *rest), shape)
-    else:
-        # Scored before they are joined, so that the join carries numbers alone.
-        scored = select(vectors.c.document_id, vectors.c.chunk_no, dense).where(_in_scope(vectors, shape)).cte("near")
-        same = and_(scored.c.document_id == chunks.c.document_id, scored.c.chunk_no == chunks.c.chunk_no)
-        every = select(*key, scored.c.dense, *rest).outerjoin(scored, same)
-    return every.where(_reads_little(shape), _in_scope(chunks, shape)).cte("scored_all").prefix_with("MATERIALIZED")
-
-
-@lru_cache(SHAPES)
 def dense_leg(shape: Shape) -> AnySelect:
-    """Build the semantic leg: the chunks nearest in meaning. In a large scope, binary codes find the best `page_limit`
-    code pages, and every chunk of their best `document_limit` documents is scored exactly."""
+    """Build the semantic leg: the chunks nearest in meaning. In a small scope every vector is scored. In a large scope,
+    binary codes find the best `page_limit` code pages, and every chunk of their best `document_limit` documents is."""
     if shape.has_nearest:
         near = _nearest_in_scope(shape)
         return _hits(shape, select(near.c.document_id, near.c.chunk_no, near.c.dense.label("negative")))
@@ -203,19 +186,17 @@ def dense_leg(shape: Shape) -> AnySelect:
         .limit(bindparam("document_limit", type_=Integer()))
         .cte("candidates")
     )
-    scored: AnySelect = (
-        select(table.c.document_id, table.c.chunk_no, dense_score(shape).label("negative"))
-        .join(candidates, candidates.c.document_id == table.c.document_id)
-        .where(table.c.organization_id == ORGANIZATION, table.c.space_id == SPACE)
-        .where(*((_is_passage(table.c),) if shape.has_passages else ()))
+    scores: AnySelect = select(table.c.document_id, table.c.chunk_no, dense_score(shape).label("negative"))
+    every, best = (
+        with_vectors(each, shape).where(embedding_of(shape).is_not(None)) if shape.has_vectors_inside else each
+        for each in (scores, scores.join(candidates, candidates.c.document_id == table.c.document_id))
     )
-    if shape.has_vectors_inside:
-        scored = with_vectors(scored, shape).where(embedding_of(shape).is_not(None))
+    best = best.where(table.c.organization_id == ORGANIZATION, table.c.space_id == SPACE)
+    if shape.has_passages:
+        best = best.where(_is_passage(table.c))
     if shape.is_distributed:
-        return _hits(shape, scored)
-    every = _score_all(shape)
-    known = select(every.c.document_id, every.c.chunk_no, every.c.dense.label("negative"))
-    return _hits(shape, known.where(every.c.dense.is_not(None)), scored)
+        return _hits(shape, best)
+    return _hits(shape, every.where(_reads_little(shape), _in_scope(table, shape)), best)
 
 
 @lru_cache(SHAPES)
@@ -236,12 +217,8 @@ def lexical_leg(shape: Shape) -> AnySelect:
     # Few keys have to find all that the ranking is made of: with more keys, it is the same.
     by_few, few_do = _look_up(shape, "few", keys=FEW_KEYS, bound=FEW_BOUND, proven=LEG)
     by_more, more_do = _look_up(shape, "more", keys=KEYS, bound=BOUND, worth=(not_(few_do),))
-    scored = scored.where(*_unless_little(shape), not_(few_do), not_(more_do), _in_scope(chunks, shape), scores < 0)
-    if shape.has_nearest:
-        return _hits(shape, by_few, by_more, scored)
-    every = _score_all(shape)
-    little = select(every.c.document_id, every.c.chunk_no, every.c.lexical.label("negative"))
-    return _hits(shape, little.where(every.c.lexical < 0), by_few, by_more, scored)
+    rest = scored.where(not_(few_do), not_(more_do), _in_scope(chunks, shape), scores < 0)
+    return _hits(shape, by_few, by_more, rest)
 
 
 def _look_up(
@@ -372,10 +349,7 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
     ranks = [hit.c[rank] for rank in RANKS]
     scores = dense_score(shape).label("dense"), lexical_score(chunks.c.terms, shape).label("lexical")
     size = func.pg_column_size(chunks.c.text).label("size")
-    read = with_vectors(select_chunks(hit, shape).add_columns(*scores, size, *ranks), shape)
-    read = read.where(*_unless_little(shape))
-    is_read_once = shape.is_distributed or shape.has_nearest
-    chosen = (read if is_read_once else union_all(_read_again(hit, shape), read)).subquery("chosen")
+    chosen = with_vectors(select_chunks(hit, shape).add_columns(*scores, size, *ranks), shape).subquery("chosen")
     by_nearness = chosen.c.dense, chosen.c.chunk_no
     return select(
         chosen.c.document_id,
@@ -392,13 +366,6 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
 def _first_of(value: ColumnElement[int], *order: ColumnElement[Any]) -> ColumnElement[int]:
     ordered: Any = aggregate_order_by(value, *order)
     return func.array_agg(ordered, type_=ARRAY(Integer))[1]
-
-
-def _read_again(hit: FromClause, shape: Shape) -> AnySelect:
-    every = _score_all(shape)
-    scores = (every.c.dense, every.c.lexical, every.c.size, *(hit.c[rank] for rank in RANKS))
-    known = select(every.c.document_id, hit.c.chunk_no.label("hit_no"), every.c.chunk_no, *scores)
-    return known.select_from(hit).join(every, _is_of(hit, every, shape))
 
 
 def _rank_as(name: str, leg: AnySelect, shape: Shape) -> AnySelect:
