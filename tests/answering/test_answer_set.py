@@ -15,7 +15,6 @@ from service.domains.agents.answering.grounding import measure_groundedness
 from service.domains.agents.answering.phrases import PHRASES
 from tests.answering.asking import Library, a_library
 from tests.answering.test_organization import NAMES, loaded
-from tests.harness.services import ServiceHarness
 from tests.service.test_questions import HANDBOOK, handbook_pages, in_parallel, rows_of
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
@@ -85,9 +84,7 @@ def test_the_set_has_a_hundred_questions_each_once() -> None:
     assert all(bool(row["document"]) == bool(row["statement"]) for row in QUESTIONS)
 
 
-def test_questions_about_the_sample_are_answered(
-    service_harness: ServiceHarness, record_testsuite_property: Callable[[str, object], None]
-) -> None:
+def test_questions_about_the_sample_are_answered(service_harness, record_testsuite_property) -> None:
     """Among them some whose words are far from those of their answers, and some that only look answerable."""
     with loaded(service_harness, whole=True) as library:
         rows, replies = ask_all(library, "sample")
@@ -105,9 +102,7 @@ def test_questions_about_the_sample_are_answered(
     )
 
 
-def test_questions_about_the_handbook_are_answered(
-    service_harness: ServiceHarness, record_testsuite_property: Callable[[str, object], None]
-) -> None:
+def test_questions_about_the_handbook_are_answered(service_harness, record_testsuite_property) -> None:
     answering = [row["document"] for row in QUESTIONS if row["corpus"] == "handbook" and row["document"]]
     pages = handbook_pages(4, answering)
     with service_harness.running() as service:

@@ -7,7 +7,6 @@ from service.domains.agents.answering.phrases import PHRASES
 from tests.answering.asking import NOTHING_ANSWERS, Library, a_library
 from tests.harness.cases import cases
 from tests.harness.documents import add_to_collection, create_collection, ok
-from tests.harness.services import RunningService
 
 LEAVE = """# Leave
 
@@ -31,7 +30,7 @@ GERMAN = (
 
 
 @pytest.fixture(scope="module")
-def answered(module_service: RunningService) -> Library:
+def answered(module_service) -> Library:
     """A library with documents that answer a few questions, and that no test changes."""
     return filled(a_library(module_service))
 

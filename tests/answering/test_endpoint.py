@@ -1,7 +1,7 @@
 """Models behind an OpenAI-compatible endpoint, and everything that can go wrong with one."""
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -24,7 +24,6 @@ from tests.harness.model_server import (
     says,
     streams,
 )
-from tests.harness.services import RunningService, ServiceHarness
 
 agent = lazily("service.domains.agents.answering.agent")
 LEAVE = "# Leave\n\nEveryone has 27 days of annual leave. Ask the office in Harwell for more."
@@ -32,7 +31,7 @@ SEARCH = calls("search_passages", query="annual leave")
 
 
 @pytest.fixture(scope="module")
-def leave(service_harness: ServiceHarness, endpoint: ModelServer) -> Iterator[Library]:
+def leave(service_harness, endpoint: ModelServer) -> Iterator[Library]:
     """A library with a document about leave, whose questions the endpoint's model answers."""
     with service_harness.running(**endpoint.settings, model_seconds=30.0) as service:
         library = a_library(service)
@@ -110,7 +109,7 @@ def test_each_search_asks_whether_the_sender_still_may(leave: Library, model: Mo
     assert len(model.requests) == 2
 
 
-def test_the_newest_history_that_fits_is_shown(make_service: Callable[..., RunningService], model: ModelServer) -> None:
+def test_the_newest_history_that_fits_is_shown(make_service, model: ModelServer) -> None:
     """Oldest first, without the numbers of citations; what doesn't fit any more is left out."""
     library = a_library(make_service(**model.settings, model_history_tokens=40))
     model.in_turn(says("Fine."))
@@ -175,9 +174,7 @@ ODD = streams('{"id": "c", "choices": [{"index": 0, "delta": {"content": 7}}]}',
         (calls("search_passages", words="leave"), "model_too_many_steps"),
     ],
 )
-def test_every_failure_has_a_code_and_says_what_to_do(
-    leave: Library, model: ModelServer, answer: Answer, code: str
-) -> None:
+def test_every_failure_has_a_code_and_says_what_to_do(leave, model, answer, code) -> None:
     """Whatever an endpoint does becomes one clear error, with nothing of its words, and never a hang."""
     model.in_turn(answer)
     with failing(code):
@@ -185,9 +182,7 @@ def test_every_failure_has_a_code_and_says_what_to_do(
     assert len(model.requests) <= 10
 
 
-def test_a_reply_that_never_ends_is_ended_by_the_deadline(
-    make_service: Callable[..., RunningService], model: ModelServer
-) -> None:
+def test_a_reply_that_never_ends_is_ended_by_the_deadline(make_service, model: ModelServer) -> None:
     """However slowly it goes on; the connection is given up."""
     library = a_library(make_service(**model.settings, model_seconds=0.5))
     over = threading.Event()
@@ -197,7 +192,7 @@ def test_a_reply_that_never_ends_is_ended_by_the_deadline(
     over.set()
 
 
-def test_an_endpoint_that_is_not_there_is_told(make_service: Callable[..., RunningService]) -> None:
+def test_an_endpoint_that_is_not_there_is_told(make_service) -> None:
     """Offline: a clear error, and the built-in model still answers."""
     settings = {"model_url": "http://127.0.0.1:1/v1", "model_names": (MODEL,)}
     library = a_library(make_service(**settings))
@@ -213,9 +208,7 @@ def test_a_model_that_is_not_configured_any_more_is_told(library: Library) -> No
         library.ask("Hello", model="yesterday's")
 
 
-def test_nothing_of_the_endpoint_reaches_the_log(
-    leave: Library, model: ModelServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nothing_of_the_endpoint_reaches_the_log(leave, model, caplog) -> None:
     """Neither the key nor what the endpoint said; the failure's code does."""
     model.in_turn(refuses(401, message=f"upstream: wrong key {KEY}"))
     with failing("model_key_refused") as failures:

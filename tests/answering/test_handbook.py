@@ -9,7 +9,6 @@ import pytest
 from service.domains.agents.answering import Reply
 from tests.answering.asking import ADMIN, NOTHING_ANSWERS, Library, a_library
 from tests.harness.documents import ok
-from tests.harness.services import ServiceHarness
 from tests.service.test_questions import HANDBOOK, handbook_pages, in_parallel, rows_of
 
 # The same is asked of the sample organization for each change (test_organization.py).
@@ -34,7 +33,7 @@ class Replies:
 
 
 @pytest.fixture(scope="module")
-def replies(service_harness: ServiceHarness) -> Iterator[Replies]:
+def replies(service_harness) -> Iterator[Replies]:
     """The pages that answer and every fourth of the handbook's 250 in one collection, and everything asked of it."""
     with service_harness.running() as service:
         service.http.timeout = PATIENCE_SECONDS

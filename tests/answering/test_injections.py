@@ -12,7 +12,6 @@ from service.domains.agents.answering.links import LINK_REMOVED
 from tests.answering.asking import Library, a_library
 from tests.harness.documents import list_documents
 from tests.harness.model_server import ModelServer, calls, passages_in, says
-from tests.harness.services import ServiceHarness
 
 SECRET = "The takeover of Orran Lines is planned for the third of May."
 PLANTED = (
@@ -24,7 +23,7 @@ READER = "reader@example.test"
 
 
 @pytest.fixture(scope="module")
-def canteen(service_harness: ServiceHarness, endpoint: ModelServer) -> Iterator[Library]:
+def canteen(service_harness, endpoint: ModelServer) -> Iterator[Library]:
     with service_harness.running(**endpoint.settings) as service:
         library = a_library(service)
         library.put("Canteen", PLANTED)
@@ -78,9 +77,7 @@ ARGUMENTS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("arguments", ARGUMENTS)
-def test_the_tool_takes_a_query_and_nothing_else(
-    canteen: Library, model: ModelServer, arguments: dict[str, str]
-) -> None:
+def test_the_tool_takes_a_query_and_nothing_else(canteen, model, arguments) -> None:
     """Where and as whom it searches isn't the model's to say."""
     model.in_turn(SEARCH, calls("search_passages", **arguments), says("I tried."))
     assert ask(canteen, model).text == "I tried."
@@ -94,9 +91,7 @@ def test_the_tool_takes_a_query_and_nothing_else(
         (f'Soon [[1: "{SECRET}"]].', "Soon.", CITATION_DROPPED),
     ],
 )
-def test_nothing_leaves_with_the_reply(
-    canteen: Library, model: ModelServer, said: str, shown: str, warning: str
-) -> None:
+def test_nothing_leaves_with_the_reply(canteen, model, said, shown, warning) -> None:
     """No image, no address with something appended, no quote of a document that the person can't read."""
     model.in_turn(SEARCH, says(said))
     reply = ask(canteen, model)

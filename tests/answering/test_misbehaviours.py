@@ -11,14 +11,13 @@ import pytest
 from service.domains.agents.answering import ModelFailure
 from tests.answering.asking import Library, a_library
 from tests.harness.model_server import Answer, Exchange, ModelServer, calls
-from tests.harness.services import ServiceHarness
 
 SET = tomllib.loads((Path(__file__).parents[1] / "data" / "model-misbehaviours.toml").read_text())
 EVENT = '{"id": "c1", "choices": [{"index": 0, "delta": {"content": "PIECE"}}]}'
 
 
 @pytest.fixture(scope="module")
-def asked(service_harness: ServiceHarness, endpoint: ModelServer) -> Iterator[Library]:
+def asked(service_harness, endpoint: ModelServer) -> Iterator[Library]:
     with service_harness.running(**endpoint.settings, model_seconds=30.0) as service:
         library = a_library(service)
         for name, text in SET["documents"].items():

@@ -1,6 +1,6 @@
 """Passages are found as the caller, by the ranking of search, and without a trace in the log of searches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
@@ -9,7 +9,6 @@ from service.domains.agents.answering import Passage
 from service.domains.agents.answering.retrieval import LONGEST_PASSAGE, MOST_PASSAGES, Lookup, retrieve
 from tests.answering.asking import ADMIN, Library, a_library
 from tests.harness.documents import add_to_collection, create_collection, embedded, ok
-from tests.harness.services import RunningService
 
 PATIENCE_SECONDS = 240.0
 QUERY = "the ferry to Harwell"
@@ -95,7 +94,7 @@ def test_nothing_is_found_for_nothing(library: Library, query: str, limit: int) 
     assert found(library, query, limit=limit) == []
 
 
-def test_passages_are_bounded(make_service: Callable[..., RunningService]) -> None:
+def test_passages_are_bounded(make_service) -> None:
     """In number, whatever is asked for, and in length, whatever a caller called a chunk."""
     library = a_library(make_service(inline_indexing_seconds=PATIENCE_SECONDS))
     library.service.http.timeout = PATIENCE_SECONDS

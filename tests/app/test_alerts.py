@@ -1,11 +1,10 @@
 """Alerts on the page Health: rules made, tested, paused and deleted; what is wrong."""
 
 from carrel.wire.alerts import AlertKind
-from tests.app.conftest import House
 from tests.service.test_alerts import report
 
 
-def test_a_webhook_is_set_and_its_secret_shown_once(house: House) -> None:
+def test_a_webhook_is_set_and_its_secret_shown_once(house) -> None:
     page = house.open("health")
     assert "Nobody is told." in page.shown
     page = page.press("New alert rule")
@@ -46,7 +45,7 @@ def test_a_webhook_is_set_and_its_secret_shown_once(house: House) -> None:
     assert list(house.client.admin.alert_rules.list()) == []
 
 
-def test_what_is_wrong_is_shown(house: House) -> None:
+def test_what_is_wrong_is_shown(house) -> None:
     run, source = "0199f3c2-8b62-7f10-8c74-5a2d3e6f7c81", "/srv/<b>handbook</b>"
     report(house.service, "FAILED", source=source, code="source_unreadable", flowRunId=run, documentCount=7)
     house.client.admin.alert_rules.create(list(AlertKind), webhook_url="https://hooks.example.test/carrel")

@@ -11,7 +11,6 @@ import pytest
 
 from app.audit import ACTION_TEXTS, sentence
 from carrel.wire.oversight import AuditEntry, AuditTarget
-from tests.app.conftest import House
 from tests.app.pages import HOSTILE_CASES, Page, reference
 from tests.harness.cases import cases
 from tests.harness.jobs import until
@@ -45,7 +44,7 @@ def test_every_action_of_the_service_has_words() -> None:
     assert recorded - ACTION_TEXTS.keys() == set()
 
 
-def test_actions_are_sentences_with_names(house: House) -> None:
+def test_actions_are_sentences_with_names(house) -> None:
     """Who was given what on what, whom groups got, and which document came, are told by name, newest first."""
     house.add_people(ADA, BEN)
     crew = house.add_group("Log crew", ADA)
@@ -66,7 +65,7 @@ def test_actions_are_sentences_with_names(house: House) -> None:
     ]
 
 
-def test_what_is_called_alike_is_told_apart(house: House) -> None:
+def test_what_is_called_alike_is_told_apart(house) -> None:
     house.client.admin.organization.update(service_accounts_enabled=True)
     accounts = [house.client.admin.service_accounts.create("Log twin") for _ in range(2)]
     sentences = said(house.open("audit_log", action="serviceAccount.create"))
@@ -76,7 +75,7 @@ def test_what_is_called_alike_is_told_apart(house: House) -> None:
     assert [f"admin created group “Log twins (…{one[-6:]})”" for one in reversed(groups)] == sentences[:2]
 
 
-def test_what_is_gone_keeps_its_name(house: House) -> None:
+def test_what_is_gone_keeps_its_name(house) -> None:
     """Of a document that was deleted, found by a part of the name it had; with device and address of who did it."""
     key = house.load_resource("Gone soon")
     house.client.catalog.delete_document(of(key))
@@ -88,7 +87,7 @@ def test_what_is_gone_keeps_its_name(house: House) -> None:
     assert "Nothing like this was done." in house.open("audit_log", name="no such name").shown
 
 
-def test_files_of_an_archive_are_summed_up(house: House) -> None:
+def test_files_of_an_archive_are_summed_up(house) -> None:
     """In one entry, which leads to theirs; by a name, and where that is chosen, each is listed."""
     files = {"in/logged.txt": "One.", "tool.exe": b"MZ\x90\x00"}
     box = house.load("Log box", archive(files), file_name="b.zip")
@@ -129,7 +128,7 @@ def test_sentences_name_who_did_it_and_which_way_feedback_went() -> None:
         assert told(action, feedback=not_helpful).endswith(" not helpful")
 
 
-def test_an_entry_is_shown_exactly(house: House) -> None:
+def test_an_entry_is_shown_exactly(house) -> None:
     key = house.load_resource("Exactly")
     entry = next(iter(house.client.admin.audit_log.query(target_id=of(key))))
     page = house.open("audit_log", action="document.create").choose()
@@ -146,7 +145,7 @@ def test_an_entry_is_shown_exactly(house: House) -> None:
     assert said(page) == ["admin uploaded document “Exactly”"]
 
 
-def test_feedback_shows_its_comment(house: House) -> None:
+def test_feedback_shows_its_comment(house) -> None:
     search = house.client.search.search_document_catalog("hello")
     house.client.search.submit_search_feedback(
         search_id=search.search_id, feedback="THUMBS_DOWN", comments="<img src=x onerror=alert(1)> not it"
@@ -157,7 +156,7 @@ def test_feedback_shows_its_comment(house: House) -> None:
     assert "They said: &lt;img src=x onerror=alert(1)&gt; not it" in page.shown
 
 
-def test_the_log_is_narrowed_by_person_and_day(house: House) -> None:
+def test_the_log_is_narrowed_by_person_and_day(house) -> None:
     """A person's actions alone, and days of UTC with the last one whole; all of it from the address."""
     house.add_people("cleo@example.test")
     house.open("search", signed_in_as="cleo@example.test")
@@ -172,12 +171,12 @@ def test_the_log_is_narrowed_by_person_and_day(house: House) -> None:
     assert "The first day is after the last" in backwards.shown
 
 
-def test_an_odd_day_in_the_address_is_no_day(house: House) -> None:
+def test_an_odd_day_in_the_address_is_no_day(house) -> None:
     for day in ("9999-12-31", "0001-01-01", "yesterday", "2026-02-30"):
         assert house.open("audit_log", to=day, **{"from": day}).rows(), day
 
 
-def test_the_log_is_paged_and_exported(house: House) -> None:
+def test_the_log_is_paged_and_exported(house) -> None:
     """Fifty entries at a time; the file has all that is filtered, with all names, and without formulas."""
     house.load_resource("Named in the file")
     house.client.admin.users.upsert([{"email": f"many{number}@example.test", "name": "=1+1"} for number in range(60)])
@@ -220,7 +219,7 @@ def test_looking_through_a_long_log_tells_how_far_it_is() -> None:
     assert "Looked through" not in page.shown
 
 
-def test_failed_sign_ins_are_told_with_their_number(house: House) -> None:
+def test_failed_sign_ins_are_told_with_their_number(house) -> None:
     """In the export, too; who tried is somebody, and not the service."""
     pia = a_person(house.service, "pia@failed.test", name="Pia")
     form = pia.open(an_app(house.service))
@@ -237,5 +236,5 @@ def test_failed_sign_ins_are_told_with_their_number(house: House) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE_CASES)
-def test_hostile_names_in_sentences_are_only_text(house: House, name: str) -> None:
+def test_hostile_names_in_sentences_are_only_text(house, name: str) -> None:
     house.open("audit_log", target=of(house.load_resource(name))).choose().assert_shown_as_text()

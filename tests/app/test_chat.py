@@ -12,19 +12,18 @@ import pytest
 from app.auth import current
 from app.ui.passages import label
 from service.domains.agents.answering import ModelFailure
-from tests.app.conftest import House
 from tests.app.pages import HOSTILE, HOSTILE_CASES, NOTHING, NOWHERE, Page
 from tests.app.visits import ASKED, Visit, begin_visit, say, until, until_replied
 from tests.service.conversations import Script, a_desk, a_reply, a_visitor, passage
 
 
 @pytest.fixture
-def visit(house: House) -> Visit:
+def visit(house) -> Visit:
     return begin_visit(house)
 
 
 @pytest.fixture(scope="module")
-def guest(house: House) -> Visit:
+def guest(house) -> Visit:
     """A visit for tests that look at conversations of their own alone, and change neither agent nor person."""
     return begin_visit(house)
 
@@ -35,7 +34,7 @@ def cut_line(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., httpx.R
     return lambda send: monkeypatch.setattr(current.connections(), "send", send)
 
 
-def test_without_agents_the_page_says_what_to_do(new_house: House) -> None:
+def test_without_agents_the_page_says_what_to_do(new_house) -> None:
     new_house.add_people("ada@example.test")
     page = new_house.open("chat", signed_in_as="ada@example.test")
     assert "No agent is deployed to you yet." in page.shown
@@ -268,7 +267,7 @@ def test_an_address_of_no_conversation_is_explained(guest: Visit) -> None:
         assert page.press("New conversation").chat_input
 
 
-def test_anothers_conversation_is_none(guest: Visit, house: House) -> None:
+def test_anothers_conversation_is_none(guest: Visit, house) -> None:
     """Even for an admin: the words of a person are theirs."""
     page = guest.ask("A secret of mine")
     until_replied(page)

@@ -1,7 +1,5 @@
 """Dialogs: what two clicks, another page and a closed dialog do to what they are for."""
 
-import pytest
-
 from tests.app.pages import Page
 
 
@@ -26,7 +24,7 @@ def broken() -> None:
     dialogs._show_problem(fail)
 
 
-def test_an_error_that_nobody_foresaw_is_shown_in_the_dialog(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_that_nobody_foresaw_is_shown_in_the_dialog(caplog) -> None:
     """The page behind would show it to nobody: the button would seem to do nothing. Its traceback is logged."""
     page = run(broken)
     shown = [block.proto.body for block in page.get("html")]

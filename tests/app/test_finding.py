@@ -1,10 +1,9 @@
 """Finding people and things on the real service: who an address names is found however many are called alike."""
 
 from app.lookup import MOST, find_principals, principal_at
-from tests.app.conftest import House
 
 
-def test_who_an_address_names_is_found_among_many_alike(house: House) -> None:
+def test_who_an_address_names_is_found_among_many_alike(house) -> None:
     """Not only among the first that the service tells of; by typing one more than is shown tells of others."""
     address = "na@example.test"
     house.add_people(address, *(f"{number:02}an{address}" for number in range(MOST + 10)))

@@ -9,7 +9,6 @@ from app.navigation import FOR_ADMINS
 from tests.app.conftest import VIEWS, House, MakeHouse
 from tests.app.pages import SECONDS, Page
 from tests.harness.cases import cases
-from tests.harness.services import RunningService
 
 MEMBER = "jonas@example.test"
 FOR_ADMINS_ALONE = "these pages act with a key of the workbench"
@@ -53,7 +52,7 @@ PARAMETERS += ("search", "set", "show", "source", "sync", "token", "who", "with"
 
 
 @pytest.fixture
-def keyed_house(make_house: MakeHouse, service: RunningService) -> House:
+def keyed_house(make_house: MakeHouse, service) -> House:
     """A workbench with a key of its own, with which pages act for admins, and a member."""
     house = make_house(service, CARREL_APP_API_KEY=service.api_key)
     house.add_people(MEMBER)

@@ -2,10 +2,8 @@
 
 import httpx
 
-from tests.app.conftest import House
 
-
-def test_a_provider_is_given_an_address_and_a_token(house: House) -> None:
+def test_a_provider_is_given_an_address_and_a_token(house) -> None:
     page = house.open("provisioning").press("New token").press_key("new_scim_token.submit")
     assert "Give the token a name" in page.shown
     page.text_input(key="scim.name").set_value("Entra").run().press_key("new_scim_token.submit")

@@ -20,7 +20,6 @@ from tests.app.pages import HOSTILE, HOSTILE_CASES, NOWHERE, Page, new_word
 from tests.harness.cases import cases
 from tests.harness.proxy import Fault, faulty
 from tests.harness.reranking import KEY, serving_reranking
-from tests.harness.services import RunningService
 from tests.service.directory import organization_id, user
 
 MEMBER = "jonas@example.test"
@@ -290,7 +289,7 @@ def test_details_tell_the_readers_and_give_the_file_to_who_may_read_it(house: Ho
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_service_that_closes_connections_is_not_called_down(service: RunningService, make_house: MakeHouse) -> None:
+def test_a_service_that_closes_connections_is_not_called_down(service, make_house: MakeHouse) -> None:
     """Where it is reached but gives no answer, Health says whether it has too many."""
     with faulty(service.base_url) as proxy:
         house = make_house(service, CARREL_V1_BASE_URL=proxy.base_url)
@@ -607,9 +606,7 @@ def add_chunks(house: House, collection: str, document: str, *chunks: str) -> No
 
 
 @pytest.mark.parametrize(("relevance", "without_words", "strong"), cases("strong_results_end_where_relevance_falls"))
-def test_strong_results_end_where_relevance_falls(
-    relevance: list[float], without_words: list[int], strong: int
-) -> None:
+def test_strong_results_end_where_relevance_falls(relevance, without_words, strong) -> None:
     """At three fifths of the best result's, for the first three with words at half of it; by keywords nowhere."""
     has_words = [number not in without_words for number in range(len(relevance))]
     assert count_strong(relevance, has_words, SearchMode.HYBRID) == strong

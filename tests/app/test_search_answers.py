@@ -8,14 +8,13 @@ import pytest
 
 from app.auth import current
 from app.chat.answers import is_question
-from tests.app.conftest import House
 from tests.app.pages import Page
 from tests.app.visits import ASKED, Visit, begin_visit, until, until_replied
 from tests.service.conversations import Script, a_reply, passage
 
 
 @pytest.fixture(scope="module")
-def visit(house: House) -> Visit:
+def visit(house) -> Visit:
     """A person whose agent answers searches; tests ask in words of their own."""
     visit = begin_visit(house)
     visit.desk.update(answersSearches=True)

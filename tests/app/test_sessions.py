@@ -2,7 +2,6 @@
 
 import time
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -22,7 +21,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 @pytest.fixture
-def sessions(tmp_path: Path) -> Sessions:
+def sessions(tmp_path) -> Sessions:
     return Sessions(tmp_path / "sessions", Sealer(bytes(32)))
 
 

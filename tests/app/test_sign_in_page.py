@@ -1,10 +1,9 @@
 """The page Sign-in: providers added, tested, changed and deleted."""
 
-from tests.app.conftest import House
 from tests.service.directory import another_organization
 
 
-def test_a_provider_is_added_changed_and_deleted(own_house: House) -> None:
+def test_a_provider_is_added_changed_and_deleted(own_house) -> None:
     page = own_house.open("sign_in")
     assert "People sign in with a password here." in page.shown
     page = page.press("New provider").press_key("new_provider.submit")

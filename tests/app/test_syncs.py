@@ -10,20 +10,18 @@ import pytest
 from app.syncs.labels import LABELS
 from tests.app.conftest import House, house_of
 from tests.app.pages import MARKUP, Page
-from tests.harness.mongo.processes import MongoServer
-from tests.harness.services import ServiceHarness
 from tests.service.docstore import LOOPBACK, Syncing, a_thing
 
 
 @pytest.fixture(scope="module")
-def house(service_harness: ServiceHarness, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(service_harness, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     folder = tmp_path_factory.mktemp("syncs")
     with service_harness.running(docstore_allowed_hosts=LOOPBACK) as service, house_of(service, folder) as house:
         yield house
 
 
 @pytest.fixture
-def syncing(house: House, mongo: MongoServer) -> Syncing:
+def syncing(house: House, mongo) -> Syncing:
     mongo.collection.insert_many([a_thing(number) for number in range(3)])
     return Syncing(house.service, mongo)
 

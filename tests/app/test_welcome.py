@@ -1,11 +1,9 @@
 """What the first page says while an organization is new."""
 
-from tests.app.conftest import House
-
 MEMBER = "jonas@example.test"
 
 
-def test_an_admin_sees_what_to_begin_with_until_it_is_done_or_dismissed(new_house: House) -> None:
+def test_an_admin_sees_what_to_begin_with_until_it_is_done_or_dismissed(new_house) -> None:
     """Steps are ticked as things are; once dismissed they stay away, for this person alone."""
     catalog = new_house.client.catalog
     catalog.delete_document(new_house.load("Gone"))

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from carrel.wire.common import Role
-from tests.app.conftest import House
 from tests.app.pages import HOSTILE_CASES, reference
 from tests.service.directory import user
 
@@ -14,7 +13,7 @@ ADA, BEN, CARA = "ada@example.test", "ben@example.test", "cara@example.test"
 
 
 @pytest.fixture(scope="module")
-def keys(house: House) -> Mapping[str, str]:
+def keys(house) -> Mapping[str, str]:
     """Ada reads two, Ben one of them and another; Cara nothing. What addresses call the documents."""
     house.add_people(ADA, BEN, CARA)
     crew = house.add_group("Reach crew", ADA)
@@ -31,7 +30,7 @@ def names(page: Any) -> set[str]:
 
 
 @pytest.mark.usefixtures("keys")
-def test_somebody_is_found_and_what_they_read_is_counted_and_listed(house: House) -> None:
+def test_somebody_is_found_and_what_they_read_is_counted_and_listed(house) -> None:
     house.grant("DOCUMENT_COLLECTION", house.add_collection("Reach handbook"), user(ADA))
     page = house.open("what_can_they_read")
     page.text_input(key="who.typed").set_value("@EXAMPLE").run()
@@ -47,7 +46,7 @@ def test_somebody_is_found_and_what_they_read_is_counted_and_listed(house: House
 
 
 @pytest.mark.usefixtures("keys")
-def test_the_list_is_narrowed_by_name_and_kind(house: House) -> None:
+def test_the_list_is_narrowed_by_name_and_kind(house) -> None:
     assert names(house.open("what_can_they_read", who=f"user:{ADA}", q="TIDE")) == {"Tide tables"}
     page = house.open("what_can_they_read", who=f"user:{ADA}", type="UPLOADED_DOCUMENT")
     assert names(page) == {"Tide tables", "Wage list"}
@@ -56,7 +55,7 @@ def test_the_list_is_narrowed_by_name_and_kind(house: House) -> None:
 
 
 @pytest.mark.usefixtures("keys")
-def test_two_are_compared(house: House) -> None:
+def test_two_are_compared(house) -> None:
     page = house.open("what_can_they_read", who=f"user:{ADA}", **{"with": f"user:{BEN}"}, type="UPLOADED_DOCUMENT")
     assert "<th scope='row'>Documents</th><td>1</td><td>1</td><td>1</td>" in page.shown
     assert names(page) == {"Tide tables", "Wage list"}
@@ -68,7 +67,7 @@ def test_two_are_compared(house: House) -> None:
 
 
 @pytest.mark.usefixtures("keys")
-def test_odd_comparisons_are_told_in_words(house: House) -> None:
+def test_odd_comparisons_are_told_in_words(house) -> None:
     twin = "ada@second.example.test"
     house.add_people(twin)
     page = house.open("what_can_they_read", who=f"user:{ADA}", **{"with": f"user:{twin}"})
@@ -82,7 +81,7 @@ def test_odd_comparisons_are_told_in_words(house: House) -> None:
     assert page.metrics == {"Documents": "0", "Collections": "0", "Agents": "0"}
 
 
-def test_something_of_the_list_is_explained(house: House, keys: Mapping[str, str]) -> None:
+def test_something_of_the_list_is_explained(house, keys: Mapping[str, str]) -> None:
     page = house.open("what_can_they_read", who=f"user:{ADA}", resource=keys["Wage list"], **{"with": f"user:{BEN}"})
     assert "Ada is in Reach crew, Reach crew is viewer of “Wage list”." in page.shown
     assert "Ben may not read “Wage list”." in page.shown
@@ -96,7 +95,7 @@ def test_something_of_the_list_is_explained(house: House, keys: Mapping[str, str
     assert "resource" not in page.query_params
 
 
-def test_many_are_paged_and_exported_whole(house: House) -> None:
+def test_many_are_paged_and_exported_whole(house) -> None:
     crew = house.add_group("Many crew")
     for name in (*(f"Many {number:02}" for number in range(51)), "@SUM(1)"):
         house.load_resource(name, allowed_group_ids=[crew])
@@ -110,14 +109,14 @@ def test_many_are_paged_and_exported_whole(house: House) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE_CASES)
-def test_hostile_names_are_only_text(house: House, name: str) -> None:
+def test_hostile_names_are_only_text(house, name: str) -> None:
     house.add_people("hostile@example.test", name=name)
     house.load_resource(name, allowed_users_email_addresses=["hostile@example.test"])
     compared = {"who": "user:hostile@example.test", "with": f"user:{house.service.admin_email}"}
     house.open("what_can_they_read", **compared).assert_shown_as_text(name)
 
 
-def test_the_page_opens_with_whose_access_changed_lately(new_house: House) -> None:
+def test_the_page_opens_with_whose_access_changed_lately(new_house) -> None:
     """Whom a grant or a group gave or took something, each once, the latest first; then lists of all there are."""
     assert "No access was changed yet." in new_house.open("what_can_they_read").shown
     new_house.add_people(ADA, BEN)

@@ -9,14 +9,13 @@ import pytest
 from app.lookup import MOST
 from app.permissions.changing import grants_on
 from carrel.wire.common import GrantRole
-from tests.app.conftest import House
 from tests.app.pages import HOSTILE_CASES, reference
 from tests.service.directory import a_group, a_user, user
 
 ADA, BEN = "ada@example.test", "ben@example.test"
 
 
-def test_a_resource_is_found_by_typing_and_kept_in_the_address(house: House) -> None:
+def test_a_resource_is_found_by_typing_and_kept_in_the_address(house) -> None:
     key = house.load_resource("Minutes of the board, spring")
     house.load_resource("Minutes of the board, autumn")
     page = house.open("who_can_read")
@@ -31,7 +30,7 @@ def test_a_resource_is_found_by_typing_and_kept_in_the_address(house: House) -> 
     assert [row["Address"] for row in again.rows()] == [house.service.admin_email]
 
 
-def test_many_matches_say_how_to_narrow_them(house: House) -> None:
+def test_many_matches_say_how_to_narrow_them(house) -> None:
     for number in range(MOST + 2):
         house.load_resource(f"Ledger {number:02}")
     page = house.open("who_can_read")
@@ -45,7 +44,7 @@ def test_many_matches_say_how_to_narrow_them(house: House) -> None:
     assert not page.selectbox
 
 
-def test_the_only_match_is_chosen_by_itself(house: House) -> None:
+def test_the_only_match_is_chosen_by_itself(house) -> None:
     """Once three letters are typed: fewer may yet become those of another."""
     key = house.load_resource("Qx of one")
     page = house.open("who_can_read")
@@ -58,13 +57,13 @@ def test_the_only_match_is_chosen_by_itself(house: House) -> None:
 
 
 @pytest.mark.parametrize("address", ["nothing", "UPLOADED_DOCUMENT:gone", "SYNC:x", "UPLOADED_DOCUMENT:\0"])
-def test_an_address_of_nothing_says_so_and_offers_choosing(house: House, address: str) -> None:
+def test_an_address_of_nothing_says_so_and_offers_choosing(house, address: str) -> None:
     page = house.open("who_can_read", resource=address)
     assert "that isn&#x27;t there" in page.shown
     assert page.text_input(key="resource.typed")
 
 
-def test_readers_are_people_and_groups_with_what_was_granted_directly(house: House) -> None:
+def test_readers_are_people_and_groups_with_what_was_granted_directly(house) -> None:
     crew = house.add_group("Deck crew", ADA, BEN)
     key = house.load_resource("Deck log", allowed_group_ids=[crew], allowed_users_email_addresses=[BEN])
     rows = house.open("who_can_read", resource=key).rows()
@@ -72,7 +71,7 @@ def test_readers_are_people_and_groups_with_what_was_granted_directly(house: Hou
     assert listed >= {("Deck crew", "Group", "Viewer"), ("Ada", "Person", ""), ("Ben", "Person", "Viewer")}
 
 
-def test_exports_say_of_what_through_whom_and_of_when(house: House) -> None:
+def test_exports_say_of_what_through_whom_and_of_when(house) -> None:
     house.add_people(ADA, BEN)
     ship = a_group(house.service, "Export ship", {"type": "group", "id": house.add_group("Export crew", ADA)})
     key = house.load_resource("Export: log/1", allowed_group_ids=[ship["id"]], allowed_users_email_addresses=[ADA])
@@ -95,7 +94,7 @@ def test_exports_say_of_what_through_whom_and_of_when(house: House) -> None:
     assert {row["Resource"] for row in csv.DictReader(page.exported.splitlines())} == {"Export: log/1"}
 
 
-def test_many_readers_are_paged_and_exported_without_formulas(house: House) -> None:
+def test_many_readers_are_paged_and_exported_without_formulas(house) -> None:
     emails, formula = [f"sailor{number:03}@example.test" for number in range(60)], '=HYPERLINK("https://evil.example")'
     house.add_people(*emails)
     house.add_people(emails[0], name=formula)
@@ -110,7 +109,7 @@ def test_many_readers_are_paged_and_exported_without_formulas(house: House) -> N
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]
 
 
-def test_a_path_is_drawn_and_said(house: House) -> None:
+def test_a_path_is_drawn_and_said(house) -> None:
     crew = house.add_group("Path crew", ADA)
     ship = house.add_group("Path ship")
     house.client.admin.groups.add_members(ship, [{"type": "group", "id": crew}])
@@ -125,7 +124,7 @@ def test_a_path_is_drawn_and_said(house: House) -> None:
     assert len(page.rows()) == 4
 
 
-def test_two_paths_share_what_both_pass_through(house: House) -> None:
+def test_two_paths_share_what_both_pass_through(house) -> None:
     crew = house.add_group("Twice crew", ADA)
     key = house.load_resource("Twice", allowed_group_ids=[crew], allowed_users_email_addresses=[ADA])
     page = house.open("who_can_read", resource=key, who=f"user:{ADA}")
@@ -134,7 +133,7 @@ def test_two_paths_share_what_both_pass_through(house: House) -> None:
     assert page.graph.count(" -> ") == 3
 
 
-def test_who_may_not_read_is_added_to_a_group_that_may(house: House) -> None:
+def test_who_may_not_read_is_added_to_a_group_that_may(house) -> None:
     house.add_people(ADA, BEN)
     board = house.add_group("**Bridge** board", ADA)
     key = house.load_resource("Board minutes", allowed_group_ids=[board])
@@ -147,7 +146,7 @@ def test_who_may_not_read_is_added_to_a_group_that_may(house: House) -> None:
     assert "Ben may read “Board minutes”:" in house.open("who_can_read", resource=key, who=f"user:{BEN}").shown
 
 
-def test_who_may_not_read_is_given_access(house: House) -> None:
+def test_who_may_not_read_is_given_access(house) -> None:
     house.add_people(BEN)
     page = house.open("who_can_read", resource=house.load_resource("Given away"), who=f"user:{BEN}")
     assert "Ben may not read “Given away”." in page.shown
@@ -164,7 +163,7 @@ def test_who_may_not_read_is_given_access(house: House) -> None:
     house.client.admin.users.upsert([{"email": BEN, "active": True}])
 
 
-def test_more_ways_than_are_shown_is_said(house: House) -> None:
+def test_more_ways_than_are_shown_is_said(house) -> None:
     house.add_people(ADA)
     wanted = [{"name": f"Way {number:03}", "members": [user(ADA)]} for number in range(101)]
     inner = [str(one.id) for one in house.client.admin.groups.upsert(wanted).groups]
@@ -174,7 +173,7 @@ def test_more_ways_than_are_shown_is_said(house: House) -> None:
     assert "90 more ways in words" in page.as_markdown
 
 
-def test_a_service_account_is_explained_by_its_address(house: House) -> None:
+def test_a_service_account_is_explained_by_its_address(house) -> None:
     house.client.admin.organization.update(service_accounts_enabled=True)
     account = house.client.admin.service_accounts.create("Night load")
     key = house.load_resource("Night log", allowed_users_email_addresses=[account.email])
@@ -182,7 +181,7 @@ def test_a_service_account_is_explained_by_its_address(house: House) -> None:
     assert "Night load is viewer of “Night log”." in page.shown
 
 
-def test_groups_that_are_called_alike_are_told_apart(house: House) -> None:
+def test_groups_that_are_called_alike_are_told_apart(house) -> None:
     """As options, and in the reasons by the end of their ids; what is of another kind keeps its name as it is."""
     twins = [house.add_group("Lookouts", ADA, externalId=one) for one in ("lookouts-1", "lookouts-2")]
     other = house.add_group("Lookouts", externalId="lookouts-3")
@@ -201,7 +200,7 @@ def test_groups_that_are_called_alike_are_told_apart(house: House) -> None:
     assert "Lookouts may read" in house.open("who_can_read", resource=key, who=f"group:{twins[0]}").shown
 
 
-def test_access_is_changed_as_the_dialog_says(house: House) -> None:
+def test_access_is_changed_as_the_dialog_says(house) -> None:
     house.add_people(ADA, BEN)
     crew = house.add_group("Galley crew")
     key = house.load_resource("Menu", allowed_users_email_addresses=[BEN])
@@ -227,7 +226,7 @@ def test_access_is_changed_as_the_dialog_says(house: House) -> None:
     assert "Everybody in the organization" in page.shown
 
 
-def test_changes_of_others_meanwhile_are_not_overwritten(house: House) -> None:
+def test_changes_of_others_meanwhile_are_not_overwritten(house) -> None:
     house.add_people(ADA, BEN)
     key = house.load_resource("Contested")
     page = house.open("who_can_read", resource=key).press("Manage access")
@@ -242,7 +241,7 @@ def test_changes_of_others_meanwhile_are_not_overwritten(house: House) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE_CASES)
-def test_names_of_others_are_only_text(house: House, name: str) -> None:
+def test_names_of_others_are_only_text(house, name: str) -> None:
     house.add_people("hostile@example.test", name=name)
     crew = a_group(house.service, name, user("hostile@example.test"))
     key = house.load_resource(name, allowed_group_ids=[crew["id"]])
@@ -252,7 +251,7 @@ def test_names_of_others_are_only_text(house: House, name: str) -> None:
     assert re.sub(r'"[^"]*"', "", page.graph).count("n0") == 2
 
 
-def test_a_service_that_refuses_is_said(new_house: House) -> None:
+def test_a_service_that_refuses_is_said(new_house) -> None:
     page = new_house.open("who_can_read")
     a_user(new_house.service, "admin2@example.test", isAdmin=True)
     a_user(new_house.service, new_house.service.admin_email, isAdmin=False)
@@ -261,7 +260,7 @@ def test_a_service_that_refuses_is_said(new_house: House) -> None:
     assert "carrel-problem" in page.shown
 
 
-def test_the_page_opens_with_what_changed_lately(new_house: House) -> None:
+def test_the_page_opens_with_what_changed_lately(new_house) -> None:
     assert "No access was changed yet." in new_house.open("who_can_read").shown
     new_house.add_people(ADA, BEN)
     first, second, gone = (new_house.load_resource(name) for name in ("First log", "Second log", "Gone log"))
@@ -274,7 +273,7 @@ def test_the_page_opens_with_what_changed_lately(new_house: House) -> None:
     ]
 
 
-def test_the_page_lists_what_is_open_to_everybody_and_all_there_is(new_house: House) -> None:
+def test_the_page_lists_what_is_open_to_everybody_and_all_there_is(new_house) -> None:
     for name, is_open in (("Tides", True), ("Board minutes", False), ("Menu", True)):
         new_house.load_resource(name, internal_public=is_open)
     assert new_house.open("who_can_read", part="open").column("Name") == ["Menu", "Tides"]

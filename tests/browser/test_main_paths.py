@@ -11,7 +11,6 @@ from sample.organization import FOLDER
 from tests.browser.people import ASKED, DRAWN, ask, choose_row, page_in, search, sign_in, window
 from tests.browser.test_jobs import MOST, Jobs
 from tests.harness.documents import add_to_collection, create_collection, uploaded
-from tests.harness.workbench import Workbench
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -19,7 +18,7 @@ LIVESTOCK = FOLDER / "documents" / "operations" / "livestock-carriage.md"
 
 
 @pytest.fixture(scope="module")
-def admins(workbench: Workbench, browser: Browser) -> Iterator[BrowserContext]:
+def admins(workbench, browser: Browser) -> Iterator[BrowserContext]:
     service = workbench.service
     collection_id = create_collection(service, "Livestock")
     names = {"file_name": LIVESTOCK.name, "documentName": "Carrying livestock"}
@@ -40,7 +39,7 @@ def page(admins: BrowserContext) -> Iterator[Page]:
         yield page
 
 
-def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(workbench: Workbench, page: Page) -> None:
+def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(workbench, page: Page) -> None:
     """A question finds its document, marked; a thumb and comment are on the log's page, which a click exports."""
     search(page, workbench.url, "how many sheep can we take")
     expect(page.get_by_text("Carrying livestock").first).to_be_visible()
@@ -61,7 +60,7 @@ def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(workbench: Wo
     expect(page.get_by_text("And goats?")).to_be_visible()
 
 
-def test_an_agent_answers_with_its_sources_and_remembers(workbench: Workbench, page: Page) -> None:
+def test_an_agent_answers_with_its_sources_and_remembers(workbench, page: Page) -> None:
     """A reply comes with the document it has it from, which opens; after a reload the conversation is still there."""
     page.goto(f"{workbench.url}/chat")
     source = ask(page)
@@ -73,7 +72,7 @@ def test_an_agent_answers_with_its_sources_and_remembers(workbench: Workbench, p
     expect(opened.value.get_by_role("heading", name="Carrying livestock")).to_be_visible()
 
 
-def test_the_keyboard_alone_leads_from_a_question_to_who_can_read_the_answer(workbench: Workbench, page: Page) -> None:
+def test_the_keyboard_alone_leads_from_a_question_to_who_can_read_the_answer(workbench, page: Page) -> None:
     """/ and Enter ask; Enter opens, Escape closes; Space chooses a thumb; ↓, Enter, Tab and arrows reach readers."""
     page.goto(workbench.url)
     page.get_by_placeholder("What are you looking for?").wait_for()
@@ -118,7 +117,7 @@ def press_tab_until(page: Page, name: str) -> None:
     raise AssertionError(name)
 
 
-def test_an_admin_adds_a_person_with_five_clicks_at_most(workbench: Workbench, page: Page) -> None:
+def test_an_admin_adds_a_person_with_five_clicks_at_most(workbench, page: Page) -> None:
     hand = Jobs(page, workbench.url, "screen")
     hand.add_person()
     assert hand.clicks <= MOST

@@ -15,7 +15,6 @@ from playwright.sync_api import Page, expect
 from carrel.oauth import LOOPBACK_REDIRECT_URIS
 from scripts.run_notebooks import run
 from tests.browser.people import give_password
-from tests.harness.services import RunningService
 from tests.oauth.flow import PASSWORD, a_person, an_app
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -37,7 +36,7 @@ CELLS = [
 
 
 @pytest.fixture
-def environment(service: RunningService, tmp_path: Path) -> Mapping[str, str]:
+def environment(service, tmp_path: Path) -> Mapping[str, str]:
     """What a kernel finds: the service, an application that is registered, a browser, and folders of its own."""
     app = an_app(service, *LOOPBACK_REDIRECT_URIS)
     a_person(service)

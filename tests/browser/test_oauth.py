@@ -12,7 +12,6 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.people import give_password
 from tests.harness.documents import create_collection
 from tests.harness.http_servers import Handler, serving
-from tests.harness.services import RunningService
 from tests.oauth.flow import PASSWORD, App, Pkce, a_person, an_app, an_mcp_client, call_mcp, works
 from tests.service.directory import done
 
@@ -69,7 +68,7 @@ def listening() -> Iterator[Application]:
 
 
 @pytest.fixture
-def application(service: RunningService) -> Iterator[Application]:
+def application(service) -> Iterator[Application]:
     """An application of the test's own, registered, and a person of its own who may use it."""
     with listening() as application:
         application.app = an_app(service, application.callback)
@@ -199,7 +198,7 @@ def test_the_keyboard_and_a_narrow_window_are_enough(application: Application, p
     expect_home(page)
 
 
-def test_what_was_allowed_can_be_taken_back(service: RunningService, application: Application, page: Page) -> None:
+def test_what_was_allowed_can_be_taken_back(service, application: Application, page: Page) -> None:
     pkce = Pkce()
     page.goto(application.start(pkce))
     application.sign_in(page)

@@ -3,12 +3,10 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.harness.services import RunningService
-
 pytestmark = pytest.mark.slow
 
 
-def test_the_reference_comes_from_the_service_alone(page: Page, service: RunningService) -> None:
+def test_the_reference_comes_from_the_service_alone(page: Page, service) -> None:
     """/docs lists the operations and opens one; nothing is asked of another host, and the page breaks no policy."""
     asked: list[str] = []
     complaints: list[str] = []

@@ -1,7 +1,6 @@
 """Signing in to the workbench in a real browser, and what an attacker might try on the way."""
 
 from base64 import b64encode
-from pathlib import Path
 
 import httpx
 import pytest
@@ -191,7 +190,7 @@ def test_another_site_signs_nobody_out(ada: Page, workbench: Workbench) -> None:
     expect(ada.get_by_role("link", name="Sign in")).to_be_visible()
 
 
-def test_files_pass_for_who_is_signed_in_alone(page: Page, workbench: Workbench, tmp_path: Path) -> None:
+def test_files_pass_for_who_is_signed_in_alone(page: Page, workbench: Workbench, tmp_path) -> None:
     """Nobody else fills the workbench's memory, or gets by its address what somebody loads up or down."""
     note = tmp_path / "note.txt"
     note.write_text("The offer for HERON was refused.")

@@ -5,7 +5,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,7 +91,7 @@ class Providers:
 
 
 @pytest.fixture
-def providers(tmp_path: Path) -> Iterator[Providers]:
+def providers(tmp_path) -> Iterator[Providers]:
     folder = install_programs(tmp_path / "node")
     with (
         (tmp_path / "errors").open("w") as errors,

@@ -1,13 +1,11 @@
 """`carrel alerts`, against the real service."""
 
-from tests.cli.conftest import Run
-from tests.harness.services import RunningService
 from tests.service.test_alerts import report
 
 URL = "https://hooks.example.test/carrel"
 
 
-def test_rules_are_made_changed_and_deleted(service: RunningService, run: Run) -> None:
+def test_rules_are_made_changed_and_deleted(service, run) -> None:
     assert run("alerts", "add").code == 2
     assert "CARREL_SMTP_URL" in run("alerts", "add", "--mail", service.admin_email).err
     added = run("alerts", "add", "--webhook", URL, "--kind", "run_failed")
@@ -30,7 +28,7 @@ def test_rules_are_made_changed_and_deleted(service: RunningService, run: Run) -
     assert run("alerts", "rules").err.startswith("Nobody is told")
 
 
-def test_what_is_wrong_is_listed(service: RunningService, run: Run) -> None:
+def test_what_is_wrong_is_listed(service, run) -> None:
     assert "Nothing is wrong." in run("alerts", "list").err
     report(service, "QUARANTINE", quarantinedCount=3, documentCount=10)
     row = run("alerts", "list").out.splitlines()[1].split()

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.cli.conftest import Run, ran
-from tests.harness.services import RunningService
 from tests.oauth.flow import Person, a_person, an_app, works
 from tests.service.provisioning import Provider
 
@@ -13,7 +12,7 @@ ADA = "ada@example.test"
 
 
 @pytest.fixture
-def ada(service: RunningService) -> Person:
+def ada(service) -> Person:
     return a_person(service)
 
 
@@ -34,7 +33,7 @@ def test_the_log_is_listed_and_narrowed(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("ada")
-def test_what_no_person_did_names_who_did_it(service: RunningService, run: Run) -> None:
+def test_what_no_person_did_names_who_did_it(service, run: Run) -> None:
     Provider(service).user("ben@example.test")
     stranger = Person(service, ADA, "not the password")
     stranger.press(stranger.http.get("/account/sign-in"), "signIn", email=ADA, password="wrong")
@@ -45,7 +44,7 @@ def test_what_no_person_did_names_who_did_it(service: RunningService, run: Run) 
     assert "The service" in run("audit", "list", "--action", "user.create").out
 
 
-def test_sessions_are_listed_and_ended(service: RunningService, ada: Person, run: Run) -> None:
+def test_sessions_are_listed_and_ended(service, ada: Person, run: Run) -> None:
     token = ada.tokens(an_app(service))["access_token"]
     listed = run("people", "sessions", ADA, "--json").json["sessions"]
     assert [one["kind"] for one in listed] == ["BROWSER", "APPLICATION"]

@@ -7,15 +7,13 @@ import pytest
 from carrel.wire.search import AppliedFiltering, AppliedOptions, DrawnFilter, FilterOperator
 from cli.screen import Screen
 from cli.search import _show_applied
-from tests.cli.conftest import Run
 from tests.harness.documents import add_to_collection, ok, upload
-from tests.harness.services import RunningService
 
 CREATE = ("collections", "create")
 
 
 @pytest.fixture
-def filled(service: RunningService, run: Run) -> str:
+def filled(service, run) -> str:
     created = run(*CREATE, "Harbour [bold]", "--field", "year:INT", "--json").json
     identifier = str(created["documentCollectionId"])
     ok(upload(service, "menu.md", "Soup and bread at noon.", file_name="menu.md"))
@@ -24,7 +22,7 @@ def filled(service: RunningService, run: Run) -> str:
     return identifier
 
 
-def test_collections_are_listed_and_shown(run: Run, filled: str) -> None:
+def test_collections_are_listed_and_shown(run, filled: str) -> None:
     listed = run("collections", "list")
     assert (listed.code, "Harbour [bold]" in listed.out, filled in listed.out) == (0, True, True)
     for name in ("Harbour [bold]", filled):
@@ -36,13 +34,13 @@ def test_collections_are_listed_and_shown(run: Run, filled: str) -> None:
     assert (unknown.code, "carrel collections list" in unknown.err) == (2, True)
 
 
-def test_a_name_can_be_taken_once(run: Run) -> None:
+def test_a_name_can_be_taken_once(run) -> None:
     assert run(*CREATE, "Harbour").code == 0
     assert run(*CREATE, "Harbour").code == 2
     assert run(*CREATE, "Pier", "--field", "year:YEAR").code == 2
 
 
-def test_a_collection_is_deleted_only_by_who_says_so(run: Run, run_on_terminal: Run, filled: str) -> None:
+def test_a_collection_is_deleted_only_by_who_says_so(run, run_on_terminal, filled: str) -> None:
     silent = run("collections", "delete", filled)
     assert (silent.code, "--yes" in silent.err) == (2, True)
     asked = run_on_terminal("collections", "delete", filled, answer="n\n")
@@ -53,7 +51,7 @@ def test_a_collection_is_deleted_only_by_who_says_so(run: Run, run_on_terminal: 
     assert "tides.md" in run("search", "tide").out
 
 
-def test_search_shows_what_its_owner_may_read(run: Run, service: RunningService, filled: str) -> None:
+def test_search_shows_what_its_owner_may_read(run, service, filled: str) -> None:
     service.new_user("ada@example.test")
     found = run("search", "what happens at noon")
     assert (found.code, "tides.md" in found.out, "menu.md" in found.out) == (0, True, True)
@@ -72,7 +70,7 @@ def test_search_shows_what_its_owner_may_read(run: Run, service: RunningService,
     assert run("search", "noon", "--where", "year 2026").code == 2
 
 
-def test_search_says_what_it_made_of_the_query(run: Run, service: RunningService, filled: str) -> None:
+def test_search_says_what_it_made_of_the_query(run, service, filled: str) -> None:
     for name in ("ferry.md", "boat.md"):
         ok(upload(service, name, "Ferry passengers wait at gate seven until noon every day.", file_name=name))
     found = run("search", "passangers VLTP note:x", "--group", "--order", "newest")

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,7 @@ ALL = (*IMPORT, "--users", "users.csv", "--groups", "groups.csv", "--memberships
 
 
 @pytest.fixture(autouse=True)
-def _files(tmp_path: Path) -> None:
+def _files(tmp_path) -> None:
     """Three files of a small directory, in the folder the command runs in."""
     (tmp_path / "users.csv").write_text(USERS)
     (tmp_path / "groups.csv").write_text(GROUPS)
@@ -57,7 +56,7 @@ def test_on_a_terminal_somebody_is_asked(run_on_terminal: Run, service: RunningS
     assert "Traceback" not in ended.out
 
 
-def test_problems_end_with_1(run: Run, service: RunningService, tmp_path: Path) -> None:
+def test_problems_end_with_1(run: Run, service: RunningService, tmp_path) -> None:
     (tmp_path / "memberships.csv").write_text(MEMBERSHIPS + "eng,nobody@example.test\n")
     refused = run(*ALL, "--yes")
     assert refused.code == 1
@@ -69,7 +68,7 @@ def test_problems_end_with_1(run: Run, service: RunningService, tmp_path: Path) 
     assert run(*ALL, "--yes", "--skip-problems").code == 1
 
 
-def test_deactivating_too_many_ends_with_1_unless_forced(run: Run, service: RunningService, tmp_path: Path) -> None:
+def test_deactivating_too_many_ends_with_1_unless_forced(run: Run, service: RunningService, tmp_path) -> None:
     assert run(*ALL, "--yes").code == 0
     (tmp_path / "users.csv").write_text("email,name\nada@example.test,Ada\n")
     users = (*IMPORT, "--users", "users.csv", "--yes", "--deactivate-missing")
@@ -124,7 +123,7 @@ def test_json_is_one_object(run: Run) -> None:
     assert "http://127.0.0.1:9" in away.json["message"]
 
 
-def test_names_do_nothing_to_the_terminal(run: Run, service: RunningService, tmp_path: Path) -> None:
+def test_names_do_nothing_to_the_terminal(run: Run, service: RunningService, tmp_path) -> None:
     """Neither a file's cell nor a name the service has already can send the terminal an escape sequence."""
     escape = "\x1b]0;owned\x07"
     service.call("admin/users/upsert", {"users": [{"email": "grace@example.test", "name": f"Old{escape}"}]})
@@ -138,7 +137,7 @@ def test_names_do_nothing_to_the_terminal(run: Run, service: RunningService, tmp
 
 
 @pytest.mark.parametrize("options", [("--json",), ()])
-def test_a_reader_that_goes_away_is_no_error(service: RunningService, tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_a_reader_that_goes_away_is_no_error(service: RunningService, tmp_path, options: tuple[str, ...]) -> None:
     """`carrel … | head -1` ends as it would have, without a traceback; and what was to be done is done."""
     rows = "".join(f"u{number}@example.test,{'U' * 150} {number}\n" for number in range(1000))
     (tmp_path / "users.csv").write_text("email,name\n" + rows)
@@ -153,7 +152,7 @@ def test_a_reader_that_goes_away_is_no_error(service: RunningService, tmp_path: 
     assert "u7@example.test" in _emails(service)
 
 
-def test_killed_half_way_and_run_again(run: Run, service: RunningService, tmp_path: Path) -> None:
+def test_killed_half_way_and_run_again(run: Run, service: RunningService, tmp_path) -> None:
     count = 1500  # a request takes a thousand
     emails = [f"u{number}@example.test" for number in range(count)]
     (tmp_path / "users.csv").write_text("email,name\n" + "".join(f"{email},U\n" for email in emails))

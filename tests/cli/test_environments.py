@@ -12,13 +12,12 @@ from carrel._answers import connection_error, error_from
 from carrel.errors import ConfigurationError
 from flows.errors import FlowError
 from flows.settings import FlowSettings, prepare_http
-from tests.cli.conftest import Run
 
 CASES: dict[str, dict[str, Any]] = tomllib.loads(Path("tests/data/environments.toml").read_text())
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_an_environment_works_or_is_one_sentence(run: Run, library: Path, tmp_path: Path, case: dict[str, Any]) -> None:
+def test_an_environment_works_or_is_one_sentence(run, library: Path, tmp_path: Path, case: dict[str, Any]) -> None:
     (folder := tmp_path / "empty").mkdir()
     (file := tmp_path / "empty.pem").touch()
     values: dict[str, str] = case.get("env", {})

@@ -5,7 +5,6 @@ from uuid import uuid4
 
 import pytest
 
-from tests.cli.conftest import Run
 from tests.harness.services import ADMIN_EMAIL
 
 NOBODYS = str(uuid4())
@@ -33,7 +32,7 @@ ABOUT_NOTHING = ("access", "explain", "--resource", NOBODYS, "--who", ADMIN_EMAI
         ("upload", "elsewhere", "--direct"),
     ],
 )
-def test_what_is_to_be_changed_in_the_command_ends_it_with_2(run: Run, arguments: tuple[str, ...]) -> None:
+def test_what_is_to_be_changed_in_the_command_ends_it_with_2(run, arguments: tuple[str, ...]) -> None:
     """A name or an id that nothing has, and what isn't valid, whether here or by the service's word."""
     ended = run(*arguments)
     assert ended.code == 2, ended

@@ -11,7 +11,6 @@ from PIL import Image
 from flows.operations.loading import open_ledger
 from flows.settings import FlowSettings
 from tests import made_files
-from tests.cli.conftest import Load, Run
 from tests.harness.documents import list_documents
 from tests.harness.proxy import Fault, faulty
 from tests.harness.services import RunningService
@@ -23,7 +22,7 @@ def _documents(service: RunningService) -> list[str]:
 
 
 @pytest.mark.usefixtures("library")
-def test_a_plan_sends_nothing_and_an_upload_what_was_planned(load: Load, service: RunningService) -> None:
+def test_a_plan_sends_nothing_and_an_upload_what_was_planned(load, service: RunningService) -> None:
     planned, plan = load("plan", "library", "--internal-public")
     assert (planned.code, plan["outcome"], plan["to_send"], _documents(service)) == (0, "planned", 3, [])
     done, counts = load("upload", "library", "--internal-public", "--direct")
@@ -34,7 +33,7 @@ def test_a_plan_sends_nothing_and_an_upload_what_was_planned(load: Load, service
 
 
 @pytest.mark.usefixtures("library")
-def test_pictures_within_files_are_read_where_that_is_asked(load: Load, service: RunningService) -> None:
+def test_pictures_within_files_are_read_where_that_is_asked(load, service: RunningService) -> None:
     load("upload", "library", "--direct")
     _, plan = load("plan", "library", "--read-pictures")
     _, counts = load("upload", "library", "--direct", "--read-pictures")
@@ -45,7 +44,7 @@ def test_pictures_within_files_are_read_where_that_is_asked(load: Load, service:
     assert load("plan", "library", "--leave-pictures")[1]["to_send"] == 3
 
 
-def test_a_bad_document_ends_with_1_and_its_reason(load: Load, library: Path, service: RunningService) -> None:
+def test_a_bad_document_ends_with_1_and_its_reason(load, library: Path, service: RunningService) -> None:
     (library / "broken.pdf").write_bytes(b"%PDF-1.7 this is no PDF")
     done, counts = load("upload", "library", "--direct")
     assert (done.code, counts["outcome"], counts["created"], counts["failed"]) == (1, "quarantine", 3, 1)
@@ -56,7 +55,7 @@ def test_a_bad_document_ends_with_1_and_its_reason(load: Load, library: Path, se
 
 
 @pytest.mark.usefixtures("library")
-def test_each_way_to_fail_has_its_code(load: Load, prefect_api: str, service: RunningService, tmp_path: Path) -> None:
+def test_each_way_to_fail_has_its_code(load, prefect_api: str, service: RunningService, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "empty").mkdir()
     wrong = "svc_key_" + "wrong" * 8
@@ -86,7 +85,7 @@ def test_each_way_to_fail_has_its_code(load: Load, prefect_api: str, service: Ru
     assert (ended.code, answer["outcome"], "--direct" in answer["message"]) == (4, "service_down", True)
 
 
-def test_documents_of_the_catalog_join_a_collection(load: Load, library: Path) -> None:
+def test_documents_of_the_catalog_join_a_collection(load, library: Path) -> None:
     load("upload", "library", "--direct")
     (library / "later.md").write_text("Not uploaded")
     created, _ = load("collections", "create", "Notes", "--field", "team:STRING")
@@ -99,7 +98,7 @@ def test_documents_of_the_catalog_join_a_collection(load: Load, library: Path) -
 
 
 @pytest.mark.usefixtures("library")
-def test_where_external_ids_begin_is_said_when_none_fits(load: Load, run: Run, tmp_path: Path) -> None:
+def test_where_external_ids_begin_is_said_when_none_fits(load, run, tmp_path: Path) -> None:
     """A folder above the one that was uploaded gives other ids; the end says so, and so does the help."""
     load("upload", "library", "--direct")
     load("collections", "create", "Notes")
@@ -112,7 +111,7 @@ def test_where_external_ids_begin_is_said_when_none_fits(load: Load, run: Run, t
     assert "catalog://GLOB?field=value" in run("collections", "add", "--help").out
 
 
-def test_deletions_are_named_before_and_after(load: Load, run: Run, library: Path, service: RunningService) -> None:
+def test_deletions_are_named_before_and_after(load, run, library: Path, service: RunningService) -> None:
     (library / "empty.md").write_bytes(b"")
     load("upload", "library", "--direct")
     for name in ("empty.md", "note-1.md"):
@@ -142,7 +141,7 @@ def test_deletions_are_named_before_and_after(load: Load, run: Run, library: Pat
     assert (counts["deletions"], _documents(service)) == (["note-1.md"], ["note-0.md", "note-2.md"])
 
 
-def test_without_json_a_person_reads_the_same(run: Run, library: Path) -> None:
+def test_without_json_a_person_reads_the_same(run, library: Path) -> None:
     (library / "empty [bold].md").write_bytes(b"")
     figure = made_files.word(paragraphs=[("Normal", "The ferry leaves.")], picture=Image.new("RGB", (300, 300)))
     (library / "figure [bold].docx").write_bytes(figure)
@@ -172,7 +171,7 @@ def test_what_is_left_out_is_said_with_how_to_take_it(load, run, library, servic
 
 
 @pytest.mark.usefixtures("library")
-def test_a_busy_service_is_told_in_its_own_words(load: Load, service: RunningService) -> None:
+def test_a_busy_service_is_told_in_its_own_words(load, service: RunningService) -> None:
     with faulty(service.base_url) as proxy:
         proxy.refusal = Fault.UNAVAILABLE
         ended, answer = load("upload", "library", "--direct", CARREL_BASE_URL=proxy.base_url)

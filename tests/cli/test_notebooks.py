@@ -6,8 +6,6 @@ from typing import Any
 
 from carrel import Carrel
 from service.platform.secrets import PREFIXES, mint
-from tests.cli.conftest import Run
-from tests.harness.services import RunningService
 
 ROOT = Path(__file__).parents[2]
 PASSWORD, ADDRESS = "p&ss 'word' <1>", "postgresql://carrel:hidden-in-here@db.example/carrel"
@@ -24,7 +22,7 @@ def shows(text: str, kind: str = "text/plain") -> dict[str, Any]:
     return {"outputs": [{"output_type": "execute_result", "data": {kind: text.splitlines(keepends=True)}}]}
 
 
-def test_credentials_are_found_and_not_shown(run: Run, tmp_path: Path) -> None:
+def test_credentials_are_found_and_not_shown(run, tmp_path: Path) -> None:
     values = [mint(prefix).value.get_secret_value() for prefix in PREFIXES]
     (tmp_path / ".env").write_text(f"# ours\nCARREL_BOOTSTRAP_ADMIN_PASSWORD={PASSWORD}\nCARREL_PORT=8000\n")
     name = a_notebook(
@@ -55,7 +53,7 @@ def test_credentials_are_found_and_not_shown(run: Run, tmp_path: Path) -> None:
     assert (found["exitCode"], found["findings"][0]["part"]) == (1, "source")
 
 
-def test_documents_that_not_everybody_may_read_are_named(run: Run, tmp_path: Path, service: RunningService) -> None:
+def test_documents_that_not_everybody_may_read_are_named(run, tmp_path: Path, service) -> None:
     ids: dict[str, object] = {}
     with Carrel(service.api_key, service.base_url) as client:
         for name, everybody in (("Pay bands", False), (LONG, False), ("R&D <plan>", False), ("Canteen", True)):
@@ -87,7 +85,7 @@ def test_documents_that_not_everybody_may_read_are_named(run: Run, tmp_path: Pat
     assert (refused.code, "--credentials-only" in refused.err) == (3, True)
 
 
-def test_what_is_no_notebook_is_said(run: Run, tmp_path: Path) -> None:
+def test_what_is_no_notebook_is_said(run, tmp_path: Path) -> None:
     for text in ("", "[]", "{}", '{"cells": 1}', "[" * 100_000):
         (tmp_path / "x.ipynb").write_text(text)
         ended = run("check-notebook", "x.ipynb")
@@ -95,7 +93,7 @@ def test_what_is_no_notebook_is_said(run: Run, tmp_path: Path) -> None:
     assert run("check-notebook", "missing.ipynb").code == 2
 
 
-def test_the_notebooks_here_hold_no_credentials(run: Run) -> None:
+def test_the_notebooks_here_hold_no_credentials(run) -> None:
     kept = sorted(map(str, (ROOT / "notebooks").glob("*.ipynb")))
     assert kept
     assert run("check-notebook", "--credentials-only", *kept).code == 0

@@ -2,14 +2,12 @@
 
 import pytest
 
-from tests.cli.conftest import Run
-from tests.harness.services import RunningService
 from tests.oauth.flow import Person, an_mcp_client
 
 pytestmark = pytest.mark.own_service
 
 
-def test_what_people_allowed_is_listed_and_withdrawn_and_hosts_are_allowed(run: Run, service: RunningService) -> None:
+def test_what_people_allowed_is_listed_and_withdrawn_and_hosts_are_allowed(run, service) -> None:
     agent, admin = an_mcp_client(service), Person(service)
     assert "Nobody has allowed anything" in run("oauth-clients", "consents").err
     admin.tokens(agent)

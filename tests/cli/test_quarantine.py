@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Load, Run
 from tests.harness.documents import list_documents
-from tests.harness.services import RunningService
 from tests.service.service_accounts import a_token, an_account, enable_service_accounts
 
 MEMBERS = "source sourceId reportedBy ledger collection place document code reason since ignored"
 
 
 @pytest.fixture
-def shelf(library: Path, load: Load) -> Path:
+def shelf(library: Path, load) -> Path:
     (library / "empty.md").write_bytes(b"")
     (library / "broken [bold].pdf").write_bytes(b"%PDF-1.7 this is no PDF")
     ended, counts = load("upload", "library", "--direct")
@@ -39,7 +37,7 @@ def test_what_is_in_quarantine_is_listed_and_sent_again_once_mended(shelf, load,
 
 
 @pytest.mark.usefixtures("shelf")
-def test_what_is_ignored_no_longer_counts(load: Load) -> None:
+def test_what_is_ignored_no_longer_counts(load) -> None:
     ended, answer = load("quarantine", "ignore", "library", "empty.md", "broken [bold].pdf", "unknown.md")
     assert (ended.code, answer["number"], answer["unknown"]) == (1, 2, ["unknown.md"])
     ended, counts = load("upload", "library", "--direct")
@@ -52,7 +50,7 @@ def test_what_is_ignored_no_longer_counts(load: Load) -> None:
 
 
 @pytest.mark.usefixtures("shelf")
-def test_quarantine_is_listed_wherever_one_is(load: Load, run: Run, service: RunningService, tmp_path: Path) -> None:
+def test_quarantine_is_listed_wherever_one_is(load, run, service, tmp_path: Path) -> None:
     """Without ledgers too, with the same members; an admin sees everybody's, and who reports it; others see theirs."""
     theirs = service.new_user("ada@example.com")
     ada = {"CARREL_DATA_DIR": str(tmp_path / "hers"), "CARREL_API_KEY": theirs}
@@ -96,7 +94,7 @@ def test_ledgers_that_were_never_reported_are_told(load, run, service, tmp_path)
 
 
 @pytest.mark.usefixtures("shelf")
-def test_what_could_not_be_asked_is_said(run: Run, service: RunningService) -> None:
+def test_what_could_not_be_asked_is_said(run, service) -> None:
     enable_service_accounts(service)
     token = a_token(service, an_account(service), "catalog:write")["token"]
     for command in (("plan", "library"), ("upload", "library", "--direct")):
@@ -106,7 +104,7 @@ def test_what_could_not_be_asked_is_said(run: Run, service: RunningService) -> N
         assert said in run(*command, CARREL_API_KEY=token).out
 
 
-def test_a_source_that_nobody_loaded_is_wrong_usage(load: Load) -> None:
+def test_a_source_that_nobody_loaded_is_wrong_usage(load) -> None:
     for arguments in (("retry", "elsewhere"), ("ignore", "elsewhere", "x"), ("list", "elsewhere")):
         ended, answer = load("quarantine", *arguments)
         assert (ended.code, "carrel quarantine list" in answer["message"]) == (2, True)

@@ -2,24 +2,22 @@
 
 import pytest
 
-from tests.cli.conftest import Run
 from tests.harness.documents import ok, upload
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
-from tests.harness.services import RunningService
 from tests.service.rebuilds import TEXTS, Shelf, a_shelf, let_time_pass
 
 pytestmark = pytest.mark.own_service(sweep_seconds=0.2)
 
 
 @pytest.fixture
-def shelf(service: RunningService, embeddings: EmbeddingsEndpoint) -> Shelf:
+def shelf(service, embeddings: EmbeddingsEndpoint) -> Shelf:
     del embeddings
     shelf = a_shelf(service, *TEXTS)
     ok(upload(service, "lamp", "The lamp is dark now.", file_name="lamp.txt", reindexCollections="false"))
     return shelf
 
 
-def test_what_is_stale_is_indexed_again(run: Run, shelf: Shelf) -> None:
+def test_what_is_stale_is_indexed_again(run, shelf: Shelf) -> None:
     first = run("reindex", "Shelf")
     assert (first.code, "1 indexed again" in first.out) == (0, True), first
     again = run("reindex", str(shelf.collection_id), "--json").json
@@ -27,7 +25,7 @@ def test_what_is_stale_is_indexed_again(run: Run, shelf: Shelf) -> None:
     assert run("reindex", "Shelf", "--all", "--json").json["reindexed"] == 3
 
 
-def test_an_index_is_made_anew(run: Run, shelf: Shelf) -> None:
+def test_an_index_is_made_anew(run, shelf: Shelf) -> None:
     made = run("reindex", "Shelf", "--model", MODEL)
     assert (made.code, f"to {MODEL}" in made.out) == (0, True), made
     assert shelf.model() == MODEL
@@ -36,7 +34,7 @@ def test_an_index_is_made_anew(run: Run, shelf: Shelf) -> None:
     assert Shelf(shelf.service, None).model() == MODEL
 
 
-def test_what_fails_holds_it_back_until_it_is_left_out(run: Run, shelf: Shelf, embeddings: EmbeddingsEndpoint) -> None:
+def test_what_fails_holds_it_back_until_it_is_left_out(run, shelf: Shelf, embeddings: EmbeddingsEndpoint) -> None:
     embeddings.refuse("crew")
     assert run("reindex", "Shelf", "--model", MODEL, "--no-wait").code == 0
     for _ in range(6):
@@ -49,7 +47,7 @@ def test_what_fails_holds_it_back_until_it_is_left_out(run: Run, shelf: Shelf, e
     assert (forced["exitCode"], forced["outcome"], forced["leftCount"]) == (1, "problems", 1)
 
 
-def test_what_is_wrong_is_said(run: Run, shelf: Shelf) -> None:
+def test_what_is_wrong_is_said(run, shelf: Shelf) -> None:
     del shelf
     for arguments, code, words in (
         (("Nowhere",), 2, "No collection"),

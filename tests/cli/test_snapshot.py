@@ -1,14 +1,11 @@
 """`carrel snapshot`: taken, compared, and its exit codes."""
 
-from pathlib import Path
-
 from flows.operations.snapshots.files import Difference
 from tests.cli.conftest import Run, ran
 from tests.harness.documents import ok, upload
-from tests.harness.services import RunningService
 
 
-def test_take_and_compare(run: Run, service: RunningService, tmp_path: Path) -> None:
+def test_take_and_compare(run: Run, service, tmp_path) -> None:
     folder = ran(run, "snapshot", "take")["folder"]
     for contents in ("Calm.", "A storm."):
         ok(upload(service, "log", contents, internalPublic="true"))

@@ -1,13 +1,11 @@
 """`carrel sync`, against the real service and a server that speaks MongoDB's protocol."""
 
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import COMMAND, Ended, Run, environment_for
 from tests.harness.mongo.processes import MongoServer
-from tests.harness.services import RunningService
 from tests.service.directory import done
 from tests.service.docstore import Syncing, a_thing
 
@@ -18,7 +16,7 @@ MAPPED = ("--body", "content.text", "--title", "title", "--updated", "updatedAt"
 
 
 @pytest.fixture
-def things(mongo: MongoServer, service: RunningService) -> MongoServer:
+def things(mongo: MongoServer, service) -> MongoServer:
     """Ten things to sync, one of which has no title, and a collection that they go into."""
     done(service.call("documentCollections/createDocumentCollection", {"collectionName": "Harbour"}))
     mongo.collection.insert_many([a_thing(number) for number in range(10)])
@@ -67,7 +65,7 @@ def test_a_run_that_nobody_begins_is_said_once(make_service, mongo, tmp_path):
     assert rest == ""
 
 
-def test_an_update_keeps_what_it_does_not_name(run: Run, things: MongoServer, tmp_path: Path) -> None:
+def test_an_update_keeps_what_it_does_not_name(run: Run, things: MongoServer, tmp_path) -> None:
     """The filter changes; what it lacks goes once that is approved by name. Address, limit and mapping stay."""
     (tmp_path / "uri").write_text(f"{things.uri}\n")
     assert create(run, things, "--uri-file", "uri", "--filter", '{"title": {"$ne": null}}').code == 0

@@ -3,7 +3,6 @@
 import io
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -324,7 +323,7 @@ async def test_a_run_that_was_killed_is_completed_by_the_next(watched: Watched, 
     assert _members(service, "all") == {"Engineering", "Operations"}
 
 
-async def test_a_plan_can_be_kept_and_applied_later(real: Caller, tmp_path: Path) -> None:
+async def test_a_plan_can_be_kept_and_applied_later(real: Caller, tmp_path) -> None:
     kept = tmp_path / "plan.json"
     plan = await _plan(real)
     kept.write_text(plan.model_dump_json())

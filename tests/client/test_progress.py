@@ -12,9 +12,7 @@ import termios
 import nbformat
 from nbclient import NotebookClient
 
-from tests.client.conftest import Caller
 from tests.client.contract import OPERATIONS
-from tests.client.server import Server
 
 CODE = """
 from carrel.directory.progress import Progress
@@ -65,7 +63,7 @@ def test_a_file_gets_nothing() -> None:
         assert (done.stdout, done.stderr) == (b"", b"")
 
 
-async def test_a_list_tells_how_much_came(caller: Caller, server: Server) -> None:
+async def test_a_list_tells_how_much_came(caller, server) -> None:
     told: list[tuple[int, int | None]] = []
     page = OPERATIONS["admin/groups/list"].response()
     server.will(page, {"groups": page["groups"]})

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import Any
 
 import httpx
 import pytest
@@ -31,7 +30,7 @@ async def test_final_refusals_are_not_retried(caller: Caller, server: Server, st
 
 
 @pytest.mark.parametrize("answer", [refuse(409, "concurrent_change"), refuse(409, "busy", {"retry-after": "0"})])
-async def test_passing_conflicts_are_retried(caller: Caller, server: Server, answer: Any) -> None:
+async def test_passing_conflicts_are_retried(caller: Caller, server: Server, answer) -> None:
     """A 409 is retried when its code says that it passes, or the service says when to return."""
     server.will(answer, DELETED)
     await caller(delete)

@@ -11,13 +11,12 @@ from tests.client.conftest import Caller, MakeCaller
 from tests.client.contract import OPERATIONS
 from tests.client.test_operations import LISTS, SINGLE, name_of, requests_of
 from tests.harness.cases import cases
-from tests.harness.services import RunningService
 
 TRAVEL = "# Travel\n\nBook the night train to Vienna three weeks ahead.\n"
 
 
 @pytest.fixture
-def real(service: RunningService, open_client: MakeCaller) -> Caller:
+def real(service, open_client: MakeCaller) -> Caller:
     return open_client(service.api_key, service.base_url)
 
 
@@ -93,7 +92,7 @@ async def test_people_see_what_they_may(real: Caller, tmp_path: Path) -> None:
     assert await found() == 0
 
 
-async def test_keys_and_audit(real: Caller, service: RunningService) -> None:
+async def test_keys_and_audit(real: Caller, service) -> None:
     await real(lambda c: c.admin.users.upsert([{"email": "ada@example.test", "name": "Ada"}]))
     made = await real(lambda c: c.admin.api_keys.create("Ada's", owner_email="ada@example.test"))
     assert made.api_key not in repr(made)
@@ -107,7 +106,7 @@ async def test_keys_and_audit(real: Caller, service: RunningService) -> None:
     assert len(await real.walk(real.client.admin.audit_log.query(target_id=str(made.api_key_id)))) == 2
 
 
-async def test_service_accounts_and_their_tokens(real: Caller, service: RunningService, tmp_path: Path) -> None:
+async def test_service_accounts_and_their_tokens(real: Caller, service, tmp_path: Path) -> None:
     with pytest.raises(PermissionDeniedError) as caught:
         await real(lambda c: c.admin.service_accounts.create("Reader"))
     assert caught.value.code == "service_accounts_disabled"
@@ -187,7 +186,7 @@ AS_KEY_OWNER_ONLY = set(cases("operations_of_the_key_owner_alone"))
 TAKEN_AS_TEXT = {"search/submitSearchFeedback", "copilots/provideMessageFeedback"}
 
 
-def test_a_named_user_is_never_passed_over(service: RunningService) -> None:
+def test_a_named_user_is_never_passed_over(service) -> None:
     names = {name_of(place) for place in SINGLE + LISTS} - AS_KEY_OWNER_ONLY - TAKEN_AS_TEXT
     acting = [OPERATIONS[name] for name in names if OPERATIONS[name].version == "v0" and not name.startswith("admin/")]
     assert len(acting) > 12

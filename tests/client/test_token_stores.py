@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TypeVar
 
 import anyio
@@ -32,7 +31,7 @@ def tokens(number: int, *, seconds: float = 3600) -> Tokens:
 
 
 @pytest.fixture(params=["memory", "files"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> TokenStore:
+def store(request: pytest.FixtureRequest, tmp_path) -> TokenStore:
     return MemoryTokenStore() if request.param == "memory" else FileTokenStore(tmp_path / "deep" / "tokens")
 
 
@@ -114,7 +113,7 @@ def test_a_lock_of_memory_is_forgotten_when_nobody_holds_it() -> None:
     assert len(store._locks) == 0
 
 
-def test_files_are_their_owners_alone(tmp_path: Path) -> None:
+def test_files_are_their_owners_alone(tmp_path) -> None:
     """0600 in a folder of 0700, whatever the umask; the key isn't in any name, and nothing else is left."""
     before = os.umask(0)
     try:
@@ -132,7 +131,7 @@ def test_files_are_their_owners_alone(tmp_path: Path) -> None:
     assert repr(store) == f"FileTokenStore('{tmp_path / 'tokens'}')"
 
 
-def test_a_folder_others_may_write_to_is_refused(tmp_path: Path) -> None:
+def test_a_folder_others_may_write_to_is_refused(tmp_path) -> None:
     """They could put their own tokens into it."""
     for mode in (0o770, 0o707, 0o777):
         tmp_path.chmod(mode)
@@ -143,7 +142,7 @@ def test_a_folder_others_may_write_to_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff", b'{"access_token": "a b"}', b"x" * 10_000])
-def test_a_file_without_tokens_counts_as_none(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_tokens_counts_as_none(tmp_path, content: bytes) -> None:
     store = FileTokenStore(tmp_path / "tokens")
     store._path("ada").write_bytes(content)
     assert store.get("ada") is None
@@ -151,7 +150,7 @@ def test_a_file_without_tokens_counts_as_none(tmp_path: Path, content: bytes) ->
     assert store.get("ada") == kept
 
 
-def test_a_file_that_cant_be_written_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cant_be_written_stays_as_it_was(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole, with nothing beside it: the disk may be full."""
     store = FileTokenStore(tmp_path / "tokens")
     store.put("ada", kept := tokens(1))

@@ -11,7 +11,6 @@ import pytest
 
 from carrel import APIConnectionError, _uploads
 from carrel._uploads import READ_SIZE
-from tests.client.conftest import Caller, MakeCaller
 from tests.client.samples import UPLOADED
 from tests.client.server import Server, refuse
 from tests.client.test_files import BIG, Pipe, _upload
@@ -26,7 +25,7 @@ HUGE = 32 * 1024 * 1024
     [(BIG, 1, PIECES), (BIG, 2, PIECES * 2), (b"", 1, [0, 0])],
     ids=["once", "again", "empty"],
 )
-async def test_each_piece_is_told(caller: Caller, server: Server, file: bytes, attempts: int, told: list[int]) -> None:
+async def test_each_piece_is_told(caller, server: Server, file: bytes, attempts: int, told: list[int]) -> None:
     """The file's bytes, without what the form adds: each attempt is told from its 0 on, to all of them at the end."""
     calls: list[tuple[int, int | None]] = []
     server.will(*[refuse(503)] * (attempts - 1), UPLOADED)
@@ -35,7 +34,7 @@ async def test_each_piece_is_told(caller: Caller, server: Server, file: bytes, a
     assert len(caller.naps) == attempts - 1
 
 
-async def test_a_pipe_has_no_total(caller: Caller, server: Server) -> None:
+async def test_a_pipe_has_no_total(caller, server: Server) -> None:
     calls: list[tuple[int, int | None]] = []
     server.will(UPLOADED)
     await caller(_upload(Pipe(BIG), file_name="stream.bin", on_progress=lambda *now: calls.append(now)))
@@ -70,7 +69,7 @@ def _stalling(*, after: int) -> Iterator[tuple[str, threading.Event, threading.E
             thread.join(10)
 
 
-async def test_no_more_is_told_than_the_socket_took(make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_more_is_told_than_the_socket_took(make_caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """A piece counts when the socket has taken all of it, not when it was read from the disk."""
     monkeypatch.setattr(_uploads, "READ_SIZE", HUGE // 2)
     told: list[tuple[int, int | None]] = []
@@ -92,7 +91,7 @@ async def test_no_more_is_told_than_the_socket_took(make_caller: MakeCaller, mon
     assert told == [(0, HUGE)]
 
 
-async def test_what_it_raises_ends_the_upload(caller: Caller, server: Server) -> None:
+async def test_what_it_raises_ends_the_upload(caller, server: Server) -> None:
     """Whoever shows progress can stop the upload; the client can be used afterwards."""
 
     def stop(sent: int, total: int | None) -> None:

@@ -1,19 +1,17 @@
 """kill -9 of the service while a message is on its way: the message comes again after the next start, as it was."""
 
-from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
 
 from tests.harness.jobs import until
-from tests.harness.processes import ServiceProcess
 from tests.harness.receivers import receiving
 from tests.service.directory import done
 
 
 @pytest.mark.long
 @pytest.mark.timeout(120)
-def test_a_message_survives_the_death_of_its_sender(service_process: Callable[..., ServiceProcess]) -> None:
+def test_a_message_survives_the_death_of_its_sender(service_process) -> None:
     """The first receiver's answer never came, so it is posted anew: the same id and body, signed for another time."""
     service = service_process(CARREL_WEBHOOK_ALLOWED_HOSTS="127.0.0.1", CARREL_WORKERS="1")
     with receiving() as receiver:

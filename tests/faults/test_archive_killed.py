@@ -5,7 +5,6 @@ import subprocess
 import time
 from contextlib import closing, suppress
 from datetime import UTC, datetime
-from pathlib import Path
 
 import httpx
 import pytest
@@ -45,7 +44,7 @@ class Uploads:
         wait_for(self._process, lambda: len(self.acknowledged) >= wanted)
 
 
-def test_nothing_acknowledged_is_lost_whatever_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_acknowledged_is_lost_whatever_is_killed(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Uploads go on while each part is killed; the newest moment has them all, an earlier one those of before it."""
     with object_store(str(tmp_path / "log")) as store:
         bucket = store.make()
@@ -83,7 +82,7 @@ def test_nothing_acknowledged_is_lost_whatever_is_killed(tmp_path: Path, monkeyp
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a disk")
-def test_a_full_disk_of_the_archive_stops_no_upload(tmp_path: Path) -> None:
+def test_a_full_disk_of_the_archive_stops_no_upload(tmp_path) -> None:
     """The service goes on and says so in its log; when there is room again, the archive catches up without a gap."""
     disk = tmp_path / "disk"
     disk.mkdir()

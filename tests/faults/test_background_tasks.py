@@ -34,7 +34,6 @@ from service.runtime import Runtime
 from service.web.metrics import Metrics
 from tests.harness.documents import uploaded
 from tests.harness.jobs import until
-from tests.harness.loops import LoopThread
 from tests.harness.parsing import parse_python
 from tests.harness.services import RunningService
 from tests.service.directory import another_organization
@@ -76,7 +75,7 @@ def service(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
     return request.getfixturevalue("own_service")
 
 
-def test_whatever_ends_a_task_it_is_started_again(harness_loop: LoopThread) -> None:
+def test_whatever_ends_a_task_it_is_started_again(harness_loop) -> None:
     """Returning, failing in any way, trying to end the process, and being cancelled, by itself or from outside."""
     starts: dict[str, int] = {}
 
@@ -116,7 +115,7 @@ def test_whatever_ends_a_task_it_is_started_again(harness_loop: LoopThread) -> N
     assert all(task.running is None or task.running.done() for task in background.kept.values())
 
 
-def test_a_task_that_fails_on_and_on_rests_longer_and_longer(harness_loop: LoopThread) -> None:
+def test_a_task_that_fails_on_and_on_rests_longer_and_longer(harness_loop) -> None:
     """A start is tried again after one pause, two, four: not in a row, but never given up."""
     began: list[float] = []
 
@@ -137,7 +136,7 @@ def test_a_task_that_fails_on_and_on_rests_longer_and_longer(harness_loop: LoopT
     assert began[2] - began[1] > 0.19
 
 
-def test_failures_in_a_row_are_logged_once_a_minute(harness_loop: LoopThread) -> None:
+def test_failures_in_a_row_are_logged_once_a_minute(harness_loop) -> None:
     """Work that fails alike each time fills no log; another failure, or one after a success, is told at once."""
     outcomes = deque([ValueError(), ValueError(), ValueError(), KeyError(), None, KeyError()])
 
@@ -162,7 +161,7 @@ def test_failures_in_a_row_are_logged_once_a_minute(harness_loop: LoopThread) ->
 @pytest.mark.parametrize(
     "error", [PoolTimeoutError("10 s"), ExceptionGroup("all", [PoolTimeout("10 s"), ConnectionTimeout("10 s")])]
 )
-def test_work_that_waits_too_long_is_late(harness_loop: LoopThread, error: Exception) -> None:
+def test_work_that_waits_too_long_is_late(harness_loop, error: Exception) -> None:
     """On a busy machine nothing has failed: one warning, without a traceback."""
 
     async def fail() -> None:
@@ -174,7 +173,7 @@ def test_work_that_waits_too_long_is_late(harness_loop: LoopThread, error: Excep
     assert (line["event"], line["log_level"], "exc_info" in line) == ("background_work_late", "warning", False)
 
 
-def test_work_for_an_organization_is_given_up_after_its_first_failure(harness_loop: LoopThread) -> None:
+def test_work_for_an_organization_is_given_up_after_its_first_failure(harness_loop) -> None:
     """In later rounds the others alone have turns; a failure is logged with its organization, and told at the end."""
     broken, other = UUID(int=1), UUID(int=2)
     visited: list[UUID] = []
@@ -191,7 +190,7 @@ def test_work_for_an_organization_is_given_up_after_its_first_failure(harness_lo
     assert [type(each) for each in told.value.exceptions] == [ValueError]
 
 
-def test_work_for_organizations_that_is_cancelled_ends(harness_loop: LoopThread) -> None:
+def test_work_for_organizations_that_is_cancelled_ends(harness_loop) -> None:
     """Also when the driver makes another error of it, as one does whose connection is cut off."""
     visited: list[UUID] = []
 

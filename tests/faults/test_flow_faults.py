@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -39,7 +38,7 @@ def proxy(service: ServiceProcess) -> Iterator[Proxy]:
         yield proxy
 
 
-def test_a_network_that_breaks_costs_time_alone(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_network_that_breaks_costs_time_alone(service: ServiceProcess, proxy: Proxy, tmp_path) -> None:
     """Latency, resets, lost and truncated answers, 429, 503, a slow loris: all arrive, once, none in quarantine."""
     loader = Loader(tmp_path, proxy.base_url, name="storm")
     loader.write(DOCUMENTS)
@@ -55,7 +54,7 @@ def test_a_network_that_breaks_costs_time_alone(service: ServiceProcess, proxy: 
     assert (again.code, again.said["unchanged"], again.said["sent_bytes"]) == (0, DOCUMENTS, 0)
 
 
-def test_one_document_that_never_arrives_costs_itself(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
+def test_one_document_that_never_arrives_costs_itself(service: ServiceProcess, proxy: Proxy, tmp_path) -> None:
     """What is cut off each time is in quarantine with its reason, the others are done; the next run mends it."""
     loader = Loader(tmp_path, proxy.base_url, name="poison")
     loader.write(20)
@@ -71,7 +70,7 @@ def test_one_document_that_never_arrives_costs_itself(service: ServiceProcess, p
     is_the_source(service, loader)
 
 
-def test_an_address_where_nobody_is_is_said_while_the_run_waits(tmp_path: Path) -> None:
+def test_an_address_where_nobody_is_is_said_while_the_run_waits(tmp_path) -> None:
     """A wrong address looks like a service that is away, so the run names it long before it gives up."""
     loader = Loader(tmp_path, NOBODY_LISTENS, name="nobody", outage_seconds=6)
     loader.write(1)

@@ -3,7 +3,6 @@
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from threading import Event
 
 import pytest
@@ -36,7 +35,7 @@ def proxy(service: ServiceProcess) -> Iterator[Proxy]:
         yield proxy
 
 
-def test_backlog_is_waited_for_and_is_no_outage(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
+def test_backlog_is_waited_for_and_is_no_outage(service: ServiceProcess, proxy: Proxy, tmp_path) -> None:
     """Refused for longer than an outage may last, a run says how much is ahead, comes back as told, and sends all."""
     loader = Loader(tmp_path, proxy.base_url, name="backlog", outage_seconds=1)
     loader.write(DOCUMENTS)
@@ -57,7 +56,7 @@ def test_backlog_is_waited_for_and_is_no_outage(service: ServiceProcess, proxy: 
     is_the_source(service, loader)
 
 
-def test_full_disk_ends_the_run_in_words(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
+def test_full_disk_ends_the_run_in_words(service: ServiceProcess, proxy: Proxy, tmp_path) -> None:
     loader = Loader(tmp_path, proxy.base_url, name="full")
     loader.write(DOCUMENTS)
     proxy.refusal = Fault.STORAGE_FULL
@@ -72,7 +71,7 @@ def test_full_disk_ends_the_run_in_words(service: ServiceProcess, proxy: Proxy, 
     is_the_source(service, loader)
 
 
-def test_document_whose_index_takes_long_holds_no_other(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
+def test_document_whose_index_takes_long_holds_no_other(service: ServiceProcess, proxy: Proxy, tmp_path) -> None:
     """All are stored before a lock file of 244 KB is indexed; the wait says for what, and lists instead of asking."""
     loader = Loader(tmp_path, proxy.base_url, name="lock")
     loader.write(DOCUMENTS)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from itertools import count, islice
-from pathlib import Path
 from typing import cast
 from uuid import UUID, uuid4
 
@@ -139,7 +138,7 @@ def wait_for_searches(service: ServiceProcess, *, after: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_nobody_notices_an_upgrade(databases: TestDatabases, tmp_path: Path) -> None:
+def test_nobody_notices_an_upgrade(databases: TestDatabases, tmp_path) -> None:
     """No request fails, though the SDK sends some again; nobody reads what was taken back; then all works as before."""
     tree = export_release_before(tmp_path / "before")
     name = databases.empty()

@@ -127,9 +127,7 @@ def ledgers() -> str:
 
 
 @pytest.fixture
-def source(
-    request: pytest.FixtureRequest, ledgers: str, library: Path, flow_settings: FlowSettings, service: RunningService
-) -> Source:
+def source(request, ledgers, library, flow_settings, service) -> Source:
     url = request.getfixturevalue("database_url") if ledgers == "database" else None
     return Source(library, flow_settings.model_copy(update={"flows_database_url": url}), service)
 

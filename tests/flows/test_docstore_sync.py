@@ -12,7 +12,6 @@ from prefect.client.schemas.objects import State
 from flows.docstore_sync import docstore_sync
 from flows.errors import NameUnknownError, StorageFullError, SyncFailedError
 from flows.runs import Runs
-from tests.harness.mongo.processes import MongoServer
 from tests.harness.services import RunningService
 from tests.service.directory import done
 from tests.service.docstore import DATED, Syncing, a_thing
@@ -44,7 +43,7 @@ def small_disk(tmp_path: Path, overrides: dict[str, Any]) -> Iterator[Path]:
 
 
 @pytest.fixture
-def syncing(service: RunningService, mongo: MongoServer) -> Syncing:
+def syncing(service: RunningService, mongo) -> Syncing:
     syncing = Syncing(service, mongo)
     syncing.filled(20)
     syncing.first_run()

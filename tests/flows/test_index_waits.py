@@ -1,7 +1,6 @@
 """Waiting for what was sent to become searchable."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -15,11 +14,10 @@ from flows.operations.ledger.rows import Action, Entry, Sent, State
 from flows.operations.sources.documents import SourceDocument
 from flows.operations.summary import summarize
 from tests.flows.sources import Source
-from tests.harness.services import MakeService
 
 
 @pytest.fixture
-def slow(make_service: MakeService, source: Source, monkeypatch: pytest.MonkeyPatch) -> Source:
+def slow(make_service, source: Source, monkeypatch: pytest.MonkeyPatch) -> Source:
     """The library, loaded into a service that answers before it has indexed; runs ask again soon."""
     monkeypatch.setattr(index_waits, "_FIRST_PAUSE", 0.05)
     service = make_service(inline_indexing_seconds=0)
@@ -50,7 +48,7 @@ async def test_index_that_does_not_come_is_no_success(slow: Source, monkeypatch:
     assert (outcome.plan.resumed, outcome.summary.created, outcome.summary.indexing) == (12, 12, 0)
 
 
-async def test_document_deleted_meanwhile_costs_itself_alone(tmp_path: Path, source: Source) -> None:
+async def test_document_deleted_meanwhile_costs_itself_alone(tmp_path, source: Source) -> None:
     """While the index is waited for, a document that is deleted is quarantined, and the others settle."""
     with Ledger.at(tmp_path, target="t", source="s") as ledger, source.client() as client:
         ledger.begin()

@@ -19,7 +19,6 @@ from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Action, Digest, Entry, Sent, State
 from flows.operations.sources.documents import Access, Problem, SourceDocument
 from flows.operations.summary import summarize
-from tests.harness.databases import TestDatabases
 
 Open = Callable[..., Ledger]
 
@@ -201,7 +200,7 @@ def _until_begun(ledger: Ledger) -> None:
     ledger.begin()
 
 
-def test_run_whose_lock_is_lost_writes_no_more(shared: Open, databases: TestDatabases, database: str) -> None:
+def test_run_whose_lock_is_lost_writes_no_more(shared: Open, databases, database: str) -> None:
     """When the connection that holds the lock breaks, every later write is refused, though nobody else has begun."""
     with _run(shared) as ledger:
         _planned(ledger, "a", "b")

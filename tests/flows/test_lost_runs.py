@@ -16,19 +16,16 @@ import pytest
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Crashed, Pending, Running
-from pydantic import SecretStr
 
 from flows import lost_runs
 from flows.bulk_upload import bulk_upload
 from flows.deployments import TAG
 from flows.processes import living
 from flows.runs import Runs
-from flows.settings import FlowSettings
 from service.platform.postgres.host import server_account
 from tests.flows.processes import PATIENCE_SECONDS, SERVE, prefect_server, until
 from tests.flows.serving import deploy
 from tests.harness.proxy import UPLOAD, Fault, faulty
-from tests.harness.services import RunningService
 from tests.harness.stack import free_port
 
 SILENT = "The run has sent no heartbeat for 120 seconds."
@@ -89,11 +86,7 @@ async def test_a_run_without_a_living_process_begins_again(client, tmp_path, mon
 @pytest.mark.long
 @pytest.mark.timeout(900)
 async def test_a_run_of_a_lost_machine_goes_on_on_another_one(
-    prefect_on_postgresql: str,
-    database_url: SecretStr,
-    library: Path,
-    service: RunningService,
-    flow_settings: FlowSettings,
+    prefect_on_postgresql: str, database_url, library: Path, service, flow_settings
 ) -> None:
     """Two serve the same file; the one with the run is killed in the middle, and the other does what is left."""
     names = documents_of(library)

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from flows.operations.sources import objects
 from flows.operations.sources.documents import Defaults, Problem, Skipped, SourceDocument
 from flows.operations.sources.objects import object_identity
 from flows.operations.sources.reading import read_source, source_identity
-from tests.flows.sources import Source
 from tests.harness.cases import cases
 from tests.harness.object_store import SECRET, Bucket, object_store
 
@@ -39,7 +37,7 @@ def bucket(store: Bucket, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     return bucket
 
 
-async def test_objects_are_loaded_once_and_unchanged_ones_not_read(bucket: Bucket, source: Source) -> None:
+async def test_objects_are_loaded_once_and_unchanged_ones_not_read(bucket: Bucket, source) -> None:
     """A prefix is loaded by its keys; then nothing is downloaded until an object changes, even without the ledger."""
     url = f"s3://{bucket.name}/reports"
     first = (await source.load(url)).summary
@@ -120,7 +118,7 @@ def test_urls_that_are_no_source(url: str, words: str) -> None:
     assert "secret" not in str(raised.value)
 
 
-def test_one_prefix_has_one_identity(tmp_path: Path) -> None:
+def test_one_prefix_has_one_identity(tmp_path) -> None:
     """However it is written, a prefix is one source; a file: URL is the folder it names."""
     assert {object_identity(url) for url in ("s3://b/x/y", "S3://b/x/y/", "s3://b//x//y")} == {"s3://b/x/y"}
     (tmp_path / "a b").mkdir()

@@ -4,7 +4,6 @@ import asyncio
 import json
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from app.loading.starting import Job, upload_job
@@ -37,7 +36,7 @@ async def _plan_by_command(source: Source) -> str:
 
 
 async def test_each_way_to_load_a_folder_plans_it_alike_and_alternating_sends_nothing(
-    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: Source, tmp_path: Path, monkeypatch
 ) -> None:
     ways = _ways(source, tmp_path)
     for number, way in enumerate(ways):

@@ -19,13 +19,12 @@ from flows.runs import CHANGES
 from flows.settings import FlowSettings
 from tests.client.test_docs import ROOT, run_code_of
 from tests.flows.serving import artifacts_of
-from tests.harness.services import RunningService
 
 ADA, BEN, CAT = "ada@example.com", "ben@example.com", "cat@example.com"
 
 
 @pytest.fixture
-def admin(service: RunningService) -> Any:
+def admin(service) -> Any:
     """The SDK as the admin, with people and a group to share with."""
     with Carrel(service.api_key, service.base_url) as client:
         client.admin.users.upsert([{"email": email} for email in (ADA, BEN, CAT)])

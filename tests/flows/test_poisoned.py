@@ -9,7 +9,6 @@ from flows.operations.jobs import Outcome
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.quarantine import failure_rows
 from tests import made_files
-from tests.flows.sources import Source
 
 pytestmark = pytest.mark.own_service(max_upload_bytes=1_000_000)
 
@@ -88,7 +87,7 @@ def _reasons(outcome: Outcome) -> dict[str, str]:
     return {Path(row["place"]).name: row["code"] for row in rows}
 
 
-async def test_the_others_arrive_and_each_poisoned_one_is_named_and_can_be_mended(source: Source) -> None:
+async def test_the_others_arrive_and_each_poisoned_one_is_named_and_can_be_mended(source) -> None:
     """Each poisoned file costs itself alone, keeps its reason over runs, is sent only once, and can be mended."""
     outcome = await source.load()
     first, reasons = outcome.summary, _reasons(outcome)

@@ -10,17 +10,15 @@ from flows.operations.options import ReindexOptions
 from flows.operations.reindexing import rebuild_index, reindex_documents
 from flows.reindex import reindex
 from flows.runs import Runs
-from flows.settings import FlowSettings
 from tests.harness.documents import chunks, create_collection, ok, upload, uploaded
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
-from tests.harness.services import RunningService
 from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass
 
 pytestmark = pytest.mark.own_service(sweep_seconds=0.2)
 
 
 @pytest.fixture
-def shelf(service: RunningService, embeddings: EmbeddingsEndpoint) -> Shelf:
+def shelf(service, embeddings: EmbeddingsEndpoint) -> Shelf:
     del embeddings
     return a_shelf(service, *TEXTS)
 
@@ -34,7 +32,7 @@ async def state_of(*arguments: Any) -> State[Any]:
     return await reindex(*arguments, return_state=True)
 
 
-async def test_what_is_stale_is_indexed_again(shelf: Shelf, flow_settings: FlowSettings) -> None:
+async def test_what_is_stale_is_indexed_again(shelf: Shelf, flow_settings) -> None:
     """Only that; run again there is nothing to do, and with `everything` the rest costs no embedding."""
     changed = change(shelf, "lamp", "The lamp is dark now.")
     assert chunks(shelf.service, changed, shelf.collection_id) == [TEXTS["lamp"]]
@@ -47,7 +45,7 @@ async def test_what_is_stale_is_indexed_again(shelf: Shelf, flow_settings: FlowS
     assert (everything.reindexed, everything.chunks, everything.embedded) == (3, 3, 0)
 
 
-async def test_chunks_that_callers_made_are_theirs_to_send_again(shelf: Shelf, flow_settings: FlowSettings) -> None:
+async def test_chunks_that_callers_made_are_theirs_to_send_again(shelf: Shelf, flow_settings) -> None:
     """Where they are of the newest contents they are left; where the contents have changed since, that is a problem."""
     shelf.add_chunks(uploaded(shelf.service, "log", "A log.", file_name="log.txt")["documentId"], "the first anchor")
     left = await reindex_documents("Shelf", options=ReindexOptions(everything=True), settings=flow_settings)

@@ -5,7 +5,6 @@ import json
 import shutil
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -24,14 +23,13 @@ from service.domains.documents.sources import service as rules
 from tests.flows.processes import CARREL, running, until
 from tests.flows.sources import Source
 from tests.harness.proxy import Proxy, faulty
-from tests.harness.services import RunningService
 from tests.service.service_accounts import a_token, an_account, enable_service_accounts
 
 POISONED = {"broken.pdf": "file_corrupt", "empty.md": "file_empty"}
 
 
 @pytest.fixture
-def proxy(service: RunningService) -> Iterator[Proxy]:
+def proxy(service) -> Iterator[Proxy]:
     with faulty(service.base_url) as proxy:
         yield proxy
 
@@ -171,7 +169,7 @@ async def test_a_stopped_run_is_made_up_for(poisoned: Source, stop: signal.Signa
     assert set(await poisoned.quarantine()) == {"broken.pdf", "empty.md", "late.txt"}
 
 
-async def test_two_people_load_what_has_the_same_name(poisoned: Source, tmp_path: Path) -> None:
+async def test_two_people_load_what_has_the_same_name(poisoned: Source, tmp_path) -> None:
     """Each has a source of their own, ignores in it alone and sees it alone; an admin sees both, and says which."""
     hers = poisoned.using(api_key=SecretStr(poisoned.service.new_user("ada@example.com")), data_dir=tmp_path / "hers")
     await poisoned.load()
@@ -240,7 +238,7 @@ async def _forget(source: Source) -> None:
             await client.sources.remove_source(one.source_id)
 
 
-async def test_ledgers_that_were_never_reported_are(poisoned: Source, tmp_path: Path) -> None:
+async def test_ledgers_that_were_never_reported_are(poisoned: Source, tmp_path) -> None:
     """With what was ignored in them, once; not where there is nothing to report, nor what another service has."""
     await poisoned.load()
     await _forget(poisoned)

@@ -6,7 +6,6 @@ import pytest
 
 from flows.errors import SourceError
 from flows.operations.sources.selection import Selection
-from tests.flows.sources import Source
 from tests.harness.documents import create_collection, ok, uploaded
 from tests.harness.services import RunningService
 from tests.service.directory import organization_id
@@ -30,7 +29,7 @@ def held(service: RunningService, collection_id: str) -> dict[str, dict[str, Any
     return {each["documentExternalId"]: each for each in listed}
 
 
-async def test_a_selection_is_added_and_found_unchanged_again(source: Source, collection_id: str) -> None:
+async def test_a_selection_is_added_and_found_unchanged_again(source, collection_id: str) -> None:
     """By external ids and metadata, with metadata for the collection; what is chosen next time is added to it."""
     selection, metadata = "catalog://reports/*?team=ferries", {"shelf": "upper"}
     added = (await source.add_to("Shelf", selection, metadata=metadata)).summary
@@ -47,7 +46,7 @@ async def test_a_selection_is_added_and_found_unchanged_again(source: Source, co
     assert len(held(source.service, collection_id)) == 3
 
 
-async def test_what_is_selected(source: Source, collection_id: str) -> None:
+async def test_what_is_selected(source, collection_id: str) -> None:
     """Globs across slashes, fields that must all fit, percent-encoding, and nothing at all."""
     for selection, names in (
         ("catalog://nothing*", set[str]()),
@@ -65,7 +64,7 @@ def test_a_selection_that_can_not_be_read() -> None:
         Selection.read("catalog://reports/*?team")
 
 
-async def test_saying_nothing_of_metadata_leaves_it_as_it_is(source: Source, collection_id: str) -> None:
+async def test_saying_nothing_of_metadata_leaves_it_as_it_is(source, collection_id: str) -> None:
     """Documents that are in the collection keep what they have there, and count unchanged; what is said is set."""
     await source.add_to("Shelf", "catalog://reports/*/ferry.txt", metadata={"shelf": "upper"})
     source.service.execute(  # one is there and can't be searched

@@ -6,7 +6,6 @@ import sys
 import tempfile
 from contextlib import closing
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -32,7 +31,7 @@ async def test_a_deployment_with_a_schedule_has_runs_ahead(prefect_api: str) -> 
         server.withdraw(nightly)
 
 
-async def test_writers_at_once_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_writers_at_once_wait_for_each_other(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reads before it writes, as Prefect's own do; none fails because another was quicker."""
     from prefect.server.database.configurations import AioSqliteConfiguration  # noqa: PLC0415 - a third of a second
 

@@ -10,7 +10,6 @@ from uuid import UUID
 import psutil
 import pytest
 import yaml
-from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import FlowRun
 
 from flows.deployments import read_served
@@ -127,7 +126,7 @@ async def test_a_start_begins_by_event_in_a_forked_process_and_a_busy_source_is_
         assert (await ended()).state == "COMPLETED"
 
 
-async def test_missed_times_run_once(client: PrefectClient, schedules: Runs) -> None:
+async def test_missed_times_run_once(client, schedules: Runs) -> None:
     """Of the times of a schedule that came while nothing carried out runs, the latest is kept, and counts the rest."""
     deployment_id = await deploy("carrel")
     add_schedule(schedules, Draft("Often", "bulk-upload", {"source": "x"}, Times("* * * * *")))

@@ -4,7 +4,6 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from tests.harness.services import MakeService, RunningService
 from tests.oauth.flow import PASSWORD, App, Page, Person, a_person, an_app, asks_to_sign_in, elsewhere, later, works
 from tests.oauth.provider import CLIENT_ID, CLIENT_SECRET, serving
 from tests.oauth.test_upstream import ADA
@@ -17,7 +16,7 @@ def opened(person: Person) -> httpx.Response:
     return person.follow(person.http.get("/account/consents"))
 
 
-def test_who_is_signed_out_signs_in_and_is_back(own_service: RunningService) -> None:
+def test_who_is_signed_out_signs_in_and_is_back(own_service) -> None:
     """And takes back there what an application was allowed, with a new session."""
     ada = a_person(own_service)
     token = ada.tokens(an_app(own_service))["access_token"]
@@ -43,7 +42,7 @@ def test_signing_out_leads_to_signing_in(ada: Person) -> None:
 
 
 @pytest.mark.usefixtures("still_clock")
-def test_whoever_is_not_let_in_is_told_the_same_and_slowed_down(service: RunningService, app: App, ada: Person) -> None:
+def test_whoever_is_not_let_in_is_told_the_same_and_slowed_down(service, app: App, ada: Person) -> None:
     """It is the same account here and on the way to an application, whichever page it is tried on."""
     page = opened(ada)
     for email in ("nobody@example.test", "", "ada@example.test\0", ada.email):
@@ -71,7 +70,7 @@ def test_the_form_works_in_the_browser_it_was_shown_in_alone(app: App, ada: Pers
 
 
 @pytest.mark.usefixtures("still_clock")
-def test_among_several_organizations_a_person_names_theirs(own_service: RunningService) -> None:
+def test_among_several_organizations_a_person_names_theirs(own_service) -> None:
     """An organization that is not there is answered, and slowed down, like an account that is not there."""
     _, eve = elsewhere(own_service)
     ada, nobody = a_person(own_service), Person(own_service, "nobody@example.test")
@@ -88,7 +87,7 @@ def test_among_several_organizations_a_person_names_theirs(own_service: RunningS
     assert [nobody.enter(page, organization="Elsewhere").status_code for _ in range(8)] == [403] * 6 + [429] * 2
 
 
-def test_an_upstream_provider_leads_back_here_too(make_service: MakeService) -> None:
+def test_an_upstream_provider_leads_back_here_too(make_service) -> None:
     """To the organization that was named, if there are several."""
     with serving() as provider:
         service = make_service(

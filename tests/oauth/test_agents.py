@@ -6,7 +6,6 @@ import pytest
 
 from tests.harness.cases import cases
 from tests.harness.services import RunningService
-from tests.oauth.conftest import Standing
 from tests.oauth.flow import App, Person, v1
 from tests.service.agents import an_agent, deploy
 from tests.service.directory import a_group, done, group, user
@@ -63,7 +62,7 @@ def test_a_token_for_some_agents_shows_these_alone(service: RunningService, app:
 
 
 @pytest.mark.parametrize(("parameters", "field"), cases("odd_parameters_are_refused_by_name"))
-def test_odd_parameters_are_refused_by_name(standing: Standing, parameters: dict[str, str], field: str) -> None:
+def test_odd_parameters_are_refused_by_name(standing, parameters: dict[str, str], field: str) -> None:
     token = standing.person().tokens(standing.app, scope=ALL)["access_token"]
     refused = v1(standing.service, "agents", token, params=parameters)
     assert refused.status_code == 400

@@ -8,7 +8,6 @@ import pytest
 from service.platform.errors import Unauthenticated
 from service.platform.secrets import ACCESS_TOKEN, hash_secret
 from tests.harness.services import RunningService
-from tests.oauth.conftest import Standing
 from tests.oauth.flow import App, Page, Person, Pkce, an_app, an_mcp_client, call_mcp, error, sent_back, v1, works
 from tests.oauth.talking import send
 from tests.service.directory import done
@@ -22,7 +21,7 @@ def refused(service: RunningService, token: str) -> str:
     return caught.value.code
 
 
-def test_a_token_is_for_one_audience_and_refreshing_it_keeps_that(standing: Standing) -> None:
+def test_a_token_is_for_one_audience_and_refreshing_it_keeps_that(standing) -> None:
     """Whether or not the client names it; what it names wrongly is refused, before anybody is asked."""
     service, ada = standing.service, standing.person()
     issuer = service.runtime.settings.issuer
@@ -60,7 +59,7 @@ def test_a_release_without_audiences_takes_nothing_of_a_client_for_mcp(app: App,
     assert v1(app.service, "me", token).json()["error"]["code"] == "wrong_audience"
 
 
-def test_a_public_client_has_no_secret_and_any_port_of_its_machine(standing: Standing) -> None:
+def test_a_public_client_has_no_secret_and_any_port_of_its_machine(standing) -> None:
     """PKCE alone binds a code to it; a code of another client, and another address, are refused. v1 has none such."""
     service, ada, pkce = standing.service, standing.person(), Pkce()
     agent, other = an_mcp_client(service, LOCAL), an_mcp_client(service, LOCAL)
@@ -82,7 +81,7 @@ def test_a_public_client_has_no_secret_and_any_port_of_its_machine(standing: Sta
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "public_client")
 
 
-def test_a_public_client_of_this_machine_gets_nothing_unasked(standing: Standing) -> None:
+def test_a_public_client_of_this_machine_gets_nothing_unasked(standing) -> None:
     """Whatever listens there may name itself so (RFC 8252, section 8.6): who allowed it once is asked each time."""
     service, ada = standing.service, standing.person()
     agent, web = an_mcp_client(service, LOCAL), an_mcp_client(service)
@@ -128,7 +127,7 @@ def test_a_consent_taken_back_counts_at_the_next_call(service: RunningService, a
     assert send(service, None, "ping").headers["WWW-Authenticate"] == f"Bearer {described}"
 
 
-def test_mcp_describes_itself_and_what_authorizes_for_it(standing: Standing) -> None:
+def test_mcp_describes_itself_and_what_authorizes_for_it(standing) -> None:
     """A client finds both from the address alone, or from a refusal (RFC 9728, section 5; RFC 8414)."""
     service = standing.service
     issuer, known = service.runtime.settings.issuer, f"{service.base_url}/.well-known"

@@ -5,13 +5,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from tests.harness.services import RunningService
-from tests.oauth.conftest import Standing
 from tests.oauth.flow import CALLBACK, SCOPE, App, Page, Person, Pkce, a_person, an_app, sent_back, v1
 from tests.service.directory import done
 
 
-def test_the_flow_of_the_seed(service: RunningService, app: App, ada: Person, pkce: Pkce) -> None:
+def test_the_flow_of_the_seed(service, app: App, ada: Person, pkce: Pkce) -> None:
     """Authorize, sign in, consent, exchange, call v1, refresh: with the parameters and members it names."""
     back = sent_back(ada.allow(app, pkce, state="unguessable"))
     assert (back["state"], back["iss"]) == ("unguessable", service.base_url)
@@ -51,7 +49,7 @@ def test_a_redirect_uri_must_match_character_by_character(standing, part, redire
         assert "<script>" not in response.text
 
 
-def test_a_loopback_redirect_uris_port_must_match_too(service: RunningService, ada: Person) -> None:
+def test_a_loopback_redirect_uris_port_must_match_too(service, ada: Person) -> None:
     """The exception for native apps is none for confidential clients."""
     app = an_app(service, "http://127.0.0.1:8501/oauth/callback")
     assert ada.open(app, redirect_uri="http://127.0.0.1:8502/oauth/callback").status_code == 400
@@ -59,12 +57,12 @@ def test_a_loopback_redirect_uris_port_must_match_too(service: RunningService, a
     assert "code" in sent_back(ada.allow(app), to=app.redirect_uri)
 
 
-def test_a_redirect_uris_own_query_stays_as_it_is(service: RunningService, ada: Person) -> None:
+def test_a_redirect_uris_own_query_stays_as_it_is(service, ada: Person) -> None:
     location = ada.allow(an_app(service, "https://app.example.test/cb?a=%41&flag&b=x+y;z")).headers["Location"]
     assert location.startswith("https://app.example.test/cb?a=%41&flag&b=x+y;z&code=svc_ac_")
 
 
-def test_an_unknown_client_gets_nobody_redirected(standing: Standing) -> None:
+def test_an_unknown_client_gets_nobody_redirected(standing) -> None:
     """Whatever redirect URI it names; and a client's id has no other spelling."""
     app, ada = standing.app, standing.person()
     spelled = [app.client_id.upper(), f"{{{app.client_id}}}", app.client_id.replace("-", "")]
@@ -86,7 +84,7 @@ def test_an_unknown_client_gets_nobody_redirected(standing: Standing) -> None:
     ],
 )
 def test_what_is_wrong_with_a_proven_clients_request_is_sent_back_with_state_and_issuer(
-    standing: Standing, name: str, expected: str, values: list[str | None]
+    standing, name: str, expected: str, values: list[str | None]
 ) -> None:
     """As the error of RFC 6749, section 4.1.2.1, before anybody is asked to sign in."""
     for value in values:
@@ -95,7 +93,7 @@ def test_what_is_wrong_with_a_proven_clients_request_is_sent_back_with_state_and
         assert "code" not in back
 
 
-def test_a_client_asks_for_what_it_is_registered_for(service: RunningService, ada: Person) -> None:
+def test_a_client_asks_for_what_it_is_registered_for(service, ada: Person) -> None:
     """Without a scope for all of it (RFC 6749, section 3.3); `*` covers each agent, and an agent no other one."""
     read, write, everybody = "api:catalog:read", "api:catalog:write", "api:agent:message:*"
     one, other = (f"api:agent:message:0197a000-0000-7000-8000-00000000000{digit}" for digit in (1, 2))
@@ -106,7 +104,7 @@ def test_a_client_asks_for_what_it_is_registered_for(service: RunningService, ad
 
 
 @pytest.mark.parametrize("name", ["scope", "state", "response_type", "code_challenge", "code_challenge_method"])
-def test_a_parameter_sent_twice_is_an_invalid_request(standing: Standing, name: str) -> None:
+def test_a_parameter_sent_twice_is_an_invalid_request(standing, name: str) -> None:
     """Sent back, since client and redirect URI are proven (RFC 6749, section 3.1)."""
     app, ada = standing.app, standing.person()
     parameters = app.parameters(Pkce())
@@ -116,7 +114,7 @@ def test_a_parameter_sent_twice_is_an_invalid_request(standing: Standing, name: 
 
 
 @pytest.mark.parametrize("name", ["client_id", "redirect_uri"])
-def test_two_clients_or_redirect_uris_prove_neither(standing: Standing, name: str) -> None:
+def test_two_clients_or_redirect_uris_prove_neither(standing, name: str) -> None:
     """Nobody is redirected, whichever of the two comes first."""
     app, ada = standing.app, standing.person()
     other = {"client_id": standing.agent.client_id, "redirect_uri": "https://evil.test/"}
@@ -137,7 +135,7 @@ def test_empty_parameters_count_as_left_out_and_unknown_ones_are_ignored(app: Ap
 @pytest.mark.parametrize(
     "state", ["plain", "a b&c=d#e?f", "ümläut ✓", "%41%26", "<script>'\"", "x" * 4000, "line\r\nSet-Cookie: a=b", "\0"]
 )
-def test_the_state_comes_back_exactly(standing: Standing, state: str) -> None:
+def test_the_state_comes_back_exactly(standing, state: str) -> None:
     """With a code, with an error, and when the person denies; it never leaves the query."""
     app, ada = standing.app, standing.person()
     pages = [ada.open(app, state=state, scope="api:nothing"), ada.allow(app, state=state)]
@@ -188,7 +186,7 @@ def test_pages_run_no_script_and_are_framed_by_nobody(app: App, ada: Person) -> 
         assert " on" + "click=" not in response.text
 
 
-def test_names_of_others_are_text_on_every_page(service: RunningService) -> None:
+def test_names_of_others_are_text_on_every_page(service) -> None:
     name = "<img src=x onerror=alert(1)>"
     app, ada = an_app(service, name=name), a_person(service, name="</p><b>Ada")
     sign_in = ada.open(app)
@@ -200,7 +198,7 @@ def test_names_of_others_are_text_on_every_page(service: RunningService) -> None
     assert "<b>" not in consent.text
 
 
-def test_a_style_sheet_is_all_that_a_page_fetches(standing: Standing) -> None:
+def test_a_style_sheet_is_all_that_a_page_fetches(standing) -> None:
     ada = standing.person()
     page = ada.open(standing.app)
     href = page.text.split('rel="stylesheet" href="')[1].split('"')[0]
@@ -224,7 +222,7 @@ def test_posting_something_that_is_no_form_of_ours(app: App, ada: Person) -> Non
         assert response.headers["Content-Type"].startswith("text/html")
 
 
-def test_a_query_that_is_not_text_is_a_page(service: RunningService) -> None:
+def test_a_query_that_is_not_text_is_a_page(service) -> None:
     host, port = service.base_url.removeprefix("http://").split(":")
     for query in (b"client_id=%ff%fe", b"\xff\xfe=x", b"&".join(b"a%d=1" % number for number in range(200))):
         with socket.create_connection((host, int(port))) as connection:

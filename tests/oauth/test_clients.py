@@ -6,7 +6,6 @@ import pytest
 
 from tests.harness.cases import cases
 from tests.harness.services import RunningService
-from tests.oauth.conftest import Standing
 from tests.oauth.flow import (
     CALLBACK,
     SCOPE,
@@ -78,13 +77,13 @@ def test_one_member_can_have_so_many_clients_wait(service: RunningService) -> No
 
 
 @pytest.mark.parametrize("redirect_uri", cases("redirect_uris_are_https_or_loopback"))
-def test_redirect_uris_are_https_or_loopback(standing: Standing, redirect_uri: str) -> None:
+def test_redirect_uris_are_https_or_loopback(standing, redirect_uri: str) -> None:
     client = done(standing.service.call("admin/oauthClients/create", FIELDS | {"redirectUris": [redirect_uri]}))
     assert client["redirectUris"] == [redirect_uri]
 
 
 @pytest.mark.parametrize(("why", "redirect_uris"), cases("other_redirect_uris_are_refused"))
-def test_other_redirect_uris_are_refused(standing: Standing, why: str, redirect_uris: list[str]) -> None:
+def test_other_redirect_uris_are_refused(standing, why: str, redirect_uris: list[str]) -> None:
     for redirect_uri in redirect_uris:
         fields = FIELDS | {"redirectUris": [CALLBACK, redirect_uri]}
         refused = standing.service.call("admin/oauthClients/create", fields)
@@ -93,7 +92,7 @@ def test_other_redirect_uris_are_refused(standing: Standing, why: str, redirect_
 
 
 @pytest.mark.parametrize("scopes", [[], ["agent:message"], ["api:everything"], ["api:agent:message:x"], ["API:ADMIN"]])
-def test_unknown_scopes_are_refused(standing: Standing, scopes: list[str]) -> None:
+def test_unknown_scopes_are_refused(standing, scopes: list[str]) -> None:
     refused = standing.service.call("admin/oauthClients/create", FIELDS | {"scopes": scopes})
     assert code(refused) == (400, "invalid_request")
 
@@ -204,7 +203,7 @@ def test_what_is_needed_no_more_is_removed(service, app, ada, purge):
     assert kept_rows()[0] == 0
 
 
-def test_strangers_learn_nothing_of_clients(standing: Standing) -> None:
+def test_strangers_learn_nothing_of_clients(standing) -> None:
     """An unknown client's page and a wrong redirect URI's say the same."""
 
     def told(**wrong: str) -> str:

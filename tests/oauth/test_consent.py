@@ -4,7 +4,6 @@ from uuid import UUID
 
 import httpx
 
-from tests.harness.services import RunningService
 from tests.oauth import flow
 from tests.oauth.talking import send, use
 from tests.service.agents import an_agent, deploy
@@ -29,7 +28,7 @@ def test_the_page_names_the_client_the_person_and_what_is_asked_in_plain_words(a
     assert page.forms[0].buttons == ["allow", "deny", "switch"]
 
 
-def test_an_agent_is_named_to_those_it_is_deployed_to(service: RunningService, app: flow.App, ada: flow.Person) -> None:
+def test_an_agent_is_named_to_those_it_is_deployed_to(service, app: flow.App, ada: flow.Person) -> None:
     """Its id is all that others are shown: of another's agent, of a deleted one, and of one that never was."""
     mine, theirs, deleted = (an_agent(service, name=name) for name in ("Bosun <&>", "Hidden", "Gone"))
     for agent in (mine, deleted):
@@ -97,7 +96,7 @@ def test_a_consent_form_is_good_for_one_person_and_one_request(app, ada, ben) ->
     assert "code" in flow.sent_back(ada.http.post(form.action, data=allow))
 
 
-def test_api_admin_is_an_admins_to_allow(service: RunningService, app: flow.App, ada: flow.Person) -> None:
+def test_api_admin_is_an_admins_to_allow(service, app: flow.App, ada: flow.Person) -> None:
     """A member isn't asked for it, and gets no code for it alone; the rest is given without it."""
     page = ada.sign_in(ada.open(app, scope=ADMIN_TOO))
     assert "as an admin" not in flow.Page(page).text
@@ -108,7 +107,7 @@ def test_api_admin_is_an_admins_to_allow(service: RunningService, app: flow.App,
     assert flow.sent_back(ada.open(app, scope="api:admin"))["error"] == "access_denied"
 
 
-def test_api_admin_is_checked_against_the_person_on_every_request(service: RunningService, app: flow.App) -> None:
+def test_api_admin_is_checked_against_the_person_on_every_request(service, app: flow.App) -> None:
     """An admin who is none any more administers nothing; the rest of the token goes on."""
     ada = flow.a_person(service, isAdmin=True)
     token = ada.tokens(app, scope=ADMIN_TOO)["access_token"]
@@ -120,7 +119,7 @@ def test_api_admin_is_checked_against_the_person_on_every_request(service: Runni
     assert flow.v1(service, "admin/organization/get", token, {}).status_code == 200
 
 
-def test_an_admins_token_without_api_admin_administers_nothing(service: RunningService, app: flow.App) -> None:
+def test_an_admins_token_without_api_admin_administers_nothing(service, app: flow.App) -> None:
     """Not even where admins alone may ask about others."""
     token = flow.Person(service).tokens(app, scope="api:catalog:read api:catalog:write")["access_token"]
     assert flow.v1(service, "me", token).json()["isAdmin"] is True
@@ -189,7 +188,7 @@ def test_an_admin_lists_what_people_allowed_and_ends_it(service, app, ada, ben):
     assert code(withdraw(str(UUID(int=1)))) == (404, "oauth_client_not_found")
 
 
-def test_taking_back_needs_the_person_and_the_form(service: RunningService, app: flow.App, ada: flow.Person) -> None:
+def test_taking_back_needs_the_person_and_the_form(service, app: flow.App, ada: flow.Person) -> None:
     """Without a session there is nothing to see; without the page's token, or for another client, nothing happens."""
     token = ada.tokens(app)["access_token"]
     nobody, forged = flow.Person(service), {"action": "withdraw", "client_id": app.client_id}
@@ -202,7 +201,7 @@ def test_taking_back_needs_the_person_and_the_form(service: RunningService, app:
     assert flow.works(service, token)
 
 
-def test_signing_out_ends_the_session(service: RunningService, app: flow.App, ada: flow.Person) -> None:
+def test_signing_out_ends_the_session(service, app: flow.App, ada: flow.Person) -> None:
     token = ada.tokens(app)["access_token"]
     assert flow.asks_to_sign_in(ada.follow(ada.press(ada.http.get(CONSENTS), "signOut")))
     assert flow.asks_to_sign_in(ada.open(app))

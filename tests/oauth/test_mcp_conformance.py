@@ -10,14 +10,13 @@ import pytest
 from service.auth import callers
 from tests.harness.lazy import lazily
 from tests.harness.node import install_programs
-from tests.harness.services import ServiceHarness
 from tests.oauth.flow import EVERY_SCOPE, Person, an_mcp_client
 
 reference = lazily("tests.oauth.reference_server")
 
 
 @pytest.fixture(scope="module")
-def address(service_harness: ServiceHarness) -> Iterator[str]:
+def address(service_harness) -> Iterator[str]:
     """The address of a service that takes every request as if it had a token: the suite knows no way to send one."""
     with service_harness.running(host="localhost") as service:
         agent = an_mcp_client(service, scopes=EVERY_SCOPE)

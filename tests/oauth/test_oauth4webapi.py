@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.harness.node import SOURCES, install_programs
-from tests.oauth.conftest import Standing
 from tests.oauth.flow import SCOPE
 from tests.oauth.sdk import run_script
 
@@ -17,7 +16,7 @@ def node_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("way", ["basic", "post"])
-def test_oauth4webapi_completes_the_flow(standing: Standing, node_folder: Path, way: str) -> None:
+def test_oauth4webapi_completes_the_flow(standing, node_folder: Path, way: str) -> None:
     app = standing.app
     options = [app.service.base_url, app.client_id, app.client_secret, app.redirect_uri, SCOPE, way]
     assert run_script(node_folder, standing.person(), *options) == {

@@ -4,15 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.harness.services import RunningService
-from tests.oauth.conftest import Standing
 from tests.oauth.flow import App, Person, an_app, entries, error, later, works
 from tests.service.directory import done
 
 WRITE = "api:catalog:read api:catalog:write"
 
 
-def test_a_refresh_token_works_once_and_gives_the_next(service: RunningService, app: App, ada: Person) -> None:
+def test_a_refresh_token_works_once_and_gives_the_next(service, app: App, ada: Person) -> None:
     """A replay within ten seconds is refused, and the family lives: two tabs may have refreshed at once."""
     first = ada.tokens(app)
     second = done(app.refresh(first["refresh_token"]))
@@ -76,7 +74,7 @@ def test_a_refresh_token_lives_thirty_days_from_when_it_was_given(app: App, ada:
     done(app.refresh(renewed["refresh_token"]))
 
 
-def test_another_client_neither_uses_nor_burns_a_refresh_token(service: RunningService, app: App, ada: Person) -> None:
+def test_another_client_neither_uses_nor_burns_a_refresh_token(service, app: App, ada: Person) -> None:
     """Nor does its replay end the family, however late."""
     other = an_app(service)
     first = ada.tokens(app)
@@ -88,7 +86,7 @@ def test_another_client_neither_uses_nor_burns_a_refresh_token(service: RunningS
     done(app.refresh(second["refresh_token"]))
 
 
-def test_a_refresh_may_ask_for_less_and_never_for_more(standing: Standing) -> None:
+def test_a_refresh_may_ask_for_less_and_never_for_more(standing) -> None:
     """Less holds for the access token alone; asking for more burns nothing (RFC 6749, section 6)."""
     app = standing.app
     first = standing.person().tokens(app, scope=WRITE)
@@ -101,7 +99,7 @@ def test_a_refresh_may_ask_for_less_and_never_for_more(standing: Standing) -> No
     assert done(app.refresh(narrow["refresh_token"]))["scope"] == WRITE
 
 
-def test_other_values_are_no_refresh_tokens(standing: Standing) -> None:
+def test_other_values_are_no_refresh_tokens(standing) -> None:
     app = standing.app
     tokens = standing.person().tokens(app)
     for value in (tokens["access_token"], "svc_ac_x", "x" * 10_000, "\0", tokens["refresh_token"][:-1]):

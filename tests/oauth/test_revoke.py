@@ -4,14 +4,12 @@ import httpx
 import pytest
 from authlib.oauth2 import rfc8414, rfc9207
 
-from tests.harness.services import RunningService
-from tests.oauth.conftest import Standing
 from tests.oauth.flow import App, Person, an_app, error, works
 from tests.service.directory import another_organization, done
 
 
 @pytest.mark.parametrize("hint", [None, "refresh_token", "access_token", "something_else"])
-def test_revoking_a_refresh_token_stops_all_its_family_has(standing: Standing, hint: str | None) -> None:
+def test_revoking_a_refresh_token_stops_all_its_family_has(standing, hint: str | None) -> None:
     """Access tokens too (section 2.1); whatever the hint says, since a token shows what it is."""
     app, ada = standing.app, standing.person()
     other, tokens = ada.tokens(app), ada.tokens(app)
@@ -23,7 +21,7 @@ def test_revoking_a_refresh_token_stops_all_its_family_has(standing: Standing, h
     assert works(standing.service, other["access_token"])
 
 
-def test_revoking_an_access_token_stops_it_alone(standing: Standing) -> None:
+def test_revoking_an_access_token_stops_it_alone(standing) -> None:
     app = standing.app
     tokens = standing.person().tokens(app)
     assert app.revoke(tokens["access_token"]).status_code == 200
@@ -31,7 +29,7 @@ def test_revoking_an_access_token_stops_it_alone(standing: Standing) -> None:
     assert works(standing.service, done(app.refresh(tokens["refresh_token"]))["access_token"])
 
 
-def test_revoking_what_there_is_not_is_no_error(standing: Standing) -> None:
+def test_revoking_what_there_is_not_is_no_error(standing) -> None:
     """Section 2.2: the client couldn't do anything about it."""
     app = standing.app
     tokens = standing.person().tokens(app)
@@ -40,7 +38,7 @@ def test_revoking_what_there_is_not_is_no_error(standing: Standing) -> None:
         assert app.revoke(value).status_code == 200
 
 
-def test_a_client_revokes_its_own_tokens_alone(service: RunningService, app: App, ada: Person) -> None:
+def test_a_client_revokes_its_own_tokens_alone(service, app: App, ada: Person) -> None:
     """Another client's is refused, and one of another organization unknown; both go on working."""
     other, elsewhere = an_app(service), an_app(service, api_key=another_organization(service))
     tokens = ada.tokens(app)
@@ -51,7 +49,7 @@ def test_a_client_revokes_its_own_tokens_alone(service: RunningService, app: App
     done(app.refresh(tokens["refresh_token"]))
 
 
-def test_revoking_needs_the_client_to_prove_itself(standing: Standing) -> None:
+def test_revoking_needs_the_client_to_prove_itself(standing) -> None:
     app = standing.app
     tokens = standing.person().tokens(app)
     assert error(app.revoke(tokens["refresh_token"], client_secret="svc_cs_wrong")) == (401, "invalid_client")
@@ -60,7 +58,7 @@ def test_revoking_needs_the_client_to_prove_itself(standing: Standing) -> None:
     assert works(standing.service, tokens["access_token"])
 
 
-def test_the_metadata_is_valid_and_true(standing: Standing) -> None:
+def test_the_metadata_is_valid_and_true(standing) -> None:
     """RFC 8414, section 2: Authlib's validation passes, and every endpoint it names is there."""
     metadata = httpx.get(f"{standing.service.base_url}/.well-known/oauth-authorization-server").json()
     document = rfc8414.AuthorizationServerMetadata(metadata)

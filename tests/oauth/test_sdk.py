@@ -10,7 +10,6 @@ import pytest_asyncio
 from carrel import AuthenticationError
 from carrel.oauth import InvalidGrantError, MemoryTokenStore
 from tests.client.test_files import Pipe
-from tests.harness.services import RunningService
 from tests.oauth.flow import App, Person, later, works
 from tests.oauth.sdk import Application, callback, ended, newly, token_requests
 
@@ -24,7 +23,7 @@ async def use(request: pytest.FixtureRequest, app: App) -> AsyncIterator[Applica
     await application.close()
 
 
-async def test_the_sdk_completes_the_flow(service: RunningService, use: Application, ada: Person) -> None:
+async def test_the_sdk_completes_the_flow(service, use: Application, ada: Person) -> None:
     oauth, tokens = await use.signed_in(ada)
     assert (tokens.token_type, tokens.scope) == ("Bearer", "api:catalog:read")
     assert not tokens.ends_within(timedelta(minutes=59))
@@ -53,7 +52,7 @@ async def test_the_metadata_says_what_is_known_without_it(service, use, ada):
     assert works(service, (await use(other.exchange(callback(ada, request.url), request))).access_token)
 
 
-async def test_an_ended_token_is_renewed_before_a_call(service: RunningService, use: Application, ada: Person) -> None:
+async def test_an_ended_token_is_renewed_before_a_call(service, use: Application, ada: Person) -> None:
     """By the application's clock: one refresh, stored before the call, and none for the calls after it."""
     client, store = await use.acting_for(ada, has_ended=True)
     before = token_requests(service)
@@ -84,7 +83,7 @@ async def test_a_token_the_service_calls_ended_is_renewed_once(service, use, ada
     assert newly(service, before) == [200] * 3
 
 
-async def test_what_cant_be_sent_again_is_not(service: RunningService, use: Application, ada: Person) -> None:
+async def test_what_cant_be_sent_again_is_not(service, use: Application, ada: Person) -> None:
     """A pipe is read once: its upload is refused with the token, and another pipe's goes with the renewed one."""
     client, _ = await use.acting_for(ada, scopes=WRITE)
     before = token_requests(service)

@@ -7,14 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import anyio
 import pytest
 
 from carrel import AsyncCarrel, Carrel
 from carrel.oauth import FileTokenStore, MemoryTokenStore, OAuthClient, SignInRequiredError, StoredTokens, Tokens
-from tests.harness.services import RunningService
 from tests.oauth.flow import SCOPE, App, Person, later, works
 from tests.oauth.sdk import callback, ended, newly_by
 
@@ -59,7 +57,7 @@ def tokens(oauth: OAuthClient, ada: Person) -> Tokens:
 
 
 @pytest.fixture(params=KINDS)
-def source(request: pytest.FixtureRequest, service: RunningService, oauth: OAuthClient, tokens: Tokens) -> StoredTokens:
+def source(request: pytest.FixtureRequest, service, oauth: OAuthClient, tokens: Tokens) -> StoredTokens:
     """Ada's session, whose access token has ended by one of the two clocks."""
     store = MemoryTokenStore()
     store.put("ada", ended(tokens) if request.param == KINDS[0] else tokens)
@@ -68,7 +66,7 @@ def source(request: pytest.FixtureRequest, service: RunningService, oauth: OAuth
     return oauth.token_source(store, "ada")
 
 
-def test_fifty_threads_refresh_once(service: RunningService, source: StoredTokens) -> None:
+def test_fifty_threads_refresh_once(service, source: StoredTokens) -> None:
     with Carrel(tokens=source, base_url=service.base_url) as client, ThreadPoolExecutor(MANY) as threads:
         search = client.search.search_document_catalog
         assert newly_by(service, lambda: list(threads.map(search, ["anything"] * MANY))) == [200]
@@ -79,7 +77,7 @@ async def search_in(client: AsyncCarrel) -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_fifty_tasks_refresh_once(service: RunningService, source: StoredTokens, backend: str) -> None:
+def test_fifty_tasks_refresh_once(service, source: StoredTokens, backend: str) -> None:
 
     async def search_in_all() -> None:
         async with AsyncCarrel(tokens=source, base_url=service.base_url) as client, anyio.create_task_group() as tasks:
@@ -116,14 +114,14 @@ def test_threads_and_tasks_with_sources_of_their_own_refresh_once(service, oauth
 
 
 @pytest.fixture
-def store(tmp_path: Path, tokens: Tokens) -> FileTokenStore:
+def store(tmp_path, tokens: Tokens) -> FileTokenStore:
     store = FileTokenStore(tmp_path / "tokens")
     store.put("ada", ended(tokens))
     return store
 
 
 @pytest.fixture
-def start(tmp_path: Path, app: App) -> Iterator[Start]:
+def start(tmp_path, app: App) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def start(mode: str = "live") -> "subprocess.Popen[str]":
@@ -138,7 +136,7 @@ def start(tmp_path: Path, app: App) -> Iterator[Start]:
         process.communicate()
 
 
-def test_processes_refresh_once(service: RunningService, store: FileTokenStore, start: Start) -> None:
+def test_processes_refresh_once(service, store: FileTokenStore, start: Start) -> None:
     """Four processes of five threads share a folder: one request, and all have what it gave."""
     processes = [start() for _ in range(PROCESSES)]
     assert [process.stdout.readline() for process in processes if process.stdout] == ["ready\n"] * PROCESSES

@@ -11,7 +11,6 @@ from pydantic import SecretStr
 from service.identity import passwords
 from service.identity.passwords import hash_password, verify_password
 from tests.harness.services import PASSWORD_HASHER, RunningService
-from tests.oauth.conftest import Standing
 from tests.oauth.flow import CALLBACK, PASSWORD, App, Page, Person, asks_for_consent, asks_to_sign_in, later, sent_back
 from tests.service.directory import a_user
 
@@ -77,7 +76,7 @@ async def test_an_unknown_account_costs_what_a_wrong_password_costs() -> None:
     assert await verify_password(SecretStr(PASSWORD), kept)
 
 
-def test_an_address_is_compared_without_regard_to_case(standing: Standing) -> None:
+def test_an_address_is_compared_without_regard_to_case(standing) -> None:
     ada = standing.person()
     assert ada.enter(ada.open(standing.app), email=" ADA@Example.test").status_code == 303
 

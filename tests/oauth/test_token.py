@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from tests.harness.services import RunningService
-from tests.oauth.conftest import Standing
 from tests.oauth.flow import CALLBACK, App, Person, Pkce, a_person, an_app, entries, error, later, works
 from tests.service.directory import a_user, done
 
@@ -113,7 +112,7 @@ def test_whatever_is_wrong_gives_no_token_and_leaves_the_code_as_it_is(standing,
     done(standing.app.exchange(code, pkce))
 
 
-def test_a_code_is_of_no_use_with_another_verifier(standing: Standing, pkce: Pkce) -> None:
+def test_a_code_is_of_no_use_with_another_verifier(standing, pkce: Pkce) -> None:
     """Neither of another session it is injected into, nor the challenge itself (RFC 9700, sections 4.5 and 4.8.2)."""
     code = standing.person().code(standing.app, pkce)
     for verifier in (Pkce().verifier, pkce.challenge):
@@ -125,7 +124,7 @@ def exchange_form(app: App, pkce: Pkce, code: str = "svc_ac_x") -> dict[str, str
     return grant | {"redirect_uri": app.redirect_uri, "code_verifier": pkce.verifier}
 
 
-def test_the_client_may_use_http_basic(standing: Standing, pkce: Pkce) -> None:
+def test_the_client_may_use_http_basic(standing, pkce: Pkce) -> None:
     """Instead of the form's fields; its scheme's name is of any case."""
     app = standing.app
     form = exchange_form(app, pkce, standing.person().code(app, pkce))
@@ -134,7 +133,7 @@ def test_the_client_may_use_http_basic(standing: Standing, pkce: Pkce) -> None:
     assert httpx.post(token_url(standing.service), data=form, headers=headers).status_code == 200
 
 
-def test_the_client_proves_itself_in_one_way(standing: Standing) -> None:
+def test_the_client_proves_itself_in_one_way(standing) -> None:
     """Both at once, or two different clients, are an invalid request (RFC 6749, section 2.3)."""
     app, url = standing.app, token_url(standing.service)
     form = {"grant_type": "refresh_token", "refresh_token": "svc_rt_x"}
@@ -158,7 +157,7 @@ def test_the_client_proves_itself_in_one_way(standing: Standing) -> None:
         "Digest x",
     ],
 )
-def test_an_unusable_authorization_header_is_an_invalid_client(standing: Standing, authorization: str) -> None:
+def test_an_unusable_authorization_header_is_an_invalid_client(standing, authorization: str) -> None:
     form = {"grant_type": "refresh_token", "refresh_token": "svc_rt_x"}
     refused = httpx.post(token_url(standing.service), data=form, headers={"Authorization": authorization})
     assert error(refused) == (401, "invalid_client")
@@ -166,7 +165,7 @@ def test_an_unusable_authorization_header_is_an_invalid_client(standing: Standin
 
 
 @pytest.mark.parametrize("name", ["grant_type", "code", "client_id", "client_secret", "code_verifier", "redirect_uri"])
-def test_a_parameter_sent_twice_is_an_invalid_request(standing: Standing, pkce: Pkce, name: str) -> None:
+def test_a_parameter_sent_twice_is_an_invalid_request(standing, pkce: Pkce, name: str) -> None:
     """RFC 6749, section 3.2; even if both say the same."""
     app = standing.app
     form = exchange_form(app, pkce) | {"client_id": app.client_id, "client_secret": app.client_secret}
@@ -174,7 +173,7 @@ def test_a_parameter_sent_twice_is_an_invalid_request(standing: Standing, pkce: 
     assert error(refused) == (400, "invalid_request")
 
 
-def test_what_the_address_says_counts_for_nothing(standing: Standing, pkce: Pkce) -> None:
+def test_what_the_address_says_counts_for_nothing(standing, pkce: Pkce) -> None:
     """Neither credentials nor parameters are read from the query (RFC 6749, section 2.3.1)."""
     app = standing.app
     form = exchange_form(app, pkce, standing.person().code(app, pkce))
@@ -186,7 +185,7 @@ def test_what_the_address_says_counts_for_nothing(standing: Standing, pkce: Pkce
     assert httpx.post(url, data=form | secret).status_code == 200
 
 
-def test_what_is_no_form_is_refused_in_the_same_shape(standing: Standing) -> None:
+def test_what_is_no_form_is_refused_in_the_same_shape(standing) -> None:
     url = token_url(standing.service)
     assert error(httpx.post(url, json={"grant_type": "refresh_token"})) == (400, "invalid_request")
     assert error(httpx.post(url)) == (400, "invalid_request")
@@ -210,7 +209,7 @@ def test_guessing_secrets_is_slowed_down_for_an_address(make_service) -> None:
 
 
 @pytest.mark.parametrize("path", ["token", "revoke", "authorize"])
-def test_an_address_with_a_slash_at_its_end_leads_nowhere(standing: Standing, path: str) -> None:
+def test_an_address_with_a_slash_at_its_end_leads_nowhere(standing, path: str) -> None:
     """A redirect there would send secrets on once more (RFC 9700, section 4.12), to the host that the request names."""
     url = f"{standing.service.base_url}/api/oauth/{path}/"
     for answer in (httpx.post(url, data={"client_secret": "x"}, headers={"Host": "evil.test"}), httpx.get(url)):
@@ -218,7 +217,7 @@ def test_an_address_with_a_slash_at_its_end_leads_nowhere(standing: Standing, pa
         assert "Location" not in answer.headers
 
 
-def test_a_refusal_repeats_nothing_that_was_sent(standing: Standing) -> None:
+def test_a_refusal_repeats_nothing_that_was_sent(standing) -> None:
     """What was sent may be a secret; and a description has no other characters than RFC 6749 allows."""
     app = standing.app
     secret = 'svc_cs_"mine\\é\n'

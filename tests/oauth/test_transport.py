@@ -10,7 +10,6 @@ from structlog.typing import EventDict
 
 from service.web.pages import confidential
 from tests.harness.services import RunningService, settings_for_test
-from tests.oauth.conftest import Standing
 from tests.oauth.flow import App, Page, Pkce, a_person, an_app, asks_to_sign_in, error
 
 
@@ -34,7 +33,7 @@ def test_nobody_signs_in_where_the_service_is_reached_by_plain_http(make_service
 @pytest.mark.parametrize(
     "host", ["192.168.1.20:8000", "carrel.example.test", "localhost.evil.test", "127.0.0.1.evil.test", ""]
 )
-def test_a_browser_that_came_over_the_network_is_told_so(standing: Standing, host: str) -> None:
+def test_a_browser_that_came_over_the_network_is_told_so(standing, host: str) -> None:
     """Without a public address people sign in on the service's own machine, whatever address it listens on."""
     page = opened(standing.service, standing.app, host)
     assert page.status_code == 403
@@ -42,7 +41,7 @@ def test_a_browser_that_came_over_the_network_is_told_so(standing: Standing, hos
 
 
 @pytest.mark.parametrize("host", ["localhost:1234", "127.0.0.1", "[::1]:8000"])
-def test_on_the_services_own_machine_plain_http_will_do(standing: Standing, host: str) -> None:
+def test_on_the_services_own_machine_plain_http_will_do(standing, host: str) -> None:
     assert asks_to_sign_in(opened(standing.service, standing.app, host))
 
 
@@ -50,7 +49,7 @@ def opened(service: RunningService, app: App, host: str) -> httpx.Response:
     return service.http.get("/api/oauth/authorize", params=app.parameters(Pkce()), headers={"Host": host})
 
 
-def test_browsers_on_the_services_own_machine_are_led_to_its_name(standing: Standing, make_service) -> None:
+def test_browsers_on_the_services_own_machine_are_led_to_its_name(standing, make_service) -> None:
     """Passkeys work there, as they do at no IP; programs stay where they are, and so does who is there already."""
     base, way = standing.service.base_url, "/api/oauth/authorize"
     opens = {"Sec-Fetch-Mode": "navigate"}

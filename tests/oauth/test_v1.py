@@ -10,7 +10,6 @@ from carrel.wire.scopes import ApiScope
 from service.platform import secrets
 from tests.harness.requirements import REQUIREMENTS, V1_REQUIREMENTS
 from tests.harness.services import RunningService
-from tests.oauth.conftest import Standing
 from tests.oauth.flow import App, Person, an_app, elsewhere, entries, v1
 from tests.service.directory import a_key, code, done, user
 from tests.service.examples import EXAMPLES, V1_EXAMPLES, Owner, Things
@@ -31,18 +30,18 @@ def ask(service: RunningService, operation: str, token: str, body: dict[str, Any
 
 
 @pytest.fixture(scope="module")
-def admin(standing: Standing) -> Person:
+def admin(standing) -> Person:
     done(standing.service.call("admin/organization/update", {"serviceAccountsEnabled": True}))
     return Person(standing.service)
 
 
 @pytest.fixture(scope="module")
-def tokens(standing: Standing, admin: Person) -> dict[ApiScope, str]:
+def tokens(standing, admin: Person) -> dict[ApiScope, str]:
     return {scope: admin.tokens(standing.app, scope=scope.value)["access_token"] for scope in ApiScope}
 
 
 @pytest.fixture(scope="module")
-def lacking(standing: Standing, admin: Person) -> dict[ApiScope, str]:
+def lacking(standing, admin: Person) -> dict[ApiScope, str]:
     rest = {scope: " ".join(other for other in ApiScope if other != scope) for scope in ApiScope}
     return {scope: admin.tokens(standing.app, scope=others)["access_token"] for scope, others in rest.items()}
 
@@ -61,7 +60,7 @@ def test_every_operation_needs_its_scope(standing, tokens, lacking):
 
 
 @pytest.fixture(scope="module")
-def nothing(standing: Standing) -> Things:
+def nothing(standing) -> Things:
     return Things(Owner(standing.service, standing.service.api_key, "nothing"), "nobody@example.test").nowhere()
 
 
@@ -90,7 +89,7 @@ def keys(service: RunningService) -> list[str]:
     return [service.api_key, secrets.mint(secrets.SERVICE_ACCOUNT_TOKEN).value.get_secret_value()]
 
 
-def test_what_is_anothers_on_v1_answers_like_what_there_is_not(standing: Standing, nothing: Things) -> None:
+def test_what_is_anothers_on_v1_answers_like_what_there_is_not(standing, nothing: Things) -> None:
     """To a person of another organization, with a token of theirs: agents, jobs, conversations. To the byte."""
     service = standing.service
     key, eve = elsewhere(service)
@@ -111,7 +110,7 @@ def without_ids(response: httpx.Response) -> str:
     return response.text.replace(response.headers["X-Request-Id"], "…")
 
 
-def test_keys_and_service_account_tokens_are_refused_on_v1(standing: Standing, tokens: dict[ApiScope, str]) -> None:
+def test_keys_and_service_account_tokens_are_refused_on_v1(standing, tokens: dict[ApiScope, str]) -> None:
     """401 `wrong_version`, which says what works there; so is an access token on v0, whatever its person may do."""
     service, unknown = standing.service, secrets.mint(secrets.ACCESS_TOKEN).value.get_secret_value()
     for operation in REQUIREMENTS:
@@ -135,14 +134,14 @@ def test_keys_and_service_account_tokens_are_refused_on_v1(standing: Standing, t
         ("Bearer svc_at_" + "x" * 38, "invalid_credential"),
     ],
 )
-def test_without_a_usable_access_token_v1_is_401(standing: Standing, authorization: str | None, expected: str) -> None:
+def test_without_a_usable_access_token_v1_is_401(standing, authorization: str | None, expected: str) -> None:
     """In the shape of every error, before the body is read."""
     headers = {} if authorization is None else {"Authorization": authorization}
     refused = httpx.post(f"{standing.service.base_url}/api/v1/catalog/listDocuments", content=b"[", headers=headers)
     assert outcome(refused) == (401, expected)
 
 
-def test_nobody_acts_for_somebody_else_on_v1(standing: Standing, tokens: dict[ApiScope, str]) -> None:
+def test_nobody_acts_for_somebody_else_on_v1(standing, tokens: dict[ApiScope, str]) -> None:
     """Every member or part that names a user on v0 is a 400, the admin's own address too."""
     members = {name: EXAMPLES[name].acting for name in REQUIREMENTS if EXAMPLES[name].acting}
     assert members
@@ -202,7 +201,7 @@ def test_me_says_who_the_token_acts_for(service: RunningService, app: App, ada: 
     assert service.http.get("/api/v0/me").status_code == 404
 
 
-def test_a_body_that_nothing_reads_is_not_waited_for(standing: Standing) -> None:
+def test_a_body_that_nothing_reads_is_not_waited_for(standing) -> None:
     """A GET is answered before its body ends, which might be without an end."""
     token = standing.person().tokens(standing.app, scope=READ)["access_token"]
     host, port = standing.service.base_url.removeprefix("http://").split(":")
@@ -212,7 +211,7 @@ def test_a_body_that_nothing_reads_is_not_waited_for(standing: Standing) -> None
         assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_token_for_one_agent_opens_the_door_to_messages_alone(standing: Standing) -> None:
+def test_a_token_for_one_agent_opens_the_door_to_messages_alone(standing) -> None:
     one = "api:agent:message:0197a000-0000-7000-8000-000000000001"
     token = standing.person().tokens(standing.app, scope=one)["access_token"]
     assert done(v1(standing.service, "me", token))["scopes"] == [one]

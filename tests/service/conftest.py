@@ -13,7 +13,6 @@ import structlog
 
 from service.platform.logs import configure
 from tests.harness.corpus import Corpus
-from tests.harness.embeddings import EmbeddingsEndpoint
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.services import SWEEP_SECONDS, RunningService, ServiceHarness
 from tests.service.conversations import Desk, Script, Visitor, a_desk, a_visitor, take_answers
@@ -79,9 +78,7 @@ def rebuilding_service(service_harness: ServiceHarness) -> Iterator[RunningServi
 
 
 @pytest.fixture
-def paused(
-    rebuilding_service: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[RunningService]:
+def paused(rebuilding_service, embeddings, monkeypatch) -> Iterator[RunningService]:
     """A new organization whose rebuilds take no step of themselves, and of which none runs on afterwards."""
     monkeypatch.setattr("service.domains.documents.rebuilds.service._run_now", AsyncMock())
     with rebuilding_service.new_organization() as organization:

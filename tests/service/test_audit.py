@@ -10,14 +10,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.audit import queries
 from service.audit.service import record
 from service.auth.callers import Caller, acting_for, authenticate
-from tests.harness.databases import TestDatabases
 from tests.harness.documents import create_collection, uploaded
-from tests.harness.services import RunningService
 from tests.service.directory import a_group, a_key, a_resource, a_user, code, done, entries, organization_id, user, walk
 from tests.service.service_accounts import an_account, delete_account, enable_service_accounts
 
 
-def test_every_change_is_one_entry_by_its_actor_with_the_requests_id(service: RunningService) -> None:
+def test_every_change_is_one_entry_by_its_actor_with_the_requests_id(service) -> None:
     before = len(entries(service))
     ada = a_user(service, "ada@example.test")
     key = a_key(service, ownerEmail="ada@example.test")
@@ -53,7 +51,7 @@ def test_every_change_is_one_entry_by_its_actor_with_the_requests_id(service: Ru
     assert entries(service, targetId=team["id"]) == [written[3], written[2]]
 
 
-def test_the_log_is_walked_newest_first_and_narrowed(service: RunningService) -> None:
+def test_the_log_is_walked_newest_first_and_narrowed(service) -> None:
     done(service.call("admin/users/upsert", {"users": [{"email": f"u{number}@example.test"} for number in range(30)]}))
     a_user(service, "boss@example.test", isAdmin=True)
     other = a_key(service, ownerEmail="boss@example.test")["apiKey"]
@@ -70,7 +68,7 @@ def test_the_log_is_walked_newest_first_and_narrowed(service: RunningService) ->
     assert entries(service, actor="nobody@example.test") == []
 
 
-def test_who_acts_for_a_user_is_the_actor_and_the_user_is_named(service: RunningService) -> None:
+def test_who_acts_for_a_user_is_the_actor_and_the_user_is_named(service) -> None:
     a_user(service, "ben@example.test")
     organization = organization_id(service)
 
@@ -93,7 +91,7 @@ def test_who_acts_for_a_user_is_the_actor_and_the_user_is_named(service: Running
     assert newest in entries(service, actor=service.admin_email)
 
 
-def test_no_entry_can_be_changed_or_deleted_by_the_service(service: RunningService, databases: TestDatabases) -> None:
+def test_no_entry_can_be_changed_or_deleted_by_the_service(service, databases) -> None:
     """The service's own role lacks the privilege; free text it may erase."""
     a_user(service, "ada@example.test")
     with databases.connect(service.database) as connection:
@@ -108,7 +106,7 @@ def test_no_entry_can_be_changed_or_deleted_by_the_service(service: RunningServi
 FIREFOX = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:142.0) Gecko/20100101 Firefox/142.0"
 
 
-def test_an_entry_says_from_where_it_was_done(service: RunningService) -> None:
+def test_an_entry_says_from_where_it_was_done(service) -> None:
     """An odd user agent is kept short, or not at all."""
     users = {"users": [{"email": f"u{number}@example.test"} for number in range(2)]}
     done(service.call("admin/users/upsert", users, headers={"User-Agent": FIREFOX}))
@@ -133,7 +131,7 @@ def test_a_forwarded_address_counts_from_trusted_proxies_alone(service, make_ser
         assert entries(asked)[0]["address"] == address
 
 
-def test_entries_keep_the_names_of_their_time(service: RunningService) -> None:
+def test_entries_keep_the_names_of_their_time(service) -> None:
     boss = a_user(service, "boss@example.test", name="Grace", isAdmin=True)
     key = a_key(service, ownerEmail="boss@example.test")["apiKey"]
     agent = done(service.call("admin/agents/create", {"name": "Policy desk"}, api_key=key))["agentId"]
@@ -149,7 +147,7 @@ def test_entries_keep_the_names_of_their_time(service: RunningService) -> None:
     assert [one["target"]["name"] for one in entries(service, targetId=boss["id"])] == ["Grace Hopper", "Grace"]
 
 
-def test_what_is_deleted_keeps_its_name_on_the_log(service: RunningService) -> None:
+def test_what_is_deleted_keeps_its_name_on_the_log(service) -> None:
     """Of every kind: the entry is added before the name goes."""
     enable_service_accounts(service)
     robot = an_account(service, "Robot")
@@ -172,7 +170,7 @@ def test_what_is_deleted_keeps_its_name_on_the_log(service: RunningService) -> N
     ]
 
 
-def test_the_log_is_narrowed_by_a_part_of_a_name(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_is_narrowed_by_a_part_of_a_name(service, monkeypatch: pytest.MonkeyPatch) -> None:
     a_user(service, "boss@example.test", name="Grace 100%", isAdmin=True)
     key = a_key(service, ownerEmail="boss@example.test")["apiKey"]
     done(service.call("admin/agents/create", {"name": "Policy desk"}, api_key=key))

@@ -17,7 +17,6 @@ from service.platform.database import Database
 from service.platform.sql import as_member
 from service.schema.identity import organizations, principals
 from service.schema.permissions import resources
-from tests.harness.databases import TestDatabases
 from tests.harness.jobs import until
 
 
@@ -42,14 +41,14 @@ SLEEP = select(func.length(func.pg_sleep(bindparam("seconds", type_=Integer())).
 
 
 @pytest.fixture
-def name(databases: TestDatabases) -> Iterator[str]:
+def name(databases) -> Iterator[str]:
     name = databases.clone()
     yield name
     databases.drop(name)
 
 
 @pytest.fixture
-async def database(databases: TestDatabases, name: str) -> AsyncIterator[Database]:
+async def database(databases, name: str) -> AsyncIterator[Database]:
     """The database with one connection for all, as it is left by one for the next."""
     database = Database(databases.service_url(name), pool_size=1)
     yield database
@@ -57,7 +56,7 @@ async def database(databases: TestDatabases, name: str) -> AsyncIterator[Databas
 
 
 @pytest.fixture
-def owner(databases: TestDatabases, name: str) -> Iterator[psycopg.Connection[Any]]:
+def owner(databases, name: str) -> Iterator[psycopg.Connection[Any]]:
     """The database's owner, whom no row-level security holds back."""
     with databases.connect(name) as connection:
         yield connection
@@ -176,9 +175,7 @@ async def test_a_connection_that_the_server_has_closed_is_replaced(databases, ow
 
 
 @pytest.mark.timeout(60)
-async def test_the_connections_that_a_crowd_has_left_are_ended(
-    databases: TestDatabases, owner: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_connections_that_a_crowd_has_left_are_ended(databases, owner, monkeypatch) -> None:
     """Work that goes on uses one of them, whose server has all warm, and not each in turn."""
     monkeypatch.setattr("service.platform.database.IDLE_SECONDS", 1)
     many = Database(databases.service_url(owner.info.dbname), pool_size=4)

@@ -11,14 +11,13 @@ import pytest
 from service.index.ingestion.indexer import Indexer
 from tests import made_files
 from tests.harness import documents
-from tests.harness.services import RunningService
 from tests.service.directory import document, grant, user, walk
 
 MEMBERS = "documentCollections/listDocumentsInCollection"
 ANN, BEN, CY = "ann@example.test", "ben@example.test", "cy@example.test"
 
 
-def test_a_new_document_is_created_indexed_and_shown(service: RunningService) -> None:
+def test_a_new_document_is_created_indexed_and_shown(service) -> None:
     """And parts that an update leaves out stay as they were."""
     documents.add_users(service, ANN)
     answer = documents.uploaded(
@@ -70,7 +69,7 @@ def test_an_update_extracts_and_embeds_only_what_is_new(service, monkeypatch) ->
     assert documents.chunks(service, changed["documentId"]) == ["The train leaves at dusk."]
 
 
-def test_an_edit_of_one_paragraph_embeds_only_what_changed(service: RunningService) -> None:
+def test_an_edit_of_one_paragraph_embeds_only_what_changed(service) -> None:
     paragraphs = [f"Paragraph {number}. " + f"It tells of harbour {number} at length. " * 14 for number in range(40)]
     document_id = documents.uploaded(service, "a", "\n\n".join(paragraphs), file_name="long.md")["documentId"]
     before = documents.embedded(service)
@@ -81,7 +80,7 @@ def test_an_edit_of_one_paragraph_embeds_only_what_changed(service: RunningServi
     assert documents.embedded(service) - before <= 3
 
 
-def test_without_parts_it_is_an_uploaded_document_that_only_the_uploader_reads(service: RunningService) -> None:
+def test_without_parts_it_is_an_uploaded_document_that_only_the_uploader_reads(service) -> None:
     documents.add_users(service, ANN, BEN)
     document_id = documents.uploaded(service, "a", as_user=ANN)["documentId"]
     shown = documents.get_document(service, document_id, as_user=ANN)
@@ -93,7 +92,7 @@ def test_without_parts_it_is_an_uploaded_document_that_only_the_uploader_reads(s
 
 
 @pytest.mark.parametrize("form", ["json", "commas"])
-def test_access_parts_say_who_reads_and_replace_each_other(service: RunningService, form: str) -> None:
+def test_access_parts_say_who_reads_and_replace_each_other(service, form: str) -> None:
     documents.add_users(service, ANN, BEN, CY)
     group = documents.add_group(service, "harbour", CY)
     one = f'["{ANN}"]' if form == "json" else f"{ANN}, "
@@ -105,7 +104,7 @@ def test_access_parts_say_who_reads_and_replace_each_other(service: RunningServi
     assert [documents.list_documents(service, as_user=one) for one in (ANN, BEN, CY)] == [[]] * 3
 
 
-def test_anothers_external_id_is_refused(service: RunningService) -> None:
+def test_anothers_external_id_is_refused(service) -> None:
     documents.add_users(service, ANN, BEN)
     answer = documents.uploaded(service, "a", as_user=ANN, allowedUsersEmailAddresses=BEN)
     for intruder in (BEN, service.admin_email):
@@ -113,7 +112,7 @@ def test_anothers_external_id_is_refused(service: RunningService) -> None:
     assert documents.get_document(service, answer["documentId"], as_user=ANN)["documentVersion"] == 1
 
 
-def test_an_editor_updates_contents_but_not_who_reads(service: RunningService) -> None:
+def test_an_editor_updates_contents_but_not_who_reads(service) -> None:
     documents.add_users(service, ANN, BEN, CY)
     answer = documents.uploaded(service, "a", as_user=ANN)
     grant(service, document(answer["documentId"]), user(BEN), role="EDITOR")
@@ -127,7 +126,7 @@ def test_an_editor_updates_contents_but_not_who_reads(service: RunningService) -
     assert [version["createdBy"]["email"] for version in shown["versions"]] == [BEN, ANN]
 
 
-def test_a_taken_source_identity_is_a_conflict(service: RunningService) -> None:
+def test_a_taken_source_identity_is_a_conflict(service) -> None:
     """New or updated; UPLOADED_DOCUMENT names a document by its id alone, so that nobody squats on one."""
     document_id = documents.uploaded(service, "a", resourceId="1", resourceType="BOX_FILE")["documentId"]
     documents.refused(
@@ -163,7 +162,7 @@ def test_contents_reach_a_collection_and_changes_unless_asked_not_to(service, re
         assert documents.chunks(service, document_id, collection) == ["The train leaves at dusk."]
 
 
-def test_equal_files_are_stored_once(service: RunningService) -> None:
+def test_equal_files_are_stored_once(service) -> None:
     before = set(documents.stored_files(service))
     for name in ("a", "b"):
         documents.uploaded(service, name, "Bytes that no other test stores.")
@@ -212,7 +211,7 @@ def test_a_wait_for_the_index_ends_when_the_service_stops(service_harness, endle
         assert documents.ok(answer.result())["indexing"] == "RUNNING"
 
 
-def test_what_was_not_read_is_told_wherever_the_document_is(service: RunningService) -> None:
+def test_what_was_not_read_is_told_wherever_the_document_is(service) -> None:
     mail = made_files.mailbox()
     told = [{"kind": "attachment", "count": 1, "where": ["message 1"]}]
     answer = documents.uploaded(service, "mail/1", mail, file_name="a.mbox")

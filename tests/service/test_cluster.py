@@ -16,7 +16,6 @@ from service.operate.distribution import distribute_index, refuse_older_releases
 from service.platform.database import SERVICE_ROLE, owner_transaction
 from service.platform.deployment_errors import ClusterError, MigrationError
 from tests.harness.cluster import VARIABLE, ClusterDatabases
-from tests.harness.databases import TestDatabases
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
 from tests.harness.messages import messages_of
 from tests.harness.services import RunningService
@@ -99,7 +98,7 @@ def test_older_releases_do_not_start_on_a_spread_index(databases, monkeypatch) -
 
 
 @on_a_cluster
-def test_a_server_shows_nothing_unasked(service: RunningService, databases: TestDatabases) -> None:
+def test_a_server_shows_nothing_unasked(service: RunningService, databases) -> None:
     """Without an organization in its transaction, the service's role finds no row, on the coordinator or a worker."""
     uploaded(service, "log", "A quinquereme of Nineveh.")
     assert isinstance(databases, ClusterDatabases)
@@ -138,7 +137,7 @@ def test_no_backup_is_taken_of_several_servers(service, tmp_path, monkeypatch, c
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_index_needs_a_cluster_to_be_spread(databases: TestDatabases) -> None:
+def test_an_index_needs_a_cluster_to_be_spread(databases) -> None:
     """Without Citus, nothing is changed, and the error says what to read."""
     name = databases.empty()
     try:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -203,7 +202,7 @@ def test_counts_and_sizes_read_as_words(count: int, said: str, size: str) -> Non
     assert (format_count(count, "file"), format_size(count)) == (said, size)
 
 
-def test_a_database_that_is_away_is_said_without_its_address(tmp_path: Path, command: Command) -> None:
+def test_a_database_that_is_away_is_said_without_its_address(tmp_path, command: Command) -> None:
     url = SecretStr("postgresql://carrel:hunter2hunter2@127.0.0.1:1/carrel")
     settings = Settings(data_dir=tmp_path, database_url=url)
     status, _, err = command(settings, "user", "set-password", "--email", "a@b.test", typed=PASSWORD)
@@ -213,7 +212,7 @@ def test_a_database_that_is_away_is_said_without_its_address(tmp_path: Path, com
     assert "Traceback" not in err
 
 
-def test_without_a_database_nothing_is_made(tmp_path: Path, command: Command) -> None:
+def test_without_a_database_nothing_is_made(tmp_path, command: Command) -> None:
     of_ada = ("user", "reset-second-factor", "--email", "ada@example.test")
     for arguments in (("backup", str(tmp_path / "x")), ("rotate-key",), ("domains", "list"), of_ada):
         status, _, err = command(Settings(data_dir=tmp_path / "data"), *arguments)

@@ -9,7 +9,6 @@ from service.domains.agents.answering import ModelFailure
 from service.domains.oversight.audit_log import erasure
 from service.platform.identifiers import uuid7
 from tests.harness.jobs import until
-from tests.harness.services import RunningService
 from tests.oauth.flow import EVERY_SCOPE, a_person, an_mcp_client, v1
 from tests.oauth.talking import use
 from tests.service.conversations import ADA, BEN, Script, Visitor, a_desk, a_reply, a_visitor, in_background, passage
@@ -29,7 +28,7 @@ class Standing:
 
 
 @pytest.fixture(scope="module")
-def standing(module_service: RunningService) -> Standing:
+def standing(module_service) -> Standing:
     """The person, who went on with the first conversation after the others had begun."""
     visitor = a_visitor(a_desk(module_service))
     second = a_desk(module_service, "Second desk")
@@ -74,7 +73,7 @@ def test_conversations_are_ones_own(standing: Standing) -> None:
     assert code(standing.visitor.get("conversations/mine"))[0] == 400
 
 
-def test_programs_leave_nothing_in_lists_made_by_hand(module_service: RunningService) -> None:
+def test_programs_leave_nothing_in_lists_made_by_hand(module_service) -> None:
     """A key that acts for the person, a key of theirs, an assistant: found by the id and on the logs alone."""
     email, scope = "own@example.test", " ".join(EVERY_SCOPE)
     visitor = a_visitor(a_desk(module_service, "Own desk"), email, scope=scope)

@@ -10,8 +10,6 @@ from service.domains.documents.docstore.running import task
 from service.platform.errors import InsufficientStorage
 from service.platform.files import FileStore
 from service.runtime.jobs import running
-from tests.harness.mongo.processes import MongoServer
-from tests.harness.services import MakeService
 from tests.service.directory import done
 from tests.service.docstore import DATED, FIELDS, LOOPBACK, START, Syncing, a_thing, counts
 
@@ -32,7 +30,7 @@ def test_a_run_that_could_take_nothing_failed(syncing: Syncing, fields: dict[str
     assert [one["documentCount"] for one in listed["docstoreSyncs"]] == [0]
 
 
-def test_a_run_whose_documents_are_all_too_large_says_so(make_service: MakeService, mongo: MongoServer) -> None:
+def test_a_run_whose_documents_are_all_too_large_says_so(make_service, mongo) -> None:
     syncing = Syncing(make_service(docstore_allowed_hosts=LOOPBACK, max_upload_bytes=10), mongo)
     mongo.collection.insert_many([a_thing(number) for number in range(3)])
     error = syncing.first_run()["lastError"]

@@ -9,7 +9,6 @@ import pytest
 from service.platform.keys import Keys
 from service.platform.sealing import SealError, unseal
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
-from tests.harness.services import MakeService, RunningService
 from tests.service.directory import another_organization, code, collection, done, entries, grant, on_rows, user, walk
 from tests.service.docstore import FOLDER, LOOPBACK, Syncing, a_thing, counts
 from tests.service.examples import DOCSTORE_CONFIG, DOCSTORE_URI
@@ -129,7 +128,7 @@ def test_a_config_that_cannot_work_is_refused(quiet: Syncing, field: str) -> Non
     assert syncs(quiet) == []
 
 
-def test_hosts_that_are_not_public_are_refused(service: RunningService, mongo: MongoServer) -> None:
+def test_hosts_that_are_not_public_are_refused(service, mongo: MongoServer) -> None:
     """A private address at once; a name that turns out to have one, or a replica that a server names, in the run."""
     answer = Syncing(service, mongo).create()
     assert code(answer) == (400, "docstore_host_not_allowed")
@@ -137,7 +136,7 @@ def test_hosts_that_are_not_public_are_refused(service: RunningService, mongo: M
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_name_is_judged_by_the_address_it_has(make_service: MakeService, mongo: MongoServer) -> None:
+def test_a_name_is_judged_by_the_address_it_has(make_service, mongo: MongoServer) -> None:
     """However it is called: what it resolves to counts, when the connection is made."""
     syncing = Syncing(make_service(docstore_allowed_hosts=("10.0.0.0/8",), docstore_connect_seconds=1), mongo)
     port = mongo.uri.rpartition(":")[2]
@@ -147,7 +146,7 @@ def test_a_name_is_judged_by_the_address_it_has(make_service: MakeService, mongo
     assert allowed.first_run(uri=f"mongodb://localhost:{port}")["status"] == "COMPLETED"
 
 
-def test_hosts_that_a_server_names_are_judged_too(make_service: MakeService) -> None:
+def test_hosts_that_a_server_names_are_judged_too(make_service) -> None:
     with server_over_mongomock("10.1.2.3:27017") as betrayer:
         syncing = Syncing(make_service(docstore_allowed_hosts=LOOPBACK, docstore_connect_seconds=1), betrayer)
         betrayer.collection.insert_one(a_thing(1))

@@ -9,7 +9,6 @@ import pytest
 
 from service.domains.agents.answering import ModelFailure
 from tests.harness.documents import add_to_collection, create_collection, ok, refused, uploaded
-from tests.harness.services import MakeService, RunningService
 from tests.service.conversations import FERRY, Desk, Script, a_desk, a_reply, a_visitor, in_background, passage
 from tests.service.directory import a_user, on_rows
 from tests.service.examples import DOCSTORE_CONFIG, DOCSTORE_URI
@@ -24,7 +23,7 @@ BEN = "ben@example.test"
 
 
 @pytest.fixture(scope="module")
-def office(module_service: RunningService) -> Desk:
+def office(module_service) -> Desk:
     """An agent that answers from a document in a collection; beside them, a user without any access."""
     a_user(module_service, BEN)
     return a_desk(module_service)
@@ -276,7 +275,7 @@ def test_an_upload_as_json_is_refused_as_a_file_is(office: Desk) -> None:
     assert list(office.service.settings.uploads_dir.iterdir()) == []
 
 
-def test_an_upload_as_json_has_both_bounds(make_service: MakeService) -> None:
+def test_an_upload_as_json_has_both_bounds(make_service) -> None:
     small = make_service(max_upload_bytes=100, max_json_bytes=2000)
     ok(small.call(UPLOAD, contents()))
     refused(small.call(UPLOAD, contents(documentContents="é" * 60)), 413, "file_too_large")

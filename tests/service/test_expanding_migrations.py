@@ -14,7 +14,6 @@ from sqlalchemy import Connection, create_engine, event
 
 from service import migrations
 from tests.harness.cases import cases
-from tests.harness.databases import TestDatabases
 
 # It makes everything in an empty database, so that nobody waits for it.
 BEFORE = migrations.BASELINE
@@ -131,7 +130,7 @@ def test_the_rule_knows_tables_that_are_new() -> None:
 
 
 @pytest.fixture
-def before(databases: TestDatabases) -> Iterator[Connection]:
+def before(databases) -> Iterator[Connection]:
     name = databases.empty()
     engine = create_engine(databases.owner_url(name))
     with engine.connect() as connection:

@@ -2,20 +2,19 @@
 
 from datetime import UTC, datetime, timedelta
 
-from tests.harness.services import RunningService
 from tests.service.directory import a_key, a_user, code, done
 
 READ = {"action": "READ"}
 
 
-def test_a_credential_that_is_no_ascii_is_a_401(service: RunningService) -> None:
+def test_a_credential_that_is_no_ascii_is_a_401(service) -> None:
     headers = {"Authorization": "Bearer svc_key_\xe9".encode("latin-1")}
     response = service.call("permissions/listAuthorizedResources", READ, headers=headers)
     assert code(response) == (401, "invalid_credential")
     assert response.headers["WWW-Authenticate"] == "Bearer"
 
 
-def test_a_list_of_keys_says_which_were_revoked_or_have_expired(service: RunningService) -> None:
+def test_a_list_of_keys_says_which_were_revoked_or_have_expired(service) -> None:
     """A key is revoked again with the same answer; a key that could never work is not made."""
     late = service.call("admin/apiKeys/create", {"name": "late", "expiresAt": "2020-01-01T00:00:00Z"})
     assert code(late) == (400, "expiry_past")
@@ -31,7 +30,7 @@ def test_a_list_of_keys_says_which_were_revoked_or_have_expired(service: Running
     assert (listed[revoked["apiKeyId"]], listed[expired["apiKeyId"]]) == ("revoked", "expired")
 
 
-def test_an_inactive_users_credentials_stop_at_once_and_come_back(service: RunningService) -> None:
+def test_an_inactive_users_credentials_stop_at_once_and_come_back(service) -> None:
     """The owner is looked at on every request, also whether they are an admin; so is the user a key acts for."""
     a_user(service, "ben@example.test", isAdmin=True)
     key = a_key(service, ownerEmail="ben@example.test")["apiKey"]
@@ -49,7 +48,7 @@ def test_an_inactive_users_credentials_stop_at_once_and_come_back(service: Runni
     assert service.call("permissions/listAuthorizedResources", READ, api_key=key).status_code == 200
 
 
-def test_a_keys_value_is_shown_once_and_kept_nowhere(service: RunningService) -> None:
+def test_a_keys_value_is_shown_once_and_kept_nowhere(service) -> None:
     key = a_key(service)
     assert key["hint"] == key["apiKey"][-4:]
     listed = service.call("admin/apiKeys/list").text
@@ -58,7 +57,7 @@ def test_a_keys_value_is_shown_once_and_kept_nowhere(service: RunningService) ->
     assert key["apiKey"] not in service.call("admin/auditLog/query", {"pageSize": 1000}).text
 
 
-def test_the_last_use_of_a_key_is_known_to_the_minute(service: RunningService) -> None:
+def test_the_last_use_of_a_key_is_known_to_the_minute(service) -> None:
 
     def last_used() -> list[str | None]:
         keys = service.call("admin/apiKeys/list").json()["apiKeys"]

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from tests.harness.services import RunningService
 from tests.service.directory import a_group, a_user, code, done, group, user, walk
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
 
 
-def test_a_group_is_found_by_id_then_external_id_then_name(service: RunningService) -> None:
+def test_a_group_is_found_by_id_then_external_id_then_name(service) -> None:
     """Loading a directory again makes no second group, and a name may be used by a group of a source system too."""
     plain = a_group(service, "Finance")
     external = a_group(service, "Finance", externalId="idp-1")
@@ -21,7 +20,7 @@ def test_a_group_is_found_by_id_then_external_id_then_name(service: RunningServi
     assert [one["name"] for one in walk(service, "admin/groups/list", {"query": "mon"}, page_size=9)] == ["Money"]
 
 
-def test_members_given_replace_and_members_left_out_stay(service: RunningService) -> None:
+def test_members_given_replace_and_members_left_out_stay(service) -> None:
     for name in "abc":
         a_user(service, f"{name}@example.test")
     assert a_group(service, "Team", user("a@example.test"), user("B@example.test"))["memberCount"] == 2
@@ -30,7 +29,7 @@ def test_members_given_replace_and_members_left_out_stay(service: RunningService
     assert a_group(service, "Team")["memberCount"] == 0
 
 
-def test_members_are_added_and_removed_once(service: RunningService) -> None:
+def test_members_are_added_and_removed_once(service) -> None:
     team, inner = a_group(service, "Team"), a_group(service, "Inner")
     a_user(service, "a@example.test")
     members = {"groupId": team["id"], "members": [user("a@example.test"), group(inner), group(team)]}
@@ -64,7 +63,7 @@ def test_an_unknown_member_or_group_is_named_and_nothing_changes(service, elsewh
     assert walk(service, "admin/groups/list", {}, page_size=9)[0]["memberCount"] == 0
 
 
-def test_groups_that_contradict_each_other_refuse_the_whole_call(service: RunningService) -> None:
+def test_groups_that_contradict_each_other_refuse_the_whole_call(service) -> None:
     known = a_group(service, "Known", externalId="idp-1")
     other = a_group(service, "Other")
     refused: list[tuple[list[dict[str, Any]], tuple[int, str]]] = [
@@ -83,7 +82,7 @@ def test_groups_that_contradict_each_other_refuse_the_whole_call(service: Runnin
     assert code(service.call("admin/groups/upsert", {"groups": [{"name": "Twin"}]})) == (409, "name_ambiguous")
 
 
-def test_a_thousand_groups_with_members_are_put_at_once(service: RunningService) -> None:
+def test_a_thousand_groups_with_members_are_put_at_once(service) -> None:
     users = [{"email": f"u{number}@example.test"} for number in range(20)]
     done(service.call("admin/users/upsert", {"users": users}))
     groups = [

@@ -9,7 +9,6 @@ from argon2 import PasswordHasher
 
 from service.identity import passwords
 from tests.harness.documents import list_documents, uploaded
-from tests.harness.services import RunningService
 from tests.service.agents import at_once
 from tests.service.conversations import in_background
 from tests.service.directory import a_key, a_user, code, done, on_rows, walk
@@ -17,7 +16,7 @@ from tests.service.directory import a_key, a_user, code, done, on_rows, walk
 PASSWORD = "a long enough password"
 
 
-def test_an_upsert_creates_and_then_changes_only_what_is_given(service: RunningService) -> None:
+def test_an_upsert_creates_and_then_changes_only_what_is_given(service) -> None:
     new = a_user(service, "Ada.Lovelace@Example.test")
     email, name = "ada.lovelace@example.test", "ada.lovelace"
     del new["version"]
@@ -27,7 +26,7 @@ def test_an_upsert_creates_and_then_changes_only_what_is_given(service: RunningS
     assert a_user(service, email, active=False).items() >= (changed | {"active": False}).items()
 
 
-def test_an_address_is_one_however_its_letters_are_composed(service: RunningService) -> None:
+def test_an_address_is_one_however_its_letters_are_composed(service) -> None:
     """An accent as a character of its own is the same address; so no second user, nor a document nobody finds."""
     composed, decomposed = "andr\u00e9@example.test", "Andre\u0301@example.test"
     assert a_user(service, decomposed) == a_user(service, composed)
@@ -36,7 +35,7 @@ def test_an_address_is_one_however_its_letters_are_composed(service: RunningServ
     assert list_documents(service, ownerEmail=decomposed) == ["his"]
 
 
-def test_a_thousand_users_are_put_in_the_order_given_and_listed_completely(service: RunningService) -> None:
+def test_a_thousand_users_are_put_in_the_order_given_and_listed_completely(service) -> None:
     users = [{"email": f"u{number}@example.test"} for number in range(1000)]
     put = done(service.call("admin/users/upsert", {"users": users}))["users"]
     assert [one["email"] for one in put] == [one["email"] for one in users]
@@ -48,7 +47,7 @@ def test_a_thousand_users_are_put_in_the_order_given_and_listed_completely(servi
     assert walk(service, "admin/users/list", {"query": "%"}, page_size=10) == []
 
 
-def test_an_address_given_twice_refuses_the_whole_call(service: RunningService) -> None:
+def test_an_address_given_twice_refuses_the_whole_call(service) -> None:
     users = [{"email": "a@example.test"}, {"email": "b@example.test"}, {"email": "A@example.test"}]
     response = service.call("admin/users/upsert", {"users": users})
     assert code(response) == (400, "duplicate_user")
@@ -57,7 +56,7 @@ def test_an_address_given_twice_refuses_the_whole_call(service: RunningService) 
 
 
 @pytest.mark.parametrize("change", [{"isAdmin": False}, {"active": False}])
-def test_the_last_active_admin_stays_one(service: RunningService, change: dict[str, bool]) -> None:
+def test_the_last_active_admin_stays_one(service, change: dict[str, bool]) -> None:
     me = service.admin_email
     users = [{"email": "ben@example.test"}, {"email": me, **change}]
     assert code(service.call("admin/users/upsert", {"users": users})) == (409, "last_admin")
@@ -68,7 +67,7 @@ def test_the_last_active_admin_stays_one(service: RunningService, change: dict[s
     assert service.call("admin/users/upsert", {"users": users}).status_code == 200
 
 
-def test_two_admins_who_demote_each_other_at_once_leave_one(service: RunningService) -> None:
+def test_two_admins_who_demote_each_other_at_once_leave_one(service) -> None:
     """Changes to an organization's principals happen one at a time, so that both cannot see the other still there."""
     ben, cyd, me = "ben@example.test", "cyd@example.test", service.admin_email
     done(service.call("admin/users/upsert", {"users": [{"email": ben}, {"email": cyd}]}))
@@ -87,7 +86,7 @@ def test_two_admins_who_demote_each_other_at_once_leave_one(service: RunningServ
         assert change(me, True, by=(ben, cyd)[statuses.index(200)]).status_code == 200
 
 
-def test_passwords_are_kept_as_argon2id_and_never_answered(service: RunningService) -> None:
+def test_passwords_are_kept_as_argon2id_and_never_answered(service) -> None:
     response = service.call("admin/users/upsert", {"users": [{"email": "ada@example.test", "password": PASSWORD}]})
     assert "password" not in response.text
     [(kept,)] = on_rows(service, "SELECT password_hash FROM principals", more="AND email = 'ada@example.test'")
@@ -115,7 +114,7 @@ def test_other_requests_are_answered_while_passwords_are_hashed(service, monkeyp
     assert upsert.result(60).status_code == 200
 
 
-def test_the_organizations_settings_are_changed_one_at_a_time(service: RunningService) -> None:
+def test_the_organizations_settings_are_changed_one_at_a_time(service) -> None:
     before = done(service.call("admin/organization/get"))
     del before["version"]
     assert before["serviceAccountsEnabled"] is False

@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 import carrel
-from tests.harness.services import RunningService
 
 MISTAKES = tomllib.loads((Path(__file__).parents[1] / "data" / "integrator_mistakes.toml").read_text("utf-8"))
 ROWS = [(group, name) for group, rows in MISTAKES.items() for name in rows]
@@ -18,7 +17,7 @@ CLIENT = {"name": "App", "redirectUris": ["https://app.example.test/back"], "sco
 
 
 @pytest.fixture(scope="module")
-def names(module_service: RunningService) -> dict[str, str]:
+def names(module_service) -> dict[str, str]:
     made = module_service.call("admin/oauthClients/create", CLIENT).json()
     member = module_service.new_user("asks@example.test")
     pending = module_service.call("admin/oauthClients/request", {**CLIENT, "name": "Other"}, api_key=member).json()

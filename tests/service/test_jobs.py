@@ -21,7 +21,6 @@ from service.runtime import Runtime
 from service.runtime.jobs import queries, running, worker
 from service.runtime.jobs.models import Queue, Task
 from service.runtime.jobs.queue import split_request
-from tests.harness.databases import TestDatabases
 from tests.harness.jobs import QUEUE, Workshop, enqueue, organization_of, queued, stop, until, work
 from tests.harness.services import MakeService, RunningService, ServiceHarness
 
@@ -361,7 +360,7 @@ def test_a_worker_can_be_stopped_while_the_database_is_away(service, databases, 
     assert working.cancelled()
 
 
-def test_a_stopped_service_leaves_nothing_behind(service_harness: ServiceHarness, databases: TestDatabases) -> None:
+def test_a_stopped_service_leaves_nothing_behind(service_harness: ServiceHarness, databases) -> None:
     """No connection, and no worker that others would wait for."""
     service, stack = service_harness.start()
     workshop = Workshop()

@@ -11,7 +11,6 @@ import pytest
 from service.index.ingestion import indexing
 from service.index.service import remove_everywhere, write_index
 from service.index.terms import TERMS_OF_STEMMINGS
-from tests.harness.corpus import Corpus
 from tests.harness.documents import ok, upload
 from tests.harness.services import RunningService
 
@@ -72,7 +71,7 @@ def test_a_document_of_before_is_brought_to_its_language(service, monkeypatch) -
     assert search(service, "lauf", mode="LEXICAL")
 
 
-async def test_chunks_are_counted_by_stemming(corpus: Corpus) -> None:
+async def test_chunks_are_counted_by_stemming(corpus) -> None:
     """Chunks are counted by stemming, whatever a document was; English and unknown languages count nowhere."""
 
     async def write(version: int, chunks: list[str], language: str | None) -> dict[str, int]:

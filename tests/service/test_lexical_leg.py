@@ -129,9 +129,7 @@ async def test_keys_find_chunks_until_that_is_not_enough(module_service: Running
 
 
 @pytest.mark.parametrize("by_chunk", [False, True])
-async def test_few_keys_do_where_more_would_not_change_the_leg(
-    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, by_chunk: bool
-) -> None:
+async def test_few_keys_do_where_more_would_not_change_the_leg(corpus, monkeypatch, by_chunk) -> None:
     """They have to find as many chunks above their bound as the ranking is made of; otherwise more keys are tried."""
     scope = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=by_chunk)
     asked = await weigh(corpus, ["word12", "word20"], most=1000)

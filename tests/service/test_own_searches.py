@@ -3,8 +3,6 @@
 from functools import partial
 from typing import Any
 
-import pytest
-
 from carrel.wire.own_searches import MOST_SAVED
 from service.domains.search.own import queries
 from tests.harness.services import RunningService
@@ -35,7 +33,7 @@ def saved(service: RunningService, key: str | None = None) -> list[dict[str, Any
     return done(service.call("search/listSavedSearches", {}, api_key=key))["searches"]
 
 
-def test_recent_searches_are_the_callers_own(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recent_searches_are_the_callers_own(service: RunningService, monkeypatch) -> None:
     """Each once, newest first, and only as long as the log keeps their words; an admin's are no exception."""
     ada, ben, other = service.new_user(ADA), service.new_user(BEN), another_organization(service)
     for query in ("ferry", "dogs", "ferry"):
@@ -83,7 +81,7 @@ def test_saved_searches_are_the_callers_own(service: RunningService) -> None:
     assert words(saved(service, ada)) == words(saved(service, ben)) == ["ferry"]
 
 
-def test_there_are_at_most_a_hundred_saved_searches(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_are_at_most_a_hundred_saved_searches(service: RunningService, monkeypatch) -> None:
     """Of one caller, even when two are saved at once; one that is there already may be saved again."""
     assert MOST_SAVED == 100
     monkeypatch.setattr("service.domains.search.own.service.MOST_SAVED", 5)

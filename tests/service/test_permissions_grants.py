@@ -12,7 +12,6 @@ from service.permissions import queries
 from service.permissions import queries as classes
 from service.permissions.service import Access, access_class_for, access_of, register_resource, set_access
 from service.platform.identifiers import uuid7
-from tests.harness.services import RunningService
 from tests.service.agents import at_once
 from tests.service.directory import (
     a_group,
@@ -47,7 +46,7 @@ async def register(connection: AsyncConnection, organization: UUID, access: Acce
     return object_id
 
 
-def test_setting_grants_replaces_them_and_keeps_the_owner(service: RunningService) -> None:
+def test_setting_grants_replaces_them_and_keeps_the_owner(service) -> None:
     """What is set is what is listed; the owner is not among the grants, and reads on."""
     ada, _, team = a_user(service, "ada@example.test"), a_user(service, "ben@example.test"), a_group(service, "Team")
     memo = a_resource(service, "memo", owner=ada["id"])
@@ -66,7 +65,7 @@ def test_setting_grants_replaces_them_and_keeps_the_owner(service: RunningServic
     assert readers(service, memo) == ["ada@example.test"]
 
 
-def test_many_resources_are_set_at_once_or_not_at_all(service: RunningService, elsewhere: RunningService) -> None:
+def test_many_resources_are_set_at_once_or_not_at_all(service, elsewhere) -> None:
     """Unknown resources and principals are named; equal access shares one class."""
     a_user(service, "ben@example.test")
     memos = [a_resource(service, f"memo-{number}") for number in range(20)]
@@ -125,7 +124,7 @@ def test_setting_many_goes_through_their_readers_as_often_as_setting_one(service
     assert walks[0] == walks[1]
 
 
-def test_the_audit_log_names_the_role_by_which_a_principal_may_do_most(service: RunningService) -> None:
+def test_the_audit_log_names_the_role_by_which_a_principal_may_do_most(service) -> None:
     """Of a principal that is granted both, however they are ordered, and of an owner who is granted anything."""
     ada, ben = a_user(service, "ada@example.test"), a_user(service, "ben@example.test")
     memo = a_resource(service, "memo", owner=ada["id"])
@@ -138,7 +137,7 @@ def test_the_audit_log_names_the_role_by_which_a_principal_may_do_most(service: 
     assert newest["details"] == {"before": held, "after": {ada["id"]: "OWNER"}}
 
 
-def test_only_viewer_and_editor_can_be_granted(service: RunningService) -> None:
+def test_only_viewer_and_editor_can_be_granted(service) -> None:
     """An owner is whoever made the resource."""
     memo = a_resource(service, "memo")
     for role in ("OWNER", "ADMIN", ""):
@@ -146,7 +145,7 @@ def test_only_viewer_and_editor_can_be_granted(service: RunningService) -> None:
         assert code(response) == (400, "invalid_request")
 
 
-def test_concurrent_changes_of_overlapping_resources_neither_deadlock_nor_mix(service: RunningService) -> None:
+def test_concurrent_changes_of_overlapping_resources_neither_deadlock_nor_mix(service) -> None:
     a_user(service, "ben@example.test")
     memos = [a_resource(service, f"memo-{number}") for number in range(12)]
     wide = [grants(memo, organizationWide=True) for memo in memos]
@@ -158,7 +157,7 @@ def test_concurrent_changes_of_overlapping_resources_neither_deadlock_nor_mix(se
     assert len({str(one) for one in ends}) == 1
 
 
-def test_resources_are_locked_in_the_order_of_their_ids(service: RunningService) -> None:
+def test_resources_are_locked_in_the_order_of_their_ids(service) -> None:
     """Whoever waits for the first has locked none of the others, so that two calls can't wait for each other."""
     memos = [a_resource(service, f"memo-{number}") for number in range(12)]
     organization = organization_id(service)
@@ -179,7 +178,7 @@ def test_resources_are_locked_in_the_order_of_their_ids(service: RunningService)
     assert service.run(lock()) == [1, 11, 12]
 
 
-def test_two_transactions_that_need_the_same_new_class_get_the_same(service: RunningService) -> None:
+def test_two_transactions_that_need_the_same_new_class_get_the_same(service) -> None:
     """The second waits for the first, and finds what it made with its readers."""
     organization = organization_id(service)
     access = Access(owner_id=None, viewers=frozenset({organization}))
@@ -203,7 +202,7 @@ def test_two_transactions_that_need_the_same_new_class_get_the_same(service: Run
     assert readable_by == access
 
 
-def test_access_survives_a_round_trip_and_waits_for_whoever_locked_the_resource(service: RunningService) -> None:
+def test_access_survives_a_round_trip_and_waits_for_whoever_locked_the_resource(service) -> None:
     """An index write that holds the row is never overtaken by a change of access."""
     ada, team = UUID(a_user(service, "ada@example.test")["id"]), UUID(a_group(service, "Team")["id"])
     organization, database = organization_id(service), service.runtime.database

@@ -1,6 +1,5 @@
 """Who may read what: the two look-ups of the seed."""
 
-from tests.harness.services import RunningService
 from tests.service.directory import (
     a_group,
     a_key,
@@ -21,7 +20,7 @@ from tests.service.test_permissions_checks import CHECK, may
 LOOKUP = "permissions/listAuthorizedPrincipalsForResource"
 
 
-def test_a_user_thirty_groups_deep_may_read(service: RunningService) -> None:
+def test_a_user_thirty_groups_deep_may_read(service) -> None:
     """Every group on the way holds READ, and is listed once, in a ring too; one around it, and its others, do not."""
     for name in ("deep", "outside"):
         a_user(service, f"{name}@example.test")
@@ -43,7 +42,7 @@ def test_a_user_thirty_groups_deep_may_read(service: RunningService) -> None:
         assert readable(service, "outside@example.test") == []
 
 
-def test_organization_wide_means_every_active_user_each_once(service: RunningService) -> None:
+def test_organization_wide_means_every_active_user_each_once(service) -> None:
     """However many ways lead to them; more inactive people than a page has room for leave no gap in it."""
     emails = {active: [f"{active}{number}@example.test".lower() for number in range(9)] for active in (True, False)}
     users = [{"email": email, "active": active} for active, some in emails.items() for email in some]
@@ -61,7 +60,7 @@ def test_organization_wide_means_every_active_user_each_once(service: RunningSer
             assert readers(service, memo, page_size=page_size) == whole
 
 
-def test_a_service_account_has_only_what_it_or_its_groups_were_granted(service: RunningService) -> None:
+def test_a_service_account_has_only_what_it_or_its_groups_were_granted(service) -> None:
     """It is reported as a user with its own address; organization-wide does not reach it; deleted it is unknown."""
     enable_service_accounts(service)
     robot = an_account(service, "Robot")
@@ -92,7 +91,7 @@ def test_a_service_account_has_only_what_it_or_its_groups_were_granted(service: 
     assert code(asked) == (400, "unknown_user")
 
 
-def test_resources_are_listed_for_whoever_acts(service: RunningService) -> None:
+def test_resources_are_listed_for_whoever_acts(service) -> None:
     """For the key's owner by default, for a user when named; an admin sees only what access says."""
     ben = a_user(service, "ben@example.test")
     for number in range(12):

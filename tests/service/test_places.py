@@ -5,7 +5,6 @@ from typing import Any
 from tests import made_files
 from tests.harness.documents import add_to_collection, chunks, embedded, ok, search, uploaded
 from tests.harness.services import RunningService
-from tests.service.conversations import Desk
 from tests.service.directory import on_rows
 
 PRICES = [["Berth", "Fee in crowns"], *([f"Quay {number}", 70 + number] for number in range(1, 4))]
@@ -19,7 +18,7 @@ def places(service: RunningService, document_id: str, collection_id: str | None 
     return [chunk.get("place") for chunk in listed]
 
 
-def test_passages_say_where_they_stand(desk: Desk) -> None:
+def test_passages_say_where_they_stand(desk) -> None:
     """In both searches, the list of chunks, and the sources of replies; a text without pages says nothing of it."""
     service = desk.service
     options = {"internalPublic": "true", "file_name": "fees.xlsx"}

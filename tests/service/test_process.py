@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 import httpx
 import pytest
@@ -17,7 +16,6 @@ from service.migrations import HEAD
 from service.platform.postgres.host import DatabaseServerError
 from service.platform.postgres.server import DATABASE, EmbeddedPostgres, remove_cluster
 from service.platform.version import VERSION
-from tests.harness.databases import TestDatabases
 from tests.harness.first_start import bring_database
 from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess, environment_without_settings, run_command
@@ -152,7 +150,7 @@ def test_a_second_service_on_the_same_folder_is_refused(running: ServiceProcess)
     assert name(running)
 
 
-def test_a_taken_port_is_named(tmp_path: Path) -> None:
+def test_a_taken_port_is_named(tmp_path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         ended = run(CARREL_DATA_DIR=str(tmp_path), CARREL_PORT=port)
@@ -204,7 +202,7 @@ def test_a_database_restarted_mid_request_is_503(running: ServiceProcess) -> Non
     ],
     ids=["each", "address"],
 )
-def test_wrong_settings_are_named(tmp_path: Path, wrong: dict[str, str]) -> None:
+def test_wrong_settings_are_named(tmp_path, wrong: dict[str, str]) -> None:
     """It ends with status 1, and a line for each that names the variable, without repeating the value."""
     ended = run(CARREL_DATA_DIR=str(tmp_path), **wrong)
     assert ended.returncode == 1
@@ -216,7 +214,7 @@ def test_wrong_settings_are_named(tmp_path: Path, wrong: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize("name", ['$HOME`id`" é', "a,\nb"])
-def test_a_data_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+def test_a_data_folder_may_have_any_name(tmp_path, name: str) -> None:
     """No shell reads it, and a client that would read it as several gets another folder for the socket."""
     tmp_path.chmod(0o711)
     data = tmp_path / name
@@ -229,13 +227,13 @@ def test_a_data_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
     server.stop()
 
 
-def test_a_user_without_an_entry_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_an_entry_is_told(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
     with pytest.raises(DatabaseServerError, match=r"no user with the id 54321.*/etc/passwd"):
         EmbeddedPostgres(tmp_path)
 
 
-def test_a_newer_versions_database_is_refused_in_a_sentence(databases: TestDatabases, tmp_path: Path) -> None:
+def test_a_newer_versions_database_is_refused_in_a_sentence(databases, tmp_path) -> None:
     name = databases.clone()
     with databases.connect(name) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999', usable_from = '9998'")
@@ -250,7 +248,7 @@ def test_a_newer_versions_database_is_refused_in_a_sentence(databases: TestDatab
     assert "Start the newer release again, or restore a backup" in said
 
 
-def test_a_killed_database_comes_back_though_nobody_took_its_status(tmp_path: Path) -> None:
+def test_a_killed_database_comes_back_though_nobody_took_its_status(tmp_path) -> None:
     """Where the service is a container's first process, a database that was killed is its zombie, and no server."""
     tmp_path.chmod(0o711)
     command = [sys.executable, "-c", ADOPTING, str(tmp_path)]

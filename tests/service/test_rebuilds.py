@@ -10,7 +10,6 @@ from service.index.ingestion.sweeper import sweep
 from service.index.rebuilds import queries, running
 from tests.harness.documents import add_to_collection, chunks, create_collection, get_document, ok, refused, uploaded
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
-from tests.harness.services import RunningService
 from tests.service.directory import collection, document, grant, on_rows, organization_id, user
 from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass, places
 from tests.service.test_ingestion_recovery import wait_until
@@ -66,7 +65,7 @@ def test_an_upload_answers_done_though_the_new_index_waits(shelf: Shelf, embeddi
     assert (again["status"], again["indexing"]) == ("UNCHANGED", "DONE")
 
 
-def test_what_happens_during_a_rebuild_is_in_the_new_index(paused: RunningService) -> None:
+def test_what_happens_during_a_rebuild_is_in_the_new_index(paused) -> None:
     """Added, changed, given metadata or chunks, removed and deleted, before and after its copy is made: all of it."""
     shelf = Shelf(paused, create_collection(paused, "Shelf", team="STRING"))
     ids = {
@@ -116,7 +115,7 @@ def copy(shelf: Shelf) -> None:
     shelf.service.run(work())
 
 
-def test_chunks_of_a_callers_making_come_along_as_they_are(paused: RunningService) -> None:
+def test_chunks_of_a_callers_making_come_along_as_they_are(paused) -> None:
     """Their texts are in the old index alone; they are embedded anew, also those that still waited to be indexed."""
     shelf = a_shelf(paused, "ferry")
     document_id = uploaded(paused, "log", "A log.", file_name="log.txt")["documentId"]
@@ -312,7 +311,7 @@ def test_an_organization_whose_rebuild_fails_keeps_no_other_from_its_own(shelf, 
     assert shelf.state()["status"] == "COMPLETED"
 
 
-def test_an_empty_collection_is_rebuilt_at_once(paused: RunningService) -> None:
+def test_an_empty_collection_is_rebuilt_at_once(paused) -> None:
     """There is nothing to wait for; and before the first upload there is no catalog to rebuild."""
     refused(Shelf(paused, None).call("start", embeddingsModel=MODEL), 409, "no_catalog")
     shelf = a_shelf(paused)
@@ -322,7 +321,7 @@ def test_an_empty_collection_is_rebuilt_at_once(paused: RunningService) -> None:
     assert shelf.search("the lamp at dusk") == ["lamp.txt"]
 
 
-def test_a_deleted_collection_takes_its_rebuild_along(paused: RunningService) -> None:
+def test_a_deleted_collection_takes_its_rebuild_along(paused) -> None:
     shelf = a_shelf(paused, "ferry", "lamp")
     shelf.start()
     copy(shelf)
@@ -349,7 +348,7 @@ def test_a_rebuild_is_on_the_audit_log(shelf: Shelf) -> None:
 
 
 @pytest.mark.usefixtures("embeddings")
-def test_a_rebuild_goes_on_of_itself(rebuilding_service: RunningService) -> None:
+def test_a_rebuild_goes_on_of_itself(rebuilding_service) -> None:
     with rebuilding_service.new_organization() as organization:
         shelf = a_shelf(organization, *TEXTS)
         shelf.start()

@@ -1,7 +1,6 @@
 """The release before runs on the schema of this one: what its replicas need while a deployment is upgraded."""
 
 import subprocess
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -11,7 +10,6 @@ from carrel import Carrel, NotFoundError
 from service import migrations
 from service.migrations import HEAD
 from service.platform.postgres.host import own_binaries
-from tests.harness.databases import TestDatabases
 from tests.harness.processes import ServiceProcess
 from tests.harness.releases import ServiceOfBefore, export_release_before, head_of_before, migrate_before
 from tests.harness.services import API_KEY, SECRET_KEY, RunningService
@@ -63,7 +61,7 @@ def schema_of(url: URL) -> str:
     return "\n".join(line for line in dumped.splitlines() if not line.startswith("\\"))
 
 
-def test_a_migrated_database_equals_a_new_one(databases: TestDatabases, tmp_path: Path) -> None:
+def test_a_migrated_database_equals_a_new_one(databases, tmp_path) -> None:
     """The release before made it; tables, functions, policies and privileges are the same, and so is its revision."""
     urls = [databases.owner_url(databases.empty()) for _ in range(2)]
     migrate_before(export_release_before(tmp_path), urls[0])
@@ -79,7 +77,7 @@ def test_a_migrated_database_equals_a_new_one(databases: TestDatabases, tmp_path
 
 
 @pytest.mark.slow
-def test_the_release_before_serves_on_the_new_schema(databases: TestDatabases, tmp_path: Path) -> None:
+def test_the_release_before_serves_on_the_new_schema(databases, tmp_path) -> None:
     """Its main road, from signing in to deleting; started there, it leaves the schema as it is."""
     tree = export_release_before(tmp_path)
     known = head_of_before(tree)

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 from tests.harness.processes import ServiceProcess
-from tests.harness.services import RunningService
 from tests.service.agents import at_once
 from tests.service.directory import a_user, done, entries, on_rows
 
@@ -39,7 +38,7 @@ def test_one_id_goes_through_answer_log_and_audit(service_process: Start) -> Non
     assert all("request_id" not in line for line in unasked)
 
 
-def test_what_is_done_beside_the_answer_keeps_its_requests_id(service: RunningService) -> None:
+def test_what_is_done_beside_the_answer_keeps_its_requests_id(service) -> None:
     a_user(service, "ada@example.test")
     search = {"searchQuery": "ferry", "userEmail": "ada@example.test"}
     found = done(service.call("search/searchDocumentCatalog", search, headers={"X-Request-Id": "searching"}))
@@ -50,7 +49,7 @@ def test_what_is_done_beside_the_answer_keeps_its_requests_id(service: RunningSe
     assert on_rows(service, "SELECT request_id FROM searches") == [("searching",)]
 
 
-def test_requests_at_once_keep_their_own_ids(service: RunningService) -> None:
+def test_requests_at_once_keep_their_own_ids(service) -> None:
     def make(number: int) -> tuple[str, str]:
         body, marked = {"users": [{"email": f"user{number}@example.test"}]}, {"X-Request-Id": f"request-{number}"}
         answer = service.call("admin/users/upsert", body, headers=marked)

@@ -3,7 +3,6 @@
 import contextlib
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
@@ -75,7 +74,7 @@ def test_who_may_not_call_is_refused_before_the_body_is_read(module_service: Run
         assert connection.recv(100).startswith(b"HTTP/1.1 401 ")
 
 
-def test_an_endless_body_is_cut_off(make_service: Any) -> None:
+def test_an_endless_body_is_cut_off(make_service) -> None:
     service = make_service(max_json_bytes=10_000)
     sent = 0
 

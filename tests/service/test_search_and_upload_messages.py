@@ -1,7 +1,6 @@
 """How often a search waits for the database, and how many messages an upload sends to it."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ def fleet(service_harness: ServiceHarness) -> Iterator[tuple[RunningService, str
 
 
 @pytest.fixture
-def answers(fleet: tuple[RunningService, str], tmp_path: Path) -> Iterator[Callable[[], int]]:
+def answers(fleet: tuple[RunningService, str], tmp_path) -> Iterator[Callable[[], int]]:
     """Count how often the database has said since the last call that it is ready for the requests' next message."""
     engine = fleet[0].runtime.database._engine.sync_engine
     path = tmp_path / "messages"
@@ -58,9 +57,7 @@ def answers(fleet: tuple[RunningService, str], tmp_path: Path) -> Iterator[Calla
 
 @pytest.mark.parametrize("mode", [mode.value for mode in SearchMode])
 @pytest.mark.parametrize("user", [None, ADMIN_EMAIL])
-def test_a_search_waits_for_seven_answers_at_most(
-    fleet: tuple[RunningService, str], answers: Callable[[], int], mode: str, user: str | None
-) -> None:
+def test_a_search_waits_for_seven_answers_at_most(fleet, answers, mode, user) -> None:
     """In every mode, of the catalog and of a collection, also for another person; authentication included."""
     service, collection_id = fleet
     options = {"searchQuery": "ship", "searchOptions": {"mode": mode}} | ({"userEmail": user} if user else {})

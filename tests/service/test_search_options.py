@@ -239,9 +239,7 @@ def test_a_language_model_reads_queries_where_the_organization_says_so(shelves: 
     assert len(reader.requests) == count
 
 
-def test_rules_read_a_query_when_the_language_model_is_late(
-    shelves: Shelves, reader: ModelServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rules_read_a_query_when_the_language_model_is_late(shelves, reader, monkeypatch) -> None:
     """A search waits for it for seconds, holds no database connection meanwhile, and then does without."""
     database = shelves.service.runtime.database
     monkeypatch.setattr("service.domains.search.understanding.by_model.SECONDS", 2.0)

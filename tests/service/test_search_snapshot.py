@@ -4,7 +4,6 @@ import asyncio
 import threading
 from typing import Any
 
-import pytest
 from psycopg import AsyncRawCursor
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -13,12 +12,11 @@ from service.permissions.access import Access
 from service.platform.batches import Batch
 from tests.harness.corpus import Corpus
 from tests.harness.documents import ok
-from tests.harness.services import RunningService
 
 SEARCH = "search/searchDocumentCatalog"
 
 
-async def test_a_document_being_indexed_again_is_found_whole(service: RunningService, corpus: Corpus) -> None:
+async def test_a_document_being_indexed_again_is_found_whole(service, corpus: Corpus) -> None:
     versions = [[f"ship number {number} of version {version}" for number in range(12)] for version in range(2)]
     document_id = await corpus.add("Ships", versions[0])
     stop = threading.Event()
@@ -44,7 +42,7 @@ async def test_a_document_being_indexed_again_is_found_whole(service: RunningSer
     assert seen <= {"0", "1"}
 
 
-async def test_one_search_reads_one_snapshot(service: RunningService, corpus: Corpus, monkeypatch: Any) -> None:
+async def test_one_search_reads_one_snapshot(service, corpus: Corpus, monkeypatch: Any) -> None:
     document_id = await corpus.add("Ships", ["the ship of old"])
     score_near = queries.score_near
 
@@ -65,7 +63,7 @@ async def test_one_search_reads_one_snapshot(service: RunningService, corpus: Co
     assert result["snippet"]["text"] == "the ship of new"
 
 
-async def test_a_long_document_leaves_room_for_others(service: RunningService, corpus: Corpus) -> None:
+async def test_a_long_document_leaves_room_for_others(service, corpus: Corpus) -> None:
     await corpus.add("Ships", [f"ship number {number}" for number in range(400)])
     for number in range(12):
         await corpus.add(f"Note {number}", [f"a ship in note {number}"])
@@ -75,9 +73,7 @@ async def test_a_long_document_leaves_room_for_others(service: RunningService, c
         assert len({result["documentId"] for result in results}) == 10
 
 
-async def test_the_first_pass_is_an_index_only_scan(
-    service: RunningService, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_first_pass_is_an_index_only_scan(service, corpus: Corpus, monkeypatch) -> None:
     """As the service's own role, under row-level security, the code pages are read from their index alone."""
     everyone = Access(owner_id=None, viewers=frozenset({corpus.organization_id}), editors=frozenset())
     for number in range(60):

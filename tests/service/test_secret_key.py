@@ -18,7 +18,6 @@ from service.platform.database import Database
 from service.platform.deployment_errors import WrongSecretKeyError
 from service.platform.keys import Keys
 from service.platform.settings import Settings
-from tests.harness.databases import TestDatabases
 from tests.harness.processes import environment_without_settings, run_command
 from tests.harness.services import RunningService, settings_for_test
 from tests.service.directory import code, done
@@ -75,7 +74,7 @@ def rotate(settings: Settings, *arguments: str) -> tuple[int, str]:
 
 
 @pytest.fixture
-def place(databases: TestDatabases, tmp_path: Path) -> Iterator[StoppedDeployment]:
+def place(databases, tmp_path: Path) -> Iterator[StoppedDeployment]:
     """A migrated database whose service was never started."""
     name = databases.clone()
     url = databases.owner_url(name).set(drivername="postgresql").render_as_string(hide_password=False)
@@ -187,7 +186,7 @@ def test_no_key_is_rotated_under_a_running_service(service: RunningService) -> N
     assert kept == Keys(settings.secret_key).fingerprint
 
 
-def test_page_tokens_end_with_their_key(databases: TestDatabases, make_service: Callable[..., RunningService]) -> None:
+def test_page_tokens_end_with_their_key(databases, make_service: Callable[..., RunningService]) -> None:
     name = databases.clone()
     body = {"pageSize": 1}
     first, second = (make_service(database=name, secret_key=OLD) for _ in range(2))

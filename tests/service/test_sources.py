@@ -9,9 +9,7 @@ import pytest
 
 from service.domains.documents.sources import queries
 from service.domains.documents.sources import service as rules
-from tests.harness.services import RunningService
 from tests.service.directory import code, done, on_rows
-from tests.service.races import Race
 from tests.service.service_accounts import a_token, an_account, enable_service_accounts
 from tests.service.sources import LEDGER, Reporter, an_item
 
@@ -21,7 +19,7 @@ OVER = (409, "source_report_over")
 
 
 @pytest.fixture
-def reporter(service: RunningService) -> Reporter:
+def reporter(service) -> Reporter:
     return Reporter(service, service.new_user("ada@example.test"))
 
 
@@ -335,7 +333,7 @@ def test_reports_at_once_never_mix(reporter: Reporter) -> None:
     assert reporter.names(source_id) == ["last"]
 
 
-def test_a_source_that_two_report_first_is_one(reporter: Reporter, race: Race) -> None:
+def test_a_source_that_two_report_first_is_one(reporter: Reporter, race) -> None:
     race.stop_behind(queries, "insert_source")
     first = race.begin(reporter.begin)
     second = race.begin_blocked(reporter.service, reporter.begin)
@@ -347,7 +345,7 @@ def test_a_source_that_two_report_first_is_one(reporter: Reporter, race: Race) -
     done(reporter.end(newer))
 
 
-def test_the_middle_of_an_end_is_not_seen(reporter: Reporter, race: Race) -> None:
+def test_the_middle_of_an_end_is_not_seen(reporter: Reporter, race) -> None:
     """Until its commit the report before is seen whole; who ignores an item meanwhile ignores it in the new one."""
     source = reporter.report([an_item("a"), an_item("b")])
     report = reporter.begin()

@@ -13,7 +13,6 @@ from pydantic import BaseModel
 from carrel.wire.api import OPERATIONS
 from carrel.wire.common import VersionedRequest
 from carrel.wire.operations import CONFLICT
-from tests.harness.services import ServiceHarness
 from tests.service.agents import at_once
 from tests.service.directory import a_user, code, done
 from tests.service.examples import CLIENT, DOCSTORE_CONFIG, DOCSTORE_URI, Body, Owner, Things
@@ -149,7 +148,7 @@ EDITS = {
 
 
 @pytest.fixture(scope="module")
-def things(service_harness: ServiceHarness) -> Iterator[Things]:
+def things(service_harness) -> Iterator[Things]:
     with service_harness.running(sweep_seconds=3600, docstore_workers=0) as service:
         owner = Owner(service, service.api_key, "harbour")
         a_user(service, MEMBER)

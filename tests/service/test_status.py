@@ -14,7 +14,6 @@ from service.text.embedding import MODEL_FOLDER
 from service.text.embedding.arithmetic import choose
 from tests.harness.documents import create_collection, uploaded
 from tests.harness.services import MakeService, RunningService
-from tests.service.conversations import Desk
 from tests.service.directory import another_organization, done, on_rows, organization_id
 
 
@@ -95,7 +94,7 @@ def test_documents_and_how_far_they_are_indexed(service: RunningService) -> None
     assert other["indexing"] == {"done": 0, "running": 0, "failed": 0} | NOTHING_WAITS
 
 
-def test_jobs_syncs_and_rebuilds(desk: Desk) -> None:
+def test_jobs_syncs_and_rebuilds(desk) -> None:
     """What failed long ago is not told; a run that failed is told by its sync alone; agents are no documents."""
     service = desk.service
     stranger = another_organization(service)

@@ -14,7 +14,6 @@ from openpyxl import Workbook
 
 from tests import made_files
 from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
-from tests.harness.services import RunningService
 
 TOP, LEAST_FOUND = 3, 38
 
@@ -148,7 +147,7 @@ def html(rows: Rows) -> bytes:
 TABLES = ((vessels, pdf, "pdf"), (staff, word, "docx"), (budget, excel, "xlsx"), (timetable, html, "html"))
 
 
-def test_questions_for_a_row_by_a_column_find_the_row(service: RunningService) -> None:
+def test_questions_for_a_row_by_a_column_find_the_row(service) -> None:
     collection_id = create_collection(service, "tables")
     rows: dict[str, Rows] = {}
     for make_rows, make_file, suffix in TABLES:

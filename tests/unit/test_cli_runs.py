@@ -1,7 +1,6 @@
 """What a run prints for people and for programs, also where it ends as no command foresees."""
 
 import json
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -24,7 +23,7 @@ def test_json_says_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> None
     assert json.loads(line) == {"failures": [NAME, "ä"]}
 
 
-def test_quarantine_is_shown_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quarantine_is_shown_as_it_is(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     with Ledger.at(tmp_path, target="t", source="s") as ledger:
         ledger.begin()
         ledger.record_problems([Problem(place=NAME, code="c", message="m")])
@@ -32,7 +31,7 @@ def test_quarantine_is_shown_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixt
     assert NAME in capsys.readouterr().out
 
 
-def test_plan_names_what_would_not_be_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_names_what_would_not_be_loaded(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     with Ledger.at(tmp_path, target="t", source="s") as ledger:
         ledger.begin()
         ledger.record_problems([Problem(place="line 7", code="file_missing", message="there is no such file.")])

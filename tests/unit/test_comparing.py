@@ -1,7 +1,6 @@
 """`bench.compare`: measurements in turns, and the checkout of the other revision."""
 
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ def test_both_are_measured_in_turns_and_each_value_gets_medians() -> None:
     assert asked == ["old", "new"] * 4
 
 
-def test_a_revision_is_checked_out_beside_this_one_unless_it_needs_other_packages(tmp_path: Path) -> None:
+def test_a_revision_is_checked_out_beside_this_one_unless_it_needs_other_packages(tmp_path) -> None:
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@example.com", *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,7 +48,7 @@ def test_files_are_read_as_spreadsheets_write_them(text: str) -> None:
     assert _users(text.encode()) == READ
 
 
-def test_every_kind_of_source_is_the_same(tmp_path: Path) -> None:
+def test_every_kind_of_source_is_the_same(tmp_path) -> None:
     path = tmp_path / "people.csv"
     path.write_text(PEOPLE)
 
@@ -124,7 +123,7 @@ def test_memberships_and_groups() -> None:
     assert (problem.line, problem.message, problem.skippable) == (3, "group: is empty", True)
 
 
-def test_what_is_no_table_is_an_argument_error(tmp_path: Path) -> None:
+def test_what_is_no_table_is_an_argument_error(tmp_path) -> None:
     with pytest.raises(InvalidArgumentError, match="mappings"):
         _users(["ada@example.com"])
     with pytest.raises(FileNotFoundError):

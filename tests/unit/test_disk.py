@@ -1,7 +1,6 @@
 """When a disk counts as short of room, and what is promised to requests that are under way."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -146,7 +145,7 @@ def test_a_reserve_is_made_where_much_is_left_and_a_smaller_one_gives_up_the_res
 
 
 @pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
-def test_nothing_else_is_taken_for_the_reserve(tmp_path: Path, link: Callable[[Path, Path], None]) -> None:
+def test_nothing_else_is_taken_for_the_reserve(tmp_path: Path, link) -> None:
     other, cluster = tmp_path / "other", tmp_path / "cluster"
     other.write_bytes(b"x" * 100)
     cluster.mkdir()

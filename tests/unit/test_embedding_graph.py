@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, cycle
 from pathlib import Path
@@ -185,9 +185,7 @@ def export(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [lambda _: None, export, lambda folder: (folder / "tokenizer.json").unlink()])
-async def test_a_folder_has_the_vectors_of_its_weights(
-    given: Path, references: NDArray[np.float32], change: Callable[[Path], None]
-):
+async def test_a_folder_has_the_vectors_of_its_weights(given, references, change):
     change(given)
     prompts = given / "config_sentence_transformers.json"
     prompts.unlink()

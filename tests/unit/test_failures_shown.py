@@ -1,13 +1,9 @@
 """Of what a failed test has logged, the end is shown."""
 
-from pathlib import Path
-
-import pytest
-
 from tests.harness.logs import LONGEST_LINE, MOST_LINES, VARIABLE, read_log, shorten_log
 
 
-def test_the_end_of_a_log_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_end_of_a_log_is_shown(monkeypatch, tmp_path) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     lines = [f"request {number}" for number in range(1000)]
     hint, *shown = shorten_log("\n".join(lines)).splitlines()

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, cast
 from unittest.mock import AsyncMock, Mock
 from uuid import UUID, uuid4
@@ -70,7 +69,7 @@ def test_notes_of_old_runs_are_dropped() -> None:
 
 
 @pytest.fixture
-def give_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+def give_up(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """The decision of a wait that has no patience: by documents left, answers and the backlog."""
     monkeypatch.setattr(index_waits, "STALLED_SECONDS", 0.0)
     nothing = cast("Any", None)
@@ -105,7 +104,7 @@ def test_wait_goes_on_while_chunks_move(give_up, moves):
         give_up(1, index_waits._Answers(embedded=embedded, expected=9), Backlog(1, ahead))
 
 
-async def test_slot_that_is_given_back_is_kept_note_of_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slot_that_is_given_back_is_kept_note_of_no_more(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     @asynccontextmanager
     async def slot(*_: object, **__: object) -> AsyncGenerator[None]:
         context, lease = ConcurrencyContext.get(), uuid4()

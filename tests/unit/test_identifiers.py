@@ -3,13 +3,11 @@
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
-import pytest
-
 from service.permissions.access import Access
 from service.platform import identifiers
 
 
-def test_uuid7_is_one_and_sorts_by_the_time_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uuid7_is_one_and_sorts_by_the_time_it_was_made(monkeypatch) -> None:
     made: list[UUID] = []
     for millisecond in (1, 2, 1_763_000_000_000, 2**48 - 1):
         monkeypatch.setattr(identifiers.time, "time_ns", lambda now=millisecond: now * 1_000_000)

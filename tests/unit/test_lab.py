@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from uuid import uuid4
 
-import pytest
-
 from sample.ports import find_taken_ports
 from scripts.lab import environment_of, find_problem
 from tests.client.server import json_answer, refuse, serving
@@ -17,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PINNED = re.compile(r"^([a-z0-9-]+)==([^ ]+)", re.MULTILINE)
 
 
-def test_kernels_get_the_address_and_the_key_and_no_passwords(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_get_the_address_and_the_key_and_no_passwords(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / ".env").write_text(
         "# Made\nCARREL_BOOTSTRAP_API_KEY=svc_key_x\nCARREL_SAMPLE_PASSWORD=secret\n"
         "CARREL_BASE_URL=http://127.0.0.1:8000\nCARREL_API_KEY=svc_key_y\n"

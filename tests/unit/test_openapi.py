@@ -5,7 +5,6 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,7 +172,7 @@ def test_members_of_answers_are_never_null() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_linter_finds_nothing(version: str | None, tmp_path: Path) -> None:
+def test_a_linter_finds_nothing(version: str | None, tmp_path) -> None:
     npx = shutil.which("npx")
     if npx is None:
         pytest.skip("npx is not here: install Node.js to check the description with @redocly/cli.")

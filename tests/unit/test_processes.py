@@ -6,11 +6,9 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
 from multiprocessing import process as processes
 from multiprocessing import util
 from multiprocessing.connection import wait
-from pathlib import Path
 from unittest.mock import Mock
 
 import psutil
@@ -49,7 +47,7 @@ def listen_in_a_folder() -> None:
         (become_another_program, -9),
     ],
 )
-def test_the_end_of_a_process_is_noticed(work: Callable[[], None], status: int) -> None:
+def test_the_end_of_a_process_is_noticed(work, status: int) -> None:
     process = ForkedProcess(work)
     if status < 0:
         assert wait([process.sentinel], 0.05) == []
@@ -62,7 +60,7 @@ def test_the_end_of_a_process_is_noticed(work: Callable[[], None], status: int) 
     process.close()
 
 
-def test_a_process_removes_the_folder_of_its_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_process_removes_the_folder_of_its_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     """A worker makes one for its readers, and workers are replaced again and again."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     process = ForkedProcess(listen_in_a_folder)

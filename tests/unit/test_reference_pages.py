@@ -1,7 +1,5 @@
 """Pages, and the resources of the SDK, are what the code and the committed results say."""
 
-from types import ModuleType
-
 import pytest
 
 from bench.cost import Prices, estimate, to_markdown
@@ -13,7 +11,7 @@ from tests.harness.requirements import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIRE
 
 
 @pytest.mark.parametrize("module", [endpoints_reference, settings_reference])
-def test_a_page_is_what_the_code_says(module: ModuleType) -> None:
+def test_a_page_is_what_the_code_says(module) -> None:
     """`make docs` brings it there."""
     assert module.PAGE.read_text() == module.reference()
 

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from functools import wraps
 from typing import Any
 
-import pytest
 import uvloop
 from starlette.types import Receive, Scope, Send
 
@@ -94,7 +93,7 @@ async def until(claim: Callable[[], bool]) -> None:
 
 
 @on_its_loop
-async def test_a_caller_that_reads_no_answer_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_caller_that_reads_no_answer_is_hung_up_on(monkeypatch) -> None:
     """However many requests it has sent at once, and without an error of the application's."""
     monkeypatch.setattr(BoundedProtocol, "reading_seconds", 0.3)
     for request in (REQUEST * 50, REQUEST, LAST_REQUEST):
@@ -108,7 +107,7 @@ async def test_a_caller_that_reads_no_answer_is_hung_up_on(monkeypatch: pytest.M
 
 
 @on_its_loop
-async def test_the_rest_of_an_answer_that_broke_off_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_rest_of_an_answer_that_broke_off_is_not_kept_for_ever(monkeypatch) -> None:
     monkeypatch.setattr(BoundedProtocol, "reading_seconds", 0.3)
     application = BrokenApplication()
     async with serving(application) as (connections, client):
@@ -119,7 +118,7 @@ async def test_the_rest_of_an_answer_that_broke_off_is_not_kept_for_ever(monkeyp
 
 
 @on_its_loop
-async def test_a_caller_that_reads_slowly_gets_the_whole_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_caller_that_reads_slowly_gets_the_whole_answer(monkeypatch) -> None:
     """As long as it reads more than 1,000 bytes a second."""
     monkeypatch.setattr(BoundedProtocol, "reading_seconds", 0.5)
     async with serving(Application()) as (_, client):

@@ -8,13 +8,10 @@ import pytest
 from tests.app.conftest import house_of
 from tests.app.loading.house import LoadingHouse, offered
 from tests.app.prefect_api import PrefectServer
-from tests.harness.services import RunningService
 
 
 @pytest.fixture(scope="module")
-def house(
-    prefect_api: str, module_service: RunningService, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[LoadingHouse]:
+def house(prefect_api, module_service, tmp_path_factory) -> Iterator[LoadingHouse]:
     """A workbench for a whole module, and a Prefect server on which tests move runs by hand."""
     with (
         closing(PrefectServer(prefect_api)) as prefect,
