@@ -245,8 +245,8 @@ class Agent(common.ResponseModel):
     """What the agent is for."""
     starter_questions: list[str] | None = None
     """Questions to begin with; absent when there are none."""
-    answers_searches: bool = False
-    """Whether the Search page shows the agent's answers."""
+    answers_searches: bool | None = None
+    """Whether the Search page shows the agent's answers; absent when it doesn't."""
 
 
 class ListAgentsResponse(common.PagedResponse):

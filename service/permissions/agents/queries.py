@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, case, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.agents import Agent
@@ -34,7 +34,8 @@ async def list_deployed_agents(
     connection: Connection, caller: Reader, *, among_ids: Collection[UUID] | None, after: UUID, limit: int
 ) -> list[Agent]:
     """Return the agents (of these ids, if any are given) that are deployed to the caller, by id."""
-    deployed = select(*columns_of(agents, Agent)).join(resources, resources.c.object_id == agents.c.agent_id)
+    answers = case((agents.c.answers_searches, True)).label("answers_searches")
+    deployed = select(*columns_of(agents, Agent, answers)).join(resources, resources.c.object_id == agents.c.agent_id)
     statement = rows_after(deployed.where(*is_deployed(caller)), agents.c.agent_id, after=after, limit=limit)
     if among_ids is not None:
         statement = statement.where(in_array(agents.c.agent_id, among_ids))
