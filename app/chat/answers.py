@@ -3,6 +3,7 @@ drawn, so that it holds nothing up, and shown in a room of the same height from 
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -69,6 +70,7 @@ class Asked:
 
     def read(self) -> None:
         """Read the ended reply, or why there is none, as the person may read it now."""
+        self.problem = None
         try:
             transcript = read(self.place.conversation)
         except carrel.CarrelError as error:
@@ -105,9 +107,12 @@ def make_room(text: str, *, is_busy: Callable[[], bool]) -> Callable[[], None]:
 
 
 def find_agent() -> Agent | None:
-    """Find the agent that answers searches, for which `make_room` then makes room before it is asked."""
-    agent = st.session_state[_AGENT] = _find_agent()
-    return agent
+    """Find the agent whose answers the person is shown beside searches: the first by name that they may message. Once
+    it is known, `make_room` makes room for the answer before it is asked."""
+    st.session_state[_AGENT] = None
+    with suppress(carrel.CarrelError):  # the page is useful without it
+        st.session_state[_AGENT] = next((one for one in my_agents() if one.answers_searches), None)
+    return st.session_state[_AGENT]
 
 
 def _fill(slot: DeltaGenerator, text: str, is_busy: Callable[[], bool]) -> None:
@@ -127,14 +132,6 @@ def _fill(slot: DeltaGenerator, text: str, is_busy: Callable[[], bool]) -> None:
 
 def _last_question() -> Asked | None:
     return st.session_state.get(_ASKED)
-
-
-def _find_agent() -> Agent | None:
-    """Return the agent whose answers the person is shown beside searches: the first by name that they may message."""
-    try:
-        return next((one for one in my_agents() if one.answers_searches), None)
-    except carrel.CarrelError:  # the page is useful without it
-        return None
 
 
 def _ask(agent: Agent, text: str) -> None:

@@ -73,6 +73,13 @@ def test_what_the_caller_may_not_read_changes_nothing(library: Library) -> None:
         assert found(library, "walrus puffin", person=reader) == before
 
 
+def test_a_rare_word_of_the_readers_documents_weighs_more_than_a_common_one(library: Library) -> None:
+    for number in range(8):
+        library.put(f"Day {number}", f"# Day {number}\n\nThe weather was fair, the weather report said of the weather.")
+    library.put("Rare", "# Rare\n\nA note about zqvexil in the drawer.")
+    assert names(found(library, "weather zqvexil"))[0] == "Rare"
+
+
 def test_collections_are_merged_by_score_each_passage_once(library: Library) -> None:
     """A document in two collections comes once; the query is embedded once for both."""
     shared = library.put("Shared", "# Ferry\n\nThe ferry to Harwell leaves at noon.")

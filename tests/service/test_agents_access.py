@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import acting_for, authenticate
-from service.domains.agents.definitions.service import StoredAgent, get_deployed_agent
+from service.domains.agents.definitions.queries import StoredAgent, get_deployed_agent
 from tests.harness.documents import add_to_collection, add_users, create_collection, get_document, ok, uploaded
 from tests.harness.services import RunningService
 from tests.service.agents import Agent, an_agent, at_once, deploy

@@ -10,7 +10,7 @@ from tests.harness.cases import cases
 from tests.harness.documents import add_users, ok, uploaded
 from tests.harness.services import RunningService
 
-ANN, BEN, CAROL, DORA, EVE = (f"{name}@signs.test" for name in ("ann", "ben", "carol", "dora", "eve"))
+ANN, BEN, CAROL, DORA, EVE, FAY = (f"{name}@signs.test" for name in ("ann", "ben", "carol", "dora", "eve", "fay"))
 MODES = ("HYBRID", "LEXICAL", "SEMANTIC")
 TEXTS = {
     "terms": ("Payment terms", "Our payment terms are net 30 days. The supplier's invoices are paid on Fridays."),
@@ -125,6 +125,25 @@ def test_a_misspelt_word_is_corrected_from_what_the_reader_may_read(library, typ
     assert search(library, f'"{typed}"')["applied"].get("corrections", []) == []  # a phrase is meant as it is
     assert search(library, "diery")["applied"].get("corrections", []) == []
     assert search(library, "diery", as_user=BEN)["applied"]["corrections"][0]["replacedBy"] == ["diary"]
+
+
+def test_a_document_that_is_called_by_the_query_comes_first(module_service: RunningService) -> None:
+    """Before those that say its number more often; a single word is a subject as often as a name."""
+    add_users(module_service, FAY)
+    for name, text in (
+        ("Invoice RE-88213", "Rope for mooring lines. 1,204.00 euros."),
+        (
+            "Open invoices",
+            "Invoices RE-88212, RE-88213 and RE-88214 are open. Invoice RE-88213 is late: invoice again.",
+        ),
+        ("Reminder", "Please pay invoice RE-88213. RE-88213 is late, and so is invoice RE-88210."),
+        ("Rope", "It is kept dry."),
+        ("Lines", "Each rope is looked at: rope that is worn, rope that is old, rope of the ropes."),
+    ):
+        uploaded(module_service, name, text, as_user=FAY, file_name="a.md", documentName=name)
+    for query, first in (("RE-88213", "Invoice RE-88213"), ("invoice re88213", "Invoice RE-88213"), ("rope", "Lines")):
+        found = search(module_service, query, as_user=FAY, mode="LEXICAL")["results"]
+        assert found[0]["documentName"] == first, query
 
 
 def test_relevance_follows_the_ranking(library: RunningService) -> None:

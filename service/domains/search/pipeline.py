@@ -41,6 +41,7 @@ from service.domains.search.syntax.parsing import NO_SIGNS, ParsedQuery
 from service.domains.search.syntax.queries import any_pattern_of
 from service.domains.search.understanding.drawing import DrawnCondition
 from service.domains.search.understanding.service import Filtering, conditions_of, draw_readable
+from service.domains.search.weighing import weigh_among_readable
 from service.index.service import Space
 from service.platform.batches import Answer, Batch
 from service.runtime import Runtime
@@ -48,6 +49,7 @@ from service.runtime.standbys.queries import Position
 from service.runtime.standbys.service import Source
 
 FIRST, LOOKED_THROUGH = 3, 20  # results, in which the words of a query are looked for before they are looked up
+LONGEST_NAME = 6  # words
 
 AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights], Answer[Row]]
 
@@ -151,8 +153,9 @@ async def search(plan: Plan[Row], log: SearchLog | None = None) -> Found[Row]:
 async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Source) -> Found[Row]:
     """Find hits and their contents in one snapshot of a server."""
     open_it = partial(open_snapshot, source, plan.caller.organization_id, space, partial(embed, plan))
-    async with open_it(held=plan.runtime.held, read_only=log is None) as read:
+    async with open_it(held=plan.runtime.held, read_only=log is None) as snapshot:
         drawn = None
+        read = snapshot if plan.by_frequency else await weigh_among_readable(snapshot, plan.caller)
         if plan.filtering is not None:
             drawn = await draw_readable(read, plan.caller, plan.filtering, clock=plan.runtime.clock)
         ranked = await _rank(plan, read, drawn or ())
@@ -166,6 +169,8 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
             if checked.corrections:
                 ranked = await _rank_corrected(plan, ranked, checked)
                 contents = ranked.ask_contents(plan, last)
+            elif not plan.by_chunk and read.search_query.looks_for_words:
+                ranked = replace(ranked, ranking=_put_named_first(ranked, contents.rows))
         ranking, passages = ranked.ranking, None
         unmet = await find_unmet(read.connection, ranked.scope, plan.parsed.fields) if not ranking.hits else []
         if plan.passages > 1:
@@ -211,6 +216,16 @@ async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) ->
     corrects = plan.corrects and not (plan.parsed.phrases or ranked.scope.is_distributed)
     everything = Scope(plan.caller, ranked.scope.space, plan.by_chunk, is_distributed=ranked.scope.is_distributed)
     return await check_words(ranked.read.connection, everything, query, missing, corrects=corrects)
+
+
+def _put_named_first(ranked: _Ranked, rows: Sequence[Row]) -> Ranking:
+    """Return the ranking with the documents first whose titles have every word of a query that can be a name: of
+    several words, or with a digit. Such words are often in longer texts, too, and more than once."""
+    query = ranked.read.search_query
+    if not 1 < len(query.words) <= LONGEST_NAME and not any(map(str.isdigit, query.text)):
+        return ranked.ranking
+    named = {row.hit for row in rows if not _find_missing(query, [row.name], set())}
+    return ranked.ranking.put_first([hit for hit in ranked.ranking.hits if hit in named])
 
 
 def _find_missing(query: SearchQuery, texts: Sequence[str], seen: set[int]) -> dict[str, Sequence[frozenset[int]]]:

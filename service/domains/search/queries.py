@@ -31,6 +31,7 @@ from service.domains.search.syntax.parsing import FieldClause
 from service.domains.search.syntax.queries import any_with_field, field_parameters, pattern_of, shape_of_fields
 from service.identity.queries import user_as
 from service.index.spaces.queries import CurrentSpace
+from service.index.statistics.queries import Frequency
 from service.index.terms import as_sparsevec
 from service.permissions.queries import reader_parameters
 from service.platform import traces
@@ -307,6 +308,15 @@ def ask_whether_met(batch: Batch, scope: Scope, clause: FieldClause) -> Answer[M
     """Ask whether the caller may read any document with this field."""
     statement = any_with_field((clause.name, clause.excludes), is_narrowed=scope.caller.collection_ids is not None)
     return batch.ask(statement, Met, _parameters_of(replace(scope, fields=(clause,))))
+
+
+def ask_counts(batch: Batch, scope: Scope, *, groups: Sequence[Sequence[int]], most: int) -> Answer[Frequency]:
+    """Ask how many of the first `most` chunks in scope have a term of each group (numbered from 1), and how many chunks
+    these are (0)."""
+    vectors = [as_sparsevec(dict.fromkeys(terms, 1.0)) for terms in groups]
+    return batch.ask(
+        sql.counts_of_terms(shape_of(scope)), Frequency, _parameters_of(scope) | {"vectors": vectors, "most": most}
+    )
 
 
 def ask_readable_documents(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) -> Answer[ReadableDocument]:

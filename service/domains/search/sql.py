@@ -485,6 +485,22 @@ def readable_passages(shape: Shape) -> AnySelect:
     return found.order_by(chunks.c.chunk_no)
 
 
+@lru_cache(SHAPES)
+def counts_of_terms(shape: Shape) -> AnySelect:
+    """Build the statement of how many of the first `most` chunks in scope have a term of each of the `vectors`."""
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    first = select(chunks.c.terms).where(_in_scope(chunks, shape)).order_by(chunks.c.document_id, chunks.c.chunk_no)
+    sample = first.limit(MOST).cte("sample").prefix_with("MATERIALIZED")
+    given = func.unnest(array_of("vectors", Text())).table_valued("written", with_ordinality="number")
+    word = given.render_derived(name="word")
+    vectors = select(word.c.number, cast(word.c.written, SPARSEVEC(TERM_DIMENSIONS)).label("vector")).cte("vectors")
+    vectors = vectors.prefix_with("MATERIALIZED")
+    has = sample.c.terms.op("<#>", return_type=Float())(vectors.c.vector) < 0
+    counted = select(vectors.c.number.label("term"), func.count().label("chunks")).join_from(vectors, sample, has)
+    every = select(literal_column("0", BigInteger()).label("term"), func.count().label("chunks"))
+    return union_all(counted.group_by(vectors.c.number), every.select_from(sample))  # pyright: ignore
+
+
 @lru_cache(2)
 def readable_documents(*, is_narrowed: bool) -> AnySelect:
     """Build the statement of those documents (`ids`) that the caller may read."""

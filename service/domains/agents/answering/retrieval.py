@@ -99,8 +99,7 @@ async def _retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequenc
             position=position,
             by_chunk=True,
             filtering=Filtering(lookup.question, collection.fields) if options.enable_smart_filtering else None,
-            # How many chunks have a word is counted over what anybody may read. Left out, so that a reply doesn't
-            # depend on documents that its reader can't know of; the sentences found are weighed among themselves later.
+            # Not by the space's counts, which are of what anybody may read: by those of what the sender may read.
             by_frequency=False,
             embeddings=embeddings,
         )

@@ -18,7 +18,8 @@ from service.domains.agents.answering import Assignment, Exchange, Reply
 from service.domains.agents.conversations import outcomes, queries
 from service.domains.agents.conversations.drafts import Draft, Superseded
 from service.domains.agents.conversations.models import Work
-from service.domains.agents.definitions.service import StoredAgent, get_deployed_agent, unknown_agent
+from service.domains.agents.definitions.queries import StoredAgent, get_deployed_agent
+from service.domains.agents.definitions.service import unknown_agent
 from service.identity.queries import organization_ids
 from service.platform.background import for_each_organization
 from service.platform.errors import (

@@ -12,7 +12,8 @@ from service.domains.agents.conversations import queries
 from service.domains.agents.conversations.jobs import enqueue_next
 from service.domains.agents.conversations.models import Message, fill_in
 from service.domains.agents.conversations.reading.listing import unknown_conversation
-from service.domains.agents.definitions.service import StoredAgent, get_deployed_agent, unknown_agent
+from service.domains.agents.definitions.queries import StoredAgent, get_deployed_agent
+from service.domains.agents.definitions.service import unknown_agent
 from service.platform.errors import Forbidden
 from service.platform.identifiers import uuid7
 from service.platform.logs import request_id

@@ -1,6 +1,6 @@
 """Rules of agents. An agent retrieves what the sender may read, so an admin may name any collection in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller
 from service.domains.agents.answering.providers import model_names
 from service.domains.agents.definitions import queries
-from service.domains.agents.definitions.queries import StoredAgent, get_deployed_agent
+from service.domains.agents.definitions.queries import StoredAgent
 from service.identity.queries import lock_organization
 from service.permissions.access import Access
 from service.permissions.service import register_resource, unregister_resources
@@ -23,17 +23,6 @@ from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
 from service.platform.identifiers import uuid7
 from service.runtime import Runtime
 from service.web.pagination import Cursor
-
-__all__ = [
-    "StoredAgent",
-    "create_agent",
-    "delete_agent",
-    "get_deployed_agent",
-    "list_agents",
-    "require_agent",
-    "unknown_agent",
-    "update_agent",
-]
 
 # What an agent's row holds of its definition, by the names that requests and rows share.
 _ROW = tuple(name for name in wire.AgentSettings.edited if name != "collection_ids")
@@ -78,7 +67,7 @@ async def create_agent(
         access=Access(owner_id=None),
     )
     agent = await require_agent(connection, caller.organization_id, agent_id=agent_id)
-    await _record(connection, caller, "agent.create", agent_id, details=_settings(agent))
+    await record(connection, caller, "agent.create", "agent", agent_id, details=_settings(agent))
     made = _definition(agent)
     await _keep_version(connection, caller, made)
     return wire.AdminAgentsCreateResponse(**dict(made))
@@ -169,7 +158,7 @@ async def delete_agent(
         raise unknown_agent()
     await unregister_resources(connection, caller.organization_id, object_ids=[agent_id])
     await queries.delete_versions(connection, caller.organization_id, agent_id=agent_id)
-    await _record(connection, caller, "agent.delete", agent_id)
+    await record(connection, caller, "agent.delete", "agent", agent_id)
     return wire.AdminAgentsDeleteResponse(agent_id=request.agent_id)
 
 
@@ -214,12 +203,6 @@ def _settings(agent: StoredAgent) -> dict[str, Any]:
         "collectionIds": [str(collection_id) for collection_id in agent.collection_ids],
         "retrieval": {to_camel(name): value for name, value in agent.retrieval.items()},
     }
-
-
-async def _record(
-    connection: Connection, caller: Caller, action: str, agent_id: UUID, *, details: Mapping[str, Any] | None = None
-) -> None:
-    await record(connection, caller, action, "agent", agent_id, details=details)
 
 
 async def _keep_version(
