@@ -177,6 +177,8 @@ def _arithmetic_text(arithmetic: oversight.ArithmeticState | None) -> str:
 def _of_index(index: oversight.IndexingState, at: datetime) -> Finding:
     since = _since(index.oldest_waiting_at, at)
     waits = f" {count_text(index.running, 'waits', 'wait')}{since}." if index.running else ""
+    if index.without_meaning:
+        waits += f" {index.without_meaning:,} of them can be found by words already; their meaning follows."
     can = f"{count_text(index.done, 'document')} can be found."
     if index.uploads_refused_seconds is not None:
         waits = count_text(index.waiting_documents or 0, "document waits", "documents wait")
@@ -197,11 +199,9 @@ def _of_busy(status: oversight.AdminStatusGetResponse) -> Iterator[Finding]:
         said = f"{count_text(running, 'index is', 'indexes are')} being rebuilt with another model."
         yield Finding("Rebuilding", Level.BUSY, said, see=PageLink("Open the collections", "collections"))
     if status.renewing_count:
-        said = (
-            f"The words of {status.renewing_count:,} of {status.document_count:,} documents are being updated."
-            " Until they are, these documents are found by words as written alone."
-        )
-        yield Finding("Updating words", Level.BUSY, said)
+        among = f"{status.renewing_count:,} of {status.document_count:,} documents"
+        said = f"The index of {among} is being updated. They can still be found."
+        yield Finding("Updating the index", Level.BUSY, said)
     if waiting := status.pages_waiting:
         pages = count_text(waiting, "scanned page or picture waits", "scanned pages or pictures wait")
         said = f"{pages} to be read by machine (OCR)."

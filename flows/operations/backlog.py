@@ -50,12 +50,14 @@ _FRESH_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The organization's indexing backlog; None is unknown. `is_paused`: indexing waits for room on a disk."""
+    """The organization's indexing backlog; None is unknown. `is_paused`: indexing waits for room on a disk. Of the
+    documents, those `without_meaning` are found by their words already."""
 
     documents: int
     chunks: int | None = None
     chunks_per_second: float | None = None
     is_paused: bool = False
+    without_meaning: int = 0
 
     @classmethod
     def of(cls, status: AdminStatusGetResponse) -> "Backlog":
@@ -66,6 +68,7 @@ class Backlog:
             indexing.waiting_chunks,
             indexing.chunks_per_second,
             is_paused=any(disk.level is not StorageLevel.OK for disk in status.storage),
+            without_meaning=indexing.without_meaning or 0,
         )
 
     @property

@@ -189,6 +189,8 @@ def left_text(
     parts = [f"{files[0]:,} of {count_text(files[1], 'file')} in archives and mails read"] if files[1] else []
     if waiting or not parts:
         parts.append(f"waiting for the index: {count_text(waiting, 'document')} left")
+    if backlog is not None and backlog.without_meaning:
+        parts.append(f"{count_text(backlog.without_meaning, 'document is', 'documents are')} found by words already")
     if chunks[1]:
         parts.append(f"{chunks[0]:,} of {count_text(chunks[1], 'chunk')} embedded")
     seconds = waiting / per_second if per_second else None

@@ -114,7 +114,7 @@ class Summary:
         """Return what the service still does by itself after the run has ended, for people; empty where all is done."""
         coming = [
             (self.contained_waiting, "file in archives and mails to read", "files in archives and mails to read"),
-            (self.indexing, "document to make searchable", "documents to make searchable"),
+            (self.indexing, "document to finish indexing", "documents to finish indexing"),
             (self.pages_waiting, "scanned page or picture to read", "scanned pages or pictures to read"),
         ]
         return ", ".join(count_text(number, one, many) for number, one, many in coming if number)

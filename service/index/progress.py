@@ -1,6 +1,16 @@
 """The status of a document in an index."""
 
+from enum import StrEnum
+
 from carrel.wire.catalog import IndexingStatus
+
+
+class Half(StrEnum):
+    """A half of indexing: first the words of a text, by which it is found soon, then its vectors."""
+
+    WORDS = "words"
+    MEANING = "meaning"
+
 
 # After so many failures in a row, indexing is said to have failed, though it is still tried now and then.
 FAILED_AFTER = 5

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy import (
     ARRAY,
     BigInteger,
+    Boolean,
     ColumnElement,
     Delete,
     FromClause,
@@ -45,7 +46,7 @@ from sqlalchemy.types import TypeEngine
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.places import PassagePlace
 from service.index.codes import from_binary
-from service.index.progress import FAILED_AFTER
+from service.index.progress import FAILED_AFTER, Half
 from service.index.spaces.queries import stands_for
 from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
 from service.index.stemming import ENGLISH, stemming_of
@@ -103,6 +104,24 @@ def is_pending(entries: FromClause = space_documents) -> ColumnElement[bool]:
     return entries.c.indexed_version.is_distinct_from(entries.c.version)
 
 
+def lacks_words(entries: FromClause = space_documents) -> ColumnElement[bool]:
+    """Build the condition that nothing of an entry's desired version is indexed, as in the index of such entries."""
+    return and_(entries.c.words_version.is_distinct_from(entries.c.version), is_pending(entries))
+
+
+def lacks_meaning(entries: FromClause = space_documents) -> ColumnElement[bool]:
+    """Build the condition that of an entry's desired version the words alone are indexed, as in the index of those."""
+    return and_(entries.c.words_version == entries.c.version, is_pending(entries))
+
+
+LACKING = {Half.WORDS: lacks_words, Half.MEANING: lacks_meaning}
+
+
+def shown_version(entries: FromClause = space_documents) -> ColumnElement[int | None]:
+    """Select the version whose chunks are there, with vectors or without."""
+    return func.coalesce(entries.c.words_version, entries.c.indexed_version)
+
+
 def has_status(
     status: IndexingStatus, *, document_id: ColumnElement[UUID], organization_id: UUID, space_id: ColumnElement[int]
 ) -> ColumnElement[bool]:
@@ -123,11 +142,13 @@ def has_status(
 
 @dataclass(frozen=True, slots=True)
 class LockedEntry:
-    """A document's entry in a space: its access class, the desired version, and how many chunks are indexed."""
+    """A document's entry in a space: its access class, the desired version, the version whose words are indexed, and
+    how many chunks."""
 
     document_id: UUID
     access_class: int
     version: int
+    words_version: int | None
     chunk_count: int
     language: str | None
 
@@ -147,7 +168,7 @@ class IndexedChunk:
 def _build_lock(*, skip_locked: bool) -> Select[*tuple[Any, ...]]:
     entry, ids = space_documents.c, bindparam("param_document_ids", type_=ARRAY(Uuid))
     return (
-        select(entry.document_id, resources.c.access_class, entry.version, entry.chunk_count, entry.language)
+        select(*columns_of(space_documents, LockedEntry, resources.c.access_class))
         .join(space_documents, entry.document_id == resources.c.object_id)
         .join(spaces, spaces.c.space_id == entry.space_id)
         .where(
@@ -201,6 +222,52 @@ async def list_chunks(
     return await find_rows(connection, _select_chunks(entry.dimensions), IndexedChunk, parameters)
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkState:
+    """A chunk that is written: its number, the hash of its text, and whether its vector and its code page are, too."""
+
+    document_id: UUID
+    chunk_no: int
+    text_hash: bytes
+    is_embedded: bool
+    is_coded: bool
+
+
+@cache
+def _select_states(dimensions: int) -> Select[*tuple[Any, ...]]:
+    tables = INDEX_TABLES[dimensions]
+    chunks, vectors, pages = tables.chunks, tables.vectors, tables.code_pages
+    of_page = and_(
+        pages.c.document_id == chunks.c.document_id,
+        pages.c.space_id == chunks.c.space_id,
+        pages.c.page_no == chunks.c.chunk_no.op("/")(CHUNKS_PER_PAGE),
+    )
+    is_embedded = func.coalesce(chunks.c.embedding, vectors.c.embedding).is_not(None).label("is_embedded")
+    is_coded = pages.c.page_no.is_not(None).label("is_coded")
+    return (
+        select(*columns_of(chunks, ChunkState, is_embedded, is_coded))
+        .outerjoin(vectors, and_(tables.vector_of(chunks), vectors.c.organization_id == ORGANIZATION))
+        .outerjoin(pages, and_(of_page, pages.c.organization_id == ORGANIZATION))
+        .where(
+            chunks.c.organization_id == ORGANIZATION,
+            chunks.c.space_id == param(chunks.c.space_id),
+            chunks.c.document_id == any_(bindparam("param_document_ids", type_=ARRAY(Uuid))),
+        )
+        .order_by(chunks.c.document_id, chunks.c.chunk_no)
+    )
+
+
+async def list_states(
+    connection: Connection, organization_id: UUID, *, space_id: int, dimensions: int, document_ids: Sequence[UUID]
+) -> dict[UUID, list[ChunkState]]:
+    """List the chunks of documents that are written, in order."""
+    parameters = params(organization_id, space_id=space_id, document_ids=list(document_ids))
+    found: dict[UUID, list[ChunkState]] = {document_id: [] for document_id in document_ids}
+    for row in await find_rows(connection, _select_states(dimensions), ChunkState, parameters):
+        found[row.document_id].append(row)
+    return found
+
+
 @cache
 def _select_embeddings(dimensions: int) -> Select[*tuple[Any, ...]]:
     tables = INDEX_TABLES[dimensions]
@@ -239,8 +306,40 @@ async def read_embeddings(
     return {text_hash: from_binary(sent) for text_hash, sent in rows}
 
 
+@cache
+def _select_vectors(dimensions: int) -> Select[*tuple[Any, ...]]:
+    tables = INDEX_TABLES[dimensions]
+    chunks, vectors = tables.chunks, tables.vectors
+    embedding = func.coalesce(chunks.c.embedding, vectors.c.embedding)
+    numbers: Any = bindparam("param_numbers", type_=ARRAY(Integer))
+    return (
+        select(chunks.c.chunk_no, cast(embedding, Text).label("embedding"))
+        .outerjoin(vectors, and_(tables.vector_of(chunks), vectors.c.organization_id == ORGANIZATION))
+        .where(
+            embedding.is_not(None),
+            chunks.c.organization_id == ORGANIZATION,
+            chunks.c.document_id == param(chunks.c.document_id),
+            chunks.c.space_id == param(chunks.c.space_id),
+            chunks.c.chunk_no == any_(numbers),
+        )
+    )
+
+
+async def read_vectors(connection: Connection, entry: IndexEntry, numbers: Collection[int]) -> dict[int, str]:
+    """Read the vectors of a document's chunks, as pgvector writes them, by the chunks' numbers."""
+    key = {"document_id": entry.document_id, "space_id": entry.space_id, "numbers": list(numbers)}
+    rows = await connection.execute(_select_vectors(entry.dimensions), params(entry.organization_id, **key))
+    return {row.chunk_no: row.embedding for row in rows}
+
+
 _SLOTS = tuple(f"c{number}" for number in range(1, CHUNKS_PER_PAGE + 1))
-_OF_WORDS: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "chunk_count": Integer(), "language": Text()}
+_OF_WORDS: dict[str, TypeEngine[Any]] = {
+    "document_id": Uuid(),
+    "version": Integer(),
+    "chunk_count": Integer(),
+    "language": Text(),
+    "is_followed": Boolean(),
+}
 _OF_DOCUMENTS: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "version": Integer()}
 _OF_EACH_ROW: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "access_class": BigInteger()}
 _OF_A_CHUNK: dict[str, TypeEngine[Any]] = {
@@ -288,16 +387,29 @@ def _build_words(dimensions: int) -> Update:
         for table, is_of_chunk in numbers.items()
     ]
     written = unnest_rows("documents", _OF_WORDS)
-    counted = _update_entries(written).values(chunk_count=written.c.chunk_count, language=written.c.language)
-    return counted.add_cte(
+    indexed = _update_entries(written).values(
+        words_version=written.c.version,
+        chunk_count=written.c.chunk_count,
+        language=written.c.language,
+        forms=bindparam("param_forms", type_=Integer()),
+        chunks_expected=written.c.chunk_count,
+        claimed_until=case((written.c.is_followed, space_documents.c.claimed_until), else_=func.now()),
+        attempts=0,
+        error=None,
+    )
+    return indexed.add_cte(
         _upsert_rows(tables.chunks, given, key="chunk_no").cte("chunks"), *removed, ADD_DELTAS.cte("deltas")
     )
 
 
 @cache
+def _insert_vectors(dimensions: int) -> Insert:
+    return _upsert_rows(INDEX_TABLES[dimensions].vectors, unnest_rows("vectors", _OF_VECTORS), key="chunk_no")
+
+
+@cache
 def _build_vectors(dimensions: int) -> Update:
-    tables = INDEX_TABLES[dimensions]
-    vectors = _upsert_rows(tables.vectors, unnest_rows("vectors", _OF_VECTORS), key="chunk_no")
+    tables, vectors = INDEX_TABLES[dimensions], _insert_vectors(dimensions)
     pages = _upsert_rows(tables.code_pages, unnest_rows("pages", _OF_PAGES), key="page_no")
     written = unnest_rows("documents", _OF_DOCUMENTS)
     indexed = _update_entries(written).values(
@@ -312,13 +424,18 @@ def _build_vectors(dimensions: int) -> Update:
 
 @dataclass(frozen=True, slots=True)
 class WordsChange:
-    """The chunks to write of a document in a space, and the changes of term counts."""
+    """The chunks to write of a version of a document in a space (None: vectors lie inside, so words have no version of
+    their own), the vectors that texts keep, and the changes of term counts. `is_followed`: the process goes on with the
+    other vectors."""
 
     document_id: UUID
     access_class: int
+    version: int | None
     chunk_count: int
     language: str | None
+    is_followed: bool
     rows: Sequence[ChunkRow]
+    vectors: Mapping[int, str]
     deltas: Mapping[int, int]
 
 
@@ -334,7 +451,13 @@ class VectorsChange:
 
 
 async def write_words(
-    connection: Connection, organization_id: UUID, *, space_id: int, dimensions: int, changes: Sequence[WordsChange]
+    connection: Connection,
+    organization_id: UUID,
+    *,
+    space_id: int,
+    dimensions: int,
+    changes: Sequence[WordsChange],
+    forms: int,
 ) -> None:
     """Write documents' chunks in place of equal numbers, in one statement or several."""
     chunks = [
@@ -342,18 +465,23 @@ async def write_words(
         for each in changes
         for row in each.rows
     ]
-    documents = [(each.document_id, each.chunk_count, each.language) for each in changes]
+    documents = [tuple(getattr(each, name) for name in _OF_WORDS) for each in changes]
     deltas = sum_changes([each.deltas for each in changes])
     for start in range(0, max(len(chunks), 1), ROWS_AT_ONCE):
         once = slice(None if start == 0 else 0)
         parameters = params(
             organization_id,
             space_id=space_id,
+            forms=forms,
             **as_arrays("chunks", _OF_CHUNKS, chunks[start : start + ROWS_AT_ONCE]),
             **as_arrays("documents", _OF_WORDS, documents[once]),
             **as_arrays("deltas", OF_DELTAS, deltas[once]),
         )
         await connection.execute(_build_words(dimensions), parameters)
+    kept = [(each.document_id, each.access_class, *row) for each in changes for row in each.vectors.items()]
+    for start in range(0, len(kept), ROWS_AT_ONCE):
+        given = as_arrays("vectors", _OF_VECTORS, kept[start : start + ROWS_AT_ONCE])
+        await connection.execute(_insert_vectors(dimensions), params(organization_id, space_id=space_id, **given))
 
 
 async def write_vectors(

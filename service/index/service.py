@@ -4,7 +4,7 @@ changes of access: no write restores an older access class, and no removed docum
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 from uuid import UUID
@@ -19,6 +19,7 @@ from service.index.codes import as_vector, binary_codes, pages_of
 from service.index.forms import FORMS, RULES
 from service.index.queries import (
     ChunkRow,
+    ChunkState,
     IndexedChunk,
     IndexEntry,
     LockedEntry,
@@ -48,6 +49,8 @@ __all__ = [
     "remove_everywhere",
     "remove_from_space",
     "write_index",
+    "write_vectors",
+    "write_words",
 ]
 
 FOLDED_AT_ONCE = 20_000
@@ -110,15 +113,20 @@ async def create_space(
 
 @dataclass(frozen=True, slots=True)
 class DocumentToIndex:
-    """A version to index, with a vector of unit norm for each chunk; `language` in ISO 639-1 (None: not told)."""
+    """A version to index; `language` in ISO 639-1 (None: not told). Before its vectors are written it has a vector of
+    unit norm for each chunk, and the model's mean. `is_followed`: the process goes on with the vectors."""
 
     document_id: UUID
     version: int
     title: str
     chunks: Sequence[ChunkToIndex]
-    embeddings: NDArray[np.float32]
-    mean: NDArray[np.float32]
+    embeddings: NDArray[np.float32] | None = None
+    mean: NDArray[np.float32] | None = None
     language: str | None = None
+    is_followed: bool = False
+
+    def is_wanted(self, locked: LockedEntry | None) -> bool:
+        return locked is not None and locked.version == self.version
 
 
 async def write_index(
@@ -129,9 +137,25 @@ async def write_index(
     documents: Sequence[DocumentToIndex],
     apart: bool = True,
 ) -> set[UUID]:
-    """Replace documents' entries in a space, and return which; searches see them from the commit. Left out: unchanged
-    chunks, undesired versions, replaced spaces, and of several documents the locked ones. Vectors lie `apart` from
-    their chunks, or as releases before expect them. The transaction is READ COMMITTED."""
+    """Replace documents' entries in a space, words and vectors at once, as `write_words` and `write_vectors` do."""
+    place: dict[str, Any] = {"space": space, "apart": apart}
+    written = await write_words(connection, organization_id, **place, documents=documents)
+    whole = [each for each in documents if each.document_id in written]
+    return await write_vectors(connection, organization_id, **place, documents=whole) if whole else written
+
+
+async def write_words(
+    connection: Connection,
+    organization_id: UUID,
+    *,
+    space: Space,
+    documents: Sequence[DocumentToIndex],
+    apart: bool = True,
+) -> set[UUID]:
+    """Replace the chunks of documents in a space, and return which; searches see them from the commit. What is replaced
+    goes with its vectors. Left out: unchanged chunks, undesired versions, replaced spaces, and of several documents the
+    locked ones. Vectors lie `apart` from their chunks, or as releases before expect them. The transaction is READ
+    COMMITTED."""
     texts = [chunk.text for document in documents for chunk in document.chunks]
     weighed = await _compute(texts, _weigh, documents, default=space.language)
     locked = await queries.lock_to_write(
@@ -140,27 +164,76 @@ async def write_index(
         space_id=space.space_id,
         document_ids=[document.document_id for document in documents],
     )
-    wanted = [each for each in weighed if each.is_wanted(locked.get(each.document.document_id))]
+    wanted = [each for each in weighed if each.document.is_wanted(locked.get(each.document.document_id))]
     for each in wanted:
-        entry = IndexEntry(organization_id, space.space_id, each.document.document_id, space.dimensions)
+        document = each.document
+        entry = IndexEntry(organization_id, space.space_id, document.document_id, space.dimensions)
         if locked[entry.document_id].chunk_count:
             each.before = await queries.list_chunks(connection, entry)
-            if len(each.before) > len(each.document.chunks):
-                await queries.truncate_entry(connection, entry, chunk_count=len(each.document.chunks))
+        each.written = await _compute(each.texts, each.find_written, apart=apart)
+        if apart and document.embeddings is None and (kept := each.find_kept()):
+            each.vectors = await queries.read_vectors(connection, entry, kept.values())
+        if len(each.before) > len(document.chunks):
+            await queries.truncate_entry(connection, entry, chunk_count=len(document.chunks))
     texts = [text for each in wanted for text in each.texts]
     changes = await _compute(
         texts, lambda: [_change(each, locked[each.document.document_id], apart=apart) for each in wanted]
     )
-    place: dict[str, Any] = {"space_id": space.space_id, "dimensions": space.dimensions}
-    await queries.write_words(connection, organization_id, **place, changes=[words for words, _ in changes])
-    await queries.write_vectors(
+    await queries.write_words(
         connection,
         organization_id,
-        **place,
-        changes=[vectors for _, vectors in changes],
+        space_id=space.space_id,
+        dimensions=space.dimensions,
+        changes=changes,
         forms=RULES if apart else FORMS,
     )
-    return {words.document_id for words, _ in changes}
+    return {change.document_id for change in changes}
+
+
+async def write_vectors(
+    connection: Connection,
+    organization_id: UUID,
+    *,
+    space: Space,
+    documents: Sequence[DocumentToIndex],
+    apart: bool = True,
+) -> set[UUID]:
+    """Write the vectors and code pages that documents' chunks in a space lack, and return the documents that are whole
+    then. Left out, besides what `write_words` leaves out: documents whose chunks there have other texts."""
+    place: dict[str, Any] = {"space_id": space.space_id, "dimensions": space.dimensions}
+    ids = [document.document_id for document in documents]
+    locked = await queries.lock_to_write(connection, organization_id, space_id=space.space_id, document_ids=ids)
+    states = await queries.list_states(connection, organization_id, **place, document_ids=list(locked))
+    wanted = [
+        each
+        for each in documents
+        if each.is_wanted(entry := locked.get(each.document_id))
+        and entry is not None
+        and (not apart or entry.words_version == each.version)
+        and [state.text_hash for state in states[each.document_id]] == [chunk.hash for chunk in each.chunks]
+    ]
+    texts = [chunk.text for each in wanted for chunk in each.chunks]
+    changes = await _compute(
+        texts, lambda: [_complete(each, locked[each.document_id], states[each.document_id]) for each in wanted]
+    )
+    forms = RULES if apart else FORMS
+    await queries.write_vectors(connection, organization_id, **place, changes=changes, forms=forms)
+    return {change.document_id for change in changes}
+
+
+def _complete(document: DocumentToIndex, locked: LockedEntry, states: Sequence[ChunkState]) -> VectorsChange:
+    assert document.embeddings is not None  # noqa: S101 - vectors are written once they are there
+    assert document.mean is not None  # noqa: S101 - as above
+    missing = [state.chunk_no for state in states if not state.is_embedded]
+    uncoded = {state.chunk_no // CHUNKS_PER_PAGE for state in states if not state.is_coded}
+    pages = enumerate(pages_of(binary_codes(document.embeddings, document.mean)) if uncoded else ())
+    return VectorsChange(
+        document_id=document.document_id,
+        access_class=locked.access_class,
+        version=document.version,
+        vectors={number: as_vector(document.embeddings[number]) for number in missing},
+        pages={number: page for number, page in pages if number in uncoded},
+    )
 
 
 @dataclass(slots=True)
@@ -168,23 +241,45 @@ class _Weighed:
     document: DocumentToIndex
     terms: Sequence[Mapping[int, float]]
     before: Sequence[IndexedChunk] = ()
+    written: Sequence[int] = ()
+    vectors: Mapping[int, str] = field(default_factory=dict[int, str])
 
     @property
     def texts(self) -> list[str]:
         return [chunk.text for chunk in (*self.document.chunks, *self.before)]
 
-    def is_wanted(self, locked: LockedEntry | None) -> bool:
-        return locked is not None and locked.version == self.document.version
+    def find_written(self, *, apart: bool) -> list[int]:
+        """Return the numbers of the chunks that are written: those that are new or have changed, or lie otherwise."""
+        known = {row.chunk_no: row for row in self.before}
+        return [
+            number
+            for number, chunk in enumerate(self.document.chunks)
+            if number not in known
+            or known[number].is_inside == apart
+            or not _is_unchanged(known[number], chunk, self.terms[number])
+        ]
+
+    def find_kept(self) -> dict[int, int]:
+        """Return by the number of a written chunk that of a chunk before with the same text to embed, whose vector it
+        keeps; its own at best."""
+        by_hash = {row.text_hash: row.chunk_no for row in self.before}
+        own = {(row.chunk_no, row.text_hash) for row in self.before}
+        hashes = {number: self.document.chunks[number].hash for number in self.written}
+        return {
+            number: number if (number, text_hash) in own else by_hash[text_hash]
+            for number, text_hash in hashes.items()
+            if text_hash in by_hash
+        }
 
     def row(self, number: int, *, apart: bool) -> ChunkRow:
-        chunk = self.document.chunks[number]
+        chunk, embeddings = self.document.chunks[number], self.document.embeddings
         return ChunkRow(
             chunk_no=number,
             chunk_id=uuid7(),
             text=chunk.text,
             text_hash=chunk.hash,
             terms=as_sparsevec(self.terms[number]),
-            embedding=None if apart else as_vector(self.document.embeddings[number]),
+            embedding=None if apart or embeddings is None else as_vector(embeddings[number]),
             place=chunk.place,
         )
 
@@ -199,30 +294,24 @@ def _weigh(documents: Sequence[DocumentToIndex], *, default: str) -> list[_Weigh
     ]
 
 
-def _change(weighed: _Weighed, locked: LockedEntry, *, apart: bool) -> tuple[WordsChange, VectorsChange]:
+def _change(weighed: _Weighed, locked: LockedEntry, *, apart: bool) -> WordsChange:
     document, terms = weighed.document, weighed.terms
-    known = {row.chunk_no: row for row in weighed.before}
-    written = [
-        number
-        for number, chunk in enumerate(document.chunks)
-        if number not in known
-        or known[number].is_inside == apart
-        or not _is_unchanged(known[number], chunk, terms[number])
-    ]
+    known, written = {row.chunk_no: row for row in weighed.before}, weighed.written
     gone = [number for number in known if number >= len(document.chunks)]
     replaced = [read_sparsevec(known[number].terms) for number in (*written, *gone) if number in known]
-    touched = {number // CHUNKS_PER_PAGE for number in (*written, *gone)}
-    pages = enumerate(pages_of(binary_codes(document.embeddings, document.mean)))
     deltas = count_deltas(added=[terms[number] for number in written], removed=replaced)
     _count_chunks(deltas, document.language, len(document.chunks))
     _count_chunks(deltas, locked.language, -len(weighed.before))
-    own = document.document_id, locked.access_class
-    rows = [weighed.row(number, apart=apart) for number in written]
-    vectors = {number: as_vector(document.embeddings[number]) for number in written} if apart else {}
-    touched_pages = {number: page for number, page in pages if number in touched}
-    return (
-        WordsChange(*own, chunk_count=len(document.chunks), language=document.language, rows=rows, deltas=deltas),
-        VectorsChange(*own, version=document.version, vectors=vectors, pages=touched_pages),
+    return WordsChange(
+        document_id=document.document_id,
+        access_class=locked.access_class,
+        version=document.version if apart else None,
+        chunk_count=len(document.chunks),
+        language=document.language,
+        is_followed=document.is_followed,
+        rows=[weighed.row(number, apart=apart) for number in written],
+        vectors={new: weighed.vectors[old] for new, old in weighed.find_kept().items() if old in weighed.vectors},
+        deltas=deltas,
     )
 
 

@@ -151,10 +151,10 @@ class Settings(BaseSettings):
     """Arithmetic of the local model. auto: the faster one, measured at the first start with this processor. Vectors of
     both can be searched together."""
     inline_indexing_seconds: float = Field(default=20.0, ge=0)
-    """How long an upload waits for room in the backlog, and then for its index."""
+    """How long an upload waits for room in the backlog, and then for its words to be indexed."""
     indexing_backlog_seconds: float = Field(default=300.0, gt=0)
-    """How much of one organization may wait to be indexed, in seconds of work at the pace it gets; more is refused for
-    a while."""
+    """How much of one organization may wait for its words to be indexed, in seconds of work at the pace it gets; more
+    is refused for a while. Vectors that wait are not counted."""
 
     reranking_url: str | None = None
     """An endpoint that reranks what a search found, such as https://api.example.com/v1/rerank, in the shape of Cohere,

@@ -20,6 +20,7 @@ class Figure(IntEnum):
     CONNECTIONS_EVICTED = auto()
     CONNECTIONS_PRESSED_AT = auto()
     CHUNKS_PER_SECOND = auto()
+    WORDS_PER_SECOND = auto()
     BYTES_PROMISED = auto()
     RERANKED_AT = auto()
     NOT_RERANKED_AT = auto()

@@ -44,10 +44,11 @@ spaces = sa.Table(
     ),
 )
 
-# What should be in a space (`version`: the one wanted) and what is (`indexed_version`, NULL until first indexed).
-# Work is whatever differs: a worker claims it until `claimed_until`, so a crash loses nothing, and tells how far it
-# is: `chunks_embedded` of `chunks_expected` (only while it works; afterwards `chunk_count` counts). Large texts wait in
-# a line of their own (`is_large`, as of the last request), so that its first is found however many small ones wait.
+# What should be in a space (`version`: the one wanted) and what is: the words of `words_version`, and words and vectors
+# of `indexed_version` (NULL until first written; `words_version` also where an earlier release wrote both at once).
+# Work is whatever differs: a worker claims it until `claimed_until`, so a crash loses nothing, and tells how far it is:
+# `chunks_embedded` of `chunks_expected` (only until it is done; then `chunk_count` counts). Large texts wait in a line
+# of their own (`is_large`, as of the last request), so that its first is found however many small ones wait.
 # `language`: by which the words of what is indexed were stemmed, by ISO 639-1; NULL: as English. `forms`: the number of
 # the rules by which it was written (`service.index.forms`). A write of a version that is indexed sets its negative;
 # without it a trigger sets 0.
@@ -59,6 +60,7 @@ space_documents = sa.Table(
     sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), nullable=False),
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("indexed_version", sa.Integer),
+    sa.Column("words_version", sa.Integer),
     sa.Column("chunk_count", sa.Integer, nullable=False, server_default=sa.text("0")),
     sa.Column("chunks_expected", sa.Integer, nullable=False, server_default=sa.text("0")),
     sa.Column("chunks_embedded", sa.Integer, nullable=False, server_default=sa.text("0")),
@@ -79,6 +81,20 @@ space_documents = sa.Table(
         "is_large",
         "claimed_until",
         postgresql_where=sa.text("indexed_version IS DISTINCT FROM version"),
+    ),
+    sa.Index(
+        "ix_space_documents_words",
+        "organization_id",
+        "is_large",
+        "claimed_until",
+        postgresql_where=sa.text("words_version IS DISTINCT FROM version AND indexed_version IS DISTINCT FROM version"),
+    ),
+    sa.Index(
+        "ix_space_documents_meaning",
+        "organization_id",
+        "is_large",
+        "claimed_until",
+        postgresql_where=sa.text("words_version = version AND indexed_version IS DISTINCT FROM version"),
     ),
     sa.Index(
         "ix_space_documents_values",

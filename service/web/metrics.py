@@ -92,7 +92,7 @@ class Metrics:
         waiting = "Documents that wait for their turn to be indexed."
         self._read("indexing_waiting", waiting, lambda: runtime.indexer.waiting, "livemax")
         pace = "Chunks indexed a second, lately."
-        self._read("indexing_chunks_per_second", pace, lambda: runtime.indexer.chunks_per_second, "livemax")
+        self._read("indexing_chunks_per_second", pace, lambda: runtime.indexer.embedding.chunks_per_second, "livemax")
         self._read("jobs_waiting", "Jobs that no process has begun.", lambda: runtime.jobs.counts.waiting, "livemax")
         self._read("jobs_running", "Jobs that are being done.", lambda: runtime.jobs.counts.running)
         self._jobs_done = self._counter("jobs_done", "Jobs that are done.", "task")

@@ -214,6 +214,26 @@ def claim_for_an_hour(process: ServiceProcess) -> None:
         assert connection.execute(statement).rowcount > 0
 
 
+def test_a_kill_between_the_halves_loses_no_words_and_writes_nothing_twice(service_process) -> None:
+    """Words that were answered for are found at once after the next start, and the vectors are made then."""
+    held = {"CARREL_INLINE_INDEXING_SECONDS": "20", "CARREL_SWEEP_SECONDS": "1"}
+    with embeddings_server(seconds_a_text=0.2) as embeddings:
+        process = service_process(**embeddings, **held)
+        for number in range(6):
+            assert ok(upload(process, f"log-{number}", long_text(number, kilobytes=8)))["wordsIndexed"]
+        assert ok(process.call("admin/status/get"))["indexing"]["done"] < 6
+        process.kill()
+        process.start()
+        options = {"mode": "LEXICAL", "maxResults": 9}
+        body = {"searchQuery": "tide wind crew", "searchOptions": options}
+        assert len(ok(process.call("search/searchDocumentCatalog", body))["results"]) == 6
+        until(lambda: ok(process.call("admin/status/get"))["indexing"]["done"] == 6, 90)
+        with connect(process.database_server().url(user=SUPERUSER)) as connection:
+            counts = "SELECT (SELECT count(*) FROM chunks_384), (SELECT count(*) FROM vectors_384), sum(chunk_count)"
+            [(chunks, vectors, counted)] = connection.execute(f"{counts} FROM space_documents").fetchall()
+        assert chunks == vectors == counted > 6
+
+
 def test_a_backlog_that_is_killed_is_indexed_by_the_next_process(service_process) -> None:
     """The next process does all of it unasked, and doesn't wait until the claims of the killed one run out."""
     with embeddings_server(seconds_a_text=0.02) as embeddings:

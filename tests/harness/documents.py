@@ -36,7 +36,7 @@ def upload(
 
 
 def uploaded(service: RunningService, external_id: str, *args: Any, **options: Any) -> dict[str, Any]:
-    answer = ok(upload(service, external_id, *args, **options))
+    answer = ok(upload(service, external_id, *args, **{"awaitVectorStoreSync": "true", **options}))
     assert answer["indexing"] == "DONE", answer
     return answer
 

@@ -57,7 +57,13 @@ class Comparisons:
         """A search that fits every document finds those that may be read; one for what is gone finds nothing."""
         readable = self.model.readable(self.model.enter(by, READING))
         markers = [document.text.marker for document in self.model.documents.values()]
-        results = self.find(by, " ".join(["harbour", *markers]), mode, literalQuery=True)
+        query = " ".join(["harbour", *markers])
+        if mode == "SEMANTIC":
+            answer = self.world.search_catalog(by, query, mode, literalQuery=True).raise_for_status().json()
+            left_out = readable.keys() - {each["documentExternalId"] for each in answer["results"]}
+            assert len(left_out) <= answer["applied"].get("withoutMeaning", 0) <= len(readable)
+            self.world.finish_indexing()
+        results = self.find(by, query, mode, literalQuery=True)
         found = {each["documentExternalId"]: each for each in results}
         assert len(found) == len(results)
         assert {name: each["documentName"] for name, each in found.items()} == {
@@ -85,6 +91,8 @@ class Comparisons:
         names = sorted(self.model.documents)
         one, other = self.chance.choice(names), self.chance.choice(names)
         first, second = (self.model.documents[name].text.marker for name in (one, other))
+        if mode == "SEMANTIC":
+            self.world.finish_indexing()
 
         def find(query: str, **options: Any) -> set[str]:
             return {each["documentExternalId"] for each in self.find(by, query, mode, **options)}
@@ -110,6 +118,8 @@ class Comparisons:
         actor = self.model.enter(by, READING)
         exists = self.model.collections.get(collection)
         markers = [text.marker for text in exists.places.values()] if exists else []
+        if mode == "SEMANTIC":
+            self.world.finish_indexing()
         response = self.world.search_collection(by, collection, " ".join(["harbour", *markers]), mode)
         if collection not in self.model.searchable(actor):
             assert outcome_of(response) == (404, "collection_not_found")

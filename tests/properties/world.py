@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterable, Mapping
+from itertools import cycle
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from service.platform.database import Database
 from service.platform.identifiers import document_id_for, uuid7
 from service.platform.secrets import API_KEY, MCP_ACCESS_TOKEN, mint
 from tests.harness.databases import connect
+from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
 from tests.harness.services import RunningService
 from tests.properties.model import EVERYONE, Text
@@ -75,6 +77,7 @@ class World:
         self._scim_token = ""
         self._ids_of_nobody: dict[str, str] = {}
         self._agent_client: str | None = None
+        self._awaits = cycle(("true", "false"))
         asyncio.run(self._create())
 
     async def _create(self) -> None:
@@ -260,7 +263,8 @@ class World:
         parts = {
             "documentExternalId": name,
             "documentName": text.title,
-            "awaitVectorStoreSync": "true",
+            # Every second document has its words alone while the next steps are taken.
+            "awaitVectorStoreSync": next(self._awaits),
             "reindexCollections": json.dumps(reindex),
         }
         if by not in self._secrets:
@@ -409,6 +413,10 @@ class World:
         return self._service.http.post("/api/v0/copilots/sendMessage", json=body, headers=headers, timeout=60)
 
     # What a search shows.
+
+    def finish_indexing(self) -> None:
+        """Wait until no document has its words alone."""
+        until(lambda: not self.ask("admin/status/get")["indexing"]["waitingDocuments"])
 
     def search_catalog(self, by: str, query: str, mode: str, **options: Any) -> httpx.Response:
         options |= {"maxResults": 100, "mode": mode}

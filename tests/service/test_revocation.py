@@ -137,9 +137,10 @@ class Watch:
         version = 0
         while not self.revoked.is_set():
             version += 1
-            parts = {"documentExternalId": "log", "documentName": f"The {MARKER} log"}
+            parts = {"documentExternalId": "log", "documentName": f"The {MARKER} log", "awaitVectorStoreSync": "true"}
+            # Most find it unchanged, so that a search by meaning finds it between two changes.
             answer = http.post(
-                "/api/v0/catalog/uploadFile", data=parts, files={"file": ("log.txt", _contents(version % 2))}
+                "/api/v0/catalog/uploadFile", data=parts, files={"file": ("log.txt", _contents(version // 40 % 2))}
             )
             assert answer.status_code in {200, 409}, answer.text
 

@@ -77,6 +77,7 @@ def test_documents_and_how_far_they_are_indexed(service: RunningService) -> None
     assert {**now["indexing"], "oldestWaitingAt": instant(now["indexing"]["oldestWaitingAt"])} == {
         "done": 2,
         "running": 2,
+        "withoutMeaning": 2,  # their words are still there
         "failed": 1,
         "oldestWaitingAt": since,
         # What has failed waits for nothing but its next attempt.

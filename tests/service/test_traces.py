@@ -36,14 +36,15 @@ TREES = {
         "embed": ("index document", "worker-0"),
         "compute vectors": ("embed", "embedding"),
         "write index": ("index document", "worker-0"),
-        "INSERT chunks_384, code_pages_384, term_deltas, space_documents": ("write index", "worker-0"),
+        "INSERT chunks_384, vectors_384, code_pages_384, term_deltas": ("write index", "worker-0"),
+        "INSERT vectors_384, code_pages_384, space_documents": ("write index", "worker-0"),
     },
     SEARCH: {
         _SEARCHED: ("caller", "worker-0"),
         "embed": (_SEARCHED, "worker-0"),
         "compute vectors": ("embed", "embedding"),
         "search legs": (_SEARCHED, "worker-0"),
-        "SELECT code_pages_384, class_readers, chunks_384": ("search legs", "worker-0"),
+        "SELECT vectors_384, class_readers, code_pages_384, chunks_384": ("search legs", "worker-0"),
         "search again": (_SEARCHED, "worker-0"),
     },
     MESSAGE: {

@@ -11,12 +11,13 @@ from uuid import UUID
 import pytest
 
 from service.index.ingestion import sweeper
-from service.index.ingestion.backlog.queries import PendingWork
+from service.index.ingestion.backlog.queries import EntryState, PendingWork
 from service.index.ingestion.feeding import answer_waiting, feed, measure, renew
 from service.index.ingestion.indexer import MOST_BYTES, MOST_DOCUMENTS, Indexer
 from service.index.ingestion.indexing import IndexOutcome
 from service.index.ingestion.pace import Backlog
 from service.index.ingestion.turns import LARGE_BYTES, Lane
+from service.index.progress import Half
 from service.platform.errors import Unavailable
 from service.text.embedding import Embedders
 
@@ -26,6 +27,8 @@ DOCUMENT = UUID(int=100)
 
 class NoDatabase:
     """Stands for connections that nothing is asked of."""
+
+    vectors_apart = False
 
     @asynccontextmanager
     async def transaction(self, *_: object, **__: object) -> AsyncGenerator[None]:
@@ -53,11 +56,11 @@ async def test_a_request_that_came_after_the_look_is_not_answered_by_it(indexer,
     first = indexer.request(ONE, document_id=DOCUMENT, space_ids=[1], is_begun=False)
     later: list[Any] = []
 
-    async def look(*_: object, document_ids: Sequence[UUID]) -> dict[tuple[UUID, int], tuple[bool, int]]:
+    async def look(*_: object, document_ids: Sequence[UUID]) -> dict[tuple[UUID, int], EntryState]:
         assert list(document_ids) == [DOCUMENT]
         wanted = (UUID(int=101), DOCUMENT)
         later.extend(indexer.request(ONE, document_id=each, space_ids=[1], is_begun=False) for each in wanted)
-        return {(DOCUMENT, 1): (False, 3)}
+        return {(DOCUMENT, 1): EntryState(is_pending=False, lacks_words=False, chunk_count=3)}
 
     replace("list_pending", look)
     await answer_waiting(indexer)
@@ -141,7 +144,8 @@ async def test_an_organization_that_fails_keeps_no_other_from_its_turn(indexer, 
 async def test_a_backlog_that_can_not_be_measured_stays_as_it_was(indexer, replace):
     """An organization isn't let in because the look at what waits for it failed."""
 
-    async def count(_: object, organization_id: UUID) -> Backlog:
+    async def count(_: object, organization_id: UUID, *, half: Half) -> Backlog:
+        assert half is Half.WORDS
         if organization_id == ONE:
             raise RuntimeError("broken")
         return Backlog(documents=3)

@@ -185,9 +185,11 @@ class DocumentIndexing(common.ResponseModel):
     document_version: int
     """Number of the version that is to be searchable there."""
     indexed_version: int | None = None
-    """Number of the version that is searchable there; absent: none yet."""
+    """Number of the version that is searchable there, at least by its words; absent: none yet."""
     status: IndexingStatus
-    """How far indexing is."""
+    """How far indexing is: DONE when the document is searchable by its words and by its meaning."""
+    words_indexed: bool = False
+    """Whether the version that is to be searchable there is found by its words; its meaning follows."""
     chunk_count: int
     """Number of chunks that are searchable there."""
     chunks_embedded: int | None = None

@@ -71,6 +71,8 @@ class IndexingState(ResponseModel):
     """Documents that are indexed in the catalog."""
     running: int
     """Documents that are being indexed in the catalog, or wait for it."""
+    without_meaning: int | None = None
+    """Those of them that are found by their words already, and not by their meaning; absent without any."""
     failed: int
     """Documents that can't be indexed in the catalog."""
     failed_in_collections: int | None = None

@@ -149,6 +149,9 @@ class AppliedOptions(common.ResponseModel):
     """Words of the query, as written, that nothing contains which the caller may search here; absent: none."""
     corrections: list[SpellingCorrection] | None = None
     """Corrected spellings of unmatched words; absent: none."""
+    without_meaning: int | None = None
+    """Documents in reach that a search by meaning alone leaves out, because their vectors are not there yet; at most
+    1,000 are counted. Absent: none."""
 
     @property
     def missing_words(self) -> list[str]:

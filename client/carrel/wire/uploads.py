@@ -90,7 +90,8 @@ class UploadFileForm(RequestModel):
     """Opaque string of the caller's that changes with everything it would send for the document; planUpload
     compares it."""
     await_vector_store_sync: Flag = False
-    """"true": answer only when the document is searchable, however long it takes; "false" unless given."""
+    """"true": answer only when the document is searchable by its words and by its meaning, however long it takes;
+    "false" unless given: answer when it is searchable by its words."""
 
     @model_validator(mode="after")
     def _source_identity_is_whole(self) -> Self:
@@ -154,7 +155,9 @@ class UploadFileResponse(ResponseModel):
     status: UploadStatus
     """What the upload did."""
     indexing: IndexingStatus
-    """Whether the document is searchable yet."""
+    """Whether the document is searchable yet, by its words and by its meaning."""
+    words_indexed: bool = False
+    """Whether the document is searchable by its words; its meaning follows."""
     not_read: list[NotRead] | None = None
     """What the file holds that was not read; absent: unknown, by its format, its age, or since the files in
     it are not read yet (`filesDone` is less than `fileCount`)."""

@@ -31,7 +31,7 @@ from service.domains.search.filters import Condition
 from service.domains.search.log import SearchLog
 from service.domains.search.narrowing import find_narrowing, find_unmet
 from service.domains.search.nearest import with_nearest
-from service.domains.search.queries import ChunkWeights, FoundPassage, Row, ask_passages
+from service.domains.search.queries import ChunkWeights, FoundPassage, Row, ask_passages, ask_without_meaning
 from service.domains.search.ranking import NOTHING_RANKED, Ranking, merge_rankings, rank
 from service.domains.search.reranking import CANDIDATES, rerank, text_of
 from service.domains.search.search_query import Hit, Scope, SearchQuery, compute, prepare_query
@@ -50,6 +50,7 @@ from service.runtime.standbys.service import Source
 
 FIRST, LOOKED_THROUGH = 3, 20  # results, in which the words of a query are looked for before they are looked up
 LONGEST_NAME = 6  # words
+MOST_WITHOUT_MEANING = 1000
 
 AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights], Answer[Row]]
 
@@ -110,6 +111,7 @@ class Found(Generic[Row]):
     checked: Checked = ALL_MATCHED
     passages: Sequence[FoundPassage] = ()
     similar: Mapping[Hit, Sequence[Hit]] = field(default_factory=dict[Hit, Sequence[Hit]])
+    without_meaning: int = 0
 
     def say_applied(self) -> AppliedOptions:
         """Return what the search did beyond its query, for the response."""
@@ -118,6 +120,7 @@ class Found(Generic[Row]):
             syntax=self.syntax,
             unmatched_words=list(self.checked.unmatched) or None,
             corrections=list(self.checked.corrections) or None,
+            without_meaning=self.without_meaning or None,
         )
 
     def matched_by(self, hit: Hit) -> MatchedBy:
@@ -175,6 +178,9 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
         unmet = await find_unmet(read.connection, ranked.scope, plan.parsed.fields) if not ranking.hits else []
         if plan.passages > 1:
             passages = ranked.ask_passages(plan, last)
+        # On several servers, rights are asked again of results alone.
+        is_counted = plan.mode is SearchMode.SEMANTIC and not read.is_distributed
+        left_out = ask_without_meaning(last, ranked.scope, most=MOST_WITHOUT_MEANING) if is_counted else None
         if log is None:
             await last.run(read.connection)
         else:
@@ -182,6 +188,8 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
     rows = await read.keep_readable(plan.caller, contents.rows)
     syntax = plan.parsed.say_applied(ranking.notes, unmet)
     found = Found(ranking, rows, ranked.read.search_queries, drawn, dropped, syntax=syntax, checked=checked)
+    if left_out is not None:
+        found = replace(found, without_meaning=left_out.rows[0].documents)
     return found if passages is None else replace(found, passages=passages.rows)
 
 

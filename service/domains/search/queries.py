@@ -48,20 +48,23 @@ BEST_DOCUMENTS = 2000
 
 
 class ExactScores(NamedTuple):
-    """A hit's scores, the number of its chunk that is nearest in meaning, and whether that one is nearly empty."""
+    """A hit's scores, the number of its chunk that is nearest in meaning, and whether that one is nearly empty. Without
+    any vector yet, its cosine is the mean of those that the search found by meaning (`has_meaning`)."""
 
     scores: Scores
     nearest_chunk: int
     is_bare: bool
+    has_meaning: bool = True
 
 
 class Candidate(NamedTuple):
-    """A hit with its negative scores, its nearest chunk, and its rank in each leg (None: the leg has not found it)."""
+    """A hit with its negative scores (`dense` None: no vector yet), its nearest chunk, and its rank in each leg (None:
+    the leg has not found it)."""
 
     document_id: UUID
     hit_no: int
     lexical: float
-    dense: float
+    dense: float | None
     dense_rank: int | None
     lexical_rank: int | None
     nearest: int
@@ -71,7 +74,7 @@ class Candidate(NamedTuple):
 
 class _Nearness(NamedTuple):
     number: int
-    dense: float
+    dense: float | None
 
 
 class Met(NamedTuple):
@@ -88,10 +91,15 @@ class ReadableDocument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChunkWeights:
-    """The weights of the exact scores when the chunk to show of a document is chosen."""
+    """The weights of the exact scores when the chunk to show of a document is chosen, and the cosine that counts for a
+    chunk without a vector."""
 
     lexical: float
     dense: float
+    unknown: float = 0.0
+
+    def parameters(self) -> dict[str, float]:
+        return {"lexical_share": self.lexical, "dense_share": self.dense, "unknown": -self.unknown}
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +251,15 @@ async def find_candidates(
     if nearest is not None and max((row.alive for row in answer.rows[:1]), default=0) < nearest.least:
         nearest.give_up()
         return await find_candidates(connection, scope, replace(search_query, nearest=None), at_least=at_least)
+    by_rank = [row.dense for row in answer.rows if row.dense is not None and row.dense_rank is not None]
+    known = by_rank or [row.dense for row in answer.rows if row.dense is not None]
+    mean = sum(known) / len(known) if known else 0.0
     exact = {
         Hit(row.document_id, row.hit_no): ExactScores(
-            Scores(-row.lexical, -row.dense), row.nearest, is_bare=row.size < sql.NEARLY_EMPTY
+            Scores(-row.lexical, -(mean if row.dense is None else row.dense)),
+            row.nearest,
+            is_bare=row.size < sql.NEARLY_EMPTY,
+            has_meaning=row.dense is not None,
         )
         for row in answer.rows
     }
@@ -270,22 +284,22 @@ async def score_near(
     examples: Sequence[Hit],
     weight: float,
 ) -> dict[Hit, float]:
-    """Return each hit's cosine with the question vector plus `weight` times the mean vector of `examples` (chunks)."""
+    """Return each hit's cosine with the question vector plus `weight` times the mean vector of `examples` (chunks);
+    hits without a vector are left out."""
     weights = "[" + ",".join([repr(weight)] * scope.space.dimensions) + "]"
     parameters = _parameters(scope, search_query) | _hits(hits) | _hits(examples, prefix="example_")
     batch = Batch()
     answer = batch.ask(sql.scores_near(shape_of(scope)), _Nearness, parameters | {"weights": weights})
     with traces.span("search again"):
         await batch.run(connection)
-    return {hits[row.number - 1]: -row.dense for row in answer.rows}
+    return {hits[row.number - 1]: -row.dense for row in answer.rows if row.dense is not None}
 
 
 def ask_found_documents(
     batch: Batch, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit], weights: ChunkWeights
 ) -> Answer[FoundDocument]:
     """Ask for the results' documents, each with the chunk that is best by these weights."""
-    shares = {"lexical_share": weights.lexical, "dense_share": weights.dense}
-    parameters = _parameters(scope, search_query) | _hits(hits) | shares
+    parameters = _parameters(scope, search_query) | _hits(hits) | weights.parameters()
     return batch.ask(sql.found_documents(shape_of(scope)), FoundDocument, parameters)
 
 
@@ -293,8 +307,7 @@ def ask_passages(
     batch: Batch, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit], weights: ChunkWeights, *, most: int
 ) -> Answer[FoundPassage]:
     """Ask for the best passages of the results' documents, at most `most` of each."""
-    shares = {"lexical_share": weights.lexical, "dense_share": weights.dense, "most": most}
-    parameters = _parameters(scope, search_query) | _hits(hits) | shares
+    parameters = _parameters(scope, search_query) | _hits(hits) | weights.parameters() | {"most": most}
     return batch.ask(sql.further_passages(shape_of(scope)), FoundPassage, parameters)
 
 
@@ -317,6 +330,18 @@ def ask_counts(batch: Batch, scope: Scope, *, groups: Sequence[Sequence[int]], m
     return batch.ask(
         sql.counts_of_terms(shape_of(scope)), Frequency, _parameters_of(scope) | {"vectors": vectors, "most": most}
     )
+
+
+class Count(NamedTuple):
+    """A number of documents."""
+
+    documents: int
+
+
+def ask_without_meaning(batch: Batch, scope: Scope, *, most: int) -> Answer[Count]:
+    """Ask for the number of documents in scope, up to `most`, whose words alone are indexed so far."""
+    statement = sql.documents_without_meaning(shape_of(scope))
+    return batch.ask(statement, Count, _parameters_of(scope) | {"most": most})
 
 
 def ask_readable_documents(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) -> Answer[ReadableDocument]:

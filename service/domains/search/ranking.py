@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.search import SearchMode
 from service.domains.search import queries
-from service.domains.search.fusion import BARE_SHARE, Legs, Scores, fuse, fusion_of, smooth_scores
+from service.domains.search.fusion import BARE_SHARE, Legs, Scores, fuse, fusion_of, scale_of, smooth_scores
 from service.domains.search.queries import ChunkWeights, ExactScores
 from service.domains.search.search_query import WORDS, Hit, Scope, SearchQuery
 
@@ -82,7 +82,9 @@ async def rank(
         if feedback:
             hits = await _search_again(connection, scope, search_query, legs=legs, exact=exact, first=hits)
         chunk_weights = ChunkWeights(
-            lexical=words / WORDS / fusion.lexical.deviation, dense=(1 - words) / (1 - WORDS) / fusion.dense.deviation
+            lexical=words / WORDS / fusion.lexical.deviation,
+            dense=(1 - words) / (1 - WORDS) / fusion.dense.deviation,
+            unknown=fusion.dense.mean,
         )
     else:
         by_words = search_query.mode is SearchMode.LEXICAL
@@ -95,7 +97,7 @@ async def rank(
         chunk_weights,
         has_words,
         relevance=_weigh_relevance(search_query, scores),
-        near=_find_near(search_query, scores),
+        near=_find_near(search_query, {hit: each.scores for hit, each in exact.items() if each.has_meaning}),
     )
 
 
@@ -113,7 +115,7 @@ def _weigh_relevance(search_query: SearchQuery, scores: Mapping[Hit, Scores]) ->
 def _find_near(search_query: SearchQuery, scores: Mapping[Hit, Scores]) -> frozenset[Hit]:
     if search_query.mode is SearchMode.LEXICAL:
         return frozenset()
-    least = max(LEAST_NEAR, max(each.dense for each in scores.values()) / 2)
+    least = max(LEAST_NEAR, max((each.dense for each in scores.values()), default=0.0) / 2)
     return frozenset(hit for hit, each in scores.items() if each.dense >= least)
 
 
@@ -151,10 +153,14 @@ async def _search_again(
     exact: Mapping[Hit, ExactScores],
     first: Sequence[Hit],
 ) -> list[Hit]:
-    examples = [Hit(hit.document_id, exact[hit].nearest_chunk) for hit in first[:FEEDBACK_EXAMPLES]]
+    known = [hit for hit in first if exact[hit].has_meaning]
+    if not known:
+        return list(first)
+    examples = [Hit(hit.document_id, exact[hit].nearest_chunk) for hit in known[:FEEDBACK_EXAMPLES]]
     near = await queries.score_near(
-        connection, scope, search_query, hits=list(exact), examples=examples, weight=FEEDBACK_WEIGHT
+        connection, scope, search_query, hits=known, examples=examples, weight=FEEDBACK_WEIGHT
     )
-    scores = {hit: Scores(lexical=exact[hit].scores.lexical, dense=near[hit]) for hit in near}
+    mean = scale_of([near[hit] for hit in legs.dense if hit in near]).mean
+    scores = {hit: Scores(each.scores.lexical, near.get(hit, mean)) for hit, each in exact.items()}
     fusion = fusion_of(legs, scores, words=search_query.weight_of_words)
-    return fuse(scores, fusion, bare={hit for hit in near if exact[hit].is_bare})
+    return fuse(scores, fusion, bare={hit for hit, each in exact.items() if each.is_bare})

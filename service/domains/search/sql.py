@@ -58,6 +58,7 @@ from service.domains.search.scoring.sql import (
 )
 from service.domains.search.search_query import WHOLE
 from service.domains.search.syntax.queries import name_matches, select_with_fields, time_of_change
+from service.index.queries import lacks_meaning, shown_version
 from service.permissions.queries import readable_by_parameters, within_parameters
 from service.platform.sql import as_member, count_of
 from service.schema.catalog import documents
@@ -83,6 +84,7 @@ FEW_BOUND: ColumnElement[float] = bindparam("few_bound", type_=Double[float]())
 AT_LEAST: ColumnElement[int] = bindparam("at_least", type_=Integer())
 PATTERN: ColumnElement[str] = bindparam("pattern", type_=Text())
 MOST: ColumnElement[int] = bindparam("most", type_=Integer())
+UNKNOWN: ColumnElement[float] = bindparam("unknown", type_=Float())
 
 _ORDER: Sequence[ColumnElement[Any]] = [
     literal_column(name, NullType()) for name in ("negative", "document_id", "chunk_no")
@@ -416,7 +418,7 @@ def found_documents(shape: Shape) -> AnySelect:
     chunks = INDEX_TABLES[shape.dimensions].chunks
     shares = {name: bindparam(name, type_=Float()) for name in ("lexical_share", "dense_share")}
     lexical = shares["lexical_share"] * lexical_score(chunks.c.terms, shape)
-    dense = shares["dense_share"] * dense_score(shape)
+    dense = shares["dense_share"] * func.coalesce(dense_score(shape), UNKNOWN)
     ids = any_(array_of("ids", Uuid()))
     preferred = (not_(chunks.c.text.op("~*", is_comparison=True)(PATTERN)),) if shape.has_pattern else ()
     best = (
@@ -436,7 +438,7 @@ def found_documents(shape: Shape) -> AnySelect:
         time_of_change().label("changed_at"),
         as_member(resources.c.resource_type, ResourceType),
         *(resources.c.resource_id, resources.c.container_id),
-        space_documents.c.indexed_version.label("version"),
+        shown_version().label("version"),
     )
     found = (
         select(*columns)
@@ -461,7 +463,7 @@ def further_passages(shape: Shape) -> AnySelect:
     """Build the statement of documents' (`ids`) passages by the two scores' shares, the best `most` of each."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     lexical = bindparam("lexical_share", type_=Float()) * lexical_score(chunks.c.terms, shape)
-    dense = bindparam("dense_share", type_=Float()) * dense_score(shape)
+    dense = bindparam("dense_share", type_=Float()) * func.coalesce(dense_score(shape), UNKNOWN)
     place = (
         func.row_number().over(partition_by=chunks.c.document_id, order_by=_worth(chunks, lexical + dense)).label("no")
     )
@@ -501,6 +503,18 @@ def counts_of_terms(shape: Shape) -> AnySelect:
     return union_all(counted.group_by(vectors.c.number), every.select_from(sample))  # pyright: ignore
 
 
+@lru_cache(SHAPES)
+def documents_without_meaning(shape: Shape) -> AnySelect:
+    """Build the count, up to `most`, of documents in scope whose words alone are indexed so far."""
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    entry = space_documents.c
+    lacking = select(entry.document_id).where(
+        entry.organization_id == ORGANIZATION, entry.space_id == SPACE, lacks_meaning()
+    )
+    found = select(chunks.c.document_id).distinct().where(_in_scope(chunks, shape), chunks.c.document_id.in_(lacking))
+    return select(func.count().label("documents")).select_from(found.limit(MOST).subquery("found"))
+
+
 @lru_cache(2)
 def readable_documents(*, is_narrowed: bool) -> AnySelect:
     """Build the statement of those documents (`ids`) that the caller may read."""
@@ -523,7 +537,7 @@ def found_chunks(shape: Shape) -> AnySelect:
             documents.c.external_id,
             documents.c.external_url,
             space_documents.c.custom_metadata,
-            space_documents.c.indexed_version.label("version"),
+            shown_version().label("version"),
         )
         .join(space_documents, space_documents.c.document_id == documents.c.document_id)
         .where(

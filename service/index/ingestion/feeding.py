@@ -52,7 +52,7 @@ async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None)
 
 async def _has_waiting(indexer: Indexer, organization_id: UUID) -> bool:
     async with indexer.database.transaction(organization_id, read_only=True) as connection:
-        return await has_waiting(connection, organization_id)
+        return await has_waiting(connection, organization_id, half=indexer.half)
 
 
 def _rest(indexer: Indexer, organization_id: UUID) -> None:
@@ -96,16 +96,17 @@ async def _feed_lane(indexer: Indexer, organization_id: UUID, lane: Lane, room: 
 
 async def _claim(indexer: Indexer, organization_id: UUID, lane: Lane, room: int) -> list[PendingWork]:
     async with indexer.database.transaction(organization_id) as connection:
-        return await claim_pending(connection, organization_id, limit=room, lane=lane)
+        return await claim_pending(connection, organization_id, limit=room, lane=lane, half=indexer.half)
 
 
 def keep_indexing(indexer: Indexer, disk: DiskGuard, background: Background) -> None:
-    """Start the background tasks that feed and measure the indexer and answer waiting requests."""
-    background.repeat("indexing-feed", partial(_feed_when_changed, indexer, disk), every=0)
-    background.repeat("indexing-pace", _make_sampler(indexer), every=WATCH_SECONDS)
-    background.repeat("indexing-backlog", partial(_measure_seldom, indexer), every=MEASURED_SECONDS)
-    background.repeat("indexing-answers", partial(answer_waiting, indexer), every=ANSWERED_SECONDS)
-    background.repeat("indexing-claims", partial(renew, indexer), every=RENEWED_SECONDS)
+    """Start the background tasks that feed and measure the indexer's parts and answer waiting requests."""
+    for part in indexer.parts:
+        background.repeat(f"{part.half}-feed", partial(_feed_when_changed, part, disk), every=0)
+        background.repeat(f"{part.half}-pace", _make_sampler(part), every=WATCH_SECONDS)
+        background.repeat(f"{part.half}-backlog", partial(_measure_seldom, part), every=MEASURED_SECONDS)
+        background.repeat(f"{part.half}-answers", partial(answer_waiting, part), every=ANSWERED_SECONDS)
+        background.repeat(f"{part.half}-claims", partial(renew, part), every=RENEWED_SECONDS)
 
 
 async def _feed_when_changed(indexer: Indexer, disk: DiskGuard) -> None:
@@ -140,7 +141,7 @@ async def measure(indexer: Indexer) -> None:
 
     async def measure_one(organization_id: UUID) -> None:
         async with indexer.database.transaction(organization_id, read_only=True) as connection:
-            found[organization_id] = await measure_backlog(connection, organization_id)
+            found[organization_id] = await measure_backlog(connection, organization_id, half=indexer.half)
 
     try:
         await for_each_organization(waiting, measure_one)
@@ -169,6 +170,6 @@ async def renew(indexer: Indexer) -> None:
 
     async def renew_one(organization_id: UUID) -> None:
         async with indexer.database.transaction(organization_id) as connection:
-            await renew_claims(connection, organization_id, progress=progress[organization_id])
+            await renew_claims(connection, organization_id, progress=progress[organization_id], half=indexer.half)
 
     await for_each_organization(progress, renew_one)

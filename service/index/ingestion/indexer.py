@@ -1,21 +1,24 @@
 """The indexer: the documents being indexed, the requests waiting for them, and its limits. Work beyond the limit is
 only in the database, which names the wanted and the present version (docs/decisions/001), and is claimed when there is
-room (`ingestion.feeding`). So a backlog costs no memory, and a crash loses nothing."""
+room (`ingestion.feeding`). So a backlog costs no memory, and a crash loses nothing. Words are written first, and
+another indexer, with limits of its own, goes on with the vectors."""
 
 import asyncio
+import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from service.index.ingestion.backlog.queries import PendingWork, Progress
-from service.index.ingestion.indexing import IndexingDeps, IndexOutcome, Outcomes, Work, index_in_spaces
-from service.index.ingestion.pace import BackPressure, Pace
+from service.index.ingestion.backlog.queries import EntryState, PendingWork, Progress
+from service.index.ingestion.indexing import IndexingDeps, IndexOutcome, Made, Outcomes, Work, index_in_spaces
+from service.index.ingestion.pace import FIRST_WORDS_PACE, BackPressure, Pace
 from service.index.ingestion.queries import IndexingWork
 from service.index.ingestion.turns import Lane, lane_of
+from service.index.progress import Half
 from service.platform.background import log_trouble
 from service.platform.database import Database
-from service.platform.sharing import Share
+from service.platform.sharing import Figure, Share
 from service.text.embedding import Embedders
 
 # In memory at most, of all organizations together and of each: enough to have the next at hand when one is done.
@@ -31,17 +34,21 @@ MOST_BYTES = 64 * 1024 * 1024
 # Requests that wait for their own documents; any further one is answered at once that its document is waiting.
 MOST_WAITING = 256
 
+_GONE = EntryState(is_pending=False, lacks_words=False, chunk_count=0)
+
 Key = tuple[UUID, UUID]
 """A document: its organization's id and its own."""
 
 
 @dataclass(eq=False, slots=True)
 class Waiter:
-    """A request that waits until a document is indexed in some spaces: by its future, None after a failure."""
+    """A request that waits until a document is indexed in some spaces: by its future, None after a failure. It ends at
+    the words, or when the vectors are there, too."""
 
     key: Key
     space_ids: tuple[int, ...]
     future: "asyncio.Future[Outcomes | None]"
+    half: Half = Half.MEANING
 
     def answer(self, outcomes: Outcomes | None) -> None:
         """Resolve the request's future with the outcomes of its document; only the first call counts."""
@@ -68,19 +75,29 @@ class Job:
     def restart(self) -> bool:
         """Start again with the spaces requested meanwhile; False when there are none."""
         self.space_ids, self.waiters = tuple(sorted(self.again)), [*self.waiters, *self.later]
-        self.again, self.later, self.work.known = set(), [], None
+        self.again, self.later, self.work.known, self.work.made = set(), [], None, {}
         return bool(self.space_ids)
 
 
 class Indexer:
-    """The documents that are being indexed, within the limits of memory, and the requests that wait for them."""
+    """The documents that are being indexed, within the limits of memory, and the requests that wait for them. This
+    indexer writes words, and `meaning` embeds; while a release before runs, this one does both at once."""
 
     def __init__(
-        self, database: Database, embedders: Embedders, *, backlog_seconds: float, share: Share | None = None
+        self,
+        database: Database,
+        embedders: Embedders,
+        *,
+        backlog_seconds: float,
+        share: Share | None = None,
+        half: Half = Half.WORDS,
     ) -> None:
-        self.database = database
-        pace = Pace(share=share or Share())
-        self.deps = IndexingDeps(database, embedders, pace=pace)
+        self.database, self.half = database, half
+        pace, self.meaning = Pace(share=share or Share()), None
+        if half is Half.WORDS:
+            self.meaning = Indexer(database, embedders, backlog_seconds=math.inf, share=share, half=Half.MEANING)
+            pace.figure, pace.chunks_per_second = Figure.WORDS_PER_SECOND, FIRST_WORDS_PACE
+        self.deps = IndexingDeps(database, embedders, half, pace=pace)
         self.pressure = BackPressure(backlog_seconds, pace=pace)
         self.changed = asyncio.Event()
         self.rebuilding = asyncio.Semaphore(REBUILDS_AT_ONCE)
@@ -96,8 +113,18 @@ class Indexer:
         self._closed = False
 
     @property
+    def parts(self) -> "list[Indexer]":
+        """This indexer, and the one that goes on."""
+        return [self] if self.meaning is None else [self, self.meaning]
+
+    @property
+    def embedding(self) -> "Indexer":
+        """The indexer that embeds now."""
+        return self.meaning if self.meaning is not None and self.deps.writes_words_alone else self
+
+    @property
     def running(self) -> int:
-        return len(self._jobs)
+        return len(self._jobs) + sum(part.running for part in self.parts[1:])
 
     @property
     def is_saturated(self) -> bool:
@@ -107,7 +134,13 @@ class Indexer:
     @property
     def waiting(self) -> int:
         """The number of documents that wait to be claimed or for a turn, as far as this process knows."""
-        return max(self.pressure.documents, len(self._jobs)) - self.deps.turns.held
+        own = max(self.pressure.documents, len(self._jobs)) - self.deps.turns.held
+        return own + sum(part.waiting for part in self.parts[1:])
+
+    @property
+    def requests(self) -> int:
+        """The number of requests that wait for documents which no process here is indexing."""
+        return sum(map(len, self._waiters.values())) + sum(part.requests for part in self.parts[1:])
 
     @property
     def chunks_per_second(self) -> float:
@@ -163,11 +196,12 @@ class Indexer:
         is_begun: bool,
         known: IndexingWork | None = None,
         packed_bytes: int = 0,
+        half: Half = Half.MEANING,
     ) -> Waiter:
         """Request the indexing of a document in these spaces: now if it `is_begun`, else in its turn. `known` is the
-        work in a space, kept only during indexing."""
+        work in a space, kept only during indexing. The request can wait for the end of a `half`."""
         key = (organization_id, document_id)
-        waiter = Waiter(key, tuple(space_ids), asyncio.get_running_loop().create_future())
+        waiter = Waiter(key, tuple(space_ids), asyncio.get_running_loop().create_future(), half)
         self._waiters.setdefault(key, []).append(waiter)
         if is_begun:
             self.take_up(organization_id, PendingWork(document_id, waiter.space_ids, packed_bytes), known=known)
@@ -180,17 +214,17 @@ class Indexer:
 
     async def wait(self, waiter: Waiter, *, seconds: float | None) -> Outcomes | None:
         """Wait until a document is indexed; None after `seconds` (None: no limit) or a failure. Indexing goes on."""
-        crowded = sum(map(len, self._waiters.values())) > MOST_WAITING
+        crowded = self.requests > MOST_WAITING
         try:
             done, _ = await asyncio.wait({waiter.future}, timeout=0 if crowded and seconds is not None else seconds)
             return waiter.future.result() if done else None
         finally:
             waiter.answer(None)
-            self._drop(waiter)
+            self.drop(waiter)
 
     async def index_now(self, organization_id: UUID, claimed: Iterable[PendingWork]) -> None:
         """Index claimed documents for a rebuild, and wait until all are done or have failed."""
-        tasks = [self.take_up(organization_id, each, lane=Lane.REBUILD).task for each in claimed]
+        tasks = [self.parts[-1].take_up(organization_id, each, lane=Lane.REBUILD).task for each in claimed]
         await asyncio.gather(*(asyncio.shield(task) for task in tasks if task is not None), return_exceptions=True)
 
     def take_up(
@@ -200,6 +234,7 @@ class Indexer:
         *,
         known: IndexingWork | None = None,
         lane: Lane | None = None,
+        made: dict[int, Made] | None = None,
     ) -> Job:
         """Start indexing a document that this process has claimed; after its present indexing, if that is running."""
         key = (organization_id, claimed.document_id)
@@ -207,7 +242,7 @@ class Indexer:
         job = self._jobs.get(key)
         if job is None:
             turn = self.deps.turns.enqueue(organization_id, own_lane)
-            work = Work(self.deps, turn, claimed.document_id, known)
+            work = Work(self.deps, turn, claimed.document_id, known, made=made or {})
             job = self._jobs[key] = Job(work, claimed.packed_bytes, claimed.space_ids)
             job.waiters = self._waiters.pop(key, [])
             job.task = asyncio.create_task(self._run(job))
@@ -227,13 +262,13 @@ class Indexer:
             found.setdefault(organization_id, []).extend(waiters)
         return found
 
-    def answer(self, waiters: Iterable[Waiter], entries: dict[tuple[UUID, int], tuple[bool, int]]) -> None:
-        """Resolve requests that waited before `entries` (pending or not, chunks, by document and space) were read."""
+    def answer(self, waiters: Iterable[Waiter], entries: dict[tuple[UUID, int], EntryState]) -> None:
+        """Resolve requests that waited before `entries`, by document and space, were read."""
         for waiter in waiters:
-            there = {space_id: entries.get((waiter.key[1], space_id), (False, 0)) for space_id in waiter.space_ids}
-            if not any(is_pending for is_pending, _ in there.values()):
-                waiter.answer({space_id: IndexOutcome(chunks, 0) for space_id, (_, chunks) in there.items()})
-                self._drop(waiter)
+            there = {space_id: entries.get((waiter.key[1], space_id), _GONE) for space_id in waiter.space_ids}
+            if not any(each.lacks_words if waiter.half is Half.WORDS else each.is_pending for each in there.values()):
+                waiter.answer({key: IndexOutcome(each.chunk_count, 0, each.is_pending) for key, each in there.items()})
+                self.drop(waiter)
 
     def progress(self) -> dict[UUID, list[Progress]]:
         """Return the progress of each claimed document, by organization."""
@@ -247,17 +282,25 @@ class Indexer:
     async def close(self) -> None:
         """Stop indexing; unfinished documents stay requested, and are claimed again once their claims have expired."""
         self._closed = True
+        if self.meaning is not None:
+            await self.meaning.close()
         tasks = [job.task for job in self._jobs.values() if job.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, job: Job) -> None:
+        lacking, made = set[int](), dict[int, Made]()
+        job.work.is_followed = self._can_follow(job)
         try:
-            while True:
-                self._answer(job, await index_in_spaces(job.work, job.space_ids))
-                if not job.restart():
-                    return
+            while job.space_ids:
+                outcomes = await index_in_spaces(job.work, job.space_ids)
+                self._answer(job, outcomes)
+                made = job.work.made
+                lacking |= {space_id for space_id, each in (outcomes or {}).items() if each.lacks_meaning}
+                job.restart()
+            if lacking and self.meaning is not None:
+                self.meaning.go_on(job, tuple(sorted(lacking)), made)
         except Exception as error:  # noqa: BLE001 - a task has nobody else to tell; the claim runs out
             log_trouble("indexing_given_up", error, document_id=str(job.work.document_id))
         finally:
@@ -267,15 +310,39 @@ class Indexer:
             if self.backlogged:
                 self.changed.set()
 
+    def _can_follow(self, job: Job) -> bool:
+        """Return whether this process can go on with the vectors when it has written the words."""
+        organization_id, lane = job.work.organization_id, job.work.turn.lane
+        if self.meaning is None:
+            return False
+        before = (each.work for each in self.jobs_of(organization_id))
+        followed = sum(work.is_followed and work.turn.lane is lane for work in before)
+        return self.meaning.room(organization_id, lane) > followed
+
+    def go_on(self, before: Job, space_ids: tuple[int, ...], made: dict[int, Made]) -> None:
+        """Embed a document whose words are written: now, or in its turn."""
+        organization_id, lane = before.work.organization_id, before.work.turn.lane
+        waiters, before.waiters = before.waiters, []
+        self._waiters.setdefault(before.key, []).extend(waiters)
+        if before.work.is_followed and not self._closed:
+            claimed = PendingWork(before.work.document_id, space_ids, before.packed_bytes)
+            self.take_up(organization_id, claimed, lane=lane, made=made)
+        else:
+            self.pressure.add(organization_id, packed_bytes=before.packed_bytes)
+            self.note_backlog(organization_id, lane)
+
     def _answer(self, job: Job, outcomes: Outcomes | None) -> None:
         waiters, job.waiters = job.waiters, []
         for waiter in [each for each in waiters if not each.future.done()]:
+            own = {key: outcomes[key] for key in waiter.space_ids if key in outcomes} if outcomes is not None else {}
             if outcomes is None:
                 waiter.answer(None)
-            elif set(waiter.space_ids) <= outcomes.keys():
-                waiter.answer({space_id: outcomes[space_id] for space_id in waiter.space_ids})
-            else:
+            elif len(own) < len(waiter.space_ids):
                 self._waiters.setdefault(waiter.key, []).append(waiter)
+            elif waiter.half is Half.MEANING and any(each.lacks_meaning for each in own.values()):
+                job.waiters.append(waiter)
+            else:
+                waiter.answer(own)
 
     def _repeat(self, job: Job, space_ids: Sequence[int], *, lane: Lane) -> None:
         """Request another round of a document's indexing; a rebuild's document changes to this lane."""
@@ -284,11 +351,14 @@ class Indexer:
         job.again.update(space_ids)
         job.later += self._waiters.pop(job.key, [])
 
-    def _drop(self, waiter: Waiter) -> None:
+    def drop(self, waiter: Waiter) -> None:
+        """Forget a request that is answered or has given up."""
         with suppress(KeyError, ValueError):
             self._waiters[waiter.key].remove(waiter)
             if not self._waiters[waiter.key]:
                 del self._waiters[waiter.key]
+        for part in self.parts[1:]:
+            part.drop(waiter)
 
     def _large_that_fit(self, own: int) -> int:
         large = (job.packed_bytes for job in self._jobs.values() if job.work.turn.lane is Lane.LARGE)

@@ -1,13 +1,13 @@
-"""From text to index: chunk, reuse vectors, embed new chunks, write. No transaction is open while text is chunked or
-embedded. Wanted work is recorded first (`ingestion.queries`), so that work cut off by a crash is found again. Vectors
-stay with their document's work until complete; a crash costs only those."""
+"""From text to index: chunk, write words; reuse vectors, embed new chunks, write vectors. No transaction is open
+while text is chunked or embedded. Wanted work is recorded first (`ingestion.queries`), so that work cut off by a crash
+is found again. Vectors stay with their document's work until complete; a crash costs only those."""
 
 import asyncio
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 from uuid import UUID
 
@@ -19,8 +19,17 @@ from service.index.ingestion.backlog.queries import note_failure
 from service.index.ingestion.pace import Pace
 from service.index.ingestion.queries import IndexingWork
 from service.index.ingestion.turns import Lane, Turn, Turns
+from service.index.progress import Half
 from service.index.queries import ROWS_AT_ONCE
-from service.index.service import DocumentToIndex, Space, read_embeddings, title_of, write_index
+from service.index.service import (
+    DocumentToIndex,
+    Space,
+    read_embeddings,
+    title_of,
+    write_index,
+    write_vectors,
+    write_words,
+)
 from service.index.stemming import ENGLISH
 from service.platform import traces
 from service.platform.background import log_trouble
@@ -34,6 +43,9 @@ from service.text.reading import unpack_blocks
 
 Place = tuple[UUID, Space]
 """Where entries are written: an organization, and a space of it."""
+
+Write = Callable[..., Awaitable[set[UUID]]]
+"""Write documents' words, or their vectors, or both, as in `service.index.service`."""
 
 
 @dataclass(eq=False, slots=True)
@@ -50,15 +62,16 @@ class Group:
 
 @dataclass(slots=True)
 class Writer:
-    """Writes documents' index entries in groups of those ready before the transaction begins. Nobody waits for a group
-    to grow: the first writer opens a transaction, and arrivals until it is open join. Entries that a group could not
-    write (failure, cancellation, lock) are written alone."""
+    """Writes documents' index entries, or a half, in groups of those ready before the transaction begins. Nobody
+    waits for a group to grow: the first writer opens a transaction, and arrivals until it is open join. Entries that a
+    group could not write (failure, cancellation, lock) are written alone."""
 
     database: Database
+    write_part: Write = write_index
     _gathering: dict[Place, Group] = field(default_factory=dict[Place, Group])
 
     async def write(self, organization_id: UUID, *, space: Space, document: DocumentToIndex) -> bool:
-        """Write a document's entry in a space; return False when that version is no longer desired there."""
+        """Write a document's entry in a space; return False when it is left out, as the version isn't desired there."""
         place = organization_id, space
         group = self._gathering.get(place)
         if group is not None and group.has_room(document.chunks):
@@ -94,9 +107,8 @@ class Writer:
         organization_id, space = place
         async with self.database.transaction(organization_id) as connection:
             self._close(place, group)
-            return await write_index(
-                connection, organization_id, space=space, documents=group.documents, apart=self.database.vectors_apart
-            )
+            there: dict[str, Any] = {"space": space, "apart": self.database.vectors_apart}
+            return await self.write_part(connection, organization_id, documents=group.documents, **there)
 
     def _close(self, place: Place, group: Group) -> None:
         if self._gathering.get(place) is group:
@@ -110,10 +122,12 @@ MOST_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class IndexOutcome:
-    """The result of indexing a document in a space: its number of chunks, and how many texts were embedded."""
+    """The result of indexing a document in a space: its number of chunks, how many texts were embedded, and whether it
+    can be found by its words alone so far."""
 
     chunk_count: int
     embedded_chunk_count: int
+    lacks_meaning: bool = False
 
 
 Outcomes = dict[int, IndexOutcome]
@@ -136,16 +150,22 @@ def unpack_chunks(packed: bytes) -> list[str]:
 
 @dataclass(slots=True)
 class IndexingDeps:
-    """The dependencies of indexing: its connections, the embedders, the turns, the pace and the writer."""
+    """The dependencies of indexing: its connections, the embedders, the half that is written here, the turns, the pace
+    and the writers."""
 
     database: Database
     embedders: Embedders
+    half: Half = Half.MEANING
     turns: Turns = field(default_factory=Turns)
     pace: Pace = field(default_factory=Pace)
-    writer: Writer = field(init=False)
+    writers: dict[Write, Writer] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.writer = Writer(self.database)
+        self.writers = {part: Writer(self.database, part) for part in (write_index, write_words, write_vectors)}
+
+    @property
+    def writes_words_alone(self) -> bool:
+        return self.half is Half.WORDS and self.database.vectors_apart
 
 
 async def index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | None:
@@ -173,10 +193,21 @@ async def _index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes |
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The chunks of a document's version in a space, and the language of its text."""
+
+    version: int
+    caller_batch: UUID | None
+    chunks: Sequence[Chunk]
+    language: str | None
+
+
 @dataclass(slots=True)
 class Work:
     """A document being indexed, with its number of texts and of vectors so far. `known` is the work in a space, written
-    a moment ago: no need to read it."""
+    a moment ago: no need to read it. `made` are its chunks by space, and `is_followed` tells that this process embeds
+    them next."""
 
     deps: IndexingDeps
     turn: Turn
@@ -184,14 +215,17 @@ class Work:
     known: IndexingWork | None = None
     embedded: int = 0
     expected: int = 0
+    made: dict[int, Made] = field(default_factory=dict[int, Made])
+    is_followed: bool = False
 
     @property
     def organization_id(self) -> UUID:
         return self.turn.organization_id
 
     async def bring_up_to_date(self, space_id: int) -> IndexOutcome:
-        """Index the desired version in a space; start again when a newer version is requested meanwhile."""
-        for _ in range(MOST_ATTEMPTS):
+        """Index the desired version in a space, or its words alone; start again when a newer version is requested
+        meanwhile."""
+        for attempt in range(MOST_ATTEMPTS):
             work = self._take_known(space_id) or await self._read(space_id)
             if work is None:
                 return IndexOutcome(0, 0)
@@ -199,8 +233,11 @@ class Work:
                 return IndexOutcome(work.chunk_count, 0)
             if work.expects_caller_chunks and work.caller_chunks is None:
                 return IndexOutcome(work.chunk_count, 0)
+            if self.deps.writes_words_alone and not work.lacks_words:
+                return IndexOutcome(work.chunk_count, 0, lacks_meaning=True)
             with suppress(_OvertakenError):
-                return await self._attempt(work)
+                # Chunks that another release cut differently are written again.
+                return await self._attempt(work if attempt == 0 else replace(work, lacks_words=True))
         raise Conflict("The document keeps changing faster than it can be indexed; it will be tried again.")
 
     def _take_known(self, space_id: int) -> IndexingWork | None:
@@ -219,46 +256,56 @@ class Work:
                 await queries.request_newest_version(
                     connection, self.organization_id, document_id=self.document_id, space_id=space_id
                 )
+                work = replace(work, lacks_words=True)
         return work
 
     async def _attempt(self, work: IndexingWork) -> IndexOutcome:
         embedder = self.deps.embedders.get(work.model)
-        with traces.span("chunk") as span:
-            chunks, language = await asyncio.to_thread(_read_text, work, embedder)
-            span.set_attribute("carrel.chunks", len(chunks))
-        self.deps.pace.learn_length(packed_bytes=work.packed_bytes, chunks=len(chunks))
-        embeddings, embedded = await self._embed_chunks(work, chunks, embedder)
+        made = await self._make(work, embedder)
+        chunks, embedded = made.chunks, 0
         document = DocumentToIndex(
             document_id=self.document_id,
-            version=work.desired_version if work.expects_caller_chunks else work.contents_version,
+            version=made.version,
             title=title_of(work.name, work.title),
             chunks=chunks,
-            embeddings=embeddings,
-            mean=embedder.model.mean,
-            language=language,
+            language=made.language,
+            is_followed=self.is_followed,
         )
-        if not await self._write(work, document):
+        # Without any chunk there is nothing to embed.
+        part = write_words if self.deps.writes_words_alone and chunks else write_index
+        if part is write_words:
+            self.deps.pace.count(len(chunks))
+        else:
+            embeddings, embedded = await self._embed_chunks(work, chunks, embedder)
+            document = replace(document, embeddings=embeddings, mean=embedder.model.mean)
+            part = write_index if work.lacks_words else write_vectors
+        if not await self._write(work, document, part):
             raise _OvertakenError
-        return IndexOutcome(len(chunks), embedded)
+        return IndexOutcome(len(chunks), embedded, lacks_meaning=part is write_words)
 
-    async def _write(self, work: IndexingWork, document: DocumentToIndex) -> bool:
+    async def _make(self, work: IndexingWork, embedder: Embedder) -> Made:
+        """Return the document's chunks in a space: those whose words were just written, if they are of this version."""
+        version = work.desired_version if work.expects_caller_chunks else work.contents_version
+        made = None if work.lacks_words else self.made.get(work.space_id)
+        if made is None or (made.version, made.caller_batch) != (version, work.caller_batch):
+            with traces.span("chunk") as span:
+                chunks, language = await asyncio.to_thread(_read_text, work, embedder)
+                span.set_attribute("carrel.chunks", len(chunks))
+            self.deps.pace.learn_length(packed_bytes=work.packed_bytes, chunks=len(chunks))
+            made = self.made[work.space_id] = Made(version, work.caller_batch, chunks, language)
+        return made
+
+    async def _write(self, work: IndexingWork, document: DocumentToIndex, part: Write) -> bool:
         space = Space(space_id=work.space_id, model=work.model, dimensions=work.dimensions, language=work.language)
         if work.caller_batch is None:
-            return await self.deps.writer.write(self.organization_id, space=space, document=document)
+            return await self.deps.writers[part].write(self.organization_id, space=space, document=document)
         async with self.deps.database.transaction(self.organization_id) as connection:
-            written = await write_index(
-                connection,
-                self.organization_id,
-                space=space,
-                documents=[document],
-                apart=self.deps.database.vectors_apart,
-            )
-            own: dict[str, Any] = {
-                "document_id": self.document_id,
-                "space_id": work.space_id,
-                "batch_id": work.caller_batch,
-            }
-            if written and await queries.take_caller_chunks(connection, self.organization_id, **own):
+            there: dict[str, Any] = {"space": space, "apart": self.deps.database.vectors_apart}
+            written = await part(connection, self.organization_id, documents=[document], **there)
+            batch: dict[str, Any] = {"space_id": work.space_id, "batch_id": work.caller_batch}
+            # They are embedded as they are kept.
+            keep = queries.lock_caller_chunks if part is write_words else queries.take_caller_chunks
+            if written and await keep(connection, self.organization_id, document_id=self.document_id, **batch):
                 return True
             raise _OvertakenError
 

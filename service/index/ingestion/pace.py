@@ -8,8 +8,8 @@ from uuid import UUID
 from service.platform.errors import Unavailable
 from service.platform.sharing import Figure, Share
 
-# Before anything was measured: about what the local model does with full chunks on two cores.
-FIRST_PACE = 20.0
+# Before anything was measured: about what the local model does with full chunks on two cores, and what one core writes.
+FIRST_PACE, FIRST_WORDS_PACE = 20.0, 100.0
 SLOWEST_PACE = 0.5
 SMOOTHING = 0.1
 # Of a chunk's text as it is kept, packed: about 250 words of English.
@@ -37,6 +37,7 @@ class Pace:
     chunks_per_second: float = FIRST_PACE
     chunk_bytes: float = FIRST_CHUNK_BYTES
     share: Share = field(default_factory=Share)
+    figure: Figure = Figure.CHUNKS_PER_SECOND
     _chunks: int = 0
     _has_begun: bool = False
 
@@ -51,8 +52,8 @@ class Pace:
     def sample(self, seconds: float, *, is_saturated: bool) -> None:
         """Update the pace by the chunks of the last `seconds` if documents wait and one was indexed since the start."""
         chunks, self._chunks = self._chunks, 0
-        self.share.tell(Figure.CHUNKS_PER_SECOND, chunks / seconds)
-        found = self.share.total(Figure.CHUNKS_PER_SECOND)
+        self.share.tell(self.figure, chunks / seconds)
+        found = self.share.total(self.figure)
         self._has_begun = self._has_begun or found > 0
         if is_saturated and self._has_begun:
             self.chunks_per_second += SMOOTHING * min(seconds, 5) * (found - self.chunks_per_second)

@@ -35,11 +35,21 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from service.index.forms import FORMS, RULES
 from service.index.ingestion.backlog.queries import FROM_THE_START, LEASE, has_large_text, select_is_large
 from service.index.ingestion.turns import LARGE_BYTES
-from service.index.queries import IndexEntry, is_pending
+from service.index.queries import IndexEntry, is_pending, lacks_words
 from service.index.spaces.queries import SearchedSpace, is_older, is_searched, stands_for
 from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, as_arrays, columns_of, find_row, find_rows, in_array, param, params
+from service.platform.sql import (
+    ORGANIZATION,
+    as_arrays,
+    columns_of,
+    find_row,
+    find_rows,
+    in_array,
+    matches,
+    param,
+    params,
+)
 from service.schema.catalog import document_contents, document_versions, documents
 from service.schema.collections import caller_chunks
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
@@ -71,6 +81,7 @@ class IndexingWork:
     expects_caller_chunks: bool = False
     chunk_count: int = 0
     is_pending: bool = True
+    lacks_words: bool = True
 
     @property
     def packed_bytes(self) -> int:
@@ -88,12 +99,12 @@ def _claim_until(is_begun: ColumnElement[bool]) -> ColumnElement[Any]:
 
 
 def extend_claim(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Select the end of a claim on a document requested again: unchanged unless indexing begins now. A waiting document
-    keeps its position; its indexer finds the newer version at the end."""
+    """Select the end of a claim on a document requested again: unchanged unless indexing begins now. A document that
+    waits for its words keeps its position; its indexer finds the newer version at the end."""
     known = space_documents.c
     return case(
         (claimed_until > func.now(), claimed_until),
-        (and_(is_pending(), known.attempts == 0), known.claimed_until),
+        (and_(lacks_words(), known.attempts == 0), known.claimed_until),
         else_=claimed_until,
     )
 
@@ -214,7 +225,7 @@ async def request_indexing_in_space(
     changed: dict[str, Any] = {name: new.excluded[name] for name in values} | FROM_THE_START
     changed["claimed_until"] = extend_claim(new.excluded.claimed_until)
     if caller_bytes is not None or anew:
-        changed["indexed_version"] = None
+        changed |= {"indexed_version": None, "words_version": None}
     keys = [space_documents.c.document_id, space_documents.c.space_id]
     await connection.execute(new.on_conflict_do_update(index_elements=keys, set_=changed))
 
@@ -244,13 +255,17 @@ async def take_caller_chunks(
     connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int, batch_id: UUID
 ) -> bool:
     """Delete the stored chunks of a batch that is indexed in this transaction; False when a newer batch replaced it."""
-    statement = delete(caller_chunks).where(
-        caller_chunks.c.organization_id == organization_id,
-        caller_chunks.c.document_id == document_id,
-        caller_chunks.c.space_id == space_id,
-        caller_chunks.c.batch_id == batch_id,
-    )
-    return (await connection.execute(statement)).rowcount == 1
+    this = matches(caller_chunks, organization_id, document_id=document_id, space_id=space_id, batch_id=batch_id)
+    return (await connection.execute(delete(caller_chunks).where(this))).rowcount == 1
+
+
+async def lock_caller_chunks(
+    connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int, batch_id: UUID
+) -> bool:
+    """Lock the stored chunks of a batch until the transaction ends; False when a newer batch replaced it."""
+    this = matches(caller_chunks, organization_id, document_id=document_id, space_id=space_id, batch_id=batch_id)
+    statement = select(caller_chunks.c.batch_id).where(this).with_for_update()
+    return (await connection.execute(statement)).one_or_none() is not None
 
 
 async def read_work(
@@ -288,6 +303,7 @@ async def read_work(
             caller_chunks.c.chunks.label("caller_chunks"),
             before.label("indexed_before"),
             is_pending().label("is_pending"),
+            lacks_words().label("lacks_words"),
         )
         .select_from(space_documents)
         .join(spaces, spaces.c.space_id == space_documents.c.space_id)

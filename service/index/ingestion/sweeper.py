@@ -15,7 +15,8 @@ from service.platform.disk import DiskGuard
 async def sweep(indexer: Indexer, disk: DiskGuard) -> int:
     """Claim each organization's abandoned documents, and count them; documents without room wait."""
     await disk.wait_for_room()
-    return await feed(indexer, await organization_ids(indexer.database))
+    organizations = await organization_ids(indexer.database)
+    return sum([await feed(part, organizations) for part in indexer.parts])
 
 
 async def fold_all(database: Database) -> None:

@@ -29,7 +29,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.rebuilds import IndexRebuildFailure, IndexRebuildStatus
 from service.auth.callers import Caller
 from service.index.ingestion.backlog.queries import select_is_large
-from service.index.queries import is_pending
+from service.index.queries import is_pending, shown_version
 from service.index.spaces.queries import SearchedSpace, Space
 from service.permissions.queries import readable_classes
 from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array, matches, rows_after
@@ -261,11 +261,11 @@ _new = space_documents.alias("new_places")
 
 
 def _is_ready() -> ColumnElement[bool]:
-    """Build the condition that the new space has all that the old shows; an unindexed entry need only be requested."""
-    never_indexed = and_(
-        _old.c.indexed_version.is_(None), or_(_new.c.indexed_version.is_not(None), _old.c.chunk_count == 0)
-    )
-    as_new = func.coalesce(_new.c.indexed_version >= _old.c.indexed_version, never_indexed)
+    """Build the condition that the new space has all that the old shows, with vectors, also of what shows words alone
+    so far; an unindexed entry need only be requested."""
+    found = shown_version(_old)
+    never_indexed = and_(found.is_(None), or_(_new.c.indexed_version.is_not(None), _old.c.chunk_count == 0))
+    as_new = func.coalesce(_new.c.indexed_version >= found, never_indexed)
     return and_(_new.c.document_id.is_not(None), as_new)
 
 

@@ -22,7 +22,7 @@ from service.domains.documents.recognition.queries import is_being_read
 from service.domains.documents.stored.queries import FILE_COLUMNS, DocumentFields, StoredFile, existing_documents
 from service.identity.queries import user_as
 from service.index.progress import indexing_status
-from service.index.queries import has_status
+from service.index.queries import has_status, shown_version
 from service.permissions.queries import is_readable, readable_classes, shared_classes
 from service.platform.batches import Batch
 from service.platform.identifiers import document_id_for
@@ -254,6 +254,7 @@ async def list_documents(
             principals.c.name.label("owner_name"),
             space_documents.c.version.label("wanted_version"),
             *(space_documents.c[name] for name in ("indexed_version", "attempts", "chunk_count")),
+            shown_version().label("found_version"),
             is_being_read(organization_id),
         )
         .join(principals, principals.c.principal_id == documents.c.owner_id)
@@ -287,6 +288,7 @@ def _to_document(
     resource_type: ResourceType,
     wanted_version: int | None,
     indexed_version: int | None,
+    found_version: int | None,
     attempts: int | None,
     chunk_count: int | None,
     **columns: Any,
@@ -300,7 +302,7 @@ def _to_document(
     return Document(
         resource=ResourceIdentifier(resource_id=resource_id, resource_type=resource_type),
         owner=UserPrincipal(email=owner_email, id=str(owner_id), name=owner_name),
-        chunk_count=None if indexed_version is None else chunk_count,
+        chunk_count=None if found_version is None else chunk_count,
         indexing=status,
         **columns,
     )

@@ -19,6 +19,7 @@ from service.domains.documents.catalog.writing import Contents, SavedUpload, des
 from service.domains.documents.files.queries import keep_file
 from service.domains.documents.stored.containers import Container
 from service.domains.documents.stored.queries import StoredFile, ask_document, ask_version, lock_document
+from service.index.progress import Half
 from service.platform.batches import Batch
 from service.platform.errors import Conflict
 from service.platform.identifiers import document_id_for
@@ -125,7 +126,8 @@ async def commit(runtime: Runtime, upload: Upload, contents: Contents | None) ->
         if contents is not None:
             await runtime.files.ensure(upload.file.path, contents.file.sha256)
         saved, indexing = await write(runtime, connection, decision, contents if decision.new_contents else None)
-    return replace(saved, waiter=indexing.start(runtime, organization_id, saved.document_id))
+    half = Half.MEANING if upload.form.await_vector_store_sync else Half.WORDS
+    return replace(saved, waiter=indexing.start(runtime, organization_id, saved.document_id, half=half))
 
 
 def _ask_state(batch: Batch, upload: Upload, *, lock: bool) -> AskedState:

@@ -10,6 +10,7 @@ from carrel.wire.catalog import IndexingStatus
 from carrel.wire.uploads import UploadFileResponse
 from service.domains.documents.catalog.queries import known_not_read
 from service.domains.documents.catalog.writing import SavedUpload
+from service.index.ingestion.indexing import Outcomes
 from service.runtime import Runtime
 from service.web.dependencies import is_stopping
 from service.web.routing import promise_of
@@ -20,18 +21,22 @@ LOOK_SECONDS = 1.0
 async def wait_for_index(
     request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool
 ) -> UploadFileResponse:
-    """Return an upload's outcome when it is indexed or the wait is over; a patient wait has no limit but the stop. Its
-    `indexing` is DONE when the document is searchable wherever it is wanted."""
+    """Return an upload's outcome when its words are indexed or the wait is over; a patient wait has no limit but the
+    stop, and includes the vectors. Its `indexing` is DONE when the document is searchable wherever it is wanted, by its
+    words and by its meaning."""
     # What was saved is on the disk, and seen there.
     promise_of(request).end()
-    is_indexed = await _wait(request, runtime, saved, patiently=patiently)
+    outcomes = await _wait(request, runtime, saved, patiently=patiently)
+    has_words = outcomes is not None and not saved.is_pending
+    is_done = has_words and not any(each.lacks_meaning for each in (outcomes or {}).values())
     file = saved.file
     not_read: Any = known_not_read(file.not_read, file.file_count, file.files_done)
     return UploadFileResponse(
         document_id=saved.document_id,
         document_version=saved.version,
         status=saved.status,
-        indexing=IndexingStatus.DONE if is_indexed and not saved.is_pending else IndexingStatus.RUNNING,
+        indexing=IndexingStatus.DONE if is_done else IndexingStatus.RUNNING,
+        words_indexed=has_words,
         not_read=not_read,
         text_recognition=saved.text_recognition,
         file_count=file.file_count,
@@ -39,17 +44,18 @@ async def wait_for_index(
     )
 
 
-async def _wait(request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool) -> bool:
+async def _wait(request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool) -> Outcomes | None:
+    """Return what came of the document's indexing; None when that is not known yet."""
     if saved.waiter is None:
-        return True
+        return {}
     seconds = None if patiently else runtime.settings.inline_indexing_seconds
     waiting = asyncio.ensure_future(runtime.indexer.wait(saved.waiter, seconds=seconds))
     try:
         while not (await asyncio.wait({waiting}, timeout=LOOK_SECONDS))[0]:
             if is_stopping(request):
-                return False
+                return None
             if await request.is_disconnected():
                 raise ClientDisconnect
-        return waiting.result() is not None
+        return waiting.result()
     finally:
         waiting.cancel()

@@ -20,6 +20,7 @@ from service.domains.documents.stored.containers import enqueue_unpacking
 from service.domains.documents.stored.queries import StoredDocument, StoredFile
 from service.index.ingestion.indexer import Waiter
 from service.index.ingestion.queries import IndexingWork, ask_indexing
+from service.index.progress import Half
 from service.index.service import ensure_catalog_space
 from service.index.spaces.queries import SearchedSpace
 from service.permissions.service import Registration, ask_registration, set_access
@@ -66,8 +67,8 @@ class Indexing:
     is_begun: bool = False
     packed_bytes: int = 0
 
-    def start(self, runtime: Runtime, organization_id: UUID, document_id: UUID) -> Waiter | None:
-        """Start the indexing, once the upload is committed; None when no space is to have it."""
+    def start(self, runtime: Runtime, organization_id: UUID, document_id: UUID, *, half: Half) -> Waiter | None:
+        """Start the indexing, once the upload is committed, and wait for a `half`; None when no space is to have it."""
         if not self.space_ids:
             return None
         return runtime.indexer.request(
@@ -77,6 +78,7 @@ class Indexing:
             is_begun=self.is_begun,
             known=self.known,
             packed_bytes=self.packed_bytes,
+            half=half,
         )
 
 

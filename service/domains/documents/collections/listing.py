@@ -56,7 +56,7 @@ async def get_chunks(
     )
     if there is None:
         raise NotFound("The document is not in this collection.", code="document_not_in_collection")
-    version = there.indexed_version or there.version
+    version = there.words_version or there.indexed_version or there.version
     cursor = Cursor.of(
         caller,
         operation=wire.GET_DOCUMENT_CHUNKS.path,

@@ -15,7 +15,7 @@ from carrel.wire.catalog import DocumentIndexing, IndexingStatus
 from carrel.wire.common import ResourceIdentifier, ResourceType, Role
 from service.auth.callers import Caller
 from service.index.progress import indexing_status
-from service.index.queries import has_status
+from service.index.queries import has_status, shown_version
 from service.index.spaces.queries import is_searched, stands_for
 from service.permissions.access import RANKED
 from service.permissions.queries import classes_of, readable_classes
@@ -48,6 +48,7 @@ class Membership:
 
     version: int
     indexed_version: int | None
+    words_version: int | None
     chunk_count: int
     caller_chunks: bool
     custom_metadata: Mapping[str, str]
@@ -235,6 +236,10 @@ async def delete_waiting_chunks(
     )
 
 
+# The version that is found, and the version of which words and vectors are there.
+_INDEXED = shown_version().label("indexed_version"), space_documents.c.indexed_version.label("whole_version")
+
+
 async def list_members(
     connection: Connection,
     caller: Caller,
@@ -248,8 +253,9 @@ async def list_members(
     """List the documents of a space that the caller may READ, by id, each with its desired and indexed versions."""
     members = (
         select(
-            *(space_documents.c[name] for name in ("document_id", "version", "indexed_version", "chunk_count")),
+            *(space_documents.c[name] for name in ("document_id", "version", "chunk_count")),
             *(space_documents.c[name] for name in ("custom_metadata", "added_at", "attempts", "error")),
+            *_INDEXED,
             documents.c.name.label("document_name"),
             documents.c.external_id.label("document_external_id"),
             documents.c.version.label("document_version"),
@@ -279,13 +285,18 @@ async def list_members(
 
 
 def _to_member(
-    *, resource_id: str, resource_type: ResourceType, version: int, attempts: int, **columns: Any
+    *,
+    resource_id: str,
+    resource_type: ResourceType,
+    version: int,
+    attempts: int,
+    whole_version: int | None,
+    **columns: Any,
 ) -> wire.DocumentInCollection:
-    indexed_version = columns["indexed_version"]
     return wire.DocumentInCollection(
         resource=ResourceIdentifier(resource_id=resource_id, resource_type=resource_type),
-        stale=indexed_version != columns["document_version"],
-        indexing=indexing_status(desired_version=version, indexed_version=indexed_version, attempts=attempts),
+        stale=columns["indexed_version"] != columns["document_version"],
+        indexing=indexing_status(desired_version=version, indexed_version=whole_version, attempts=attempts),
         **columns,
     )
 
@@ -295,8 +306,9 @@ async def list_memberships(connection: Connection, caller: Caller, *, document_i
     statement = (
         select(
             space_documents.c.version.label("document_version"),
-            *(space_documents.c[name] for name in ("indexed_version", "chunk_count", "chunks_expected")),
-            *(space_documents.c[name] for name in ("chunks_embedded", "language", "attempts", "error")),
+            *(space_documents.c[name] for name in ("chunk_count", "chunks_expected", "chunks_embedded", "language")),
+            *(space_documents.c[name] for name in ("attempts", "error")),
+            *_INDEXED,
             collections.c.collection_id.label("document_collection_id"),
             collections.c.name.label("collection_name"),
         )
@@ -316,15 +328,18 @@ async def list_memberships(connection: Connection, caller: Caller, *, document_i
     return await sql.find_rows(connection, statement, _to_indexing)
 
 
-def _to_indexing(*, attempts: int, chunks_expected: int, chunks_embedded: int, **columns: Any) -> DocumentIndexing:
+def _to_indexing(
+    *, attempts: int, chunks_expected: int, chunks_embedded: int, whole_version: int | None, **columns: Any
+) -> DocumentIndexing:
     status = indexing_status(
-        desired_version=columns["document_version"], indexed_version=columns["indexed_version"], attempts=attempts
+        desired_version=columns["document_version"], indexed_version=whole_version, attempts=attempts
     )
     told = status is IndexingStatus.RUNNING and chunks_expected > 0
     return DocumentIndexing(
         status=status,
         chunks_embedded=chunks_embedded if told else None,
         chunks_expected=chunks_expected if told else None,
+        words_indexed=columns["indexed_version"] == columns["document_version"],
         **columns,
     )
 

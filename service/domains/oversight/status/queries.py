@@ -16,7 +16,7 @@ from service.domains.documents.docstore.running.applying import SOME_FAILED
 from service.domains.documents.recognition.jobs import OCR
 from service.index.ingestion.queries import is_old
 from service.index.progress import FAILED_AFTER
-from service.index.queries import is_pending
+from service.index.queries import is_pending, lacks_meaning
 from service.platform.sql import columns_of, find_rows, matches
 from service.schema.alerts import alerts
 from service.schema.catalog import document_versions, scanned_pages
@@ -37,7 +37,8 @@ NO_DOCUMENTS = (ResourceType.DOCUMENT_COLLECTION.value, ResourceType.AGENT.value
 _Figures = dict[str, ColumnElement[Any]]
 # These are absent without any, as from a service that doesn't know them.
 _SYNC_TROUBLES = ("syncs.incomplete", "syncs.refused_documents", "syncs.refusing")
-_ABSENT = ("failed_run_count", "renewing_count", "indexing.failed_in_collections", *_SYNC_TROUBLES)
+_OF_INDEXING = ("indexing.failed_in_collections", "indexing.without_meaning")
+_ABSENT = ("failed_run_count", "renewing_count", *_OF_INDEXING, *_SYNC_TROUBLES)
 _jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB), column("queue_name", Text))
 
 
@@ -60,6 +61,7 @@ def _of_index(organization_id: UUID) -> _Figures:
         "chunk_count": _chunks(organization_id),
         "indexing.running": _number(pending, ~has_failed),
         "indexing.failed": _number(pending, has_failed),
+        "indexing.without_meaning": _number(pending, ~has_failed, pending.c.lacks_meaning),
         "indexing.failed_in_collections": _number(
             space_documents,
             space_documents.c.organization_id == organization_id,
@@ -147,7 +149,7 @@ def _pending(organization_id: UUID) -> Subquery:
     )
     since = func.greatest(space_documents.c.added_at, document_versions.c.created_at)
     return (
-        select(space_documents.c.attempts, since.label("since"))
+        select(space_documents.c.attempts, since.label("since"), lacks_meaning().label("lacks_meaning"))
         .outerjoin(document_versions, wanted)
         .where(
             matches(space_documents, organization_id, space_id=_catalog(organization_id, spaces.c.space_id)),

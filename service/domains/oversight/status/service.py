@@ -30,6 +30,7 @@ async def get_status(
     figures = await queries.read_state(connection, caller.organization_id, apart=apart)
     backlog = await measure_backlog(connection, caller.organization_id)
     settings, indexer = runtime.settings, runtime.indexer
+    embedding = indexer.embedding
     parts: dict[str, dict[str, Any]] = defaultdict(dict)
     for path, figure in figures.items():
         part, _, name = path.rpartition(".")
@@ -38,8 +39,8 @@ async def get_status(
     indexing |= {
         "done": state["document_count"] - indexing["running"] - indexing["failed"],
         "waiting_documents": backlog.documents,
-        "waiting_chunks": indexer.deps.pace.chunks_in(backlog),
-        "chunks_per_second": round(indexer.pace_of(caller.organization_id), 1) if backlog.documents else 0.0,
+        "waiting_chunks": embedding.deps.pace.chunks_in(backlog),
+        "chunks_per_second": round(embedding.pace_of(caller.organization_id), 1) if backlog.documents else 0.0,
         "uploads_refused_seconds": indexer.refused_seconds(caller.organization_id),
     }
     sources = await queries.list_quarantined(connection, caller.organization_id) if quarantine["item_count"] else []

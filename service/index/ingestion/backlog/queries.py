@@ -4,7 +4,7 @@ since when work waits, so that the oldest goes first."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import (
@@ -31,8 +31,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.catalog import IndexingStatus
 from service.index.ingestion.pace import Backlog
 from service.index.ingestion.turns import LARGE_BYTES, Lane
-from service.index.progress import FAILED_AFTER
-from service.index.queries import is_pending
+from service.index.progress import FAILED_AFTER, Half
+from service.index.queries import LACKING, is_pending, lacks_words
 from service.index.spaces.queries import is_searched
 from service.platform.sql import in_array, matches
 from service.schema.catalog import document_contents, document_versions
@@ -106,34 +106,43 @@ def _is_free() -> ColumnElement[bool]:
     return or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until < func.now())
 
 
-async def has_waiting(connection: Connection, organization_id: UUID) -> bool:
-    """Check whether an organization has unclaimed documents to index in a searched space."""
+async def has_waiting(connection: Connection, organization_id: UUID, *, half: Half) -> bool:
+    """Check whether an organization has unclaimed documents that lack a half of their index in a searched space."""
     searched = space_documents.c.space_id.in_(_searched_spaces(organization_id))
-    waiting = exists().where(space_documents.c.organization_id == organization_id, searched, is_pending(), _is_free())
+    lacking = LACKING[half]()
+    waiting = exists().where(space_documents.c.organization_id == organization_id, searched, lacking, _is_free())
     return bool((await connection.execute(select(waiting))).scalar())
 
 
 _KEYS = (space_documents.c.document_id, space_documents.c.space_id)
 
 
-def _select_free(organization_id: UUID, *, lane: Lane | None) -> Select[UUID, int, int]:
-    """Select what is pending and unclaimed: small texts before large ones, of each the oldest first; or of one lane."""
+def _select_free(organization_id: UUID, *, lane: Lane | None, half: Half | None) -> Select[UUID, int, int]:
+    """Select what is unclaimed and lacks a half, or anything: small texts before large ones, or of one lane. The oldest
+    go first, and for vectors the newest."""
+    entry = space_documents.c
     statement = (
         select(*_KEYS, _packed_bytes().label("packed_bytes"))
         .select_from(_with_texts())
-        .where(space_documents.c.organization_id == organization_id, is_pending(), _is_free())
-        # As in the index of pending places, so that a claim reads the first of many and sorts none.
-        .order_by(space_documents.c.is_large, space_documents.c.claimed_until)
+        .where(entry.organization_id == organization_id, LACKING[half]() if half else is_pending(), _is_free())
+        # As in the indexes of pending places, so that a claim reads the first of many and sorts none.
+        .order_by(*((entry.claimed_until.desc(),) if half is Half.MEANING else (entry.is_large, entry.claimed_until)))
     )
-    return statement if lane is None else statement.where(space_documents.c.is_large == (lane is Lane.LARGE))
+    return statement if lane is None else statement.where(entry.is_large == (lane is Lane.LARGE))
 
 
 async def claim_pending(
-    connection: Connection, organization_id: UUID, *, limit: int, space_id: int | None = None, lane: Lane | None = None
+    connection: Connection,
+    organization_id: UUID,
+    *,
+    limit: int,
+    space_id: int | None = None,
+    lane: Lane | None = None,
+    half: Half | None = None,
 ) -> list[PendingWork]:
-    """Claim `limit` unclaimed documents, oldest first, of a lane, or of both in `space_id`; skips locked rows."""
+    """Claim `limit` unclaimed documents that lack a `half`, of a lane, or of all in `space_id`; skips locked rows."""
     spaces = _searched_spaces(organization_id) if space_id is None else [space_id]
-    waiting = _select_free(organization_id, lane=lane).where(space_documents.c.space_id.in_(spaces))
+    waiting = _select_free(organization_id, lane=lane, half=half).where(space_documents.c.space_id.in_(spaces))
     free = waiting.limit(limit).with_for_update(of=space_documents, skip_locked=True).cte("free")
     claim = update(space_documents).where(*(key == free.c[key.name] for key in _KEYS))
     statement = claim.values(claimed_until=func.now() + LEASE).returning(*_KEYS, free.c.packed_bytes)
@@ -145,8 +154,11 @@ async def claim_pending(
     return [PendingWork(each, tuple(sorted(there)), sizes[each]) for each, there in claimed.items()]
 
 
-async def renew_claims(connection: Connection, organization_id: UUID, *, progress: Sequence[Progress]) -> None:
-    """Renew claims and record progress; a locked row is skipped, whose transaction ends or takes the work."""
+async def renew_claims(
+    connection: Connection, organization_id: UUID, *, progress: Sequence[Progress], half: Half
+) -> None:
+    """Renew claims on documents that still lack this half, and record progress; a locked row is skipped, whose
+    transaction ends or takes the work."""
     columns = {
         "document_id": (Uuid(), [each.document_id for each in progress]),
         "space_id": (Integer(), [each.space_id for each in progress]),
@@ -157,7 +169,7 @@ async def renew_claims(connection: Connection, organization_id: UUID, *, progres
     told = rows.table_valued(*(column(name, kind) for name, (kind, _) in columns.items())).render_derived(name="told")
     free = (
         select(*_KEYS)
-        .where(space_documents.c.organization_id == organization_id, is_pending())
+        .where(space_documents.c.organization_id == organization_id, LACKING[half]())
         .where(tuple_(*_KEYS).in_(select(told.c.document_id, told.c.space_id)))
         .with_for_update(skip_locked=True)
         .cte("free")
@@ -188,16 +200,25 @@ async def release_claims(connection: Connection, organization_id: UUID) -> None:
     await connection.execute(update(space_documents).where(claimed).values(claimed_until=FIRST_IN_LINE))
 
 
+class EntryState(NamedTuple):
+    """Whether an entry is pending, whether it lacks its words too, and how many chunks are there."""
+
+    is_pending: bool
+    lacks_words: bool
+    chunk_count: int
+
+
 async def list_pending(
     connection: Connection, organization_id: UUID, *, document_ids: Sequence[UUID]
-) -> dict[tuple[UUID, int], tuple[bool, int]]:
-    """Return by id whether indexing is pending, and the number of chunks; of a replaced space, its replacement's."""
+) -> dict[tuple[UUID, int], EntryState]:
+    """Return the state of documents' entries, by document and space; of a replaced space, its replacement's."""
     successor = func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
     statement = (
         select(
             space_documents.c.document_id,
             spaces.c.space_id,
             is_pending().label("is_pending"),
+            lacks_words().label("lacks_words"),
             space_documents.c.chunk_count,
         )
         .join(spaces, successor == space_documents.c.space_id)
@@ -208,11 +229,12 @@ async def list_pending(
         )
     )
     rows = await connection.execute(statement)
-    return {(row.document_id, row.space_id): (row.is_pending, row.chunk_count) for row in rows}
+    return {(document_id, space_id): EntryState(*state) for document_id, space_id, *state in rows}
 
 
-async def measure_backlog(connection: Connection, organization_id: UUID) -> Backlog:
-    """Measure an organization's indexing backlog in searched spaces, without documents that failed lately."""
+async def measure_backlog(connection: Connection, organization_id: UUID, *, half: Half | None = None) -> Backlog:
+    """Measure how much of an organization lacks a half, or anything, in searched spaces, without documents that failed
+    lately."""
     entries, is_cut = space_documents.c, space_documents.c.chunks_expected > 0
     left = func.greatest(entries.chunks_expected - entries.chunks_embedded, 0)
     statement = (
@@ -225,7 +247,7 @@ async def measure_backlog(connection: Connection, organization_id: UUID) -> Back
         .where(
             entries.organization_id == organization_id,
             entries.space_id.in_(_searched_spaces(organization_id)),
-            is_pending(),
+            LACKING[half]() if half else is_pending(),
             or_(entries.attempts == 0, entries.claimed_until.is_(None), entries.claimed_until < func.now()),
         )
     )
@@ -268,6 +290,7 @@ async def request_again(connection: Connection, organization_id: UUID, *, docume
         .values(
             version=version,
             indexed_version=None,
+            words_version=None,
             is_large=select_is_large(),
             claimed_until=func.now(),
             **FROM_THE_START,
