@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.alerts import AlertKind
 from service.auth.callers import Caller
 from service.platform.identifiers import to_uuid, uuid7
-from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches
+from service.platform.sql import as_member, columns_of, count_rows, find_row, find_rows, in_array, matches
 from service.schema.alerts import alert_leases, alerts
 from service.schema.docstore import docstore_failures, docstore_syncs
 from service.schema.identity import principals
@@ -208,11 +208,8 @@ async def count_other_leases(
     connection: Connection, caller: Caller, *, kind: AlertKind, subjects: Collection[str]
 ) -> int:
     """Count what is reported in the caller's organization, but for the caller's own of this kind and these subjects."""
-    statement = select(func.count()).where(
-        alert_leases.c.organization_id == caller.organization_id,
-        ~and_(_own(caller, kind), in_array(alert_leases.c.subject, subjects)),
-    )
-    return (await connection.execute(statement)).scalar_one()
+    own = and_(_own(caller, kind), in_array(alert_leases.c.subject, subjects))
+    return await count_rows(connection, alert_leases.c.organization_id == caller.organization_id, ~own)
 
 
 async def save_run(

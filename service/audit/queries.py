@@ -13,8 +13,8 @@ from sqlalchemy.sql.elements import KeyedColumnElement
 
 from carrel.wire.common import ResourceType
 from carrel.wire.oversight import MOST_LOOKED_THROUGH
+from service.platform import sql
 from service.platform.batches import Batch
-from service.platform.sql import ORGANIZATION, columns_of, find_row, find_rows, matches, optional_in, params
 from service.schema.agents import agents
 from service.schema.audit import audit_entries, free_texts
 from service.schema.catalog import documents
@@ -121,7 +121,7 @@ def add_entries(batch: Batch, organization_id: UUID, *, entries: Sequence[Mappin
         by_kind.setdefault(_kind_of(entry["target_type"]), []).append(entry)
     for kind, some in by_kind.items():
         arrays = {column.name: [entry[column.name] for entry in some] for column in _GIVEN}
-        batch.ask(_build_insert(kind), dict[str, UUID], params(organization_id, **arrays))
+        batch.ask(_build_insert(kind), dict[str, UUID], sql.params(organization_id, **arrays))
 
 
 def _kind_of(target_type: object) -> str | None:
@@ -146,7 +146,7 @@ def _build_insert(kind: str | None) -> sa.Select[UUID]:
         "target_name": sa.null() if kind is None else _name_of(kind, sa.cast(rows.c.target_id, sa.Uuid)),
     }
     new = sa.insert(audit_entries).from_select(
-        ["organization_id", *rows.c.keys(), *names], sa.select(ORGANIZATION, *rows.c, *names.values())
+        ["organization_id", *rows.c.keys(), *names], sa.select(sql.ORGANIZATION, *rows.c, *names.values())
     )
     added = new.returning(audit_entries.c.audit_log_id).cte("added")
     return sa.select(added.c.audit_log_id)
@@ -155,7 +155,7 @@ def _build_insert(kind: str | None) -> sa.Select[UUID]:
 def _name_of(kind: str, object_id: sa.ColumnElement[UUID]) -> sa.ColumnElement[Any]:
     key, name = _NAMED[kind]
     found = sa.select(sa.func.left(name, LONGEST_NAME)).where(
-        key.table.c.organization_id == ORGANIZATION, key == object_id
+        key.table.c.organization_id == sql.ORGANIZATION, key == object_id
     )
     # A source has several reports of one name.
     return found.limit(1).scalar_subquery()
@@ -174,24 +174,20 @@ async def delete_texts_before(connection: Connection, organization_id: UUID, *, 
         .order_by(free_texts.c.subject_id)
         .limit(limit)
     )
-    statement = sa.delete(free_texts).where(
-        free_texts.c.organization_id == organization_id, free_texts.c.subject_id.in_(old)
-    )
-    return (await connection.execute(statement)).rowcount
+    return await sql.delete_rows(connection, free_texts, organization_id, free_texts.c.subject_id.in_(old))
 
 
 async def delete_texts_of(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
     """Delete the texts of a principal's searches, and of audit entries made by or for it; return the number."""
-    searched = sa.select(searches.c.search_id).where(matches(searches, organization_id, principal_id=principal_id))
+    searched = sa.select(searches.c.search_id).where(sql.matches(searches, organization_id, principal_id=principal_id))
     # The owner of a key that acts for users did not write their words.
     author = sa.func.coalesce(audit_entries.c.acting_for_id, audit_entries.c.actor_id)
     noted = sa.select(audit_entries.c.audit_log_id).where(
         audit_entries.c.organization_id == organization_id, author == principal_id
     )
-    statement = sa.delete(free_texts).where(
-        free_texts.c.organization_id == organization_id, free_texts.c.subject_id.in_(sa.union_all(searched, noted))
+    return await sql.delete_rows(
+        connection, free_texts, organization_id, free_texts.c.subject_id.in_(sa.union_all(searched, noted))
     )
-    return (await connection.execute(statement)).rowcount
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +210,9 @@ async def find_last_change(connection: Connection, organization_id: UUID, *, tar
     """Find who changed something last; None when no entry says it."""
     changes = audit_entries.c.action.regexp_match(_CHANGES)
     statement = _entries(organization_id, EntryFilter(target_id=str(target_id)), None).where(changes).limit(1)
-    return await find_row(connection, statement.with_only_columns(*columns_of(audit_entries, LastChange)), LastChange)
+    return await sql.find_row(
+        connection, statement.with_only_columns(*sql.columns_of(audit_entries, LastChange)), LastChange
+    )
 
 
 async def list_entries(
@@ -228,7 +226,7 @@ async def list_entries(
     acting_for_name = sa.func.coalesce(entries.c.acting_for_name, subjects.c.name)
     statement = (
         sa.select(
-            *columns_of(
+            *sql.columns_of(
                 entries,
                 StoredEntry,
                 actors.c.email.label("actor_email"),
@@ -255,7 +253,7 @@ async def list_entries(
     if filters.name_contains is not None:
         names = (entries.c.target_name, actor_name, acting_for_name)
         statement = statement.where(sa.or_(*(one.icontains(filters.name_contains, autoescape=True) for one in names)))
-    return await find_rows(connection, statement, StoredEntry)
+    return await sql.find_rows(connection, statement, StoredEntry)
 
 
 async def find_last_looked_through(
@@ -264,7 +262,7 @@ async def find_last_looked_through(
     """Find the last of the entries that a query looks through for one page; None when it reaches the end."""
     statement = _entries(organization_id, filters, before).offset(MOST_LOOKED_THROUGH - 1).limit(1)
     narrowed = statement.with_only_columns(audit_entries.c.at, audit_entries.c.audit_log_id)
-    return await find_row(connection, narrowed, Position)
+    return await sql.find_row(connection, narrowed, Position)
 
 
 def _entries(organization_id: UUID, filters: EntryFilter, before: Position | None) -> sa.Select[Any]:
@@ -278,9 +276,11 @@ def _entries(organization_id: UUID, filters: EntryFilter, before: Position | Non
 
 
 def _conditions(organization_id: UUID, filters: EntryFilter) -> list[sa.ColumnElement[bool]]:
-    conditions = [optional_in(audit_entries.c.audit_log_id, filters.ids)]
+    conditions = [sql.optional_in(audit_entries.c.audit_log_id, filters.ids)]
     if filters.actor is not None:
-        named = sa.select(principals.c.principal_id).where(matches(principals, organization_id, email=filters.actor))
+        named = sa.select(principals.c.principal_id).where(
+            sql.matches(principals, organization_id, email=filters.actor)
+        )
         conditions.append(sa.or_(audit_entries.c.actor_id.in_(named), audit_entries.c.acting_for_id.in_(named)))
     if filters.action is not None:
         conditions.append(audit_entries.c.action == filters.action)

@@ -253,12 +253,11 @@ async def list_api_keys(
     limit: int,
 ) -> list[ApiKey]:
     """List API keys (of these ids and of the owner of this address in lower case, if any), ordered by id."""
-    statement = _api_keys(organization_id).where(
-        api_keys.c.api_key_id > after, sql.optional_in(api_keys.c.api_key_id, ids)
+    chosen = sql.optional_in(api_keys.c.api_key_id, ids), sql.optional(principals.c.email, owner_email)
+    statement = sql.rows_after(
+        _api_keys(organization_id).where(*chosen), api_keys.c.api_key_id, after=after, limit=limit
     )
-    if owner_email is not None:
-        statement = statement.where(principals.c.email == owner_email)
-    return await sql.find_rows(connection, statement.order_by(api_keys.c.api_key_id).limit(limit), ApiKey)
+    return await sql.find_rows(connection, statement, ApiKey)
 
 
 async def list_working_keys_of(connection: Connection, organization_id: UUID, *, owner_id: UUID) -> list[ApiKey]:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 from pydantic import BaseModel
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from sqlalchemy.sql.elements import KeyedColumnElement
 from sqlalchemy.types import TypeEngine
@@ -53,6 +53,28 @@ async def revoke(connection: Connection, table: sa.Table, organization_id: UUID,
     return revoked.one_or_none() is not None
 
 
+async def delete_rows(
+    connection: Connection, table: sa.Table, organization_id: UUID, *conditions: sa.ColumnElement[bool], **key: object
+) -> int:
+    """Delete the organization's rows with this key that fulfil the conditions; return how many there were."""
+    chosen = sa.delete(table).where(matches(table, organization_id, **key), *conditions)
+    return (await connection.execute(chosen)).rowcount
+
+
+async def insert_new(
+    connection: Connection, table: sa.Table, row: Mapping[str, object], *, unique: Sequence[str] | None = None
+) -> bool:
+    """Insert a row unless there is one that is the same in all that is unique, or in these columns; return whether it
+    was inserted."""
+    statement = insert(table).values(row).on_conflict_do_nothing(index_elements=unique)
+    return (await connection.execute(statement.returning(table.c.organization_id))).one_or_none() is not None
+
+
+async def count_rows(connection: Connection, *conditions: sa.ColumnElement[bool]) -> int:
+    """Count the rows of the table that the conditions are about."""
+    return (await connection.execute(sa.select(sa.func.count()).where(*conditions))).scalar_one()
+
+
 def rows_after(statement: Chosen, column: sa.ColumnElement[Value], *, after: Value, limit: int) -> Chosen:
     """Narrow a statement to the next rows of a list: so many, in the order of a column, after a value of it."""
     return statement.where(column > after).order_by(column).limit(limit)
@@ -62,6 +84,11 @@ def in_array(column: sa.ColumnElement[Value], values: Iterable[Value]) -> sa.Col
     """Build the condition that a column is one of `values`: one array parameter, so one statement to plan and cache."""
     array: Any = sa.literal(list(values), sa.ARRAY(column.type))
     return column == sa.any_(array)
+
+
+def optional(column: sa.ColumnElement[Value], value: Value | None) -> sa.ColumnElement[bool]:
+    """Build the condition that a column is `value`; always true without one (None)."""
+    return sa.true() if value is None else column == value
 
 
 def optional_in(column: sa.ColumnElement[UUID], ids: Collection[UUID] | None) -> sa.ColumnElement[bool]:

@@ -14,7 +14,7 @@ from carrel.wire.alerts import AlertDelivery, AlertKind, AlertRule, DeliveryStat
 from service.alerting.queries import KEPT
 from service.identity.queries import user_as
 from service.platform.identifiers import NIL
-from service.platform.sql import columns_of, find_row, find_rows, in_array, matches
+from service.platform.sql import columns_of, count_rows, find_row, find_rows, in_array, matches, optional, rows_after
 from service.schema.alerts import alert_deliveries, alert_rules
 from service.schema.identity import principals
 
@@ -62,8 +62,7 @@ def _is_delivery(organization_id: UUID, delivery_id: UUID) -> ColumnElement[bool
 
 
 async def count_rules(connection: Connection, organization_id: UUID) -> int:
-    statement = select(func.count()).where(alert_rules.c.organization_id == organization_id)
-    return (await connection.execute(statement)).scalar_one()
+    return await count_rows(connection, alert_rules.c.organization_id == organization_id)
 
 
 async def insert_rule(connection: Connection, organization_id: UUID, *, values: Mapping[str, Any]) -> None:
@@ -86,12 +85,10 @@ async def list_rules(
     people = select(func.coalesce(func.jsonb_agg(aggregate_order_by(one.element, order)), text("'[]'::jsonb")))
     own = principals.c.organization_id == organization_id
     people = people.where(own, principals.c.principal_id == any_(ids)).scalar_subquery().label("recipients")
-    statement = select(*columns_of(alert_rules, AlertRule, people)).where(
-        alert_rules.c.organization_id == organization_id, alert_rules.c.alert_rule_id > after
-    )
-    if rule_id is not None:
-        statement = statement.where(alert_rules.c.alert_rule_id == rule_id)
-    return await find_rows(connection, statement.order_by(alert_rules.c.alert_rule_id).limit(limit), AlertRule)
+    chosen = alert_rules.c.organization_id == organization_id, optional(alert_rules.c.alert_rule_id, rule_id)
+    statement = select(*columns_of(alert_rules, AlertRule, people)).where(*chosen)
+    statement = rows_after(statement, alert_rules.c.alert_rule_id, after=after, limit=limit)
+    return await find_rows(connection, statement, AlertRule)
 
 
 async def take_rules_about(
@@ -263,11 +260,10 @@ async def list_deliveries(
         select(*columns_of(alert_deliveries, AlertDelivery, *named))
         .outerjoin(principals, principals.c.principal_id == alert_deliveries.c.recipient_id)
         .where(alert_deliveries.c.organization_id == organization_id)
+        .where(optional(alert_deliveries.c.alert_rule_id, rule_id))
         .order_by(alert_deliveries.c.delivery_id.desc())
         .limit(limit)
     )
-    if rule_id is not None:
-        statement = statement.where(alert_deliveries.c.alert_rule_id == rule_id)
     if before is not None:
         statement = statement.where(alert_deliveries.c.delivery_id < before)
     return await find_rows(connection, statement, AlertDelivery)

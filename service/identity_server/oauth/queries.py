@@ -13,7 +13,7 @@ from carrel.wire.oauth_clients import OAuthAudience, OAuthClient
 from service.identity.queries import select_to_enter
 from service.identity_server.oauth.models import Client
 from service.identity_server.oauth.records import StoredCode, StoredRefreshToken, StoredToken
-from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches, optional_in
+from service.platform import sql
 from service.schema.identity import organizations, principals
 from service.schema.oauth import (
     oauth_access_tokens,
@@ -24,17 +24,21 @@ from service.schema.oauth import (
     oauth_token_families,
 )
 
-_CLIENT_OF_ID = select_to_enter(oauth_clients.c.client_id, Client, as_member(oauth_clients.c.audience, OAuthAudience))
+_CLIENT_OF_ID = select_to_enter(
+    oauth_clients.c.client_id, Client, sql.as_member(oauth_clients.c.audience, OAuthAudience)
+)
 
 
 async def enter_by_client(connection: Connection, *, client_id: UUID) -> Client | None:
     """Find a client by its id, whatever its status, and set the transaction to the client's organization."""
-    return await find_row(connection, _CLIENT_OF_ID, Client, {"param_client_id": client_id})
+    return await sql.find_row(connection, _CLIENT_OF_ID, Client, {"param_client_id": client_id})
 
 
 async def lock_client(connection: Connection, organization_id: UUID, *, client_id: UUID) -> bool:
     """Lock a client against deletion until the transaction ends; False if it is deleted already."""
-    statement = select(oauth_clients.c.client_id).where(matches(oauth_clients, organization_id, client_id=client_id))
+    statement = select(oauth_clients.c.client_id).where(
+        sql.matches(oauth_clients, organization_id, client_id=client_id)
+    )
     statement = statement.with_for_update(read=True, key_share=True)
     return (await connection.execute(statement)).one_or_none() is not None
 
@@ -47,14 +51,13 @@ async def update_client(
     connection: Connection, organization_id: UUID, *, client_id: UUID, values: Mapping[str, object]
 ) -> bool:
     """Change columns of a client; False when there is no such client."""
-    statement = update(oauth_clients).where(matches(oauth_clients, organization_id, client_id=client_id))
+    statement = update(oauth_clients).where(sql.matches(oauth_clients, organization_id, client_id=client_id))
     return (await connection.execute(statement.values(values))).rowcount > 0
 
 
 async def delete_client(connection: Connection, organization_id: UUID, *, client_id: UUID) -> bool:
     """Delete a client with its consents, codes and tokens; False when there is no such client."""
-    statement = delete(oauth_clients).where(matches(oauth_clients, organization_id, client_id=client_id))
-    return (await connection.execute(statement)).rowcount > 0
+    return await sql.delete_rows(connection, oauth_clients, organization_id, client_id=client_id) > 0
 
 
 async def get_client(
@@ -64,7 +67,7 @@ async def get_client(
     statement = _clients(organization_id).where(oauth_clients.c.client_id == client_id)
     if lock:
         statement = statement.with_for_update(of=oauth_clients)
-    return await find_row(connection, statement, OAuthClient)
+    return await sql.find_row(connection, statement, OAuthClient)
 
 
 async def list_clients(
@@ -77,26 +80,23 @@ async def list_clients(
     limit: int,
 ) -> list[OAuthClient]:
     own_id = oauth_clients.c.client_id
-    statement = _clients(organization_id).where(own_id > after, optional_in(own_id, ids))
-    if status is not None:
-        statement = statement.where(oauth_clients.c.status == status)
-    return await find_rows(connection, statement.order_by(oauth_clients.c.client_id).limit(limit), OAuthClient)
+    chosen = sql.optional_in(own_id, ids), sql.optional(oauth_clients.c.status, status)
+    statement = sql.rows_after(_clients(organization_id).where(*chosen), own_id, after=after, limit=limit)
+    return await sql.find_rows(connection, statement, OAuthClient)
 
 
 def _clients(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     asked_by = case((oauth_clients.c.document_url.is_(None), principals.c.email), else_="")
     return (
-        select(*columns_of(oauth_clients, OAuthClient, asked_by.label("requested_by")))
+        select(*sql.columns_of(oauth_clients, OAuthClient, asked_by.label("requested_by")))
         .join(principals, principals.c.principal_id == oauth_clients.c.requested_by)
         .where(oauth_clients.c.organization_id == organization_id)
     )
 
 
 async def count_pending_clients(connection: Connection, organization_id: UUID, *, requested_by: UUID) -> int:
-    statement = select(func.count()).where(
-        matches(oauth_clients, organization_id, requested_by=requested_by, status="pending")
-    )
-    return (await connection.execute(statement)).scalar_one()
+    own = sql.matches(oauth_clients, organization_id, requested_by=requested_by, status="pending")
+    return await sql.count_rows(connection, own)
 
 
 async def insert_code(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
@@ -107,10 +107,10 @@ async def lock_code(
     connection: Connection, organization_id: UUID, *, secret_hash: bytes, client_id: UUID
 ) -> StoredCode | None:
     """Find the client's code by its hash, and lock it until the transaction ends; None for another client's code."""
-    statement = select(*columns_of(oauth_codes, StoredCode)).where(
-        matches(oauth_codes, organization_id, secret_hash=secret_hash, client_id=client_id)
+    statement = select(*sql.columns_of(oauth_codes, StoredCode)).where(
+        sql.matches(oauth_codes, organization_id, secret_hash=secret_hash, client_id=client_id)
     )
-    return await find_row(connection, statement.with_for_update(), StoredCode)
+    return await sql.find_row(connection, statement.with_for_update(), StoredCode)
 
 
 async def find_client_name(
@@ -131,7 +131,7 @@ async def confirm_family(
 
 def _living_family(organization_id: UUID, family_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
     return and_(
-        matches(oauth_token_families, organization_id, family_id=family_id, principal_id=principal_id),
+        sql.matches(oauth_token_families, organization_id, family_id=family_id, principal_id=principal_id),
         oauth_token_families.c.revoked_at.is_(None),
     )
 
@@ -141,7 +141,7 @@ async def use_code(
 ) -> bool:
     """Mark a code as used for a new family of tokens; False when it was used before."""
     statement = update(oauth_codes).where(
-        matches(oauth_codes, organization_id, code_id=code_id), oauth_codes.c.used_at.is_(None)
+        sql.matches(oauth_codes, organization_id, code_id=code_id), oauth_codes.c.used_at.is_(None)
     )
     return (await connection.execute(statement.values(used_at=now, family_id=family_id))).rowcount > 0
 
@@ -164,7 +164,7 @@ async def lock_refresh_token(
     """Lock a refresh token, found by hash, with its family until the transaction ends; a second request waits."""
     statement = (
         select(
-            *columns_of(
+            *sql.columns_of(
                 oauth_refresh_tokens,
                 StoredRefreshToken,
                 oauth_token_families.c.client_id,
@@ -174,29 +174,29 @@ async def lock_refresh_token(
             )
         )
         .join(oauth_token_families, oauth_token_families.c.family_id == oauth_refresh_tokens.c.family_id)
-        .where(matches(oauth_refresh_tokens, organization_id, secret_hash=secret_hash))
+        .where(sql.matches(oauth_refresh_tokens, organization_id, secret_hash=secret_hash))
     )
-    return await find_row(connection, statement.with_for_update(), StoredRefreshToken)
+    return await sql.find_row(connection, statement.with_for_update(), StoredRefreshToken)
 
 
 async def use_refresh_token(connection: Connection, organization_id: UUID, *, token_id: UUID, now: datetime) -> bool:
     """Mark a refresh token as used; False when it was used before."""
     statement = update(oauth_refresh_tokens).where(
-        matches(oauth_refresh_tokens, organization_id, token_id=token_id), oauth_refresh_tokens.c.used_at.is_(None)
+        sql.matches(oauth_refresh_tokens, organization_id, token_id=token_id), oauth_refresh_tokens.c.used_at.is_(None)
     )
     return (await connection.execute(statement.values(used_at=now))).rowcount > 0
 
 
 async def find_access_token(connection: Connection, organization_id: UUID, *, secret_hash: bytes) -> StoredToken | None:
-    statement = select(*columns_of(oauth_access_tokens, StoredToken)).where(
-        matches(oauth_access_tokens, organization_id, secret_hash=secret_hash)
+    statement = select(*sql.columns_of(oauth_access_tokens, StoredToken)).where(
+        sql.matches(oauth_access_tokens, organization_id, secret_hash=secret_hash)
     )
-    return await find_row(connection, statement, StoredToken)
+    return await sql.find_row(connection, statement, StoredToken)
 
 
 async def revoke_access_token(connection: Connection, organization_id: UUID, *, token_id: UUID, now: datetime) -> None:
     statement = update(oauth_access_tokens).where(
-        matches(oauth_access_tokens, organization_id, token_id=token_id), oauth_access_tokens.c.revoked_at.is_(None)
+        sql.matches(oauth_access_tokens, organization_id, token_id=token_id), oauth_access_tokens.c.revoked_at.is_(None)
     )
     await connection.execute(statement.values(revoked_at=now))
 
@@ -207,7 +207,7 @@ async def families_of(
     """List the families of tokens that people's consents to a client gave and that aren't revoked."""
     statement = select(oauth_token_families.c.family_id).where(
         oauth_token_families.c.organization_id == organization_id,
-        in_array(oauth_token_families.c.principal_id, principal_ids),
+        sql.in_array(oauth_token_families.c.principal_id, principal_ids),
         oauth_token_families.c.client_id == client_id,
         oauth_token_families.c.revoked_at.is_(None),
     )
@@ -234,7 +234,7 @@ async def revoke_tokens(
     revoked: list[int] = []
     for table in (oauth_token_families, oauth_access_tokens):
         living = update(table).where(
-            table.c.organization_id == organization_id, in_array(table.c[key], ids), table.c.revoked_at.is_(None)
+            table.c.organization_id == organization_id, sql.in_array(table.c[key], ids), table.c.revoked_at.is_(None)
         )
         revoked.append((await connection.execute(living.values(revoked_at=at))).rowcount)
     return revoked[0]
@@ -270,7 +270,7 @@ async def _keep_last_uses(connection: Connection, organization_id: UUID, gone: C
     await connection.execute(
         update(oauth_consents)
         .where(
-            matches(oauth_consents, organization_id, principal_id=last.c.principal_id, client_id=last.c.client_id),
+            sql.matches(oauth_consents, organization_id, principal_id=last.c.principal_id, client_id=last.c.client_id),
             last.c.at.is_not(None),
         )
         .values(last_used_at=func.greatest(oauth_consents.c.last_used_at, last.c.at))
@@ -303,7 +303,7 @@ async def any_person(connection: Connection, organization_id: UUID) -> UUID:
     """Return a person, an admin if there is one: each client's row names one, who is shown for no described client."""
     statement = (
         select(principals.c.principal_id)
-        .where(matches(principals, organization_id, kind="user"))
+        .where(sql.matches(principals, organization_id, kind="user"))
         .order_by(principals.c.is_admin.desc(), principals.c.created_at, principals.c.principal_id)
         .limit(1)
     )
@@ -313,7 +313,7 @@ async def any_person(connection: Connection, organization_id: UUID) -> UUID:
 async def is_fresh(connection: Connection, organization_id: UUID, *, client_id: UUID, now: datetime) -> bool:
     """Return whether what a document says is known, and may be kept for longer."""
     statement = select(oauth_clients.c.client_id).where(
-        matches(oauth_clients, organization_id, client_id=client_id), oauth_clients.c.document_fresh_until > now
+        sql.matches(oauth_clients, organization_id, client_id=client_id), oauth_clients.c.document_fresh_until > now
     )
     return (await connection.execute(statement)).one_or_none() is not None
 

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.sessions import PersonSession, SessionKind
 from service.identity_server.oauth.queries import revoke_tokens
-from service.platform.sql import columns_of, find_rows, in_array, matches, optional_in
+from service.platform.sql import columns_of, delete_rows, find_rows, in_array, matches, optional_in
 from service.schema.oauth import oauth_clients, oauth_codes, oauth_consents, oauth_refresh_tokens, oauth_token_families
 from service.schema.signin import browser_sessions, pending_sign_ins
 
@@ -123,7 +123,4 @@ async def delete_sign_ins(
 async def _delete_of(
     connection: Connection, organization_id: UUID, *, table: Table, principal_ids: Collection[UUID]
 ) -> int:
-    statement = delete(table).where(
-        table.c.organization_id == organization_id, in_array(table.c.principal_id, principal_ids)
-    )
-    return (await connection.execute(statement)).rowcount
+    return await delete_rows(connection, table, organization_id, in_array(table.c.principal_id, principal_ids))

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.fields import normal_email
 from service.auth.callers import Caller, unknown_user
 from service.identity.queries import select_to_enter
-from service.platform.sql import columns_of, find_row, in_array, matches
+from service.platform.sql import columns_of, delete_rows, find_row, in_array, insert_new, matches
 from service.schema.identity import organizations, principals
 from service.schema.signin import (
     answered_challenges,
@@ -95,11 +95,7 @@ async def put_invitation(connection: Connection, organization_id: UUID, *, row: 
 
 
 async def delete_invitations(connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]) -> None:
-    await connection.execute(
-        delete(invitations).where(
-            invitations.c.organization_id == organization_id, in_array(invitations.c.principal_id, principal_ids)
-        )
-    )
+    await delete_rows(connection, invitations, organization_id, in_array(invitations.c.principal_id, principal_ids))
 
 
 async def change_person(connection: Connection, organization_id: UUID, *, principal_id: UUID, **values: str) -> None:
@@ -155,9 +151,7 @@ async def insert_session(connection: Connection, organization_id: UUID, *, row: 
 
 
 async def delete_session(connection: Connection, organization_id: UUID, *, secret_hash: bytes) -> None:
-    await connection.execute(
-        delete(browser_sessions).where(matches(browser_sessions, organization_id, secret_hash=secret_hash))
-    )
+    await delete_rows(connection, browser_sessions, organization_id, secret_hash=secret_hash)
 
 
 async def begin_attempt(
@@ -199,9 +193,7 @@ async def remember_once(
 ) -> bool:
     """Remember what is good only once, by its digest, until then; False when it is remembered already."""
     row = {"subject": subject, "failures": 0, "blocked_until": now, "forgotten_at": until}
-    new = insert(sign_in_attempts).values({**row, "organization_id": organization_id})
-    statement = new.on_conflict_do_nothing().returning(sign_in_attempts.c.subject)
-    return (await connection.execute(statement)).one_or_none() is not None
+    return await insert_new(connection, sign_in_attempts, {**row, "organization_id": organization_id})
 
 
 async def take_back_attempt(connection: Connection, organization_id: UUID, *, subject: bytes, now: datetime) -> None:
@@ -213,9 +205,7 @@ async def take_back_attempt(connection: Connection, organization_id: UUID, *, su
 
 
 async def delete_attempts(connection: Connection, organization_id: UUID, *, subject: bytes) -> None:
-    await connection.execute(
-        delete(sign_in_attempts).where(matches(sign_in_attempts, organization_id, subject=subject))
-    )
+    await delete_rows(connection, sign_in_attempts, organization_id, subject=subject)
 
 
 async def count_failed_sign_in(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
@@ -280,20 +270,13 @@ async def find_identity(connection: Connection, organization_id: UUID, *, issuer
 
 async def bind_identity(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
     """Bind a subject to a person for good; False when either is bound already."""
-    new = insert(upstream_identities).values({**row, "organization_id": organization_id})
-    statement = new.on_conflict_do_nothing().returning(upstream_identities.c.subject)
-    return (await connection.execute(statement)).one_or_none() is not None
+    return await insert_new(connection, upstream_identities, {**row, "organization_id": organization_id})
 
 
 async def delete_identities(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
     """Delete what upstream providers know a person by, and return how many; who comes next is somebody else."""
-    statement = delete(upstream_identities).where(
-        matches(upstream_identities, organization_id, principal_id=principal_id)
-    )
-    return (await connection.execute(statement)).rowcount
+    return await delete_rows(connection, upstream_identities, organization_id, principal_id=principal_id)
 
 
 async def delete_identities_of(connection: Connection, organization_id: UUID, *, issuer: str) -> None:
-    await connection.execute(
-        delete(upstream_identities).where(matches(upstream_identities, organization_id, issuer=issuer))
-    )
+    await delete_rows(connection, upstream_identities, organization_id, issuer=issuer)

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from service.platform.database import APPLICATION_NAME, OLDER_APPLICATION_NAME
 from service.platform.keys import Keys
 from service.platform.sealing import reseal
+from service.platform.sql import count_rows
 from service.schema.alerts import alert_rules
 from service.schema.deployment import deployment
 from service.schema.docstore import docstore_syncs
@@ -58,10 +59,8 @@ async def count_services(connection: Connection, *, older: bool = False) -> int:
     """Count the connections of services and commands; with `older` only of releases before vectors lay apart."""
     activity = table("pg_stat_activity", column("datname"), column("application_name"))
     names = (OLDER_APPLICATION_NAME,) if older else (OLDER_APPLICATION_NAME, APPLICATION_NAME)
-    statement = select(func.count()).where(
-        activity.c.datname == func.current_database(), activity.c.application_name.in_(names)
-    )
-    return (await connection.execute(statement)).scalar_one()
+    is_here = activity.c.datname == func.current_database()
+    return await count_rows(connection, is_here, activity.c.application_name.in_(names))
 
 
 async def replace_key_fingerprint(connection: Connection, *, fingerprint: bytes) -> None:

@@ -12,7 +12,7 @@ from service.auth.callers import Caller
 from service.auth.queries import get_acting_principal
 from service.permissions.queries import Reader, is_deployed, readable_classes
 from service.platform.identifiers import NIL
-from service.platform.sql import columns_of, find_rows, in_array, matches, rows_after
+from service.platform.sql import columns_of, find_rows, matches, optional_in, rows_after
 from service.schema.agents import agent_collections, agents
 from service.schema.collections import collections
 from service.schema.indexing import space_documents
@@ -36,9 +36,8 @@ async def list_deployed_agents(
     """Return the agents (of these ids, if any are given) that are deployed to the caller, by id."""
     answers = case((agents.c.answers_searches, True)).label("answers_searches")
     deployed = select(*columns_of(agents, Agent, answers)).join(resources, resources.c.object_id == agents.c.agent_id)
-    statement = rows_after(deployed.where(*is_deployed(caller)), agents.c.agent_id, after=after, limit=limit)
-    if among_ids is not None:
-        statement = statement.where(in_array(agents.c.agent_id, among_ids))
+    chosen = *is_deployed(caller), optional_in(agents.c.agent_id, among_ids)
+    statement = rows_after(deployed.where(*chosen), agents.c.agent_id, after=after, limit=limit)
     return await find_rows(connection, statement, Agent)
 
 

@@ -14,7 +14,7 @@ from carrel.wire.evaluation_runs import EvaluationRun
 from service.auth.callers import Caller
 from service.domains.agents.definitions.queries import select_collection_ids
 from service.identity.queries import user_as
-from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, matches, optional_in, rows_of
+from service.platform import sql
 from service.schema.agents import agents
 from service.schema.collections import collections
 from service.schema.evaluation import evaluation_cases, evaluation_results, evaluation_runs, evaluation_sets
@@ -71,24 +71,24 @@ class AgentSettings:
 
 
 def _is_set(organization_id: UUID, set_id: UUID) -> sa.ColumnElement[bool]:
-    return matches(evaluation_sets, organization_id, evaluation_set_id=set_id)
+    return sql.matches(evaluation_sets, organization_id, evaluation_set_id=set_id)
 
 
 def _is_of_set(organization_id: UUID, set_id: UUID | sa.ColumnElement[UUID]) -> sa.ColumnElement[bool]:
-    return matches(evaluation_cases, organization_id, evaluation_set_id=set_id)
+    return sql.matches(evaluation_cases, organization_id, evaluation_set_id=set_id)
 
 
 def _is_run(organization_id: UUID, set_id: UUID | sa.ColumnElement[UUID]) -> sa.ColumnElement[bool]:
-    return matches(evaluation_runs, organization_id, evaluation_set_id=set_id)
+    return sql.matches(evaluation_runs, organization_id, evaluation_set_id=set_id)
 
 
 def _select_sets(organization_id: UUID) -> sa.Select[*tuple[Any, ...]]:
     set_id = evaluation_sets.c.evaluation_set_id
     collection_name = sa.select(collections.c.name).where(
-        matches(collections, organization_id, collection_id=evaluation_sets.c.collection_id)
+        sql.matches(collections, organization_id, collection_id=evaluation_sets.c.collection_id)
     )
     agent_name = sa.select(agents.c.name).where(
-        matches(agents, organization_id, agent_id=evaluation_sets.c.agent_id), agents.c.deleted_at.is_(None)
+        sql.matches(agents, organization_id, agent_id=evaluation_sets.c.agent_id), agents.c.deleted_at.is_(None)
     )
     cases = sa.select(sa.func.count()).where(_is_of_set(organization_id, set_id))
     runs = sa.select(sa.func.count()).where(_is_run(organization_id, set_id))
@@ -101,36 +101,29 @@ def _select_sets(organization_id: UUID) -> sa.Select[*tuple[Any, ...]]:
         "last_run_at": last_run.scalar_subquery(),
     }
     others = [value.label(name) for name, value in named.items()]
-    return sa.select(*columns_of(evaluation_sets, EvaluationSet, *others)).where(
+    return sa.select(*sql.columns_of(evaluation_sets, EvaluationSet, *others)).where(
         evaluation_sets.c.organization_id == organization_id
     )
 
 
 async def count_sets(connection: Connection, organization_id: UUID) -> int:
-    statement = sa.select(sa.func.count()).where(evaluation_sets.c.organization_id == organization_id)
-    return (await connection.execute(statement)).scalar_one()
+    return await sql.count_rows(connection, evaluation_sets.c.organization_id == organization_id)
 
 
 async def insert_set(connection: Connection, caller: Caller, *, row: Mapping[str, object]) -> bool:
     """Add a set; False when its name is taken."""
     values = {**row, "organization_id": caller.organization_id, "created_by": caller.principal_id}
-    statement = (
-        insert(evaluation_sets)
-        .values(values)
-        .on_conflict_do_nothing(index_elements=["organization_id", "name"])
-        .returning(evaluation_sets.c.evaluation_set_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    return await sql.insert_new(connection, evaluation_sets, values, unique=["organization_id", "name"])
 
 
 async def collection_exists(connection: Connection, organization_id: UUID, *, collection_id: UUID) -> bool:
     """Check whether the organization has a collection, whoever may search it."""
-    found = sa.exists().where(matches(collections, organization_id, collection_id=collection_id))
+    found = sa.exists().where(sql.matches(collections, organization_id, collection_id=collection_id))
     return (await connection.execute(sa.select(found))).scalar_one()
 
 
 async def find_set(connection: Connection, organization_id: UUID, *, set_id: UUID) -> EvaluationSet | None:
-    return await find_row(
+    return await sql.find_row(
         connection, _select_sets(organization_id).where(_is_set(organization_id, set_id)), EvaluationSet
     )
 
@@ -140,12 +133,11 @@ async def list_sets(
 ) -> list[EvaluationSet]:
     """Return sets (of these ids, if any are given) by id."""
     set_id = evaluation_sets.c.evaluation_set_id
-    statement = _select_sets(organization_id).where(set_id > after, optional_in(set_id, request.ids))
+    chosen = sql.optional_in(set_id, request.ids), sql.optional(evaluation_sets.c.agent_id, request.agent_id)
+    statement = sql.rows_after(_select_sets(organization_id).where(*chosen), set_id, after=after, limit=limit)
     if request.query:
         statement = statement.where(evaluation_sets.c.name.icontains(request.query, autoescape=True))
-    if request.agent_id is not None:
-        statement = statement.where(evaluation_sets.c.agent_id == request.agent_id)
-    return await find_rows(connection, statement.order_by(set_id).limit(limit), EvaluationSet)
+    return await sql.find_rows(connection, statement, EvaluationSet)
 
 
 async def lock_set(connection: Connection, organization_id: UUID, *, set_id: UUID) -> bool:
@@ -157,7 +149,7 @@ async def lock_set(connection: Connection, organization_id: UUID, *, set_id: UUI
 async def rename_set(connection: Connection, organization_id: UUID, *, set_id: UUID, name: str) -> bool:
     """Rename a set that is locked; False when another one has the name."""
     taken = sa.select(evaluation_sets.c.evaluation_set_id).where(
-        matches(evaluation_sets, organization_id, name=name), evaluation_sets.c.evaluation_set_id != set_id
+        sql.matches(evaluation_sets, organization_id, name=name), evaluation_sets.c.evaluation_set_id != set_id
     )
     if (await connection.execute(sa.select(sa.exists(taken)))).scalar_one():
         return False
@@ -176,7 +168,7 @@ async def save_cases(
     """Add cases, or their judgements and notes to those that are there; return the ids of those that changed."""
     of_it = {"organization_id": organization_id, "evaluation_set_id": set_id}
     columns = [one for one in evaluation_cases.columns if one.name != "case_no"]
-    given = rows_of(columns, [{**row, **of_it} for row in rows])
+    given = sql.rows_of(columns, [{**row, **of_it} for row in rows])
     kept = evaluation_cases.alias("kept")
     is_kept = sa.and_(kept.c.case_id == given.c.case_id, kept.c.organization_id == organization_id)
     unless_given = {"statements": sa.literal([], JSONB), "nothing_answers": sa.false()}
@@ -197,8 +189,7 @@ async def save_cases(
 
 
 async def count_cases(connection: Connection, organization_id: UUID, *, set_id: UUID) -> int:
-    statement = sa.select(sa.func.count()).where(_is_of_set(organization_id, set_id))
-    return (await connection.execute(statement)).scalar_one()
+    return await sql.count_rows(connection, _is_of_set(organization_id, set_id))
 
 
 async def find_overfull_case(
@@ -222,7 +213,7 @@ async def find_contradiction(
 async def _find_case(
     connection: Connection, organization_id: UUID, case_ids: Collection[UUID], condition: sa.ColumnElement[bool]
 ) -> str | None:
-    of_these = matches(evaluation_cases, organization_id) & in_array(evaluation_cases.c.case_id, case_ids)
+    of_these = sql.matches(evaluation_cases, organization_id) & sql.in_array(evaluation_cases.c.case_id, case_ids)
     statement = sa.select(evaluation_cases.c.question).where(of_these, condition).limit(1)
     return (await connection.execute(statement)).scalar_one_or_none()
 
@@ -262,29 +253,29 @@ async def list_cases(
     after: int,
     limit: int,
 ) -> list[StoredCase]:
-    statement = sa.select(*columns_of(evaluation_cases, StoredCase)).where(
+    statement = sa.select(*sql.columns_of(evaluation_cases, StoredCase)).where(
         _is_of_set(organization_id, set_id), evaluation_cases.c.case_no > after
     )
     if question_contains:
         statement = statement.where(evaluation_cases.c.question.icontains(question_contains, autoescape=True))
-    return await find_rows(connection, statement.order_by(evaluation_cases.c.case_no).limit(limit), StoredCase)
+    return await sql.find_rows(connection, statement.order_by(evaluation_cases.c.case_no).limit(limit), StoredCase)
 
 
 async def find_cases(
     connection: Connection, organization_id: UUID, *, set_id: UUID, case_ids: Collection[UUID]
 ) -> list[StoredCase]:
-    statement = sa.select(*columns_of(evaluation_cases, StoredCase)).where(
-        _is_of_set(organization_id, set_id), in_array(evaluation_cases.c.case_id, case_ids)
+    statement = sa.select(*sql.columns_of(evaluation_cases, StoredCase)).where(
+        _is_of_set(organization_id, set_id), sql.in_array(evaluation_cases.c.case_id, case_ids)
     )
-    return await find_rows(connection, statement, StoredCase)
+    return await sql.find_rows(connection, statement, StoredCase)
 
 
 async def read_agent_settings(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> AgentSettings:
     """Return what an agent is told, or was told until it was deleted: its row stays."""
-    statement = sa.select(*columns_of(agents, AgentSettings, select_collection_ids(organization_id))).where(
-        matches(agents, organization_id, agent_id=agent_id)
+    statement = sa.select(*sql.columns_of(agents, AgentSettings, select_collection_ids(organization_id))).where(
+        sql.matches(agents, organization_id, agent_id=agent_id)
     )
-    return await get_row(connection, statement, AgentSettings)
+    return await sql.get_row(connection, statement, AgentSettings)
 
 
 async def insert_run(connection: Connection, caller: Caller, *, run: Mapping[str, object]) -> None:
@@ -299,7 +290,7 @@ async def insert_results(
     """Add results of cases that exist and are locked with their set; what the run has of a case already stays."""
     columns = list(evaluation_results.columns)
     of_run = {"organization_id": organization_id, "evaluation_run_id": run_id}
-    given = rows_of(columns, [{**result, **of_run} for result in results])
+    given = sql.rows_of(columns, [{**result, **of_run} for result in results])
     names = [one.name for one in columns]
     added = insert(evaluation_results).from_select(names, sa.select(*(given.c[name] for name in names)))
     await connection.execute(added.on_conflict_do_nothing())
@@ -309,7 +300,7 @@ async def lower_planned_count(connection: Connection, organization_id: UUID, *, 
     """Subtract cases that were removed from the set during a run from what it is to have."""
     statement = (
         sa.update(evaluation_runs)
-        .where(matches(evaluation_runs, organization_id, evaluation_run_id=run_id))
+        .where(sql.matches(evaluation_runs, organization_id, evaluation_run_id=run_id))
         .values(planned_count=evaluation_runs.c.planned_count - by)
     )
     await connection.execute(statement)
@@ -331,7 +322,7 @@ async def update_means(connection: Connection, organization_id: UUID, *, run_id:
     )
     statement = (
         sa.update(evaluation_runs)
-        .where(matches(evaluation_runs, organization_id, evaluation_run_id=measured.c.evaluation_run_id))
+        .where(sql.matches(evaluation_runs, organization_id, evaluation_run_id=measured.c.evaluation_run_id))
         .values({"at": sa.func.now(), **{name: measured.c[name] for name in means}})
     )
     await connection.execute(statement)
@@ -354,18 +345,18 @@ async def list_runs(
     """Return runs of a set (of these ids, if any are given), newest first, with who ran them."""
     run_id = evaluation_runs.c.evaluation_run_id
     agent_id = sa.func.coalesce(evaluation_runs.c.agent_id, evaluation_sets.c.agent_id)
-    is_agent = matches(agents, organization_id, agent_id=agent_id)
+    is_agent = sql.matches(agents, organization_id, agent_id=agent_id)
     agent = (agent_id.label("agent_id"), sa.case((agents.c.deleted_at.is_(None), agents.c.name)).label("agent_name"))
     statement = (
-        sa.select(*columns_of(evaluation_runs, EvaluationRun, user_as("ran_by", principals.c.principal_id), *agent))
+        sa.select(*sql.columns_of(evaluation_runs, EvaluationRun, user_as("ran_by", principals.c.principal_id), *agent))
         .join(evaluation_sets, evaluation_sets.c.evaluation_set_id == evaluation_runs.c.evaluation_set_id)
         .outerjoin(agents, is_agent)
         .join(principals, principals.c.principal_id == evaluation_runs.c.principal_id)
-        .where(_is_run(organization_id, set_id), optional_in(run_id, ids))
+        .where(_is_run(organization_id, set_id), sql.optional_in(run_id, ids))
     )
     if before is not None:
         statement = statement.where(run_id < before)
-    return await find_rows(connection, statement.order_by(run_id.desc()).limit(limit), EvaluationRun)
+    return await sql.find_rows(connection, statement.order_by(run_id.desc()).limit(limit), EvaluationRun)
 
 
 async def list_results(
@@ -374,13 +365,14 @@ async def list_results(
     """Return what a run measured, in the order of the cases."""
     cases = (evaluation_cases.c.case_no, evaluation_cases.c.question)
     statement = (
-        sa.select(*columns_of(evaluation_results, StoredResult, *cases))
+        sa.select(*sql.columns_of(evaluation_results, StoredResult, *cases))
         .join(evaluation_cases, evaluation_cases.c.case_id == evaluation_results.c.case_id)
         .where(
-            matches(evaluation_results, organization_id, evaluation_run_id=run_id), evaluation_cases.c.case_no > after
+            sql.matches(evaluation_results, organization_id, evaluation_run_id=run_id),
+            evaluation_cases.c.case_no > after,
         )
     )
-    return await find_rows(connection, statement.order_by(evaluation_cases.c.case_no).limit(limit), StoredResult)
+    return await sql.find_rows(connection, statement.order_by(evaluation_cases.c.case_no).limit(limit), StoredResult)
 
 
 async def delete_run(connection: Connection, organization_id: UUID, *, set_id: UUID, run_id: UUID) -> bool:

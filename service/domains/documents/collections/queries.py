@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, delete, func, literal, select
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import collections as wire
@@ -138,21 +137,16 @@ async def insert_collection(
     fields: Sequence[Mapping[str, str]],
 ) -> bool:
     """Add a collection; False when its name is taken in the organization."""
-    statement = (
-        insert(collections)
-        .values(
-            collection_id=collection_id,
-            organization_id=caller.organization_id,
-            space_id=space_id,
-            name=name,
-            distance_metric=distance_metric,
-            schema_fields=list(fields),
-            created_by=caller.principal_id,
-        )
-        .on_conflict_do_nothing(index_elements=[collections.c.organization_id, collections.c.name])
-        .returning(collections.c.collection_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    row = {
+        "collection_id": collection_id,
+        "organization_id": caller.organization_id,
+        "space_id": space_id,
+        "name": name,
+        "distance_metric": distance_metric,
+        "schema_fields": list(fields),
+        "created_by": caller.principal_id,
+    }
+    return await sql.insert_new(connection, collections, row, unique=["organization_id", "name"])
 
 
 async def delete_collection(

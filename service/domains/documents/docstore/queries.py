@@ -199,8 +199,7 @@ async def list_syncs(
     statement = sql.rows_after(chosen, docstore_syncs.c.sync_id, after=after, limit=limit)
     if not caller.is_admin:
         statement = statement.where(resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR)))
-    if collection_id is not None:
-        statement = statement.where(docstore_syncs.c.collection_id == collection_id)
+    statement = statement.where(sql.optional(docstore_syncs.c.collection_id, collection_id))
     return await sql.find_rows(connection, statement, _to_sync)
 
 
@@ -287,8 +286,7 @@ async def list_held(connection: Connection, key: SyncKey, *, after: UUID, limit:
 
 
 async def count_removals(connection: Connection, key: SyncKey) -> int:
-    statement = select(func.count()).where(_is_held(key), document_exists(key.organization_id))
-    return (await connection.execute(statement)).scalar_one()
+    return await sql.count_rows(connection, _is_held(key), document_exists(key.organization_id))
 
 
 def _is_held(key: SyncKey) -> ColumnElement[bool]:
@@ -454,10 +452,8 @@ async def replace_failures(
 
 async def count_held(connection: Connection, key: SyncKey) -> int:
     """Return the number of a sync's documents that exist and that the source has ever listed."""
-    statement = select(func.count()).where(
-        key.is_of(docstore_documents), docstore_documents.c.listing_no > 0, document_exists(key.organization_id)
-    )
-    return (await connection.execute(statement)).scalar_one()
+    own = key.is_of(docstore_documents), docstore_documents.c.listing_no > 0
+    return await sql.count_rows(connection, *own, document_exists(key.organization_id))
 
 
 async def begin_listing(connection: Connection, key: SyncKey) -> int:
@@ -512,8 +508,7 @@ async def count_taken(connection: Connection, key: SyncKey) -> tuple[int, int]:
 
 
 async def count_failures(connection: Connection, key: SyncKey) -> int:
-    statement = select(func.count()).select_from(docstore_failures).where(key.is_of(docstore_failures))
-    return (await connection.execute(statement)).scalar_one()
+    return await sql.count_rows(connection, key.is_of(docstore_failures))
 
 
 async def group_failures(connection: Connection, key: SyncKey, *, examples: int) -> list[FailureGroup]:

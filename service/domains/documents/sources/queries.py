@@ -14,7 +14,7 @@ from carrel.wire import sources as wire
 from carrel.wire.sources import SourceItem
 from service.auth.callers import Caller
 from service.identity.queries import user_as
-from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, matches, rows_after, rows_of
+from service.platform import sql
 from service.schema.identity import principals
 from service.schema.sources import source_items, source_reports, sources
 
@@ -42,7 +42,7 @@ class ReportKey:
     report_no: int
 
     def is_of(self, table: Table) -> ColumnElement[bool]:
-        return matches(table, self.organization_id, source_id=self.source_id, report_no=self.report_no)
+        return sql.matches(table, self.organization_id, source_id=self.source_id, report_no=self.report_no)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Report:
     sent_count: int
 
 
-_SOURCE = columns_of(sources, Source)
+_SOURCE = sql.columns_of(sources, Source)
 # A report is sent in minutes; one that has not ended for so long never will.
 ABANDONED = timedelta(days=1)
 
@@ -66,8 +66,7 @@ def _visible(caller: Caller) -> ColumnElement[bool]:
 
 
 async def count_sources(connection: Connection, organization_id: UUID) -> int:
-    statement = select(func.count()).where(sources.c.organization_id == organization_id)
-    return (await connection.execute(statement)).scalar_one()
+    return await sql.count_rows(connection, sources.c.organization_id == organization_id)
 
 
 async def insert_source(connection: Connection, caller: Caller, *, source_id: UUID, ledger: str) -> None:
@@ -78,22 +77,19 @@ async def insert_source(connection: Connection, caller: Caller, *, source_id: UU
         "ledger": ledger,
         "principal_id": caller.principal_id,
     }
-    statement = insert(sources).values(values)
-    await connection.execute(
-        statement.on_conflict_do_nothing(index_elements=["organization_id", "principal_id", "ledger"])
-    )
+    await sql.insert_new(connection, sources, values, unique=["organization_id", "principal_id", "ledger"])
 
 
 async def find_source(connection: Connection, caller: Caller, *, source_id: UUID, lock: bool = False) -> Source | None:
     """Find a source of the caller's; None when there is none that it may know about. `lock` holds it until the end."""
     statement = select(*_SOURCE).where(_visible(caller), sources.c.source_id == source_id)
-    return await find_row(connection, statement.with_for_update() if lock else statement, Source)
+    return await sql.find_row(connection, statement.with_for_update() if lock else statement, Source)
 
 
 async def lock_source_of(connection: Connection, caller: Caller, *, ledger: str) -> Source | None:
     """Lock the source of this ledger that the caller itself reports, until the transaction ends; None without one."""
-    own = matches(sources, caller.organization_id, principal_id=caller.principal_id, ledger=ledger)
-    return await find_row(connection, select(*_SOURCE).where(own).with_for_update(), Source)
+    own = sql.matches(sources, caller.organization_id, principal_id=caller.principal_id, ledger=ledger)
+    return await sql.find_row(connection, select(*_SOURCE).where(own).with_for_update(), Source)
 
 
 def _select_reported(caller: Caller) -> Select[*tuple[Any, ...]]:
@@ -114,23 +110,21 @@ def _select_reported(caller: Caller) -> Select[*tuple[Any, ...]]:
 
 
 async def read_source(connection: Connection, caller: Caller, *, source_id: UUID) -> wire.Source:
-    return await get_row(connection, _select_reported(caller).where(sources.c.source_id == source_id), wire.Source)
+    return await sql.get_row(connection, _select_reported(caller).where(sources.c.source_id == source_id), wire.Source)
 
 
 async def list_sources(
     connection: Connection, caller: Caller, *, ledger: str | None, own: bool, after: UUID, limit: int
 ) -> list[wire.Source]:
     """List the caller's sources by id with their shown reports; `own`: without others' sources that an admin sees."""
-    statement = rows_after(_select_reported(caller), sources.c.source_id, after=after, limit=limit)
-    if ledger is not None:
-        statement = statement.where(sources.c.ledger == ledger)
-    if own:
-        statement = statement.where(sources.c.principal_id == caller.principal_id)
-    return await find_rows(connection, statement, wire.Source)
+    principal_id = caller.principal_id if own else None
+    chosen = sql.optional(sources.c.ledger, ledger), sql.optional(sources.c.principal_id, principal_id)
+    statement = sql.rows_after(_select_reported(caller).where(*chosen), sources.c.source_id, after=after, limit=limit)
+    return await sql.find_rows(connection, statement, wire.Source)
 
 
 async def delete_source(connection: Connection, organization_id: UUID, *, source_id: UUID) -> None:
-    await connection.execute(delete(sources).where(matches(sources, organization_id, source_id=source_id)))
+    await connection.execute(delete(sources).where(sql.matches(sources, organization_id, source_id=source_id)))
 
 
 async def delete_unreported(connection: Connection, organization_id: UUID) -> None:
@@ -145,14 +139,14 @@ async def update_source(
 ) -> None:
     """Set columns of a source; `reported`: it has been reported just now."""
     told = {"reported_at": func.now()} if reported else {}
-    own = matches(sources, organization_id, source_id=source_id)
+    own = sql.matches(sources, organization_id, source_id=source_id)
     await connection.execute(update(sources).where(own).values({**values, **told}))
 
 
 async def find_report(connection: Connection, key: ReportKey) -> Report | None:
     """Find a report of a source; None when it never was, or another one has taken its place."""
-    statement = select(*columns_of(source_reports, Report)).where(key.is_of(source_reports))
-    return await find_row(connection, statement, Report)
+    statement = select(*sql.columns_of(source_reports, Report)).where(key.is_of(source_reports))
+    return await sql.find_row(connection, statement, Report)
 
 
 async def insert_report(
@@ -165,7 +159,7 @@ async def insert_report(
 async def keep_only_report(
     connection: Connection, organization_id: UUID, *, source_id: UUID, report_no: int | None
 ) -> None:
-    statement = delete(source_reports).where(matches(source_reports, organization_id, source_id=source_id))
+    statement = delete(source_reports).where(sql.matches(source_reports, organization_id, source_id=source_id))
     if report_no is not None:
         statement = statement.where(source_reports.c.report_no != report_no)
     await connection.execute(statement)
@@ -175,7 +169,7 @@ async def save_items(
     connection: Connection, key: ReportKey, *, items: Sequence[Mapping[str, object]], sent_count: int
 ) -> None:
     """Add items (rows with different ids) to a report, in place of those with the same id; `sent_count`: now in all."""
-    given = rows_of(list(source_items.columns), [{**item, **asdict(key)} for item in items])
+    given = sql.rows_of(list(source_items.columns), [{**item, **asdict(key)} for item in items])
     statement = insert(source_items).from_select(given.c.keys(), select(*given.c))
     replaced = {name: statement.excluded[name] for name in _REPLACED}
     await connection.execute(
@@ -240,15 +234,14 @@ async def list_items(
         )
         .where(
             _visible(caller),
-            matches(source_items, caller.organization_id, source_id=source_id),
+            sql.matches(source_items, caller.organization_id, source_id=source_id),
             tuple_(source_items.c.sort_key, source_items.c.item_id) > after,
+            sql.optional(source_items.c.ignored, ignored),
         )
         .order_by(source_items.c.sort_key, source_items.c.item_id)
         .limit(limit)
     )
-    if ignored is not None:
-        statement = statement.where(source_items.c.ignored.is_(ignored))
-    return await find_rows(connection, statement, SourceItem)
+    return await sql.find_rows(connection, statement, SourceItem)
 
 
 async def set_ignored(
@@ -257,8 +250,8 @@ async def set_ignored(
     """Set whether items of these names are ignored; return the names that are there, and those that were changed."""
     named = and_(
         key.is_of(source_items),
-        in_array(source_items.c.sort_key, {name[:SORTED_CHARACTERS] for name in names}),
-        in_array(source_items.c.name, names),
+        sql.in_array(source_items.c.sort_key, {name[:SORTED_CHARACTERS] for name in names}),
+        sql.in_array(source_items.c.name, names),
     )
     there = set((await connection.execute(select(source_items.c.name).where(named))).scalars())
     change = update(source_items).where(named, source_items.c.ignored != ignored).values(ignored=ignored)

@@ -12,7 +12,7 @@ from carrel.wire.common import ResourceType
 from service.domains.documents.docstore.queries import StoredSync
 from service.identity.queries import PrincipalSummary
 from service.permissions.queries import Reader, owned_classes, readable_classes
-from service.platform.sql import columns_of, count_of, find_rows, in_array, matches
+from service.platform.sql import columns_of, count_of, find_rows, in_array, matches, optional, optional_in
 from service.schema.catalog import documents
 from service.schema.docstore import docstore_syncs
 from service.schema.identity import group_members, principals
@@ -42,13 +42,10 @@ async def lock_syncs(
     statement = (
         select(*columns_of(docstore_syncs, StoredSync))
         .where(docstore_syncs.c.organization_id == organization_id)
+        .where(optional(docstore_syncs.c.principal_id, owner_id), optional_in(docstore_syncs.c.sync_id, sync_ids))
         .order_by(docstore_syncs.c.sync_id)
         .with_for_update()
     )
-    if owner_id is not None:
-        statement = statement.where(docstore_syncs.c.principal_id == owner_id)
-    if sync_ids is not None:
-        statement = statement.where(in_array(docstore_syncs.c.sync_id, sync_ids))
     return await find_rows(connection, statement, StoredSync)
 
 

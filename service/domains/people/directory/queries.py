@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.admin import UserFilters
-from service.platform.sql import columns_of, find_rows, in_array, matches, optional_in, rows_after
+from service.platform.sql import columns_of, count_rows, find_rows, in_array, matches, optional_in, rows_after
 from service.schema.audit import audit_entries
 from service.schema.identity import group_members, principals
 from service.schema.oauth import oauth_clients
@@ -88,8 +88,7 @@ async def list_second_factors(
 
 
 async def count_users(connection: Connection, organization_id: UUID, *, filters: UserFilters) -> int:
-    statement = sa.select(sa.func.count()).select_from(principals).where(*_conditions(organization_id, filters))
-    return (await connection.execute(statement)).scalar_one()
+    return await count_rows(connection, *_conditions(organization_id, filters))
 
 
 async def list_memberships(

@@ -155,11 +155,8 @@ async def list_tokens(
 ) -> list[ServiceAccountToken]:
     """List tokens by id with their `status`, of one account or of all, and of these ids if any are given."""
     own_id = service_account_tokens.c.token_id
-    statement = sql.rows_after(
-        _tokens(organization_id).where(sql.optional_in(own_id, ids)), own_id, after=after, limit=limit
-    )
-    if account_id is not None:
-        statement = statement.where(service_account_tokens.c.service_account_id == account_id)
+    chosen = sql.optional_in(own_id, ids), sql.optional(service_account_tokens.c.service_account_id, account_id)
+    statement = sql.rows_after(_tokens(organization_id).where(*chosen), own_id, after=after, limit=limit)
     return await sql.find_rows(connection, statement, ServiceAccountToken)
 
 

@@ -5,12 +5,12 @@ from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, delete, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.identity.queries import select_to_enter
-from service.platform.sql import columns_of, find_row, find_rows, matches
+from service.platform.sql import columns_of, count_rows, delete_rows, find_row, find_rows, insert_new, matches, optional
 from service.schema.signin import answered_challenges, passkeys, pending_sign_ins, recovery_codes, second_factors
 
 
@@ -76,22 +76,10 @@ async def insert_passkey(
     """Add a person's passkey; False when there is one of this credential id, whoever's it is."""
     whole = {**factor, "kind": "passkey", "organization_id": organization_id}
     await connection.execute(insert(second_factors).values(whole))
-    new = insert(passkeys).values(
-        {
-            **passkey,
-            "factor_id": factor["factor_id"],
-            "principal_id": factor["principal_id"],
-            "organization_id": organization_id,
-        }
-    )
-    added = new.on_conflict_do_nothing().returning(passkeys.c.factor_id)
-    if (await connection.execute(added)).one_or_none() is not None:
+    of_it = {"organization_id": organization_id, **{name: factor[name] for name in ("factor_id", "principal_id")}}
+    if await insert_new(connection, passkeys, {**passkey, **of_it}):
         return True
-    await connection.execute(
-        delete(second_factors).where(
-            second_factors.c.organization_id == organization_id, second_factors.c.factor_id == factor["factor_id"]
-        )
-    )
+    await delete_rows(connection, second_factors, organization_id, factor_id=factor["factor_id"])
     return False
 
 
@@ -115,9 +103,7 @@ async def use_challenge(
 ) -> bool:
     """Note that a challenge was answered; False when it was answered before."""
     row = {"challenge_hash": challenge_hash, "organization_id": organization_id, "expires_at": expires_at}
-    new = insert(answered_challenges).values(row)
-    statement = new.on_conflict_do_nothing().returning(answered_challenges.c.challenge_hash)
-    return (await connection.execute(statement)).one_or_none() is not None
+    return await insert_new(connection, answered_challenges, row)
 
 
 async def enter_by_pending(connection: Connection, *, secret_hash: bytes) -> Pending | None:
@@ -131,8 +117,7 @@ async def insert_pending(connection: Connection, organization_id: UUID, *, row: 
 
 async def delete_pending(connection: Connection, organization_id: UUID, *, secret_hash: bytes) -> bool:
     """Delete a sign-in that waits; False when it is gone already."""
-    statement = delete(pending_sign_ins).where(matches(pending_sign_ins, organization_id, secret_hash=secret_hash))
-    return (await connection.execute(statement)).rowcount > 0
+    return await delete_rows(connection, pending_sign_ins, organization_id, secret_hash=secret_hash) > 0
 
 
 async def list_factors(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> list[Factor]:
@@ -148,9 +133,7 @@ async def list_factors(connection: Connection, organization_id: UUID, *, princip
 
 async def insert_totp(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
     """Add a person's authenticator app; False when they have one."""
-    new = insert(second_factors).values({**row, "kind": "totp", "organization_id": organization_id})
-    statement = new.on_conflict_do_nothing().returning(second_factors.c.factor_id)
-    return (await connection.execute(statement)).one_or_none() is not None
+    return await insert_new(connection, second_factors, {**row, "kind": "totp", "organization_id": organization_id})
 
 
 async def use_step(connection: Connection, organization_id: UUID, *, factor_id: UUID, step: int, now: datetime) -> bool:
@@ -166,10 +149,8 @@ async def delete_factors(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, factor_id: UUID | None = None
 ) -> int:
     """Delete the second factors of a person, or the one of this id; return how many there were."""
-    statement = delete(second_factors).where(_factors_of(organization_id, principal_id))
-    if factor_id is not None:
-        statement = statement.where(second_factors.c.factor_id == factor_id)
-    return (await connection.execute(statement)).rowcount
+    this = optional(second_factors.c.factor_id, factor_id)
+    return await delete_rows(connection, second_factors, organization_id, this, principal_id=principal_id)
 
 
 async def replace_recovery_codes(
@@ -195,8 +176,7 @@ async def use_recovery_code(
 
 
 async def count_recovery_codes(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
-    statement = select(func.count()).where(_codes_of(organization_id, principal_id))
-    return (await connection.execute(statement)).scalar_one()
+    return await count_rows(connection, _codes_of(organization_id, principal_id))
 
 
 def _factors_of(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.sign_in_providers import GroupsClaim
-from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches, param, set_organization
+from service.platform import sql
 from service.schema.audit import audit_entries
 from service.schema.identity import principals
 from service.schema.signin import browser_sessions, provider_memberships, sign_in_domains, sign_in_providers
@@ -71,7 +71,7 @@ class Claim:
 
 def _domains(*conditions: ColumnElement[bool]) -> ColumnElement[Any]:
     own = select(sign_in_domains.c.domain).where(
-        matches(sign_in_domains, sign_in_providers.c.organization_id, provider_id=sign_in_providers.c.provider_id),
+        sql.matches(sign_in_domains, sign_in_providers.c.organization_id, provider_id=sign_in_providers.c.provider_id),
         *conditions,
     )
     found = own.order_by(sign_in_domains.c.domain).correlate(sign_in_providers)
@@ -79,30 +79,30 @@ def _domains(*conditions: ColumnElement[bool]) -> ColumnElement[Any]:
 
 
 _IS_CONFIRMED = sign_in_domains.c.confirmed_at.is_not(None)
-_PROVIDER = columns_of(
+_PROVIDER = sql.columns_of(
     sign_in_providers,
     StoredProvider,
-    as_member(sign_in_providers.c.groups_claim, GroupsClaim),
+    sql.as_member(sign_in_providers.c.groups_claim, GroupsClaim),
     _domains().label("domains"),
     _domains(_IS_CONFIRMED).label("confirmed_domains"),
 )
 _DOMAINS = select(
     sign_in_domains.c.organization_id,
     sign_in_domains.c.provider_id,
-    set_organization(sign_in_domains.c.organization_id),
+    sql.set_organization(sign_in_domains.c.organization_id),
 )
-_OF_DOMAIN = _DOMAINS.where(sign_in_domains.c.domain == param(sign_in_domains.c.domain), _IS_CONFIRMED)
-_OF_ID = _DOMAINS.where(sign_in_domains.c.provider_id == param(sign_in_domains.c.provider_id)).limit(1)
+_OF_DOMAIN = _DOMAINS.where(sign_in_domains.c.domain == sql.param(sign_in_domains.c.domain), _IS_CONFIRMED)
+_OF_ID = _DOMAINS.where(sign_in_domains.c.provider_id == sql.param(sign_in_domains.c.provider_id)).limit(1)
 
 
 async def enter_by_domain(connection: Connection, *, domain: str) -> ChosenProvider | None:
     """Find the provider that decides about a domain, and set the transaction to its organization."""
-    return await find_row(connection, _OF_DOMAIN, ChosenProvider, {"param_domain": domain})
+    return await sql.find_row(connection, _OF_DOMAIN, ChosenProvider, {"param_domain": domain})
 
 
 async def enter_by_provider(connection: Connection, *, provider_id: UUID) -> ChosenProvider | None:
     """Find a provider by its id, and set the transaction to its organization."""
-    return await find_row(connection, _OF_ID, ChosenProvider, {"param_provider_id": provider_id})
+    return await sql.find_row(connection, _OF_ID, ChosenProvider, {"param_provider_id": provider_id})
 
 
 async def any_domain(connection: Connection) -> bool:
@@ -115,45 +115,41 @@ async def any_domain(connection: Connection) -> bool:
 async def has_domain(connection: Connection, organization_id: UUID, *, domain: str | None = None) -> bool:
     """Check whether a provider of the organization decides about a domain; without it, about any domain."""
     wanted = {} if domain is None else {"domain": domain}
-    statement = select(func.count()).where(matches(sign_in_domains, organization_id, **wanted), _IS_CONFIRMED)
-    return (await connection.execute(statement)).scalar_one() > 0
+    return await sql.count_rows(connection, sql.matches(sign_in_domains, organization_id, **wanted), _IS_CONFIRMED) > 0
 
 
 async def list_providers(
     connection: Connection, organization_id: UUID, *, after: UUID, limit: int
 ) -> list[StoredProvider]:
     """List the providers of an organization, oldest first."""
-    statement = select(*_PROVIDER).where(
-        sign_in_providers.c.organization_id == organization_id, sign_in_providers.c.provider_id > after
-    )
-    return await find_rows(connection, statement.order_by(sign_in_providers.c.provider_id).limit(limit), StoredProvider)
+    statement = select(*_PROVIDER).where(sign_in_providers.c.organization_id == organization_id)
+    statement = sql.rows_after(statement, sign_in_providers.c.provider_id, after=after, limit=limit)
+    return await sql.find_rows(connection, statement, StoredProvider)
 
 
 async def count_providers(connection: Connection, organization_id: UUID) -> int:
-    statement = select(func.count()).where(sign_in_providers.c.organization_id == organization_id)
-    return (await connection.execute(statement)).scalar_one()
+    return await sql.count_rows(connection, sign_in_providers.c.organization_id == organization_id)
 
 
 async def find_provider(
     connection: Connection, organization_id: UUID, *, provider_id: UUID, lock: bool = False
 ) -> StoredProvider | None:
     """Find a provider of an organization by its id; `lock`: nobody else changes it meanwhile."""
-    statement = select(*_PROVIDER).where(matches(sign_in_providers, organization_id, provider_id=provider_id))
-    return await find_row(connection, statement.with_for_update() if lock else statement, StoredProvider)
+    statement = select(*_PROVIDER).where(sql.matches(sign_in_providers, organization_id, provider_id=provider_id))
+    return await sql.find_row(connection, statement.with_for_update() if lock else statement, StoredProvider)
 
 
 async def insert_provider(connection: Connection, organization_id: UUID, *, values: Mapping[str, Any]) -> bool:
     """Add a provider; False when the organization has one of this issuer."""
-    new = insert(sign_in_providers).values({**values, "organization_id": organization_id})
-    statement = new.on_conflict_do_nothing(index_elements=["organization_id", "issuer"])
-    return (await connection.execute(statement.returning(sign_in_providers.c.provider_id))).one_or_none() is not None
+    row = {**values, "organization_id": organization_id}
+    return await sql.insert_new(connection, sign_in_providers, row, unique=["organization_id", "issuer"])
 
 
 async def update_provider(
     connection: Connection, organization_id: UUID, *, provider_id: UUID, values: Mapping[str, Any]
 ) -> None:
-    statement = update(sign_in_providers).where(matches(sign_in_providers, organization_id, provider_id=provider_id))
-    await connection.execute(statement.values(values))
+    own = sql.matches(sign_in_providers, organization_id, provider_id=provider_id)
+    await connection.execute(update(sign_in_providers).where(own).values(values))
 
 
 async def replace_domains(
@@ -167,21 +163,21 @@ async def replace_domains(
     """Replace the domains of a provider, and leave as they are those that it had; return those of another provider."""
     await connection.execute(
         delete(sign_in_domains).where(
-            matches(sign_in_domains, organization_id, provider_id=provider_id),
-            ~in_array(sign_in_domains.c.domain, domains),
+            sql.matches(sign_in_domains, organization_id, provider_id=provider_id),
+            ~sql.in_array(sign_in_domains.c.domain, domains),
         )
     )
     same = {"provider_id": provider_id, "organization_id": organization_id, "confirmed_at": confirmed_at}
     rows = [{**same, "domain": one} for one in domains]
     await connection.execute(insert(sign_in_domains).values(rows).on_conflict_do_nothing())
-    own = select(sign_in_domains.c.domain).where(matches(sign_in_domains, organization_id, provider_id=provider_id))
+    own = select(sign_in_domains.c.domain).where(sql.matches(sign_in_domains, organization_id, provider_id=provider_id))
     return set(domains) - set((await connection.execute(own)).scalars())
 
 
 async def list_claims(connection: Connection) -> list[Claim]:
     """List, outside of any organization, the domains of all organizations, by domain and organization."""
     order = (sign_in_domains.c.domain, sign_in_domains.c.organization_id)
-    return await find_rows(connection, select(*columns_of(sign_in_domains, Claim)).order_by(*order), Claim)
+    return await sql.find_rows(connection, select(*sql.columns_of(sign_in_domains, Claim)).order_by(*order), Claim)
 
 
 async def confirm_domain(
@@ -191,7 +187,7 @@ async def confirm_domain(
     statement = (
         update(sign_in_domains)
         .where(
-            matches(sign_in_domains, organization_id, domain=domain),
+            sql.matches(sign_in_domains, organization_id, domain=domain),
             _IS_CONFIRMED if confirmed_at is None else ~_IS_CONFIRMED,
         )
         .values(confirmed_at=confirmed_at)
@@ -201,9 +197,7 @@ async def confirm_domain(
 
 
 async def delete_provider(connection: Connection, organization_id: UUID, *, provider_id: UUID) -> None:
-    await connection.execute(
-        delete(sign_in_providers).where(matches(sign_in_providers, organization_id, provider_id=provider_id))
-    )
+    await sql.delete_rows(connection, sign_in_providers, organization_id, provider_id=provider_id)
 
 
 async def find_session_there(
@@ -211,22 +205,22 @@ async def find_session_there(
 ) -> LeftSession | None:
     """Find the session of a browser that began at a provider at which people are signed out, too."""
     statement = (
-        select(*columns_of(browser_sessions, LeftSession, sign_in_providers.c.issuer))
+        select(*sql.columns_of(browser_sessions, LeftSession, sign_in_providers.c.issuer))
         .join(sign_in_providers, sign_in_providers.c.provider_id == browser_sessions.c.provider_id)
         .where(
-            matches(browser_sessions, organization_id, secret_hash=secret_hash),
+            sql.matches(browser_sessions, organization_id, secret_hash=secret_hash),
             sign_in_providers.c.organization_id == organization_id,
             sign_in_providers.c.sign_out_there,
         )
     )
-    return await find_row(connection, statement, LeftSession)
+    return await sql.find_row(connection, statement, LeftSession)
 
 
 async def list_people_of_session(
     connection: Connection, organization_id: UUID, *, provider_id: UUID, session_id: str
 ) -> set[UUID]:
     statement = select(browser_sessions.c.principal_id).where(
-        matches(browser_sessions, organization_id, provider_id=provider_id, provider_session=session_id)
+        sql.matches(browser_sessions, organization_id, provider_id=provider_id, provider_session=session_id)
     )
     return set((await connection.execute(statement)).scalars())
 
@@ -235,7 +229,7 @@ async def find_groups_of_newest(connection: Connection, organization_id: UUID, *
     """Find what the audit log says of the groups in the newest sign-in at a provider, among the newest of all."""
     newest = (
         select(audit_entries.c.details, audit_entries.c.at)
-        .where(matches(audit_entries, organization_id, action="session.begin"))
+        .where(sql.matches(audit_entries, organization_id, action="session.begin"))
         .order_by(audit_entries.c.at.desc())
         .limit(MOST_LOOKED_AT)
         .subquery()
@@ -248,7 +242,7 @@ async def find_groups_of_newest(connection: Connection, organization_id: UUID, *
 async def list_group_ids(connection: Connection, organization_id: UUID, *, external_ids: Collection[str]) -> set[UUID]:
     """List the groups that a source system calls by these ids."""
     statement = select(principals.c.principal_id).where(
-        matches(principals, organization_id, kind="group"), in_array(principals.c.external_id, external_ids)
+        sql.matches(principals, organization_id, kind="group"), sql.in_array(principals.c.external_id, external_ids)
     )
     return set((await connection.execute(statement)).scalars())
 
@@ -258,7 +252,7 @@ async def list_brought(
 ) -> set[UUID]:
     """List the groups that a provider's tokens brought a person into, and that they are still in."""
     statement = select(provider_memberships.c.group_id).where(
-        matches(provider_memberships, organization_id, provider_id=provider_id, member_id=member_id)
+        sql.matches(provider_memberships, organization_id, provider_id=provider_id, member_id=member_id)
     )
     return set((await connection.execute(statement)).scalars())
 
