@@ -10,8 +10,11 @@ _MOST_COLUMNS = 30
 _BETWEEN, _NAMED = " | ", ": "
 
 
-def rows_html(text: str, place: PassagePlace | None, *, marked: Sequence[str] | None = None) -> str:
-    """Return rows as an HTML table (empty: none can be made); those that have most of `marked` words are marked."""
+def rows_html(
+    text: str, place: PassagePlace | None, *, marked: Sequence[str] | None = None, marks_all: bool = True
+) -> str:
+    """Return rows as an HTML table (empty: none can be made); those that have most of `marked` words are marked, all of
+    the rows only with `marks_all`."""
     if place is None or place.rows is None:
         return ""
     above, lines = _split(text.splitlines(), place.rows)
@@ -20,6 +23,7 @@ def rows_html(text: str, place: PassagePlace | None, *, marked: Sequence[str] | 
     if not lines or not 1 <= len(names) <= _MOST_COLUMNS:
         return ""
     chosen = _choose(lines, marked)
+    chosen = chosen if marks_all or len(chosen) < len(lines) else frozenset[int]()
     # A sheet's empty rows are no rows of the text.
     is_whole = len(lines) == place.rows.last - place.rows.first + 1
     numbers = [f"{place.rows.first + index:,}" if is_whole else "" for index in range(len(lines))]

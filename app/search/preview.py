@@ -106,7 +106,8 @@ def _passage(
     begin, end = max(at - _AROUND, 0), at + len(found) + _AROUND
     before, after = ("" if each in hits else texts.get(each, "") for each in (number - 1, number + 1))
     moved = [TextSpan(start=span.start + at - begin, end=span.end + at - begin) for span in spans]
-    rows = rows_html(chunk, where.place, marked=[text[span.start : span.end] for span in spans] or None)
+    words = [text[span.start : span.end] for span in spans] or None
+    rows = rows_html(chunk, where.place, marked=words, marks_all=False)
     body = rows or highlight(chunk[begin:end], moved)
     before = f"… {before[-_AROUND:]}" if len(before) > _AROUND else before
     around = [

@@ -74,6 +74,12 @@ def test_a_passage_of_a_sheet_is_a_table(text, rows, marked, expected):
     assert re.sub("</?mark>", "*", plain) == expected
 
 
+def test_a_preview_marks_no_row_where_all_have_the_words() -> None:
+    place = PassagePlace(rows=Rows(first=2, last=3))
+    assert "<mark>" not in rows_html("Berth: A\nBerth: B", place, marked=["Berth"], marks_all=False)
+    assert rows_html("Berth: A\nBerth: B", place, marked=["B"], marks_all=False).count("<mark>") == 1
+
+
 @given(st.text(max_size=200), st.text(max_size=20), st.text(max_size=20))
 def test_an_address_tells_no_quoted_words_and_they_are_found(quote: str, before: str, after: str) -> None:
     quoted = mark_of_quote(quote)
