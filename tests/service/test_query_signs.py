@@ -39,10 +39,10 @@ def library(request: pytest.FixtureRequest, texts: RunningService) -> Iterator[R
     statements = (sql.dense_leg, sql.lexical_leg, sql.candidates, sql.chunks_containing)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sql, "FEW_PAGES", request.param)
-        for function in (sql._reads_little, sql._score_all, *statements):
+        for function in (sql._reads_little, *statements):
             function.cache_clear()
         yield texts
-    for function in (sql._reads_little, sql._score_all, *statements):
+    for function in (sql._reads_little, *statements):
         function.cache_clear()
 
 
