@@ -4,9 +4,9 @@ names."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast
-from uuid import UUID
 
 from psycopg import AsyncConnection as DriverConnection
 from psycopg import Error as DriverError
@@ -19,7 +19,7 @@ from psycopg.errors import error_from_result
 from psycopg.generators import fetch_many, send
 from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
-from sqlalchemy import ARRAY, Select, Uuid
+from sqlalchemy import ARRAY, Integer, Select, Uuid
 from sqlalchemy.dialects.postgresql.psycopg import PGDialectAsync_psycopg
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.exc import DBAPIError
@@ -214,16 +214,16 @@ def _compile(statement: Select[*tuple[Any, ...]]) -> _Compiled:
 
 
 def _convert_for(kind: TypeEngine[Any]) -> Convert | None:
-    if isinstance(kind, ARRAY) and isinstance(cast("ARRAY[Any]", kind).item_type, Uuid):
-        return _write_ids
+    item = cast("ARRAY[Any]", kind).item_type if isinstance(kind, ARRAY) else None
+    if isinstance(item, Uuid | Integer):
+        return partial(_write_array, attrgetter("hex") if isinstance(item, Uuid) else str)
     return kind.dialect_impl(_DIALECT).bind_processor(_DIALECT)
 
 
-def _write_ids(ids: Iterable[UUID | None] | None) -> str | None:
-    """Write an array of ids as PostgreSQL reads it: the driver would look at each id three times."""
-    if ids is None:
-        return None
-    return "{" + ",".join(["NULL" if one is None else one.hex for one in ids]) + "}"
+def _write_array(write: Callable[[Any], str], values: Iterable[Any] | None) -> str | None:
+    """Write an array as PostgreSQL reads it. The driver would look at each value three times, and would prepare a
+    statement again for each size of the largest number."""
+    return None if values is None else "{" + ",".join(["NULL" if one is None else write(one) for one in values]) + "}"
 
 
 @lru_cache(STATEMENTS)

@@ -160,7 +160,7 @@ class Database:
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=wait_seconds,
-            pool_use_lifo=True,
+            pool_use_lifo=True,  # few connections do the work, which have planned their statements
             isolation_level="AUTOCOMMIT",
             hide_parameters=True,
             connect_args=self._connect_args,
