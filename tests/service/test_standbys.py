@@ -154,7 +154,7 @@ def test_a_standby_that_ends_half_way_through_is_replaced_by_the_primary(service
 
     async def after_its_end(*args: Any, **options: Any) -> Any:
         if not ended:
-            end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'carrel'"
+            end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'carrel%'"
             ended.extend(servers[1].execute(end))
         return await read(*args, **options)
 
