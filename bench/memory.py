@@ -109,7 +109,7 @@ def measure_slope(minutes: float) -> list[dict[str, object]]:
     ended, done, samples = threading.Event(), Counter[str](), list[tuple[float, Counter[str]]]()
     with run_client("memory") as (client, _):
         # The process of the benchmark itself is left out.
-        service = next(each for each in psutil.Process().children() if "service" in " ".join(each.cmdline()))
+        service = next(each for each in psutil.Process().children() if name_of(each) == "service")
         threads = [
             threading.Thread(target=work, args=(client, number, ended, done))
             for work in (load, search)
@@ -155,7 +155,8 @@ def slope_of(samples: list[tuple[float, int]]) -> float:
 def servers() -> list[psutil.Process]:
     """Return the embedded server of the benchmark's data folder, which is nobody's child."""
     folder = os.environ["CARREL_DATA_DIR"]
-    root = [each for each in psutil.process_iter() if f"-D {folder}" in " ".join(each.cmdline())]
+    each_command = psutil.process_iter(["cmdline"])
+    root = [each for each in each_command if f"-D {folder}" in " ".join(each.info["cmdline"] or ())]
     return [found for each in root for found in below(each.pid)]
 
 
