@@ -35,11 +35,13 @@ OTHER = (
 
 def name_of(process: psutil.Process) -> str:
     """Return what a process is for, by its command."""
-    command = " ".join(process.cmdline()) or process.name()
+    if process.name().startswith("postgres"):  # whose commands name the service's role
+        return "postgres"
+    command = " ".join(process.cmdline())
     for part in ("flows serve", "flows.server", "forkserver", "resource_tracker", "service", "app", "scripts.up"):
         if part in command:
             return part
-    return "postgres" if process.name().startswith("postgres") else "other"
+    return "other"
 
 
 def below(pid: int) -> list[psutil.Process]:
