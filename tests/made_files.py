@@ -8,7 +8,6 @@ from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
 from pathlib import Path
-from typing import Any
 
 import docx
 import olefile
@@ -35,7 +34,7 @@ LAUGHS = "<!DOCTYPE a [<!ENTITY a 'lollollollollollollol'>{}]>".format(
 """A document type whose entity `k` is billions of characters."""
 
 
-def bytes_of(file: Any) -> bytes:
+def bytes_of(file) -> bytes:
     buffer = io.BytesIO()
     (file.write if isinstance(file, pypdf.PdfWriter) else file.save)(buffer)
     return buffer.getvalue()

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -70,7 +69,7 @@ def test_there_is_no_other_tool(canteen: Library, model: ModelServer, tool: str)
     assert list_documents(canteen.service) == before
 
 
-ARGUMENTS: list[dict[str, Any]] = [
+ARGUMENTS: list[dict] = [
     {"query": "takeover", "collection_ids": "all"},
     {"query": "takeover", "person": "admin@example.test"},
 ]

@@ -4,7 +4,6 @@ import json
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,7 +24,7 @@ def asked(service_harness, endpoint: ModelServer) -> Iterator[Library]:
         yield library
 
 
-def as_scripted(case: dict[str, Any]) -> Answer:
+def as_scripted(case: dict) -> Answer:
     def answer(exchange: Exchange) -> None:
         if "body" in case:
             exchange.refuse(case["status"], case["body"], content_type=case["type"])
@@ -50,7 +49,7 @@ def as_scripted(case: dict[str, Any]) -> Answer:
 
 
 @pytest.mark.parametrize("case", SET["case"], ids=lambda case: case["name"])
-def test_a_misbehaviour_is_told_and_never_shown(asked: Library, model: ModelServer, case: dict[str, Any]) -> None:
+def test_a_misbehaviour_is_told_and_never_shown(asked: Library, model: ModelServer, case: dict) -> None:
     """Neither at the end nor while it is written; with a plain warning, or an error that says what to do."""
     search = [calls("search_passages", query=SET["question"])] if case.get("searches", True) else []
     model.in_turn(*search, as_scripted(case))

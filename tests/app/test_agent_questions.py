@@ -5,7 +5,6 @@ import html
 import io
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -31,13 +30,13 @@ def desk(house: House) -> Desk:
     return a_desk(house.service, f"Desk {uuid4().hex[:6]}")
 
 
-def open_questions(house: House, desk: Desk | None = None, **address: Any) -> Page:
+def open_questions(house: House, desk: Desk | None = None, **address) -> Page:
     if desk is not None:
         address["of"] = desk.agent_id
     return house.open("agents", show="questions", **address)
 
 
-def open_one(house: House, question_id: object, **options: Any) -> str:
+def open_one(house: House, question_id: object, **options) -> str:
     return open_questions(house, question=str(question_id), **options).shown
 
 

@@ -1,6 +1,5 @@
 """The page of agents in its states, on the real service."""
 
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -13,7 +12,7 @@ from tests.service.directory import on_rows, user
 VERA, OTTO = "vera@example.test", "otto@example.test"
 
 
-def open_agent(house: House, agent: AgentDefinition, part: str = "define", **options: Any) -> Page:
+def open_agent(house: House, agent: AgentDefinition, part: str = "define", **options) -> Page:
     return house.open("agents", agent=str(agent.agent_id), part=part, **options)
 
 

@@ -1,7 +1,6 @@
 """API keys on the real service: made for somebody, shown once, revoked."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ from tests.app.pages import HOSTILE_CASES
 ADA = "ada@example.test"
 
 
-def keys(house: House, name: str) -> list[Any]:
+def keys(house: House, name: str) -> list:
     return [key for key in house.client.admin.api_keys.list() if key.name == name]
 
 

@@ -4,7 +4,6 @@ import csv
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -30,7 +29,7 @@ def of(key: str) -> str:
     return key.partition(":")[2]
 
 
-def told(action: str, kind: str = "", name: str | None = None, **details: Any) -> str:
+def told(action: str, kind: str = "", name: str | None = None, **details) -> str:
     """The sentence of an entry that nobody made, about a thing that had this name then and has another now."""
     target = AuditTarget(type=kind, id=str(uuid4()), name=name) if kind else None
     entry = AuditEntry(audit_log_id=uuid4(), at=datetime.now(UTC), action=action, target=target, details=details)
@@ -109,12 +108,12 @@ def test_sentences_have_one_form(action: str, target: tuple[str, str | None], sa
 
 
 @pytest.mark.parametrize(("details", "said"), cases("a_wrong_code_is_no_wrong_password"))
-def test_a_wrong_code_is_no_wrong_password(details: dict[str, Any], said: str) -> None:
+def test_a_wrong_code_is_no_wrong_password(details: dict, said: str) -> None:
     assert told("session.fail", "user", "Ada", **details) == f"Somebody {said}"
 
 
 @pytest.mark.parametrize(("details", "said"), cases("a_setting_is_named_with_its_new_value"))
-def test_a_setting_is_named_with_its_new_value(details: dict[str, Any], said: str) -> None:
+def test_a_setting_is_named_with_its_new_value(details: dict, said: str) -> None:
     assert said in told("organization.update", "organization", **details)
 
 
@@ -197,14 +196,13 @@ def test_looking_through_a_long_log_tells_how_far_it_is() -> None:
     """While pages have no rows; the page with the first ones, or the last one, ends it and the message."""
 
     def look(*, stopped: bool) -> None:
-        from typing import Any  # noqa: PLC0415 - the function is the page
 
         import streamlit as st  # noqa: PLC0415
 
         from app.ui.progress import find_rows  # noqa: PLC0415
         from app.ui.tables import ItemsPage  # noqa: PLC0415
 
-        def walk() -> Any:
+        def walk():
             yield ItemsPage([], "1")
             yield ItemsPage([], "2")
             if stopped:

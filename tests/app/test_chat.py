@@ -3,7 +3,6 @@
 import html
 import re
 from collections.abc import Callable
-from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -224,7 +223,7 @@ def test_an_answer_that_got_lost_leads_to_no_second_message(visit: Visit, cut_li
     """Sent again after the connection broke, a message that the service had taken is still one."""
     page, real = visit.open(), current.connections().send
 
-    def lost(request: httpx.Request, **options: Any) -> httpx.Response:
+    def lost(request: httpx.Request, **options) -> httpx.Response:
         answer = real(request, **options)
         if not request.url.path.endswith("sendMessage"):
             return answer

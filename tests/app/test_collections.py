@@ -2,7 +2,6 @@
 
 import html
 from collections.abc import Iterable, Iterator
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -28,7 +27,7 @@ def _people(house: House) -> None:
     house.add_people(MEMBER, EDITOR)
 
 
-def open_collection(house: House, collection: str, part: str = "documents", **options: Any) -> Page:
+def open_collection(house: House, collection: str, part: str = "documents", **options) -> Page:
     return house.open("collections", collection=collection, part=part, **options)
 
 
@@ -304,7 +303,7 @@ def test_the_navigation_has_collections_for_those_who_look_after_one(house, monk
     seen: list[bool] = []
     kept = navigation.pages
 
-    def pages(*, is_admin: bool, is_editor: bool = False) -> Any:
+    def pages(*, is_admin: bool, is_editor: bool = False):
         found = kept(is_admin=is_admin, is_editor=is_editor)
         seen.extend(page.visibility == "visible" for page in found["Documents"] if page.url_path == "collections")
         return found

@@ -4,7 +4,6 @@ import json
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import streamlit as st
@@ -22,8 +21,8 @@ from tests.service.sources import Reporter, an_item
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def a_status(**changes: Any) -> AdminStatusGetResponse:
-    well: dict[str, Any] = {
+def a_status(**changes) -> AdminStatusGetResponse:
+    well: dict = {
         "version": "1.0",
         "document_count": 3,
         "collection_count": 1,
@@ -44,7 +43,7 @@ CASES = json.loads(Path(__file__).with_name("health.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize(("changes", "about", "level", "words"), CASES)
-def test_what_is_at_work_or_wrong_is_told_apart(changes: dict[str, Any], about: str, level: str, words: str) -> None:
+def test_what_is_at_work_or_wrong_is_told_apart(changes: dict, about: str, level: str, words: str) -> None:
     """Only what somebody should look at is trouble, and then the finding says what to do; the rest stays fine."""
     found = {one.about: one for one in findings_of(a_status(**changes), now=NOW)}
     assert found[about].level is Level[level]
@@ -66,7 +65,7 @@ def test_what_is_at_work_or_wrong_is_told_apart(changes: dict[str, Any], about: 
         ),
     ],
 )
-def test_the_arithmetic_is_said_and_why(arithmetic: dict[str, Any] | None, said: str) -> None:
+def test_the_arithmetic_is_said_and_why(arithmetic: dict | None, said: str) -> None:
     assert f"embeddings by {said}" in findings_of(a_status(arithmetic=arithmetic), now=NOW)[0].said
 
 

@@ -1,7 +1,5 @@
 """Applications on the real service: asked for, approved, made, changed, given another secret, deleted."""
 
-from typing import Any
-
 import pytest
 
 from app.credentials.applications import addresses_in, problems_with
@@ -14,11 +12,11 @@ from tests.oauth.flow import App, Pkce, a_person, an_mcp_client
 CALLBACK = "https://app.example.test/callback"
 
 
-def found(house: House, name: str) -> Any:
+def found(house: House, name: str):
     return next(client for client in house.client.admin.oauth_clients.list() if client.name == name)
 
 
-def made(house: House, name: str, **options: Any) -> Any:
+def made(house: House, name: str, **options):
     wanted = {"redirect_uris": [CALLBACK], "scopes": ["api:catalog:read"]} | options
     return house.client.admin.oauth_clients.create(name, **wanted)
 

@@ -3,7 +3,6 @@
 import html
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -26,12 +25,12 @@ def load(house: House, name: str, text: str) -> str:
     return house.load(name, text, document_external_id=name)
 
 
-def search(house: House, words: str, **options: Any) -> Any:
+def search(house: House, words: str, **options):
     """Search in the catalog, by keywords unless the options say otherwise."""
     return house.client.search.search_document_catalog(words, **({"mode": "LEXICAL"} | options))
 
 
-def judge(house: House, found: Any, feedback: str = "THUMBS_DOWN", **options: Any) -> None:
+def judge(house: House, found, feedback: str = "THUMBS_DOWN", **options) -> None:
     house.client.search.submit_search_feedback(search_id=found.search_id, feedback=feedback, **options)
 
 
@@ -69,7 +68,7 @@ def test_searches_are_counted_and_drawn(new_house: House) -> None:
     assert draw(new_house, over="quarter").metrics == page.metrics
 
 
-def totals(table: Any) -> dict[str, int]:
+def totals(table) -> dict[str, int]:
     """What a chart's bars of each colour come to."""
     _at, colour, count = table.columns
     return table.groupby(colour)[count].sum().to_dict()
@@ -155,7 +154,7 @@ def test_a_search_of_a_collection_that_is_gone_is_not_widened(house: House) -> N
     assert "carrel-result" not in page.shown
 
 
-def a_set(house: House, judgements: Mapping[str, Mapping[str, int]] | None = None, **target: Any) -> EvaluationSet:
+def a_set(house: House, judgements: Mapping[str, Mapping[str, int]] | None = None, **target) -> EvaluationSet:
     """A new evaluation set of a name like no other."""
     one = house.client.admin.evaluation_sets.create(f"Set {uuid4().hex[:8]}", **target)
     evaluation.add_judgements(house.client, one.evaluation_set_id, judgements or {})

@@ -1,6 +1,5 @@
 """An agent's answer above the results of the page Search, on the real service."""
 
-from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -26,7 +25,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The last parts of the addresses that pages ask the service at, in their order."""
     asked, real = list[str](), current.connections().send
 
-    def send(request: httpx.Request, **options: Any) -> httpx.Response:
+    def send(request: httpx.Request, **options) -> httpx.Response:
         asked.append(request.url.path.rpartition("/")[2])
         return real(request, **options)
 
@@ -119,7 +118,7 @@ def test_an_answer_on_what_was_taken_away_is_withheld(visit: Visit, script: Scri
 def test_results_stay_where_the_agent_can_not_be_asked(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     real = current.connections().send
 
-    def lost(request: httpx.Request, **options: Any) -> httpx.Response:
+    def lost(request: httpx.Request, **options) -> httpx.Response:
         if request.url.path.endswith("sendMessage"):
             raise httpx.ConnectError("refused", request=request)
         return real(request, **options)

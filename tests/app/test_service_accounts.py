@@ -1,7 +1,6 @@
 """Service accounts and their tokens, on the real service: made, minted once, shown once, revoked."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -21,12 +20,12 @@ def account(house: House, name: str = "Intranet") -> str:
     return str(house.client.admin.service_accounts.create(name).service_account_id)
 
 
-def mint(house: House, account_id: str, name: str = "prod", **options: Any) -> Any:
+def mint(house: House, account_id: str, name: str = "prod", **options):
     options = {"scopes": [Scope.CATALOG_READ]} | options
     return house.client.admin.service_account_tokens.mint(account_id, name, **options)
 
 
-def tokens(house: House, account_id: str) -> list[Any]:
+def tokens(house: House, account_id: str) -> list:
     return list(house.client.admin.service_account_tokens.list(account_id))
 
 

@@ -2,7 +2,6 @@
 
 import html
 from collections.abc import Iterator
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -46,7 +45,7 @@ def new(house: House, syncing: Syncing, **members: str) -> Page:
     return fill(page, syncing, **members)
 
 
-def of(sync: dict[str, Any]) -> str:
+def of(sync: dict) -> str:
     return str(sync["docstoreCredentialId"])
 
 

@@ -1,7 +1,6 @@
 """What can they read: lists, comparisons and reasons, on the real service."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ def keys(house) -> Mapping[str, str]:
     """Ada reads two, Ben one of them and another; Cara nothing. What addresses call the documents."""
     house.add_people(ADA, BEN, CARA)
     crew = house.add_group("Reach crew", ADA)
-    access: dict[str, dict[str, Any]] = {
+    access: dict[str, dict] = {
         "Tide tables": {"allowed_users_email_addresses": [ADA, BEN]},
         "Wage list": {"allowed_group_ids": [crew]},
         "Ben's notes": {"allowed_users_email_addresses": [BEN]},
@@ -25,7 +24,7 @@ def keys(house) -> Mapping[str, str]:
     return {name: house.load_resource(name, **allowed) for name, allowed in access.items()}
 
 
-def names(page: Any) -> set[str]:
+def names(page) -> set[str]:
     return {row["Name"] for row in page.rows()}
 
 

@@ -1,7 +1,5 @@
 """What axe-core finds on a page: what people with disabilities would stumble over."""
 
-from typing import Any
-
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
@@ -18,7 +16,7 @@ def findings(page: Page, *, within: str = "") -> list[str]:
         page.evaluate(Axe().axe_script)
         page.evaluate(_AT_ONCE, "* { transition: none !important }")
     present, found = page.evaluate(_THEME), list[str]()
-    rules: tuple[dict[str, Any], ...] = ({}, {"runOnly": ["color-contrast"]})
+    rules: tuple[dict, ...] = ({}, {"runOnly": ["color-contrast"]})
     for theme, chosen in zip((present, _OTHER[present]), rules, strict=True):
         page.emulate_media(color_scheme=theme)
         page.wait_for_function(_HAS_THEME, arg=theme)

@@ -2,7 +2,6 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from playwright.sync_api import Error as PlaywrightError
@@ -32,7 +31,7 @@ SETTLED = f"""() => document.querySelector("{DRAWN}")
 
 
 @contextmanager
-def window(browser: Browser, **options: Any) -> Generator[Page]:
+def window(browser: Browser, **options) -> Generator[Page]:
     """A fresh window, in which nobody is signed in unless the options bring a state; it is closed afterwards."""
     context = browser.new_context(**({"viewport": {"width": 1280, "height": 1000}} | options))
     context.set_default_timeout(PATIENCE_MS)

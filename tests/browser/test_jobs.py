@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
@@ -17,7 +16,7 @@ from tests.harness.stack import PASSWORD, Stack
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 MOST = 5
-SIZES: dict[str, dict[str, Any]] = {
+SIZES: dict[str, dict] = {
     "screen": {"viewport": {"width": 1280, "height": 800}},
     "phone": {
         "viewport": {"width": 390, "height": 844},

@@ -5,7 +5,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -25,7 +24,7 @@ CREW, DECK = "99999999-0000-0000-0000-000000000001", "99999999-0000-0000-0000-00
 MAIL = ["email", "email_verified"]
 # The claims of each maker, and by which scope an application gets them. Okta's ID token is thin, as the standard has it
 # for one with an access token: its mail and groups are at the UserInfo endpoint.
-SHAPES: dict[str, dict[str, Any]] = {
+SHAPES: dict[str, dict] = {
     "entra": {"openid": ["sub", "oid", "tid", "groups", "preferred_username", "name", "ver"], "email": ["email"]},
     "okta": {"openid": ["sub", "ver", "idp"], "email": MAIL, "profile": ["name", "preferred_username", "groups"]},
     "google": {"openid": ["sub", "hd"], "email": MAIL, "profile": ["name", "given_name"]},
@@ -35,14 +34,14 @@ THIN = {"okta"}
 PATHS = {"entra": f"/{TENANT}/v2.0", "okta": "/okta", "google": "/google", "keycloak": "/realms/ships"}
 
 
-def account(name: str, provider: str, **claims: Any) -> dict[str, Any]:
+def account(name: str, provider: str, **claims) -> dict:
     return {"name": name, "email": f"{name.lower()}@{provider}.test", "email_verified": True, **claims}
 
 
 ENTRA = {"oid": "0e0e0e0e-0000-0000-0000-00000000000e", "tid": TENANT, "ver": "2.0"}
 OKTA = {"preferred_username": "ora@okta.test", "ver": 1, "idp": "00o1"}
 KEYCLOAK = {"preferred_username": "kai", "realm_access": {"roles": ["offline_access"]}}
-ACCOUNTS: dict[str, dict[str, Any]] = {
+ACCOUNTS: dict[str, dict] = {
     "enid": {"name": "Enid", "preferred_username": "enid@entra.test", "groups": [CREW, DECK], **ENTRA},
     "ora": account("Ora", "okta", groups=["Everyone", "crew"], **OKTA),
     "gil": account("Gil", "google", hd="google.test"),
@@ -56,12 +55,12 @@ class Providers:
 
     process: "subprocess.Popen[str]"
     port: int
-    accounts: dict[str, dict[str, Any]] = field(default_factory=lambda: json.loads(json.dumps(ACCOUNTS)))
+    accounts: dict[str, dict] = field(default_factory=lambda: json.loads(json.dumps(ACCOUNTS)))
 
     def issuer(self, name: str) -> str:
         return f"http://{'localhost' if name == 'entra' else '127.0.0.1'}:{self.port}{PATHS[name]}"
 
-    def say(self, **what: Any) -> None:
+    def say(self, **what) -> None:
         """Send a line, and wait for the answer."""
         assert self.process.stdin
         assert self.process.stdout
@@ -85,7 +84,7 @@ class Providers:
             shapes[PATHS[name]] = shape
         self.say(shapes=shapes, accounts=self.accounts)
 
-    def change(self, login: str, **claims: Any) -> None:
+    def change(self, login: str, **claims) -> None:
         self.accounts[login] = self.accounts.get(login, {}) | claims
         self.say(accounts=self.accounts)
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,14 +30,14 @@ class Ended:
     err: str
 
     @property
-    def json(self) -> dict[str, Any]:
-        members: dict[str, Any] = json.loads(self.out)
+    def json(self) -> dict:
+        members: dict = json.loads(self.out)
         assert members["exitCode"] == self.code, self
         return members
 
 
 Run = Callable[..., Ended]
-Load = Callable[..., tuple[Ended, dict[str, Any]]]
+Load = Callable[..., tuple[Ended, dict]]
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def library(tmp_path: Path) -> Path:
     return folder
 
 
-def ran(run: Run, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
+def ran(run: Run, *arguments: str, exit_code: int = 0) -> dict:
     ended = run(*arguments, "--json")
     assert ended.code == exit_code, ended
     return ended.json
@@ -87,7 +86,7 @@ def run(fork_server: ForkServer, service: RunningService, tmp_path: Path) -> Run
 @pytest.fixture
 def load(run: Run) -> Load:
 
-    def load(*arguments: str, **changes: str | None) -> tuple[Ended, dict[str, Any]]:
+    def load(*arguments: str, **changes: str | None) -> tuple[Ended, dict]:
         ended = run(*arguments, "--json", **changes)
         return ended, ended.json
 

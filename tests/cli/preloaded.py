@@ -8,7 +8,6 @@ import ssl
 import sys
 import time
 from importlib import import_module
-from typing import Any
 
 from httpx._transports import default
 
@@ -24,7 +23,7 @@ def _nap(seconds: float) -> None:
     _sleep(seconds * PACE)
 
 
-async def _nap_async(seconds: float, result: Any = None) -> Any:
+async def _nap_async(seconds: float, result=None):
     return await _sleep_async(seconds * PACE, result)
 
 

@@ -1,7 +1,5 @@
 """`carrel access explain`, against the real service."""
 
-from typing import Any
-
 import pytest
 
 from tests.cli.conftest import Run, ran
@@ -15,7 +13,7 @@ EXPLAIN = ("access", "explain", "--resource", RESOURCE, "--who")
 
 
 @pytest.fixture(autouse=True)
-def granted(service: RunningService) -> dict[str, Any]:
+def granted(service: RunningService) -> dict:
     """Ada is in Engineering, which is in Research, which may read a page; Grace is in none, the robot has a grant."""
     enable_service_accounts(service)
     a_user(service, "ada@example.test", name="Ada [bold]")
@@ -50,7 +48,7 @@ def test_who_may_not_is_told_what_they_lack(run: Run) -> None:
     assert (answer["authorized"], answer["paths"], bool(answer["missing"])) == (False, [], True)
 
 
-def test_everybody_can_be_asked_about(run: Run, granted: dict[str, Any]) -> None:
+def test_everybody_can_be_asked_about(run: Run, granted: dict) -> None:
     assert "service account Robot" in run(*EXPLAIN, granted["robot"]).out
     assert run(*EXPLAIN, "group:Engineering").code == 0
     assert run(*EXPLAIN, "group:research").code == 0

@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -61,7 +60,7 @@ def test_groups_are_made_filled_shown_and_deleted(run: Run, desk: Desk) -> None:
         assert run("groups", *wrong).code == 2
 
 
-def upload_own(service: RunningService, name: str, **file: Any) -> str:
+def upload_own(service: RunningService, name: str, **file) -> str:
     return str(ok(upload(service, name, **file))["documentId"])
 
 

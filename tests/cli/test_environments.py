@@ -3,7 +3,6 @@
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -13,11 +12,11 @@ from carrel.errors import ConfigurationError
 from flows.errors import FlowError
 from flows.settings import FlowSettings, prepare_http
 
-CASES: dict[str, dict[str, Any]] = tomllib.loads(Path("tests/data/environments.toml").read_text())
+CASES: dict[str, dict] = tomllib.loads(Path("tests/data/environments.toml").read_text())
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_an_environment_works_or_is_one_sentence(run, library: Path, tmp_path: Path, case: dict[str, Any]) -> None:
+def test_an_environment_works_or_is_one_sentence(run, library: Path, tmp_path: Path, case: dict) -> None:
     (folder := tmp_path / "empty").mkdir()
     (file := tmp_path / "empty.pem").touch()
     values: dict[str, str] = case.get("env", {})
@@ -44,7 +43,7 @@ def test_a_user_without_a_home_folder_is_told_which_variable_to_set(monkeypatch:
 
 @pytest.mark.parametrize("case", [case for case in CASES.values() if "says" not in case], ids=str)
 def test_programs_that_read_the_environment_by_httpx_are_spared_what_it_cannot_read(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, case: dict[str, Any]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, case: dict
 ) -> None:
     monkeypatch.setattr(os, "environ", dict(os.environ))
     os.environ.update({name: value.format(folder=tmp_path, file=tmp_path) for name, value in case["env"].items()})

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from carrel import Carrel
 from service.platform.secrets import PREFIXES, mint
@@ -12,13 +11,13 @@ PASSWORD, ADDRESS = "p&ss 'word' <1>", "postgresql://carrel:hidden-in-here@db.ex
 LONG = "Minutes of the extraordinary meeting about the new quay"
 
 
-def a_notebook(path: Path, *cells: dict[str, Any]) -> str:
+def a_notebook(path: Path, *cells: dict) -> str:
     whole = [{"cell_type": "code", "source": [], "outputs": [], "metadata": {}, **cell} for cell in cells]
     path.write_text(json.dumps({"cells": whole, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
     return path.name
 
 
-def shows(text: str, kind: str = "text/plain") -> dict[str, Any]:
+def shows(text: str, kind: str = "text/plain") -> dict:
     return {"outputs": [{"output_type": "execute_result", "data": {kind: text.splitlines(keepends=True)}}]}
 
 

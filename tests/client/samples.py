@@ -2,9 +2,8 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
-_ANSWERS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text())
+_ANSWERS: dict[str, dict] = json.loads(Path(__file__).with_suffix(".json").read_text())
 DOCUMENT_ID = "0190c1c0-0000-7000-8000-000000000001"
 COLLECTION_ID = "0190c1c0-0000-7000-8000-000000000002"
 OTHER_ID = "0190c1c0-0000-7000-8000-000000000003"

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
@@ -95,7 +94,7 @@ def said_to(desk: Desk) -> int:
     return sum(entry["details"]["agentId"] == desk.agent_id for entry in desk.entries())
 
 
-def reading(caller: Caller, desk: Desk, heard: list[Any]) -> "Future[list[Any]]":
+def reading(caller: Caller, desk: Desk, heard: list) -> "Future[list]":
     """Ask, and read the reply beside the test, item by item into `heard`."""
 
     async def read() -> None:
@@ -103,7 +102,7 @@ def reading(caller: Caller, desk: Desk, heard: list[Any]) -> "Future[list[Any]]"
             async for item in client.agents.stream(desk.agent_id, ASKED):
                 heard.append(item)  # noqa: PERF401 - the test looks on
 
-    def work() -> list[Any]:
+    def work() -> list:
         if caller.is_async:
             asyncio.run(read())
         else:
@@ -113,7 +112,7 @@ def reading(caller: Caller, desk: Desk, heard: list[Any]) -> "Future[list[Any]]"
     return in_background(work)
 
 
-def _as(caller: Caller) -> dict[str, Any]:
+def _as(caller: Caller) -> dict:
     connection = caller.client._session.connection
     bearer = connection.headers.get("Authorization", "").removeprefix("Bearer ")
     credential = {"api_key": bearer} if connection.tokens is None else {"tokens": connection.tokens}
@@ -194,7 +193,7 @@ async def test_who_may_not(program: Caller, person: Caller, desk: Desk) -> None:
 )
 async def test_the_text_over_a_network_that_breaks(person, desk, script, network, cut_every):
     """However often connections end, in heads, events and letters, the text is whole and the reply comes once."""
-    heard: list[Any] = []
+    heard: list = []
     network.allowed.extend([900, *[cut_every + number for number in range(4)]])
     finished = reading(person, desk, heard)
     for end in range(5, len(TEXT), 5):
@@ -211,7 +210,7 @@ async def test_the_text_over_a_network_that_breaks(person, desk, script, network
 
 async def test_cut_while_nothing_is_said(program, person, desk, script, network):
     for number, caller in enumerate((program, person)):
-        heard: list[Any] = []
+        heard: list = []
         finished = reading(caller, desk, heard)
         script.tell("The ferry", number=number)
         until(lambda heard=heard: told(heard) == "The ferry")
@@ -256,7 +255,7 @@ async def test_a_model_without_a_reply(make: MakeCaller, standing: Standing, des
     person = make(access_token=standing.token)
     numbers = iter(range(9))
 
-    async def failing(operation: Any) -> errors.ReplyFailedError:
+    async def failing(operation) -> errors.ReplyFailedError:
         failure = in_background(lambda: script.end(said, number=next(numbers)))
         with pytest.raises(errors.ReplyFailedError) as caught:
             await operation
@@ -299,7 +298,7 @@ async def test_a_reply_that_is_withheld(program: Caller, person: Caller, desk: D
 
 async def test_a_token_that_is_revoked_meanwhile(make: MakeCaller, desk: Desk, script: Script) -> None:
     visitor = a_visitor(desk)
-    heard: list[Any] = []
+    heard: list = []
     finished = reading(make(access_token=visitor.token), desk, heard)
     script.tell("The ferry")
     until(lambda: heard == [TextDelta(text="The ferry")])

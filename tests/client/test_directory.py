@@ -3,7 +3,6 @@
 import io
 import threading
 from collections.abc import Callable
-from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -57,7 +56,7 @@ def real(connect: MakeCaller) -> Caller:
     return connect()
 
 
-async def _plan(real: Caller, **options: Any) -> DirectoryPlan:
+async def _plan(real: Caller, **options) -> DirectoryPlan:
     tables = options.pop("files", FILES)
     plan: DirectoryPlan = await real(lambda c: c.admin.directory.plan(**tables, **options))
     return plan
@@ -68,13 +67,13 @@ async def _refuse(real: Caller, plan: DirectoryPlan, said: str) -> None:
         await real(lambda c: c.admin.directory.apply(plan))
 
 
-async def _import(real: Caller, **options: Any) -> DirectoryPlan:
+async def _import(real: Caller, **options) -> DirectoryPlan:
     plan = await _plan(real, **options)
     await real(lambda c: c.admin.directory.apply(plan))
     return plan
 
 
-def _rows(service: RunningService, operation: str, **members: Any) -> list[dict[str, Any]]:
+def _rows(service: RunningService, operation: str, **members) -> list[dict]:
     """All rows of a list, requested without the code under test."""
     return walk(service, operation, members, page_size=1000)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 from IPython.core.formatters import DisplayFormatter
@@ -52,7 +51,7 @@ class Shown(HTMLParser):
             self.marked.append(data)
 
 
-def shown(result: Any, *, once: bool = False) -> tuple[Shown, str]:
+def shown(result, *, once: bool = False) -> tuple[Shown, str]:
     """Return the HTML and the plain text that IPython shows of a result. `once`: showing it makes a request."""
     bundle, _ = DisplayFormatter().format(result)
     html = bundle["text/html"]
@@ -60,9 +59,7 @@ def shown(result: Any, *, once: bool = False) -> tuple[Shown, str]:
     return Shown(html), bundle["text/plain"]
 
 
-def searched(
-    *, name: str = "Travel", text: str = "book a train", matches: Sequence[tuple[int, int]] = ((7, 12),)
-) -> Any:
+def searched(*, name: str = "Travel", text: str = "book a train", matches: Sequence[tuple[int, int]] = ((7, 12),)):
     spans = [{"start": start, "end": end} for start, end in matches]
     result = FOUND["results"][0] | {"documentName": name, "snippet": {"text": text, "matches": spans}}
     return SearchDocumentCatalogResponse.model_validate({**FOUND, "results": [result]})

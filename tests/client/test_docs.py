@@ -3,7 +3,6 @@
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,7 +23,7 @@ LANGUAGES = {"caddy", "console", "cron", "csv", "json", "nginx", "python", "sh",
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 
-def run_code_of(page: Path, names: dict[str, Any] | None = None, *, up_to: int | None = None) -> int:
+def run_code_of(page: Path, names: dict | None = None, *, up_to: int | None = None) -> int:
     """Run a page's Python blocks as one program; `names` receives what they define. Return how many blocks were run."""
     text = page.read_text()
     blocks = list(BLOCK.finditer(text))[:up_to]
@@ -68,14 +67,14 @@ def test_a_page_runs(page: Path, blocks: int, tmp_path: Path, monkeypatch: pytes
 def test_the_page_about_document_databases_runs(make_service, monkeypatch):
     """The Python block of docs/docstore-sync.md makes a sync, whose first run waits here for another replica."""
     use(make_service(docstore_workers=0), monkeypatch)
-    page: dict[str, Any] = {}
+    page: dict = {}
     assert run_code_of(ROOT / "docs" / "docstore-sync.md", page) == 1
     assert (page["sync"].status, page["sync"].config.collection_name) == ("PENDING", "articles")
 
 
 @pytest.mark.usefixtures("_two_variables")
 def test_the_page_about_indexing_again_runs() -> None:
-    page: dict[str, Any] = {}
+    page: dict = {}
     assert run_code_of(ROOT / "docs" / "reindexing.md", page) == 1
     assert (page["rebuild"].index_rebuild_id, page["failures"]) == (page["started"].index_rebuild_id, [])
 
@@ -84,7 +83,7 @@ def test_the_page_about_asking_runs(own_service, monkeypatch, capsys):
     """Every Python block of docs/asking.md works with an access token, and those for any credential with a key too."""
     desk = a_desk(use(own_service, monkeypatch))
     monkeypatch.setenv("AGENT_ID", desk.agent_id)
-    page: dict[str, Any] = {}
+    page: dict = {}
     assert run_code_of(ROOT / "docs" / "asking.md", page, up_to=5) == 5
     page["client"].close()
     shown = _sources(capsys.readouterr().out)
@@ -106,7 +105,7 @@ def test_the_page_about_oauth_runs(own_service, tmp_path, monkeypatch, capsys):
     came_back: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda url: came_back.append(callback(ada, url)))
     monkeypatch.setattr("builtins.input", lambda _: came_back.pop())
-    page: dict[str, Any] = {}
+    page: dict = {}
     assert run_code_of(ROOT / "docs" / "oauth.md", page) == 8
     assert {"state_mismatch", "send the browser to login()"} <= set(capsys.readouterr().out.splitlines())
     session: dict[str, str] = {}

@@ -6,7 +6,6 @@ import threading
 import tracemalloc
 from email.message import Message
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,12 +30,12 @@ def _file_of(request: Received, part: str = "file") -> tuple[str | None, bytes]:
     return message.get_filename(), _content(message)
 
 
-def _upload(file: Any, **options: Any) -> Any:
+def _upload(file, **options):
     return lambda client: client.catalog.upload_file(file, document_external_id="a", **options)
 
 
 async def test_every_part(caller: Caller, server: Server) -> None:
-    given: dict[str, Any] = {
+    given: dict = {
         "document_name": "Réport «final» 📎",
         "collection_id": OTHER_ID,
         "upload_as_user_email": "ada@example.com",
@@ -190,7 +189,7 @@ def _names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-async def _download(caller: Caller) -> Any:
+async def _download(caller: Caller):
     return await caller(lambda c: c.catalog.download_document(DOCUMENT_ID, document_version=2))
 
 

@@ -5,7 +5,6 @@ import copy
 import hashlib
 import pickle
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import httpx
@@ -183,7 +182,7 @@ async def test_a_server_that_names_no_issuer(oauth: Caller, server: Server) -> N
         *(raw(content) for content in (b"<html>", b"", b"[]", b'"' + b"x" * 100_000, b"\xff")),
     ],
 )
-async def test_answers_that_are_no_tokens(oauth: Caller, server: Server, odd: dict[str, Any] | Answer) -> None:
+async def test_answers_that_are_no_tokens(oauth: Caller, server: Server, odd: dict | Answer) -> None:
     """They are refused as what they are, without repeating what came."""
     server.will(GIVEN | odd if isinstance(odd, dict) else odd)
     with pytest.raises(errors.UnexpectedResponseError, match="unreadable_response") as caught:
@@ -286,7 +285,7 @@ async def test_revoking(oauth: Caller, server: Server) -> None:
         await oauth(lambda c: c.with_server(bare).revoke("at-1"))
 
 
-def described(server: Server, **changes: Any) -> dict[str, Any]:
+def described(server: Server, **changes) -> dict:
     url = server.base_url
     endpoints = {f"{name}_endpoint": f"{url}/{name}" for name in ("authorization", "token", "revocation")}
     return {"issuer": url, **endpoints, "code_challenge_methods_supported": ["plain", "S256"], **changes}
@@ -318,7 +317,7 @@ async def test_discovery(oauth: Caller, make_oauth: MakeCaller, server: Server) 
         {"code_challenge_methods_supported": []},
     ],
 )
-async def test_metadata_that_cant_be_used(oauth: Caller, server: Server, changes: dict[str, Any]) -> None:
+async def test_metadata_that_cant_be_used(oauth: Caller, server: Server, changes: dict) -> None:
     """Another issuer's (RFC 8414, section 3.3), without S256, with endpoints that are no addresses."""
     server.will(described(server, **changes))
     with pytest.raises(errors.UnexpectedResponseError, match="unusable_metadata"):
@@ -351,7 +350,7 @@ def test_where_the_authorization_server_is(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("kind", [OAuthClient, AsyncOAuthClient])
-def test_an_applications_secret_stays_out_of_sight(kind: Any) -> None:
+def test_an_applications_secret_stays_out_of_sight(kind) -> None:
     """No repr shows it, and it can't be pickled; without one there is no client."""
     oauth = kind("client-1", SECRET, redirect_uri=CALLBACK, auth_url="https://auth.test")
     assert repr(oauth) == f"{kind.__name__}('client-1', 'https://auth.test')"

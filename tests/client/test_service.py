@@ -1,7 +1,6 @@
 """The client against the real service: from a key and an address to what only some may find."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,14 +19,14 @@ def real(service, open_client: MakeCaller) -> Caller:
     return open_client(service.api_key, service.base_url)
 
 
-async def _upload(real: Caller, tmp_path: Path, **options: Any) -> Any:
+async def _upload(real: Caller, tmp_path: Path, **options):
     path = tmp_path / "travel.md"
     path.write_text(TRAVEL)
     given = {"document_external_id": "travel", "await_vector_store_sync": True, **options}
     return await real(lambda c: c.catalog.upload_file(path, **given))
 
 
-async def _document(real: Caller, tmp_path: Path) -> Any:
+async def _document(real: Caller, tmp_path: Path):
     uploaded = await _upload(real, tmp_path)
     return await real(lambda c: c.catalog.get_document(uploaded.document_id))
 

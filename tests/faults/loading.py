@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 from service.platform.postgres.server import SUPERUSER
 from tests.harness.databases import connect
@@ -79,7 +78,7 @@ class Ended:
     """How a run ended; `said` is its JSON, `errors` its standard error."""
 
     code: int
-    said: dict[str, Any]
+    said: dict
     errors: str
 
 

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
-from typing import Any
 
 import httpx
 import pytest
@@ -48,7 +47,7 @@ def never() -> Iterator[threading.Event]:
     event.set()
 
 
-def stored(process: ServiceProcess) -> tuple[list[Any], int]:
+def stored(process: ServiceProcess) -> tuple[list, int]:
     with connect(process.database_server().url(user="postgres")) as connection:
         turns = connection.execute("SELECT status, attempt > 1, reply FROM turns").fetchall()
         jobs = connection.execute("SELECT count(*) FROM procrastinate_jobs").fetchone()
@@ -111,7 +110,7 @@ def test_a_message_on_v0_is_answered_once(process: ServiceProcess, model: ModelS
     assert len(desk.entries()) == 1
 
 
-def finish(visitor: Visitor, job_id: str) -> dict[str, Any]:
+def finish(visitor: Visitor, job_id: str) -> dict:
     """Wait for a job whose service or database may be away for a while."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:

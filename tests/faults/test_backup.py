@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -52,7 +51,7 @@ class Deployment:
     archive: Path
     acknowledged: list[str] = field(default_factory=list)
     secrets: dict[str, str] = field(default_factory=dict)
-    before: dict[str, Any] = field(default_factory=dict)
+    before: dict = field(default_factory=dict)
 
 
 def content(name: str) -> bytes:
@@ -70,7 +69,7 @@ def documents(process: ServiceProcess) -> dict[str, str]:
     return {one["documentExternalId"]: one["documentId"] for one in page["documents"]}
 
 
-def answers(process: ServiceProcess, secrets: dict[str, str]) -> dict[str, Any]:
+def answers(process: ServiceProcess, secrets: dict[str, str]) -> dict:
     """What the service says of everything but documents, to compare with what another one says."""
     everything = {"pageSize": 1000}
     return {
@@ -287,7 +286,7 @@ def edited(content: bytes, **members: object) -> bytes:
     return json.dumps(json.loads(content) | members).encode()
 
 
-def only(kind: str, change: Callable[[str, bytes], tuple[str, bytes] | None]) -> Any:
+def only(kind: str, change: Callable[[str, bytes], tuple[str, bytes] | None]):
     """Change the members whose names begin like this."""
     return lambda one, content: change(one.name, content) if one.name.startswith(kind) else (one.name, content)
 

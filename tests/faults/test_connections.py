@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import httpx
 import pytest
@@ -174,8 +173,8 @@ def test_half_sent_requests_leave_descriptors_for_the_service(limited: Callable[
     assert datetime.now(UTC) - timedelta(minutes=2) < datetime.fromisoformat(found["pressedAt"]) < datetime.now(UTC)
 
 
-def connections_of(service: LimitedService) -> dict[str, Any]:
-    status: dict[str, Any] = service.call("admin/status/get").raise_for_status().json()
+def connections_of(service: LimitedService) -> dict:
+    status: dict = service.call("admin/status/get").raise_for_status().json()
     return dict(status["connections"])
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 from uuid import UUID, uuid4
 
 import psutil
@@ -69,7 +68,7 @@ class Deployment:
         self.processes.append(process)
         return process
 
-    def start(self, **options: Any) -> ServiceProcess:
+    def start(self, **options) -> ServiceProcess:
         process = self.prepare(**options)
         process.start()
         return process

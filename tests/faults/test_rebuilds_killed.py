@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 import pytest
@@ -75,8 +74,8 @@ class Site:
     def end(self) -> None:
         self._wait_until(lambda state: state["status"] == "COMPLETED")
 
-    def _wait_until(self, is_so: Callable[[dict[str, Any]], bool]) -> None:
-        deadline, state = time.monotonic() + SECONDS, dict[str, Any]()
+    def _wait_until(self, is_so: Callable[[dict], bool]) -> None:
+        deadline, state = time.monotonic() + SECONDS, {}
         while not state or not is_so(state):
             assert time.monotonic() < deadline, (self.said, state)
             time.sleep(0.02)

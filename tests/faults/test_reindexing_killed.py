@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -81,7 +80,7 @@ class Site(RunSite):
         again = self._wait_for(self.start())
         assert (again["documents"], again["wanted"], again["failed"]) == (self.documents, 0, 0), (self.said, again)
 
-    def _wait_for(self, run: Run) -> dict[str, Any]:
+    def _wait_for(self, run: Run) -> dict:
         out, errors = run.communicate()
         assert run.returncode == 0, (self.said, out, errors)
         return json.loads(out)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from time import monotonic, sleep
-from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -45,21 +44,21 @@ class SecretRecorder:
     answers: list[str] = field(default_factory=list)
     texts: dict[str, bytes] = field(default_factory=dict)
 
-    def send(self, method: str, path: str, *, credential: str = API_KEY, **options: Any) -> httpx.Response:
+    def send(self, method: str, path: str, *, credential: str = API_KEY, **options) -> httpx.Response:
         headers = {"Authorization": f"Bearer {credential}", **options.pop("headers", {})}
         response = self.process.http.request(method, path, headers=headers, **options)
         self.answers.append(f"{response.status_code} {response.headers.multi_items()} {response.text}")
         return response
 
-    def call(self, operation: str, body: object, **options: Any) -> httpx.Response:
+    def call(self, operation: str, body: object, **options) -> httpx.Response:
         return self.send("POST", f"/api/v0/{operation}", json=body, **options)
 
-    def call_ok(self, operation: str, body: object, **options: Any) -> dict[str, Any]:
+    def call_ok(self, operation: str, body: object, **options) -> dict:
         response = self.call(operation, body, **options)
         assert response.status_code == 200, response.text
         return response.json()
 
-    def create_secret(self, operation: str, body: object, *, member: str) -> dict[str, Any]:
+    def create_secret(self, operation: str, body: object, *, member: str) -> dict:
         """Make a secret. The one answer that shows it isn't kept; the retry of it may not show it."""
         once = {"headers": {"Idempotency-Key": f"make {len(self.secrets)}".replace(" ", "-")}}
         shown = self.call_ok(operation, body, **once)
@@ -135,7 +134,7 @@ def misplace(life: SecretRecorder, secret: str) -> None:
 def as_names(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
     """As the name of a member, a part, a field or a person, and as the request's id."""
     reference = {"type": "user", "email": f"{secret}@example.test"}
-    bodies: list[tuple[str, dict[str, Any]]] = [
+    bodies: list[tuple[str, dict]] = [
         (LOOKUP, {"action": "READ", secret: secret}),
         ("catalog/planUpload", {"documents": [{"documentExternalId": "x", "fingerprint": "x", secret: secret}]}),
         ("admin/groups/upsert", {"groups": [{"name": "x", "members": [reference]}]}),
@@ -153,7 +152,7 @@ def in_bodies(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
     resource = {"resourceId": secret, "resourceType": "UPLOADED_DOCUMENT"}
     as_address = f"{secret}@example.test".replace(" ", "-")
     reference = {"type": "user", "email": ADA}
-    bodies: list[tuple[str, dict[str, Any]]] = [
+    bodies: list[tuple[str, dict]] = [
         (LOOKUP, {"action": "READ", "userEmail": secret}),
         (LOOKUP, {"action": "READ", "userEmail": as_address}),
         (LOOKUP, {"action": secret}),

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import httpx
 import pytest
@@ -54,7 +53,7 @@ class Site:
     edition: int = 0
     said: str = ""
 
-    def things(self) -> list[dict[str, Any]]:
+    def things(self) -> list[dict]:
         """The source in this edition: a twentieth of the last one's documents is gone, and as many are new."""
         moment = START + timedelta(hours=self.edition)
         return [
@@ -90,7 +89,7 @@ class Site:
         self._wait_for_a_moment(before)
 
     @property
-    def named(self) -> dict[str, Any]:
+    def named(self) -> dict:
         return {"docstoreCredentialId": self.sync_id}
 
     def _wait_for_a_moment(self, before: int) -> None:
@@ -104,7 +103,7 @@ class Site:
             time.sleep(0.005)
         time.sleep(self.dice.uniform(0, 0.3))
 
-    def _external_id(self, thing: dict[str, Any]) -> str:
+    def _external_id(self, thing: dict) -> str:
         return f"{self.sync_id}:{SourceId(thing['_id']).key}"
 
     def _wait_until_searchable(self) -> None:
@@ -117,13 +116,13 @@ class Site:
     def versions(self) -> int:
         return self._rows("SELECT count(*) FROM document_versions")[0][0]
 
-    def _rows(self, statement: str, *values: str) -> list[tuple[Any, ...]]:
+    def _rows(self, statement: str, *values: str) -> list[tuple]:
         with connect(self.service.database_server().url(user=SUPERUSER)) as connection:
             return connection.execute(statement, values).fetchall()  # type: ignore[call-overload, no-any-return]
 
-    def ended(self) -> dict[str, Any]:
+    def ended(self) -> dict:
         deadline = time.monotonic() + SECONDS
-        sync: dict[str, Any] = {}
+        sync: dict = {}
         while sync.get("status") not in {"COMPLETED", "FAILED"}:
             assert time.monotonic() < deadline, (self.said, sync)
             time.sleep(0.1)

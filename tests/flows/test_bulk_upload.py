@@ -1,7 +1,6 @@
 """A folder into the catalog: once, again, changed, with bad files, and as a manifest says."""
 
 import json
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -66,7 +65,7 @@ async def test_a_run_is_done_when_the_files_in_its_archives_are(source, monkeypa
     shelf.write("all.zip", made_files.archive(files))
     shelf.write("note.txt", "Snow.")
 
-    async def stop(*_args: Any, **_options: Any) -> None:
+    async def stop(*_args, **_options) -> None:
         raise ServiceDownError("It stayed away.")
 
     with monkeypatch.context() as broken:
@@ -116,7 +115,7 @@ async def test_manifest_brings_access_and_metadata(source: Source) -> None:
         summary = (await source.load(manifest)).summary
         assert (summary.created, summary.problems) == (4, 1)
 
-        def readable(email: str) -> dict[str, Any]:
+        def readable(email: str) -> dict:
             return {found.document_external_id: found for found in client.catalog.list_documents(user_email=email)}
 
         assert set(readable("ada@example.com")) == {note(0), "everybody"}

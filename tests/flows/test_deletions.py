@@ -3,7 +3,6 @@
 import json
 import shutil
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -173,10 +172,10 @@ async def test_deletion_that_is_refused_is_in_quarantine(source: Source, monkeyp
     assert source.documents() == source.files()
 
 
-def _refusing(client: Any, ledger: Any, *, upload_as: str | None) -> Any:
+def _refusing(client, ledger, *, upload_as: str | None):
     send = deleter(client, ledger, upload_as=upload_as)
 
-    async def refuse(entry: Any) -> Any:
+    async def refuse(entry):
         if entry.document.external_id == note(0):
             raise PermissionDeniedError("no", status=403, code="owner_required")
         return await send(entry)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -24,18 +23,18 @@ ADA, BEN, CAT = "ada@example.com", "ben@example.com", "cat@example.com"
 
 
 @pytest.fixture
-def admin(service) -> Any:
+def admin(service):
     """The SDK as the admin, with people and a group to share with."""
     with Carrel(service.api_key, service.base_url) as client:
         client.admin.users.upsert([{"email": email} for email in (ADA, BEN, CAT)])
         yield client
 
 
-def a_group(admin: Carrel, name: str, *members: dict[str, Any]) -> dict[str, Any]:
+def a_group(admin: Carrel, name: str, *members: dict) -> dict:
     return {"type": "group", "id": admin.admin.groups.upsert([{"name": name, "members": members}]).groups[0].id}
 
 
-def a_document(admin: Carrel, name: str, **access: Any) -> dict[str, str]:
+def a_document(admin: Carrel, name: str, **access) -> dict[str, str]:
     done = admin.catalog.upload_file(name.encode(), file_name=f"{name}.txt", document_external_id=name, **access)
     return {"resource_id": str(done.document_id), "resource_type": "UPLOADED_DOCUMENT"}
 
@@ -74,7 +73,7 @@ async def test_it_says_what_the_look_ups_say(admin: Carrel, flow_settings: FlowS
     assert {ADA, BEN} < found[nested]
     assert taken.manifest.consistent
     assert (taken.difference, taken.problems) == (None, ())
-    page: dict[str, Any] = {"folder": taken.folder, "resource_id": nested}
+    page: dict = {"folder": taken.folder, "resource_id": nested}
     assert run_code_of(ROOT / "docs" / "snapshots.md", page) == 1
     assert {name: set(page["readers"](taken.folder, name)) for name in found} == found
 
@@ -150,7 +149,7 @@ def while_listing(monkeypatch: pytest.MonkeyPatch) -> Changing:
         walk = taking._write_tables
         walks = 0
 
-        async def everything(*given: Any) -> dict[str, int]:
+        async def everything(*given) -> dict[str, int]:
             nonlocal walks
             rows = await walk(*given)
             walks += 1

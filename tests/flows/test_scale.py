@@ -13,7 +13,6 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -37,7 +36,7 @@ class Measured:
     documents: int
     peak: float
     seconds: float
-    counts: dict[str, Any]
+    counts: dict
     code: int
 
 
@@ -126,7 +125,7 @@ def name_of(index: int) -> str:
     return "q" + "".join("abcdefghij"[int(digit)] for digit in f"{index:06}")
 
 
-def post(prefect: str, path: str, body: object = None) -> Any:
+def post(prefect: str, path: str, body: object = None):
     return httpx.post(f"{prefect}/{path}", json=body or {"limit": 200}, timeout=60).raise_for_status().json()
 
 

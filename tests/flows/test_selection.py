@@ -1,7 +1,5 @@
 """Documents of the catalog are added to a collection by what they are called, and by their metadata."""
 
-from typing import Any
-
 import pytest
 
 from flows.errors import SourceError
@@ -23,7 +21,7 @@ def collection_id(service: RunningService) -> str:
     return create_collection(service, "Shelf", shelf="STRING")
 
 
-def held(service: RunningService, collection_id: str) -> dict[str, dict[str, Any]]:
+def held(service: RunningService, collection_id: str) -> dict[str, dict]:
     body = {"documentCollectionId": collection_id, "pageSize": 100}
     listed = ok(service.call("documentCollections/listDocumentsInCollection", body))["documents"]
     return {each["documentExternalId"]: each for each in listed}

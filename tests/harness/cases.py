@@ -2,10 +2,9 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 FOLDER = Path(__file__).parents[1] / "data" / "cases"
 
 
-def cases(name: str) -> Any:
+def cases(name: str):
     return json.loads((FOLDER / f"{name}.json").read_text("utf-8"))

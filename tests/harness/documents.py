@@ -1,7 +1,6 @@
 """What tests of the catalog do again and again: upload text as somebody, ask what is there, look for leftovers."""
 
 from pathlib import Path
-from typing import Any
 
 import httpx
 
@@ -35,29 +34,29 @@ def upload(
     )
 
 
-def uploaded(service: RunningService, external_id: str, *args: Any, **options: Any) -> dict[str, Any]:
+def uploaded(service: RunningService, external_id: str, *args, **options) -> dict:
     answer = ok(upload(service, external_id, *args, **{"awaitVectorStoreSync": "true", **options}))
     assert answer["indexing"] == "DONE", answer
     return answer
 
 
-def ok(response: httpx.Response) -> dict[str, Any]:
+def ok(response: httpx.Response) -> dict:
     assert response.status_code == 200, response.text
     return response.json()
 
 
-def refused(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
+def refused(response: httpx.Response, status: int, code: str) -> dict:
     assert response.status_code == status, response.text
     error = response.json()["error"]
     assert error["code"] == code, error
     return error
 
 
-def get_document(service: RunningService, document_id: str, *, as_user: str | None = None) -> dict[str, Any]:
+def get_document(service: RunningService, document_id: str, *, as_user: str | None = None) -> dict:
     return ok(service.call("catalog/getDocument", _acting({"documentId": document_id}, as_user)))
 
 
-def list_documents(service: RunningService, *, as_user: str | None = None, **filters: Any) -> list[str]:
+def list_documents(service: RunningService, *, as_user: str | None = None, **filters) -> list[str]:
     found: list[str] = []
     body = _acting(filters, as_user)
     while True:
@@ -69,7 +68,7 @@ def list_documents(service: RunningService, *, as_user: str | None = None, **fil
 
 
 def chunks(service: RunningService, document_id: str, collection_id: str | None = None) -> list[str]:
-    body: dict[str, Any] = {"documentId": document_id, "pageSize": 1000}
+    body: dict = {"documentId": document_id, "pageSize": 1000}
     if collection_id:
         body["documentCollectionId"] = collection_id
     return [chunk["text"] for chunk in ok(service.call("documentCollections/getDocumentChunks", body))["chunks"]]
@@ -93,7 +92,7 @@ def add_to_collection(
     *,
     as_user: str | None = None,
     operation: str = "addDocumentToCollection",
-    **members: Any,
+    **members,
 ) -> httpx.Response:
     body = {"documentId": document_id, "documentCollectionId": collection_id, **members}
     if operation == "addDocumentToCollection":
@@ -115,5 +114,5 @@ def assert_nothing_stored(service: RunningService) -> None:
     assert stored_files(service) == []
 
 
-def _acting(body: dict[str, Any], user: str | None) -> dict[str, Any]:
+def _acting(body: dict, user: str | None) -> dict:
     return body if user is None else {**body, "userEmail": user}

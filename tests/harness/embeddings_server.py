@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from tests.harness.json_endpoint import Answer, serving_json
 
@@ -29,7 +28,7 @@ def embeddings_server(
 ) -> Generator[dict[str, str]]:
     """Serve during the block; yield settings for the service. Texts with `SLOW` wait until `released`."""
 
-    def answer(_path: str, _headers: Mapping[str, str], body: dict[str, Any]) -> Answer:
+    def answer(_path: str, _headers: Mapping[str, str], body: dict) -> Answer:
         texts = body["input"]
         if released is not None and any(SLOW in text for text in texts):
             released.wait(_LONGEST_HOLD)

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import UUID, uuid4
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -97,6 +96,6 @@ def until(claim: Callable[[], object], seconds: float = SECONDS) -> None:
         time.sleep(0.01)
 
 
-def queued(service: RunningService) -> Sequence[tuple[Any, ...]]:
+def queued(service: RunningService) -> Sequence[tuple]:
     statement = "SELECT status::text, attempts, args FROM procrastinate_jobs WHERE queue_name = %s ORDER BY id"
     return service.execute(statement, [QUEUE])

@@ -3,13 +3,12 @@
 import json
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from tests.harness.http_servers import Handler, serving
 
 Answer = tuple[int, object]
 """A status, and a body: JSON, or bytes as they are."""
-Respond = Callable[[str, Mapping[str, str], dict[str, Any]], Answer]
+Respond = Callable[[str, Mapping[str, str], dict], Answer]
 """What answers a request's path, headers and body."""
 
 

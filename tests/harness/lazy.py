@@ -1,20 +1,19 @@
 """Modules that take long to import and that most tests don't use: tests are found without them."""
 
 from importlib import import_module
-from typing import Any
 
 
 class _Lazy:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __getattr__(self, attribute: str) -> Any:
+    def __getattr__(self, attribute: str):
         # pytest looks for its own marks on every value of a test module, which must not import the module.
         if attribute.startswith(("__", "_pytest")):
             raise AttributeError(attribute)
         return getattr(import_module(self._name), attribute)
 
 
-def lazily(name: str) -> Any:
+def lazily(name: str):
     """Return a module that is imported when it is first used."""
     return _Lazy(name)

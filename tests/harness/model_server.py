@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from tests.harness.http_servers import Handler, serving
 
@@ -16,7 +15,7 @@ MODEL = "stand-in"
 PIECE = 7
 """Characters of a streamed text that come at once: few enough to cut words, citations and addresses."""
 
-Request = dict[str, Any]
+Request = dict
 Answer = Callable[["Exchange"], None]
 Script = Callable[[Request], Answer]
 
@@ -44,7 +43,7 @@ class Exchange:
         self._handler.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
         self._handler.wfile.flush()
 
-    def delta(self, delta: dict[str, Any], *, finish: str | None = None) -> None:
+    def delta(self, delta: dict, *, finish: str | None = None) -> None:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         self.event(json.dumps({"id": "c1", "object": "chat.completion.chunk", "created": 1, "choices": [choice]}))
 
@@ -93,19 +92,19 @@ def says_at_once(text: str, *, finish: str = "stop") -> Answer:
     return _whole({"role": "assistant", "content": text}, finish)
 
 
-def fills_in(**arguments: Any) -> Answer:
+def fills_in(**arguments) -> Answer:
     """Answer a request that isn't streamed with structured output."""
     return says_at_once(json.dumps(arguments))
 
 
-def fills_in_tool(**arguments: Any) -> Answer:
+def fills_in_tool(**arguments) -> Answer:
     """Answer a request that isn't streamed with a call of the tool for structured output."""
     function = {"name": "final_result", "arguments": json.dumps(arguments)}
     calls = [{"id": "call-1", "type": "function", "function": function}]
     return _whole({"role": "assistant", "tool_calls": calls}, "tool_calls")
 
 
-def _whole(message: dict[str, Any], finish: str) -> Answer:
+def _whole(message: dict, finish: str) -> Answer:
     choice = {"index": 0, "message": message, "finish_reason": finish}
     whole = {"id": "c1", "object": "chat.completion", "created": 1, "model": MODEL, "choices": [choice]}
     return lambda exchange: exchange.refuse(200, whole)
@@ -162,7 +161,7 @@ class ModelServer:
         self.script = lambda _request: left.pop(0) if len(left) > 1 else left[0]
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict:
         return {"model_url": self.url, "model_names": (MODEL,), "model_api_key": KEY}
 
     def shown(self, request: int = -1) -> str:
@@ -172,7 +171,7 @@ class ModelServer:
         return [tool["function"]["name"] for tool in self.requests[request].get("tools", [])]
 
 
-def passages_in(request: Request) -> list[dict[str, Any]]:
+def passages_in(request: Request) -> list[dict]:
     return [
         passage
         for message in request["messages"]

@@ -14,7 +14,6 @@ import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import httpx
 import psutil
@@ -210,7 +209,7 @@ class ServiceProcess:
 
     def _variables(self) -> dict[str, str]:
         kept = environment_without_settings()
-        own: dict[str, Any] = {
+        own: dict = {
             "CARREL_DATA_DIR": str(self.data_dir),
             "CARREL_PORT": str(self.port),
             "CARREL_BOOTSTRAP_ADMIN_EMAIL": ADMIN_EMAIL,

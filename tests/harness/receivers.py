@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.message import EmailMessage
-from typing import Any
 
 from aiosmtpd.controller import Controller
 
@@ -53,7 +52,7 @@ class Mailbox:
 
     mails: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
 
-    async def handle_DATA(self, _server: object, _session: object, envelope: Any) -> str:  # noqa: N802 - the library's
+    async def handle_DATA(self, _server: object, _session: object, envelope) -> str:  # noqa: N802 - the library's
         mail = message_from_bytes(envelope.content, policy=policy.default)
         assert isinstance(mail, EmailMessage)
         self.mails.append((list(envelope.rcpt_tos), mail))

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from tests.harness.json_endpoint import Answer, serving_json
 
@@ -16,7 +15,7 @@ def score_of(text: str) -> float:
     return text.count(BETTER) - text.count(WORSE) + 0.0
 
 
-def in_common_shape(asked: dict[str, Any]) -> Answer:
+def in_common_shape(asked: dict) -> Answer:
     """Answer as Cohere, Jina and vLLM do: to `documents`, best first, `top_n` of them."""
     if "documents" not in asked:
         return 422, {"detail": "Field required: documents"}
@@ -24,7 +23,7 @@ def in_common_shape(asked: dict[str, Any]) -> Answer:
     return 200, {"id": "r1", "results": sorted(results, key=lambda row: -row["relevance_score"])[: asked["top_n"]]}
 
 
-def in_shape_of_tei(asked: dict[str, Any]) -> Answer:
+def in_shape_of_tei(asked: dict) -> Answer:
     """Answer as Text Embeddings Inference does: to `texts`, 32 at most."""
     if not 1 <= len(asked.get("texts", ())) <= 32:
         return 422, {"error": "missing field `texts`, or a batch that is too large", "error_type": "Validation"}
@@ -36,8 +35,8 @@ class RerankingEndpoint:
     """How the endpoint behaves; `asked` are the bodies of all requests."""
 
     url: str
-    answer: Callable[[dict[str, Any]], Answer] = in_common_shape
-    asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    answer: Callable[[dict], Answer] = in_common_shape
+    asked: list[dict] = field(default_factory=list[dict])
     open: threading.Event = field(default_factory=threading.Event)
 
     def behave(self) -> None:
@@ -54,7 +53,7 @@ class RerankingEndpoint:
 def serving_reranking() -> Generator[RerankingEndpoint]:
     """Serve on a free port until the block ends; a request without the key is refused."""
 
-    def respond(path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Answer:
+    def respond(path: str, headers: Mapping[str, str], body: dict) -> Answer:
         endpoint.asked.append(body)
         endpoint.open.wait(60)
         allowed = path == "/v1/rerank" and headers["Authorization"] == f"Bearer {KEY}"

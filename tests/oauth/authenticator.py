@@ -4,7 +4,6 @@ import hashlib
 import json
 import secrets
 from dataclasses import dataclass, field
-from typing import Any
 
 import cbor2
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -25,8 +24,8 @@ class Authenticator:
     credential_id: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
 
-    def make(self, asked: str, **wrong: Any) -> str:
-        options: dict[str, Any] = json.loads(asked)
+    def make(self, asked: str, **wrong) -> str:
+        options: dict = json.loads(asked)
         self.handle = decode(options["user"]["id"])
         rp = wrong.get("rp", options["rp"]["id"])
         flags = wrong.get("flags", PRESENT | VERIFIED) | HAS_CREDENTIAL
@@ -36,8 +35,8 @@ class Authenticator:
         client = self._client(options, "webauthn.create", wrong)
         return self._answer(client, attestationObject=wrong.get("attested", attested))
 
-    def sign(self, asked: str, **wrong: Any) -> str:
-        options: dict[str, Any] = json.loads(asked)
+    def sign(self, asked: str, **wrong) -> str:
+        options: dict = json.loads(asked)
         if self.count:
             self.count += 1
         data = self._data(wrong.get("rp", options["rpId"]), wrong.get("flags", PRESENT | VERIFIED))
@@ -48,7 +47,7 @@ class Authenticator:
         handle: bytes = wrong.get("handle", self.handle)
         return self._answer(client, **given, **({"userHandle": handle} if handle else {}))
 
-    def _client(self, options: dict[str, Any], kind: str, wrong: dict[str, Any]) -> bytes:
+    def _client(self, options: dict, kind: str, wrong: dict) -> bytes:
         content = {
             "type": kind,
             "challenge": wrong.get("challenge", options["challenge"]),

@@ -1,7 +1,5 @@
 """GET /api/v1/agents: what a person may message, as far as the token goes."""
 
-from typing import Any
-
 import pytest
 
 from tests.harness.cases import cases
@@ -13,9 +11,9 @@ from tests.service.directory import a_group, done, group, user
 ALL = "api:agent:message:*"
 
 
-def listed(service: RunningService, token: str, *, page_size: int = 2) -> list[dict[str, Any]]:
-    agents: list[dict[str, Any]] = []
-    parameters: dict[str, Any] = {"pageSize": page_size}
+def listed(service: RunningService, token: str, *, page_size: int = 2) -> list[dict]:
+    agents: list[dict] = []
+    parameters: dict = {"pageSize": page_size}
     while True:
         page = done(v1(service, "agents", token, params=parameters))
         agents += page["agents"]

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import httpx
 import pytest
@@ -31,9 +30,7 @@ class Publisher:
     meanwhile: list[Callable[[], object]] = field(default_factory=list)
     answers: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
 
-    def publish(
-        self, path: str = "/agent.json", *, body: bytes | None = None, status: int = 200, **changes: Any
-    ) -> str:
+    def publish(self, path: str = "/agent.json", *, body: bytes | None = None, status: int = 200, **changes) -> str:
         address = f"http://{self.host}{path}"
         document = {"client_id": address, "client_name": "Desk agent", "redirect_uris": [LOCAL], **changes}
         kind = {"Content-Type": "application/json"} | changes.pop("headers", {})
@@ -65,11 +62,11 @@ def near(make_service: Callable[..., RunningService], publisher: Publisher) -> R
     return make_service(webhook_allowed_hosts=["127.0.0.1"])
 
 
-def allow(service: RunningService, *hosts: str, **options: Any) -> dict[str, Any]:
+def allow(service: RunningService, *hosts: str, **options) -> dict:
     return done(service.call("admin/organization/update", {"clientDocumentHosts": list(hosts)}, **options))
 
 
-def clients(service: RunningService, **options: Any) -> list[dict[str, Any]]:
+def clients(service: RunningService, **options) -> list[dict]:
     return done(service.call("admin/oauthClients/list", {}, **options))["oauthClients"]
 
 

@@ -1,7 +1,5 @@
 """admin/oauthClients: who may register an application, and what of it is ever shown."""
 
-from typing import Any
-
 import pytest
 
 from tests.harness.cases import cases
@@ -169,7 +167,7 @@ def test_another_organization_has_clients_and_sessions_of_its_own(app: App, ada:
     assert "Sign in to Other" in ada.open(an_app(app.service, api_key=other)).text
 
 
-def last_use(service: RunningService) -> Any:
+def last_use(service: RunningService):
     [consent] = done(service.call("admin/oauthClients/listConsents", {}))["consents"]
     return consent.get("lastUsedAt")
 

@@ -2,7 +2,6 @@
 
 import json
 import time
-from typing import Any
 
 import pytest
 from joserfc import jws
@@ -17,7 +16,7 @@ PUBLIC = KEY.as_dict(private=False)
 ISSUER = "https://people.test"
 
 
-def claims(**changes: Any) -> dict[str, Any]:
+def claims(**changes) -> dict:
     """What a right token says, with these changes; a claim that is None is left out."""
     now = int(time.time())
     right = {"iss": ISSUER, "aud": CLIENT_ID, "iat": now, "exp": now + 60, "nonce": "n", "sub": "ada"}
@@ -35,7 +34,7 @@ def read(token: str, *keys: object) -> Subject:
     return subject_of(token, {"keys": list(keys) or [PUBLIC]}, Expected(ISSUER, CLIENT_ID, "n"))
 
 
-WRONG: list[tuple[str, str, list[Any]]] = [
+WRONG: list[tuple[str, str, list]] = [
     ("aud", "audience", ["another", ["another"], [CLIENT_ID, "another"], [CLIENT_ID, CLIENT_ID], {CLIENT_ID: 1}, None]),
     ("azp", "audience", ["another", [CLIENT_ID]]),
     ("nonce", "nonce", ["another", None, "\ud800", ["n"]]),
@@ -86,7 +85,7 @@ def test_a_token_that_the_provider_did_not_sign_is_refused(how: str, reason: str
         {"keys": [PUBLIC | {"use": "enc"}]},
     ],
 )
-def test_keys_that_are_none_vouch_for_nobody(keys: dict[str, Any]) -> None:
+def test_keys_that_are_none_vouch_for_nobody(keys: dict) -> None:
     """Nor does one of another id, or one for encryption (RFC 7517, section 4.2)."""
     with pytest.raises(NotVouched, match="signature"):
         subject_of(signed(claims()), keys, Expected(ISSUER, CLIENT_ID, "n"))

@@ -1,7 +1,6 @@
 """Invitations: a link that sets a password, once."""
 
 from functools import partial
-from typing import Any
 
 import httpx
 import pytest
@@ -18,7 +17,7 @@ REFUSED = "This link was used, has expired, was replaced by a newer one, isn&#39
 WORKBENCH = "https://work.example.test"
 
 
-def invite(service: RunningService, email: str = ADA, **options: Any) -> str:
+def invite(service: RunningService, email: str = ADA, **options) -> str:
     return str(done(service.call("admin/users/invite", {"email": email}, **options))["url"])
 
 
@@ -39,7 +38,7 @@ def may_sign_in(service: RunningService, password: str = NEW) -> bool:
     return flow.Person(service, ADA, password).allow(flow.an_app(service)).status_code == 303
 
 
-def ada_now(service: RunningService) -> dict[str, Any]:
+def ada_now(service: RunningService) -> dict:
     return walk(service, "admin/users/list", {"query": ADA}, page_size=9)[0]
 
 

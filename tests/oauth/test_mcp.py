@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from functools import partial
-from typing import Any
 from urllib.parse import parse_qsl
 from uuid import UUID
 
@@ -70,7 +69,7 @@ def test_a_revoked_token_counts_from_the_next_call(standing, ferry: str) -> None
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_the_official_client_says_why_it_is_refused(standing, mode: Any) -> None:
+async def test_the_official_client_says_why_it_is_refused(standing, mode) -> None:
     """In the service's words: the body is an error of the protocol, whatever the status."""
     mine = standing.person().tokens(standing.agent, scope="api:agent:message:*")
     async with official_client(standing.service, mine["access_token"], mode) as client:
@@ -324,7 +323,7 @@ def test_what_a_document_says_runs_no_tool(standing, ferry, desk, monkeypatch):
     """A document asks for who_can_read: to find, read and be answered from it calls nothing; a client's call does."""
     service, called, tool = standing.service, list[object](), server.TOOLS["who_can_read"]
 
-    async def run(call: object, arguments: object) -> Any:
+    async def run(call: object, arguments: object):
         called.append(arguments)
         return await tool.run(call, arguments)
 

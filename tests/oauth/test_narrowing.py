@@ -1,7 +1,6 @@
 """Consent narrowed to collections: an agent reads what is in them, and nothing else that the person may read."""
 
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -78,7 +77,7 @@ def test_an_agent_reads_no_more_than_the_collections_it_was_let(scene: Scene) ->
     first.update(collectionIds=[first.collection_id])
     asked = use(service, token, "ask_agent", question="When does the ferry leave?", agent=first.agent_id)
     assert asked["warnings"] == []
-    again: dict[str, Any] = {"agent": second.agent_id, "conversation_id": asked["conversation_id"]}
+    again: dict = {"agent": second.agent_id, "conversation_id": asked["conversation_id"]}
     assert "conversation_not_found" in refusal(service, token, "ask_agent", question="And back?", **again)
 
 

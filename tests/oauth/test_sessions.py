@@ -1,7 +1,5 @@
 """Sessions of people, as admins see and end them: browsers, and applications that act for them."""
 
-from typing import Any
-
 from tests.harness.services import RunningService
 from tests.oauth.flow import App, Page, Person, Pkce, entries, error, later, works
 from tests.service.directory import done, walk
@@ -10,11 +8,11 @@ FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.
 ADA = "ada@example.test"
 
 
-def sessions(service: RunningService, email: str = ADA) -> list[dict[str, Any]]:
+def sessions(service: RunningService, email: str = ADA) -> list[dict]:
     return walk(service, "admin/sessions/list", {"email": email}, page_size=1)
 
 
-def end(service: RunningService, email: str = ADA, **body: Any) -> int:
+def end(service: RunningService, email: str = ADA, **body) -> int:
     return int(done(service.call("admin/sessions/end", {"email": email, **body}))["endedCount"])
 
 

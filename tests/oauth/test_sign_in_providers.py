@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 from uuid import UUID
 
@@ -44,10 +43,10 @@ class Work:
     app: App
     provider_id: str = ""
 
-    def change(self, **changes: Any) -> None:
+    def change(self, **changes) -> None:
         done(self.service.call("admin/signInProviders/update", {"providerId": self.provider_id, **changes}))
 
-    def arrive(self, **claims: Any) -> str:
+    def arrive(self, **claims) -> str:
         """Somebody with these claims signs in there with a new browser; the text of the page they end at."""
         self.provider.person = claims
         return come_back(Person(self.service), self.app).text
@@ -83,7 +82,7 @@ def confirm(service: RunningService, *, api_key: str | None = None, confirmed: b
     return service.run(confirm_domain(database, organization, domain="example.test", confirmed=confirmed))
 
 
-def create(service: RunningService, issuer: str, *, api_key: str | None = None, **changes: Any) -> httpx.Response:
+def create(service: RunningService, issuer: str, *, api_key: str | None = None, **changes) -> httpx.Response:
     own = {"name": "Work", "issuer": issuer, "clientId": CLIENT_ID, "clientSecret": CLIENT_SECRET}
     body = {**own, "domains": ["example.test"], **changes}
     return service.call("admin/signInProviders/create", body, api_key=api_key)
@@ -160,7 +159,7 @@ def test_accounts_and_groups_come_with_the_token(work: Work) -> None:
     assert "no account here" in work.arrive(**made)
     work.change(createAccounts=True, groupsClaim="GROUPS")
 
-    def groups_after(**claims: Any) -> set[str]:
+    def groups_after(**claims) -> set[str]:
         assert "Finn" in work.arrive(**made, **claims)
         listed = done(service.call("admin/groups/listMemberships", {"member": user("finn@example.test")}))
         return {one["name"] for one in listed["memberships"] if one["direct"]}
@@ -203,7 +202,7 @@ def test_a_secret_of_any_characters_is_given_as_the_provider_wants_it(work: Work
     assert "Sec" in work.arrive(sub="sec", email="sec@example.test", email_verified=True)
 
 
-def logout_token(provider: OpenIdProvider, **changes: Any) -> str:
+def logout_token(provider: OpenIdProvider, **changes) -> str:
     """What tells that somebody has signed out there, right but for these changes; a claim that is None is left out."""
     now = int(time.time())
     right = {"iss": provider.issuer, "aud": CLIENT_ID, "iat": now, "exp": now + 60, "jti": "a", "sub": "gus"}
@@ -221,7 +220,7 @@ def test_who_signs_out_there_is_signed_out_here(work: Work, pkce: Pkce) -> None:
     consent = come_back(gus, app, code_challenge=pkce.challenge)
     tokens = done(app.exchange(sent_back(gus.press(consent, "allow"))["code"], pkce))
 
-    def told(**changes: Any) -> int:
+    def told(**changes) -> int:
         form = {"logout_token": logout_token(provider, **changes)}
         return service.http.post(f"/api/oauth/upstream/{work.provider_id}/logout", data=form).status_code
 
@@ -322,7 +321,7 @@ def test_a_flood_of_requests_is_none_to_the_provider(work: Work, monkeypatch: py
         return service.http.post(logout, data={"logout_token": token}).json()["error_description"]
 
     assert (flood(), provider.requests) == ({302}, {})
-    wrong: list[dict[str, Any]] = [{"iss": "https://evil.test"}, {"aud": "x"}, {"iat": 1}, {"events": None}]
+    wrong: list[dict] = [{"iss": "https://evil.test"}, {"aud": "x"}, {"iat": 1}, {"events": None}]
     for token in ("", "a.b.c", *(logout_token(provider, **one) for one in wrong)):
         assert "refused" in log_out(token)
     assert provider.requests == {}
@@ -414,13 +413,13 @@ def test_which_issuers_are_of_one_tenant() -> None:
 
 
 @pytest.mark.parametrize("hosted", [{}, {"hd": ""}, {"hd": "other.test"}, {"hd": ["example.test"]}, {"hd": None}])
-def test_a_personal_google_account_is_nobodys(hosted: dict[str, Any]) -> None:
+def test_a_personal_google_account_is_nobodys(hosted: dict) -> None:
     """A verified address of work is not enough: the organization must have given the account."""
     issuer, given = "https://accounts.google.com", {"hd": "Example.test"}
     now, domains, off = datetime.now(UTC), ["example.test"], (False, GroupsClaim.NONE, False, False)
     there = StoredProvider(UUID(int=1), UUID(int=2), "Work", issuer, CLIENT_ID, None, domains, domains, *off, now)
 
-    def vouched(claims: dict[str, Any], provider: StoredProvider | None, issuer: str = issuer) -> str:
+    def vouched(claims: dict, provider: StoredProvider | None, issuer: str = issuer) -> str:
         return vouched_address(provider, Subject(issuer, "1", "ada@example.test", True, claims))
 
     assert vouched(given, there) == vouched(given, None) == vouched(hosted, there, "https://people.test")
@@ -445,7 +444,7 @@ def test_a_personal_google_account_is_nobodys(hosted: dict[str, Any]) -> None:
         ({"groups": ["crew", "a\0"]}, {"crew"}),
     ],
 )
-def test_groups_count_where_a_token_lists_them(claims: dict[str, Any], said: set[str] | str) -> None:
+def test_groups_count_where_a_token_lists_them(claims: dict, said: set[str] | str) -> None:
     assert named_groups(claims, "groups") == said
 
 
@@ -483,7 +482,7 @@ def test_who_has_just_left_is_bound_to_nothing(work: Work, monkeypatch: pytest.M
     a_person(service, "lea@example.test", name="Lea")
     find = binding.signin.find_person
 
-    async def find_who_leaves(*args: Any, **whose: Any) -> Any:
+    async def find_who_leaves(*args, **whose):
         found = await find(*args, **whose)
         await asyncio.to_thread(service.call, "admin/users/offboard", {"email": "lea@example.test"})
         return found

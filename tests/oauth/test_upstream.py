@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from threading import Event
-from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
@@ -64,7 +63,7 @@ def come_back(person: flow.Person, app: flow.App, **changes: str | None) -> http
     return person.follow(person.http.get(leave(person, app, **changes).headers["Location"]))
 
 
-def changed(**claims: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def changed(**claims) -> Callable[[dict], dict]:
     return lambda given: {name: value for name, value in {**given, **claims}.items() if value is not None}
 
 
@@ -200,7 +199,7 @@ def test_only_a_new_proof_there_confirms(provider: OpenIdProvider, app: flow.App
     assert "code" in flow.sent_back(come_back(flow.Person(app.service), app, max_age="60", scope="api:admin"))
 
 
-WRONG_DESCRIPTIONS: list[tuple[str, list[Any]]] = [
+WRONG_DESCRIPTIONS: list[tuple[str, list]] = [
     ("issuer", ["https://evil.test"]),
     ("token_endpoint", [None, "https://[::1", "https://people.test:99999/", "http://people.test/token"]),
     ("token_endpoint", ["file:///etc/passwd"]),

@@ -1,7 +1,6 @@
 """v1: the operations of v0 mounted again, for access tokens and their scopes alone."""
 
 import socket
-from typing import Any
 
 import httpx
 import pytest
@@ -22,7 +21,7 @@ def outcome(response: httpx.Response) -> tuple[int, str | None]:
     return response.status_code, body.get("error", {}).get("code")
 
 
-def ask(service: RunningService, operation: str, token: str, body: dict[str, Any]) -> httpx.Response:
+def ask(service: RunningService, operation: str, token: str, body: dict) -> httpx.Response:
     part, path, headers = EXAMPLES[operation].file, f"/api/v1/{operation}", {"Authorization": f"Bearer {token}"}
     if part is None:
         return service.http.post(path, json=body, headers=headers)

@@ -3,7 +3,6 @@
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import httpx
 
@@ -20,7 +19,7 @@ RUN_SECONDS = 150
 LOOPBACK = ("127.0.0.1",)
 
 
-def a_thing(number: int, **members: Any) -> dict[str, Any]:
+def a_thing(number: int, **members) -> dict:
     """A source document: its id and text tell its number, and each was changed a minute after the one before."""
     return {
         "_id": f"thing-{number:04}",
@@ -45,41 +44,41 @@ class Syncing:
         name, create = {"collectionName": self.mongo.collection_name}, "documentCollections/createDocumentCollection"
         self.collection_id = done(self.service.call(create, name, api_key=self.api_key))["documentCollectionId"]
 
-    def config(self, **members: Any) -> dict[str, Any]:
+    def config(self, **members) -> dict:
         return {"syncName": "things", "collectionName": self.mongo.collection_name, "sourceFields": DATED, **members}
 
-    def filled(self, count: int, **members: Any) -> Any:
+    def filled(self, count: int, **members):
         self.mongo.collection.insert_many([a_thing(number, **members) for number in range(count)])
         return self.mongo.collection
 
-    def call(self, operation: str, body: dict[str, Any] | None = None, **options: Any) -> httpx.Response:
+    def call(self, operation: str, body: dict | None = None, **options) -> httpx.Response:
         return self.service.call(f"{FOLDER}/{operation}", body, **{"api_key": self.api_key, **options})
 
-    def create(self, *, uri: str | None = None, **members: Any) -> httpx.Response:
+    def create(self, *, uri: str | None = None, **members) -> httpx.Response:
         body = {"documentCollectionId": self.collection_id, "docstoreURI": uri or self.mongo.uri}
         answer = self.call("createDocstoreSync", {**body, "config": self.config(**members)})
         if answer.status_code == 200:
             self.sync_id = answer.json()["docstoreCredentialId"]
         return answer
 
-    def update(self, *, uri: str | None = None, **members: Any) -> httpx.Response:
+    def update(self, *, uri: str | None = None, **members) -> httpx.Response:
         """Update the sync, without waiting for its run; without `uri` its address stays."""
         address = {} if uri is None else {"docstoreURI": uri}
         return self.call("updateDocstoreSync", {**self.named, **address, "config": self.config(**members)})
 
     @property
-    def named(self) -> dict[str, Any]:
+    def named(self) -> dict:
         return {"docstoreCredentialId": self.sync_id}
 
-    def first_run(self, **members: Any) -> dict[str, Any]:
+    def first_run(self, **members) -> dict:
         done(self.create(**members))
         return self.ended()
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> dict:
         assert done(self.call("launchDocstoreSync", self.named))["syncLaunched"]
         return self.ended()
 
-    def ended(self) -> dict[str, Any]:
+    def ended(self) -> dict:
         deadline = time.monotonic() + RUN_SECONDS
         while time.monotonic() < deadline:
             sync = done(self.call("getDocstoreSync", self.named))
@@ -93,15 +92,15 @@ class Syncing:
         listed = walk(self.service, f"{FOLDER}/listDocstoreFailures", self.named)
         return {str(one["sourceId"]): one["code"] for one in listed}
 
-    def held(self) -> list[dict[str, Any]]:
+    def held(self) -> list[dict]:
         """What the limit of removals holds, by name."""
         listed = walk(self.service, f"{FOLDER}/listDocstoreHeldRemovals", self.named)
         return sorted(listed, key=lambda one: one["documentName"])
 
-    def external_id(self, source_id: Any) -> str:
+    def external_id(self, source_id) -> str:
         return f"{self.sync_id}:{SourceId(source_id).key}"
 
-    def documents(self) -> dict[str, dict[str, Any]]:
+    def documents(self) -> dict[str, dict]:
         body = {"documentCollectionId": self.collection_id}
         listed = walk(self.service, "documentCollections/listDocumentsInCollection", body, api_key=self.api_key)
         return {one["documentExternalId"]: one for one in listed}
@@ -113,5 +112,5 @@ class Syncing:
         return {one["documentName"]: one["documentVersion"] for one in self.documents().values()}
 
 
-def counts(sync: dict[str, Any], *names: str) -> tuple[int, ...]:
+def counts(sync: dict, *names: str) -> tuple[int, ...]:
     return tuple(sync["counts"][name] for name in names)

@@ -1,7 +1,5 @@
 """An identity provider for tests: a token, and SCIM requests as bodies and statuses."""
 
-from typing import Any
-
 import httpx
 
 from tests.harness.services import RunningService
@@ -24,25 +22,23 @@ class Provider:
         sent = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/scim+json", **headers}
         return self.http.request(method, f"/scim/v2/{path}", json=body, headers=sent)
 
-    def user(self, email: str, **body: Any) -> dict[str, Any]:
+    def user(self, email: str, **body) -> dict:
         return created(self.send("POST", "Users", {"schemas": [USER], "userName": email, **body}))
 
-    def group(self, name: str, *members: dict[str, Any], **body: Any) -> dict[str, Any]:
+    def group(self, name: str, *members: dict, **body) -> dict:
         listed = [{"value": one["id"]} for one in members]
         return created(
             self.send("POST", "Groups", {"schemas": [GROUP], "displayName": name, "members": listed, **body})
         )
 
-    def patch(
-        self, path: str, *operations: dict[str, Any], member: str = "Operations", **headers: str
-    ) -> httpx.Response:
+    def patch(self, path: str, *operations: dict, member: str = "Operations", **headers: str) -> httpx.Response:
         return self.send("PATCH", path, {"schemas": [PATCH], member: list(operations)}, **headers)
 
-    def find(self, kind: str, **query: str | int) -> dict[str, Any]:
+    def find(self, kind: str, **query: str | int) -> dict:
         return done(self.http.get(f"/scim/v2/{kind}", params=query, headers={"Authorization": f"Bearer {self.token}"}))
 
 
-def created(response: httpx.Response) -> dict[str, Any]:
+def created(response: httpx.Response) -> dict:
     assert response.status_code == 201, response.text
     return response.json()
 

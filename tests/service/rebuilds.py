@@ -1,7 +1,6 @@
 """Short words for rebuilding an index in a test, and for what is in it."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 
@@ -32,22 +31,22 @@ class Shelf:
     def about(self) -> dict[str, str]:
         return {} if self.collection_id is None else {"documentCollectionId": self.collection_id}
 
-    def call(self, operation: str, **members: Any) -> httpx.Response:
+    def call(self, operation: str, **members) -> httpx.Response:
         return self.service.call(f"{FOLDER}/{operation}IndexRebuild", self.about | members)
 
-    def start(self, model: str = MODEL, **members: Any) -> dict[str, Any]:
+    def start(self, model: str = MODEL, **members) -> dict:
         return ok(self.call("start", embeddingsModel=model, **members))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict:
         return ok(self.call("get"))
 
-    def failures(self) -> list[dict[str, Any]]:
+    def failures(self) -> list[dict]:
         return walk(self.service, f"{FOLDER}/listIndexRebuildFailures", self.about)
 
     def take_all_steps(self) -> None:
         self.service.run(rebuild_all(self.service.runtime.indexer, self.service.runtime.disk))
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> dict:
         self.take_all_steps()
         state = self.state()
         assert state["status"] == "COMPLETED", state
@@ -63,7 +62,7 @@ class Shelf:
         operation = "addDocumentChunksToCollection"
         ok(add_to_collection(self.service, document_id, self.collection_id, operation=operation, **members))
 
-    def search(self, query: str, **members: Any) -> list[str]:
+    def search(self, query: str, **members) -> list[str]:
         operation = "searchDocumentCatalog" if self.collection_id is None else "searchDocumentCollection"
         body = {"searchQuery": query, **self.about, **members}
         return [each["documentName"] for each in ok(self.service.call(f"search/{operation}", body))["results"]]

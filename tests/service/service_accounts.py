@@ -1,28 +1,26 @@
 """Short words for service accounts and their tokens in tests."""
 
-from typing import Any
-
 from tests.harness.services import RunningService
 from tests.service.directory import done
 
 
-def enable_service_accounts(service: RunningService, *, enabled: bool = True, **options: Any) -> None:
+def enable_service_accounts(service: RunningService, *, enabled: bool = True, **options) -> None:
     done(service.call("admin/organization/update", {"serviceAccountsEnabled": enabled}, **options))
 
 
-def an_account(service: RunningService, name: str = "Nightly load", **options: Any) -> dict[str, Any]:
+def an_account(service: RunningService, name: str = "Nightly load", **options) -> dict:
     """A new service account; the way others refer to it is `account(…)`."""
     return done(service.call("admin/serviceAccounts/create", {"displayName": name}, **options))
 
 
-def account(one: dict[str, Any]) -> dict[str, str]:
+def account(one: dict) -> dict[str, str]:
     return {"type": "serviceAccount", "id": one["serviceAccountId"]}
 
 
-def a_token(service: RunningService, of: dict[str, Any], *scopes: str, **body: Any) -> dict[str, Any]:
+def a_token(service: RunningService, of: dict, *scopes: str, **body) -> dict:
     request = {"serviceAccountId": of["serviceAccountId"], "name": "a token", "scopes": list(scopes), **body}
     return done(service.call("admin/serviceAccountTokens/mint", request))
 
 
-def delete_account(service: RunningService, one: dict[str, Any]) -> dict[str, Any]:
+def delete_account(service: RunningService, one: dict) -> dict:
     return done(service.call("admin/serviceAccounts/delete", {"serviceAccountId": one["serviceAccountId"]}))

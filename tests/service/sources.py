@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 
@@ -12,7 +11,7 @@ from tests.service.directory import done, walk
 LEDGER = "5f0c6a1e9b3d4c7f8a2e1b0d"
 
 
-def an_item(name: str, /, **members: Any) -> dict[str, Any]:
+def an_item(name: str, /, **members) -> dict:
     """A document in quarantine, as runs report it."""
     return {
         "documentExternalId": name,
@@ -33,32 +32,32 @@ class Reporter:
     api_key: str | None = None
     ledger: str = LEDGER
 
-    def call(self, operation: str, body: dict[str, Any] | None = None, **options: Any) -> httpx.Response:
+    def call(self, operation: str, body: dict | None = None, **options) -> httpx.Response:
         return self.service.call(f"sources/{operation}", body, api_key=self.api_key, **options)
 
-    def begin(self, **members: Any) -> dict[str, Any]:
+    def begin(self, **members) -> dict:
         return done(self.call("reportSource", {"ledger": self.ledger, "source": "/srv/handbook", **members}))
 
-    def add(self, report: dict[str, Any], *items: dict[str, Any]) -> httpx.Response:
+    def add(self, report: dict, *items: dict) -> httpx.Response:
         return self.call("reportSourceItems", {**report, "items": list(items)})
 
-    def end(self, report: dict[str, Any]) -> httpx.Response:
+    def end(self, report: dict) -> httpx.Response:
         return self.call("endSourceReport", report)
 
-    def report(self, items: Sequence[dict[str, Any]] = (), **members: Any) -> dict[str, Any]:
+    def report(self, items: Sequence[dict] = (), **members) -> dict:
         report = self.begin(**members)
         for start in range(0, len(items), 1000):
             done(self.add(report, *items[start : start + 1000]))
         return done(self.end(report))
 
-    def sources(self) -> list[dict[str, Any]]:
+    def sources(self) -> list[dict]:
         return walk(self.service, "sources/listSources", {}, page_size=100, api_key=self.api_key)
 
-    def items(self, source_id: str, *, page_size: int = 1000, **filters: Any) -> list[dict[str, Any]]:
+    def items(self, source_id: str, *, page_size: int = 1000, **filters) -> list[dict]:
         body = {"sourceId": source_id, **filters}
         return walk(self.service, "sources/listSourceItems", body, page_size=page_size, api_key=self.api_key)
 
-    def names(self, source_id: str, **filters: Any) -> list[str]:
+    def names(self, source_id: str, **filters) -> list[str]:
         return [item["name"] for item in self.items(source_id, **filters)]
 
     def ignore(self, source_id: str, *names: str, undo: bool = False) -> list[str]:

@@ -1,7 +1,6 @@
 """The lists of all access: joined, they say of everybody what the look-ups say of one, and a change is noticed."""
 
 from collections import defaultdict
-from typing import Any
 
 import pytest
 
@@ -55,7 +54,7 @@ def test_joined_they_say_what_the_look_ups_say(ship: RunningService) -> None:
     assert found["to eve"] == found["to nobody"] == {ZOE}
 
 
-def resource_of(row: dict[str, Any]) -> dict[str, str]:
+def resource_of(row: dict) -> dict[str, str]:
     return {"resourceId": row["resourceId"], "resourceType": row["resourceType"]}
 
 
@@ -73,7 +72,7 @@ def test_classes_are_shared_and_tell_nothing_of_others(ship: RunningService) -> 
     assert not state(ship, since, api_key=stranger)["changed"]
 
 
-def state(service: RunningService, since: str | None = None, **options: Any) -> dict[str, Any]:
+def state(service: RunningService, since: str | None = None, **options) -> dict:
     return done(service.call(STATE, {"since": since} if since else {}, **options))
 
 

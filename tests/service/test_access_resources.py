@@ -3,7 +3,6 @@
 from collections import Counter
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import pytest
 
@@ -26,9 +25,9 @@ class World:
     """An organization whose resources are read in every way there is, and everybody who could be asked about."""
 
     service: RunningService
-    readers: dict[str, dict[str, Any]]
+    readers: dict[str, dict]
 
-    def found(self, *, page_size: int = 1000, **filters: Any) -> list[str]:
+    def found(self, *, page_size: int = 1000, **filters) -> list[str]:
         rows = walk(self.service, LIST, filters, page_size=page_size)
         assert [row["objectId"] for row in rows] == sorted(row["objectId"] for row in rows)
         counted = ok(self.service.call(COUNT, filters))
@@ -52,7 +51,7 @@ def a_world(service: RunningService) -> World:
     outer = a_group(service, "outer", group(inner))
     a_group(service, "inner", user(ADA), user(EVE), bosun, group(outer), id=inner["id"])
     empty = a_group(service, "empty")
-    granted: dict[str, list[dict[str, Any]]] = {
+    granted: dict[str, list[dict]] = {
         "to outer": [group(outer)],
         "to inner": [group(inner), user(BEN)],
         "to ben": [user(BEN)],
@@ -89,7 +88,7 @@ def test_what_somebody_may_read_is_what_they_may_read(world: World) -> None:
 def test_through_whom_somebody_reads_is_said_of_each_resource(service, monkeypatch) -> None:
     world = a_world(service)
 
-    def through(name: str, **filters: Any) -> dict[str, list[str]]:
+    def through(name: str, **filters) -> dict[str, list[str]]:
         asked = {"readableBy": world.readers[name], "withThrough": True, **filters}
         return {
             row["resourceId"]: [one["name"] for one in row["through"]]
@@ -126,7 +125,7 @@ def test_the_difference_of_two_is_the_difference_of_their_lists(world, monkeypat
 
 def test_filters_narrow_together(world: World) -> None:
     """A part of an id finds all that have it, a whole id no others."""
-    types: list[Any] = [None, [BOX], [BOX, PAGE], ["SLACK_CHANNEL"]]
+    types: list = [None, [BOX], [BOX, PAGE], ["SLACK_CHANNEL"]]
     parts = [None, "O E", "to nobody", "%", "_", "\\"]
     of_type = {row["resourceId"]: row["resourceType"] for row in walk(world.service, LIST)}
     reads = {name: set(world.found(readableBy=world.readers[name])) for name in (ADA, EVE)}
@@ -226,7 +225,7 @@ def test_it_is_of_one_organization(world: World) -> None:
         {"resourceIds": ["a\0b"]},
     ],
 )
-def test_filters_that_mean_nothing_are_refused(module_service: RunningService, body: dict[str, Any]) -> None:
+def test_filters_that_mean_nothing_are_refused(module_service: RunningService, body: dict) -> None:
     for operation in (LIST, COUNT):
         assert module_service.call(operation, body).status_code == 400, body
 

@@ -1,7 +1,6 @@
 """Who may use an agent: deployments, which are grants, and what every look-up says of them."""
 
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -22,11 +21,11 @@ def resource(agent: Agent) -> dict[str, str]:
     return {"resourceId": agent["agentId"], "resourceType": "AGENT"}
 
 
-def asking(agent: Agent) -> dict[str, Any]:
+def asking(agent: Agent) -> dict:
     return {"resource": resource(agent), "action": "READ"}
 
 
-def names(deployed: dict[str, Any]) -> tuple[set[str], bool]:
+def names(deployed: dict) -> tuple[set[str], bool]:
     return {one["name"] for one in deployed["principals"]}, deployed["organizationWide"]
 
 

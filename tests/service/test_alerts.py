@@ -7,7 +7,6 @@ import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -65,20 +64,20 @@ def service(alerting: RunningService) -> Iterator[RunningService]:
         yield organization
 
 
-def a_rule(service: RunningService, **body: Any) -> dict[str, Any]:
+def a_rule(service: RunningService, **body) -> dict:
     return done(service.call("admin/alertRules/create", {"kinds": KINDS, **body}))
 
 
-def send_test(service: RunningService, rule: dict[str, Any]) -> dict[str, Any]:
+def send_test(service: RunningService, rule: dict) -> dict:
     return done(service.call("admin/alertRules/test", {"alertRuleId": rule["alertRuleId"]}))
 
 
-def report(service: RunningService, outcome: str, *, api_key: str | None = None, **body: Any) -> dict[str, Any]:
+def report(service: RunningService, outcome: str, *, api_key: str | None = None, **body) -> dict:
     run = {"runId": str(uuid4()), "subject": "handbook", "flow": "bulk-upload", "source": "/srv/handbook"}
     return done(service.call("alerts/reportRun", {**run, "outcome": outcome, **body}, api_key=api_key))
 
 
-def deliveries(service: RunningService, status: str | None = None) -> list[dict[str, Any]]:
+def deliveries(service: RunningService, status: str | None = None) -> list[dict]:
     found = done(service.call("admin/alertRules/listDeliveries"))["deliveries"]
     return [one for one in found if status in {None, one["status"]}]
 
@@ -88,7 +87,7 @@ def alerts(service: RunningService, *, only_open: bool = True) -> list[tuple[str
     return [(one["kind"], one["name"], one["code"]) for one in found]
 
 
-def look(service: RunningService, check: Any) -> None:
+def look(service: RunningService, check) -> None:
     organization = organization_id(service)
     service.in_transaction(organization, lambda connection: check(service.runtime, connection, organization))
 
@@ -99,7 +98,7 @@ def expire(service: RunningService) -> None:
     look(service, begin_expired)
 
 
-def waiting(service: RunningService, *api_keys: str | None, delete: bool = False) -> list[Any]:
+def waiting(service: RunningService, *api_keys: str | None, delete: bool = False) -> list:
     """The priorities of the deliveries that wait, of the organizations with these keys; deleted if that is wanted."""
     organizations = [str(organization_id(service, api_key=key)) for key in api_keys]
     about = "FROM procrastinate_jobs WHERE status = 'todo' AND args->>'organization_id' = ANY(%s)"

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -35,18 +34,18 @@ FILL = """
 READ = {"space_documents", "document_contents", "caller_chunks"}
 
 
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def nodes(plan: dict) -> Iterator[dict]:
     yield plan
     for child in plan.get("Plans", []):
         yield from nodes(child)
 
 
 @contextmanager
-def explained(service: RunningService) -> Iterator[list[dict[str, Any]]]:
+def explained(service: RunningService) -> Iterator[list[dict]]:
     """Explain each claim as the service's own role, under row-level security, before it runs."""
-    plans: list[dict[str, Any]] = []
+    plans: list[dict] = []
 
-    def explain(_connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+    def explain(_connection, cursor, statement: str, parameters, *_) -> None:
         cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
         [plan] = cursor.fetchone()
         plans.append((plan if isinstance(plan, list) else json.loads(plan))[0]["Plan"])
@@ -63,7 +62,7 @@ def test_a_claim_reads_nothing_of_the_other_lane(service: RunningService, lane: 
     organization = organization_id(service)
     uploaded(service, "a", "Indexed, so that there is a space.")
 
-    async def look() -> dict[str, Any]:
+    async def look() -> dict:
         async with service.runtime.indexer.database.transaction(organization) as connection:
             with explained(service) as plans:
                 assert await claim_pending(connection, organization, limit=16, lane=lane) == []

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
@@ -144,7 +143,7 @@ def test_a_malformed_form_is_a_400(empty: RunningService, body: bytes) -> None:
 def test_who_and_what_is_unknown_is_named_and_stores_nothing(empty: RunningService) -> None:
     """A typo in an address must not quietly keep somebody out."""
     fields = {"collectionId": create_collection(empty, "Notes", count="INT")}
-    unknown: list[tuple[dict[str, Any], str, str]] = [
+    unknown: list[tuple[dict, str, str]] = [
         ({"as_user": "nobody@example.test"}, "unknown_user", "uploadAsUserEmail"),
         ({"allowedUsersEmailAddresses": "nobody@example.test"}, "unknown_principal", "allowedUsersEmailAddresses"),
         ({**fields, "customMetadata": '{"colour": "red"}'}, "invalid_metadata", "customMetadata.colour"),

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import httpx
 import pytest
@@ -185,7 +184,7 @@ def endless_wait(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, thre
     return begun, ended
 
 
-UPLOAD: dict[str, Any] = {
+UPLOAD: dict = {
     "data": {"documentExternalId": "a", "awaitVectorStoreSync": "true"},
     "files": {"file": ("a.txt", b"The ferry leaves at noon.")},
 }

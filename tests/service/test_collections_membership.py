@@ -1,7 +1,6 @@
 """documentCollections/*: collections, the documents in them, and their chunks."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from tests.harness.cases import cases
 from tests.harness.documents import add_to_collection, add_users, chunks, create_collection, embedded, refused, uploaded
@@ -14,7 +13,7 @@ MEMBERS = "documentCollections/listDocumentsInCollection"
 ANN, BEN = "ann@example.test", "ben@example.test"
 
 
-def members(service: RunningService, collection_id: str, **body: Any) -> list[dict[str, Any]]:
+def members(service: RunningService, collection_id: str, **body) -> list[dict]:
     return done(service.call(MEMBERS, {"documentCollectionId": collection_id, **body}))["documents"]
 
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
@@ -270,7 +269,7 @@ def test_an_operator_says_whose_a_domain_is(service: RunningService, command: Co
     assert command(service.settings, "domains", "list")[1:] == ("", "No organization has claimed a domain.\n")
     body = {"name": "Work", "clientId": "c", "clientSecret": "s", "domains": ["example.test"]}
 
-    def claim(issuer: str, **options: Any) -> list[str]:
+    def claim(issuer: str, **options) -> list[str]:
         made = service.call("admin/signInProviders/create", {**body, "issuer": issuer}, **options)
         return done(made)["unconfirmedDomains"]
 

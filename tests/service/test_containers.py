@@ -9,7 +9,6 @@ from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
 from itertools import count
-from typing import Any
 
 import pytest
 
@@ -55,7 +54,7 @@ def mail(attachments: Mapping[str, bytes | str], *forwarded: EmailMessage) -> by
     return message.as_bytes()
 
 
-def brought(service: RunningService, external_id: str, content: bytes, **options: Any) -> dict[str, Any]:
+def brought(service: RunningService, external_id: str, content: bytes, **options) -> dict:
     options.setdefault("file_name", external_id.rpartition("/")[2])
     answer = ok(upload(service, external_id, content, **options))
     document_id = answer["documentId"]
@@ -67,24 +66,24 @@ def brought(service: RunningService, external_id: str, content: bytes, **options
     return document
 
 
-def is_done(document: dict[str, Any]) -> bool:
+def is_done(document: dict) -> bool:
     return document.get("filesDone") == document.get("fileCount")
 
 
-def files_in(service: RunningService, document: dict[str, Any], **options: Any) -> dict[str, str]:
+def files_in(service: RunningService, document: dict, **options) -> dict[str, str]:
     listed = walk(service, "catalog/listDocuments", {"parentDocumentId": document["documentId"]} | options)
     assert all(one["parentDocumentId"] == document["documentId"] for one in listed)
     return {one["documentExternalId"]: one["documentId"] for one in listed}
 
 
-def logged(service: RunningService, **query: Any) -> list[tuple[str, dict[str, Any]]]:
+def logged(service: RunningService, **query) -> list[tuple[str, dict]]:
     found = [one for one in entries(service, **query) if one["action"].startswith("document.")]
     for one in found:
         one["details"].pop("viewers", None)
     return [(one["action"].removeprefix("document."), one["details"]) for one in found]
 
 
-def left_out(service: RunningService, document: dict[str, Any], **options: Any) -> list[tuple[str | None, int, str]]:
+def left_out(service: RunningService, document: dict, **options) -> list[tuple[str | None, int, str]]:
     found = walk(service, "catalog/listLeftOutFiles", {"documentId": document["documentId"]} | options, page_size=1)
     assert all(one["message"] for one in found)
     return [(one.get("path"), one["number"], one["code"]) for one in found]
@@ -170,7 +169,7 @@ def test_what_cannot_be_read_stays_as_it_was(service: RunningService, monkeypatc
     versions = {name: get_document(service, one)["documentVersion"] for name, one in inside.items()}
     assert versions == {"a.zip!/a.txt": 2, "a.zip!/b.txt": 1, "a.zip!/empty.txt": 1}
 
-    async def fail(*_args: Any, **_options: Any) -> list[ContainedFile]:
+    async def fail(*_args, **_options) -> list[ContainedFile]:
         raise UnreadableFile(Unreadable("file_too_complex", "It takes too long."))
 
     monkeypatch.setattr(unpacking, "_read_some", fail)
@@ -269,7 +268,7 @@ def test_an_interrupted_job_goes_on(service: RunningService, monkeypatch: pytest
     monkeypatch.setattr(unpacking, "READ_AT_ONCE", 2)
     save_files_done, told = unpacking.queries.save_files_done, list[int]()
 
-    async def keep(*args: Any, files_done: int, **options: Any) -> bool:
+    async def keep(*args, files_done: int, **options) -> bool:
         told.append(files_done)
         return await save_files_done(*args, files_done=files_done, **options)
 
@@ -277,7 +276,7 @@ def test_an_interrupted_job_goes_on(service: RunningService, monkeypatch: pytest
     monkeypatch.setattr("service.runtime.jobs.running.RETRY_SECONDS", 0)
     save, calls = unpacking.save_upload, count()
 
-    async def fail_once(*args: Any, **options: Any) -> SavedUpload:
+    async def fail_once(*args, **options) -> SavedUpload:
         if next(calls) == 1:
             raise InsufficientStorage("The disk is full.")
         return await save(*args, **options)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import bson
 import pytest
@@ -25,16 +24,16 @@ from tests.service.docstore import DATED, a_thing
 
 HELLO = protocol.Server([]).do_hello({}) | {"ok": 1.0}
 LARGE = 4 * MAX_MESSAGE_SIZE
-Answer = Callable[[dict[str, Any]], dict[str, Any]]
+Answer = Callable[[dict], dict]
 
 
-def batch(*documents: dict[str, Any]) -> dict[str, Any]:
+def batch(*documents: dict) -> dict:
     return {"ok": 1.0, "cursor": {"id": Int64(0), "ns": "shop.things", "firstBatch": list(documents)}}
 
 
 @asynccontextmanager
 async def source_of(
-    answer: Answer, *, frame: bytes | None = None, user: str = "", **hello: Any
+    answer: Answer, *, frame: bytes | None = None, user: str = "", **hello
 ) -> AsyncGenerator[MongoSource]:
     """A source whose server greets with these members, and answers so; or with this frame's length, and nothing."""
 
@@ -69,7 +68,7 @@ async def source_of(
         yield source
 
 
-async def refusal(answer: Answer, **options: Any) -> SourceError:
+async def refusal(answer: Answer, **options) -> SourceError:
     """Why a snapshot of such a server ends."""
     async with source_of(answer, **options) as source:
         with pytest.raises(SourceError) as caught:
@@ -85,7 +84,7 @@ async def test_a_message_larger_than_any_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("told", [2**31 - 1, float("nan"), "all", None])
-async def test_an_announced_size_is_believed_up_to_the_largest_there_is(told: Any) -> None:
+async def test_an_announced_size_is_believed_up_to_the_largest_there_is(told) -> None:
     """Of no type does one come through that a message's length is never greater than."""
     async with source_of(lambda _: batch(), maxMessageSizeBytes=told) as source:
         assert await source.count() == 0
@@ -104,7 +103,7 @@ async def test_a_password_is_not_hashed_as_often_as_a_server_likes(iterations: i
     """The driver does that on the event loop: two billion times, as a server may ask for, would stop the service."""
     asked: list[str] = []
 
-    def answer(command: dict[str, Any]) -> dict[str, Any]:
+    def answer(command: dict) -> dict:
         asked.append(next(iter(command)))
         nonce = bytes(command["payload"]).rpartition(b"r=")[2]
         payload = b"r=%s0,s=c2FsdA==,i=%d" % (nonce, iterations)
@@ -117,7 +116,7 @@ async def test_a_password_is_not_hashed_as_often_as_a_server_likes(iterations: i
 @pytest.mark.parametrize(
     "answer", [{"ok": 1.0}, {"ok": 1.0, "cursor": 5}, {"ok": 0.0, "code": {"a": 1}, "errmsg": "no"}, {"ok": "yes"}]
 )
-async def test_an_answer_that_is_none_ends_the_run_as_the_sources_fault(answer: dict[str, Any]) -> None:
+async def test_an_answer_that_is_none_ends_the_run_as_the_sources_fault(answer: dict) -> None:
     """And not as a defect of the service, with the driver's trace in its log."""
     assert (await refusal(lambda _: answer)).code == "source_failed"
 
@@ -126,7 +125,7 @@ async def test_a_server_that_answers_the_same_for_ever_is_told() -> None:
     """Whatever page is asked for: nothing that comes after a document is that document."""
     asked: list[str] = []
 
-    def answer(command: dict[str, Any]) -> dict[str, Any]:
+    def answer(command: dict) -> dict:
         asked.append(next(iter(command)))
         assert len(asked) < 10, "it follows"
         return batch(*(a_thing(number, _id=number) for number in range(PAGE_DOCUMENTS)))
@@ -138,7 +137,7 @@ async def test_an_id_that_has_another_type_now_is_asked_for_once() -> None:
     """MongoDB takes a number for equal to itself of any type: a document that was inserted anew answers to both."""
     asked: list[str] = []
 
-    def answer(command: dict[str, Any]) -> dict[str, Any]:
+    def answer(command: dict) -> dict:
         asked.append(next(iter(command)))
         assert len(asked) < 10, "it asks on"
         return batch(a_thing(1, _id=Int64(5)))
@@ -161,7 +160,7 @@ async def test_what_a_database_says_of_a_filter_is_repeated_as_plain_text() -> N
 
 
 @pytest.mark.parametrize(("answer", "code"), cases("a_wrong_password_is_told_from_what_its_user_may_not"))
-async def test_a_wrong_password_is_told_from_what_its_user_may_not(answer: dict[str, Any], code: str) -> None:
+async def test_a_wrong_password_is_told_from_what_its_user_may_not(answer: dict, code: str) -> None:
     """The one is mended in the address, the other in the database, whose words are repeated."""
     error = await refusal(lambda _: {"ok": 0.0, **answer})
     assert error.code == code

@@ -1,7 +1,6 @@
 """Who may do what with a sync, what it may connect to, and that its address stays secret."""
 
 import json
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -64,7 +63,7 @@ def test_a_run_that_is_wanted_says_since_when(quiet: Syncing, syncing: Syncing) 
     assert "wantedAt" not in syncing.first_run()
 
 
-def syncs(syncing: Syncing) -> list[dict[str, Any]]:
+def syncs(syncing: Syncing) -> list[dict]:
     return walk(syncing.service, f"{FOLDER}/listDocstoreSyncs", {}, page_size=1, api_key=syncing.api_key)
 
 

@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import uvloop
@@ -70,7 +69,7 @@ def opened(
     uri: str | None = None,
     allowed: AllowedHosts = EVERYWHERE,
     connect_seconds: float = 10,
-    **members: Any,
+    **members,
 ) -> AbstractAsyncContextManager[MongoSource]:
     config = {"syncName": "s", "collectionName": server.collection_name, "sourceFields": DATED, **members}
     return open_mongodb(
@@ -82,7 +81,7 @@ def opened(
     )
 
 
-def ids(documents: list[SourceDocument]) -> list[Any]:
+def ids(documents: list[SourceDocument]) -> list:
     return [document.source_id.value for document in documents]
 
 
@@ -101,7 +100,7 @@ async def listed(source: MongoSource) -> list[str]:
 async def test_a_snapshot_has_every_document_once(server, kind, monkeypatch) -> None:
     monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 7)
     monkeypatch.setattr(mongodb, "LISTED_AT_ONCE", 5)
-    keys: list[Any] = [f"thing-{number:03}" for number in range(20)] + [ObjectId() for _ in range(20)]
+    keys: list = [f"thing-{number:03}" for number in range(20)] + [ObjectId() for _ in range(20)]
     if KINDS[kind].orders_numbers:
         keys += [*range(-5, 0), *range(2, 15), Int64(2**40), 2.5, True, False, {"a": 1}, {"a": 2}, Binary(b"ab"), START]
     server.collection.insert_many([a_thing(number, _id=key) for number, key in enumerate(keys)])
@@ -113,7 +112,7 @@ async def test_a_snapshot_has_every_document_once(server, kind, monkeypatch) -> 
 
 
 async def test_a_snapshot_goes_on_after_any_document(server: MongoServer, kind: str) -> None:
-    keys: list[Any] = ["a", "b", "c", *(ObjectId() for _ in range(3))]
+    keys: list = ["a", "b", "c", *(ObjectId() for _ in range(3))]
     if KINDS[kind].orders_numbers:
         keys += [2, 3, 10, True]
     server.collection.insert_many([a_thing(number, _id=key) for number, key in enumerate(keys)])
@@ -261,7 +260,7 @@ async def test_a_walk_by_changes_ends_however_fast_documents_change(server, monk
     monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 2)
     things = [a_thing(number) for number in range(6)]
     server.collection.insert_many(things)
-    found: list[Any] = []
+    found: list = []
     async with opened(server) as source:
         async for page in source.changes(Position(updated=START)):
             found += ids(list(page.documents))

@@ -1,7 +1,6 @@
 """A collection is kept as a document database has it: each run brings what changed, and no run destroys anything."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
@@ -15,7 +14,7 @@ from tests.service.docstore import FIELDS, START, Syncing, a_thing, counts
 
 def test_a_first_run_brings_everything(syncing: Syncing) -> None:
     """Connections that break on the way are made again."""
-    keys: list[Any] = [ObjectId(), 7, Int64(2**40), "plain", {"a": 1, "b": "x"}]
+    keys: list = [ObjectId(), 7, Int64(2**40), "plain", {"a": 1, "b": "x"}]
     things = [a_thing(number, _id=key, url=f"https://things.test/{number}") for number, key in enumerate(keys)]
     syncing.mongo.collection.insert_many(things)
     syncing.mongo.misbehave(disconnect_times=3)

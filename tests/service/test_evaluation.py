@@ -1,7 +1,6 @@
 """Evaluation sets: their cases, judgements and runs, kept for admins of one organization."""
 
 import hashlib
-from typing import Any
 
 import httpx
 import pytest
@@ -15,15 +14,15 @@ from tests.harness.services import ADMIN_EMAIL, RunningService
 from tests.service.agents import an_agent, at_once
 from tests.service.directory import another_organization, code, done, entries, on_rows, walk
 
-Answer = dict[str, Any]
+Answer = dict
 DOGS, CATS = "May dogs travel free?", "May cats sail?"
 
 
-def call(service: RunningService, operation: str, *, api_key: str | None = None, **body: Any) -> httpx.Response:
+def call(service: RunningService, operation: str, *, api_key: str | None = None, **body) -> httpx.Response:
     return service.call(f"admin/evaluationSets/{operation}", body, api_key=api_key)
 
 
-def a_set(service: RunningService, name: str = "Travel", **body: Any) -> Answer:
+def a_set(service: RunningService, name: str = "Travel", **body) -> Answer:
     return done(call(service, "create", name=name, **body))
 
 
@@ -32,14 +31,14 @@ def set_id(service: RunningService) -> str:
     return a_set(service)["evaluationSetId"]
 
 
-def judge(service: RunningService, set_id: str, question: str, grades: dict[str, int], **body: Any) -> str:
+def judge(service: RunningService, set_id: str, question: str, grades: dict[str, int], **body) -> str:
     judgements = [{"documentExternalId": name, "grade": grade} for name, grade in grades.items()]
     cases = [{"question": question, "judgements": judgements, **body}]
     [case_id] = done(call(service, "putJudgements", evaluationSetId=set_id, cases=cases))["caseIds"]
     return case_id
 
 
-def cases_of(service: RunningService, set_id: str, **body: Any) -> list[Answer]:
+def cases_of(service: RunningService, set_id: str, **body) -> list[Answer]:
     return walk(service, "admin/evaluationSets/listCases", {"evaluationSetId": set_id, **body}, page_size=2)
 
 
@@ -47,11 +46,11 @@ def grades_of(case: Answer) -> dict[str, int]:
     return {one["documentExternalId"]: one["grade"] for one in case["judgements"]}
 
 
-def sets_of(service: RunningService, **body: Any) -> list[Answer]:
+def sets_of(service: RunningService, **body) -> list[Answer]:
     return walk(service, "admin/evaluationSets/list", body, page_size=2)
 
 
-def add_run(service: RunningService, set_id: str, *results: Answer, **body: Any) -> Answer:
+def add_run(service: RunningService, set_id: str, *results: Answer, **body) -> Answer:
     """Keep a run of hybrid searches, unless `body` says otherwise."""
     return done(call(service, "addRun", **{"evaluationSetId": set_id, "mode": "HYBRID", "results": results, **body}))
 

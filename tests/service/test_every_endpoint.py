@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
 
 import httpx
 import pytest
@@ -41,7 +40,7 @@ class World:
     things: dict[str, Things] = field(default_factory=dict)
     credentials: dict[str, str | None] = field(default_factory=dict)
 
-    def send(self, operation: str, credential: str, **members: Any) -> httpx.Response:
+    def send(self, operation: str, credential: str, **members) -> httpx.Response:
         example = EXAMPLES[operation]
         body = {**example.body(self.things_for(credential)), **members}
         return example.send(self.http, operation, body, self.headers(credential))

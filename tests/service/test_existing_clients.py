@@ -1,7 +1,6 @@
 """Requests in the forms that existing clients of the API send (docs/existing-clients.md)."""
 
 import json
-from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -29,7 +28,7 @@ def office(module_service) -> Desk:
     return a_desk(module_service)
 
 
-def request(office: Desk, method: str, operation: str, **options: Any) -> httpx.Response:
+def request(office: Desk, method: str, operation: str, **options) -> httpx.Response:
     return office.service.http.request(method, f"/api/v0/{operation}", **options)
 
 
@@ -230,7 +229,7 @@ def test_an_idempotency_key_holds_for_an_older_form(office: Desk) -> None:
 UPLOAD = "catalog/uploadDocumentContents"
 
 
-def contents(**members: Any) -> dict[str, Any]:
+def contents(**members) -> dict:
     external_id = f"text-{uuid4()}"
     text = "The tower is <b>white</b>.\n\n    Its lamp turns."
     return {"documentExternalId": external_id, "documentName": "Tower.pdf", "documentContents": text, **members}
@@ -323,12 +322,12 @@ def test_variables_name_documents_in_a_message(office: Desk) -> None:
 STREAM = "copilots/streamMessage"
 
 
-def chunks(answer: httpx.Response) -> list[dict[str, Any]]:
+def chunks(answer: httpx.Response) -> list[dict]:
     assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
     return [json.loads(line.removeprefix("data: ")) for line in answer.iter_lines() if line.startswith("data: ")]
 
 
-def asked(desk: Desk, **members: Any) -> dict[str, Any]:
+def asked(desk: Desk, **members) -> dict:
     """Return a message to be streamed, in its older form."""
     return {"copilotId": desk.agent_id, "email": BEN, "message": "When does the ferry leave?", **members}
 

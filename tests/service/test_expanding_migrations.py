@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
 
 import pytest
 from alembic import command
@@ -151,7 +150,7 @@ def test_migrations_keep_to_the_rule(before: Connection) -> None:
     """Each since the baseline: as CONTRIBUTING.md has it, under "Change the schema"."""
     said: list[str] = []
 
-    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+    def note(_connection, _cursor, statement: str, *_) -> None:
         said.append(" ".join(statement.split()))
 
     event.listen(before, "before_cursor_execute", note)

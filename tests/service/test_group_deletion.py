@@ -1,7 +1,5 @@
 """Deleting a group, and saying beforehand who would read less without it or without some of its members."""
 
-from typing import Any
-
 from tests.harness.services import RunningService
 from tests.service.directory import a_group, a_resource, a_user, code, done, grant, group, readable, user, walk
 from tests.service.service_accounts import account, an_account, enable_service_accounts
@@ -9,7 +7,7 @@ from tests.service.service_accounts import account, an_account, enable_service_a
 ADA, BOB, CAT, DAN = (f"{name}@example.test" for name in ("ada", "bob", "cat", "dan"))
 
 
-def losses(service: RunningService, one: dict[str, Any], *members: dict[str, Any]) -> dict[str, int]:
+def losses(service: RunningService, one: dict, *members: dict) -> dict[str, int]:
     """The number of resources that each would not read any more, by address."""
     body = {"groupId": one["id"], **({"members": list(members)} if members else {})}
     answer = done(service.call("admin/groups/previewLosses", body))
@@ -17,11 +15,11 @@ def losses(service: RunningService, one: dict[str, Any], *members: dict[str, Any
     return {one["principal"]["email"]: sum(count["count"] for count in one["counts"]) for one in answer["losses"]}
 
 
-def shared(service: RunningService, name: str, *principals: dict[str, Any], everybody: bool = False) -> None:
+def shared(service: RunningService, name: str, *principals: dict, everybody: bool = False) -> None:
     grant(service, a_resource(service, name), *principals, organizationWide=everybody)
 
 
-def ship(service: RunningService) -> tuple[dict[str, Any], dict[str, Any]]:
+def ship(service: RunningService) -> tuple[dict, dict]:
     for email in (ADA, BOB, CAT, DAN):
         a_user(service, email, active=email != DAN)
     crew = a_group(service, "Crew", user(ADA), user(BOB), user(DAN))

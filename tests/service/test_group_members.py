@@ -1,13 +1,11 @@
 """admin/groups/listMembers: who is directly in a group."""
 
-from typing import Any
-
 from tests.harness.services import RunningService
 from tests.service.directory import a_group, a_user, code, done, group, user, walk
 from tests.service.service_accounts import account, an_account, delete_account, enable_service_accounts
 
 
-def members(service: RunningService, one: dict[str, Any], page_size: int = 1000) -> list[dict[str, Any]]:
+def members(service: RunningService, one: dict, page_size: int = 1000) -> list[dict]:
     return walk(service, "admin/groups/listMembers", {"groupId": one["id"]}, page_size=page_size)
 
 

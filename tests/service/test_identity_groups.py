@@ -1,7 +1,5 @@
 """Groups and their members."""
 
-from typing import Any
-
 from tests.service.directory import a_group, a_user, code, done, group, user, walk
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
@@ -44,7 +42,7 @@ def test_an_unknown_member_or_group_is_named_and_nothing_changes(service, elsewh
     a_user(elsewhere, "eve@example.test")
     team, ada = a_group(service, "Team"), a_user(service, "ada@example.test")
     known = user("ada@example.test")
-    strangers: list[dict[str, Any]] = [
+    strangers: list[dict] = [
         user("nobody@example.test"),
         {"type": "group", "id": NOBODY},
         {"type": "group", "id": ada["id"]},
@@ -66,7 +64,7 @@ def test_an_unknown_member_or_group_is_named_and_nothing_changes(service, elsewh
 def test_groups_that_contradict_each_other_refuse_the_whole_call(service) -> None:
     known = a_group(service, "Known", externalId="idp-1")
     other = a_group(service, "Other")
-    refused: list[tuple[list[dict[str, Any]], tuple[int, str]]] = [
+    refused: list[tuple[list[dict], tuple[int, str]]] = [
         ([{"name": "New"}, {"name": "New"}], (400, "duplicate_group")),
         ([{"name": "A", "externalId": "x"}, {"name": "B", "externalId": "x"}], (400, "duplicate_group")),
         ([{"name": "A", "id": known["id"]}, {"name": "B", "externalId": "idp-1"}], (400, "duplicate_group")),

@@ -1,7 +1,6 @@
 """What was acknowledged is indexed, whatever happens to the process in between; and nothing half done is ever seen."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.service.directory import on_rows
 LONG = "\n\n".join(f"Harbour number {number}. " + "The tide is written down every hour. " * 30 for number in range(20))
 
 
-def place(service: RunningService, document_id: str) -> dict[str, Any]:
+def place(service: RunningService, document_id: str) -> dict:
     return documents.get_document(service, document_id)["indexedIn"][0]
 
 

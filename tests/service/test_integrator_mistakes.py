@@ -2,7 +2,6 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote_plus
 
 import httpx
@@ -31,7 +30,7 @@ def names(module_service) -> dict[str, str]:
     }
 
 
-def filled(value: Any, names: dict[str, str]) -> Any:
+def filled(value, names: dict[str, str]):
     if isinstance(value, str):
         for name, meant in names.items():
             value = value.replace("{" + name + "}", meant)
@@ -41,10 +40,10 @@ def filled(value: Any, names: dict[str, str]) -> Any:
     return [filled(each, names) for each in value] if isinstance(value, list) else value
 
 
-def send(http: httpx.Client, group: str, row: dict[str, Any]) -> httpx.Response:
+def send(http: httpx.Client, group: str, row: dict) -> httpx.Response:
     to = row.get("to", OPERATIONS.get(group, ""))
     headers = {"Authorization": row["authorization"]} if "authorization" in row else {}
-    content: dict[str, Any] = {"json": row.get("json", {})}
+    content: dict = {"json": row.get("json", {})}
     if "body" in row:
         content = {"content": row["body"].encode()}
         headers["Content-Type"] = row["type"]

@@ -4,7 +4,6 @@ import asyncio
 import re
 import time
 from functools import partial
-from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
@@ -36,7 +35,7 @@ def test_a_first_connection_may_take_its_time(service: RunningService, monkeypat
     """On a busy machine: the worker waits for it, and nothing is logged as failed."""
     connect = psycopg.AsyncConnection.connect
 
-    async def connect_slowly(*args: Any, **options: Any) -> Any:
+    async def connect_slowly(*args, **options):
         await asyncio.sleep(0.5)
         return await connect(*args, **options)
 
@@ -115,7 +114,7 @@ def test_a_full_queue_delays_no_other_and_goes_on_when_it_has_room(service, monk
     monkeypatch.setattr(worker, "LOOK_SECONDS", 3600)
     fetch, found = worker.FencedJobManager.fetch_job, list[object]()
 
-    async def look(*given: Any, **named: Any) -> Any:
+    async def look(*given, **named):
         found.append(await fetch(*given, **named))
         return found[-1]
 

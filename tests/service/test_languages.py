@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,7 +27,7 @@ def add_documents(service: RunningService) -> None:
         ok(upload(service, each["id"], contents, file_name="a.md", documentName=each["title"]))
 
 
-def search(service: RunningService, query: str, **options: Any) -> list[dict[str, Any]]:
+def search(service: RunningService, query: str, **options) -> list[dict]:
     body = {"searchQuery": query, "searchOptions": {"maxResults": SHOWN, **options}}
     return ok(service.call("search/searchDocumentCatalog", body))["results"]
 

@@ -4,7 +4,6 @@ import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -179,7 +178,7 @@ async def test_the_function_shows_one_organization(corpus: Corpus) -> None:
     """It returns rows of the transaction's organization: of another one's none, and none where there is no such."""
     asked = await weigh(corpus, WORDS[:3], most=1000)
     statement = text("SELECT count(*) FROM chunks_with_terms_384(:keys, cast(:terms AS sparsevec))")
-    given: dict[str, Any] = {"keys": list(asked.lookup.keys), "terms": asked.terms}
+    given: dict = {"keys": list(asked.lookup.keys), "terms": asked.terms}
     counts: list[int] = []
     for organization_id in (corpus.organization_id, uuid7(), None):
         async with corpus.database.transaction(organization_id) as connection:

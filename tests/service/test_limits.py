@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import httpx
 import pytest
@@ -192,7 +191,7 @@ def test_a_form_has_bounds(module_service: RunningService, case: str) -> None:
     assert done(module_service.call("catalog/listDocuments"))["documents"] == []
 
 
-def test_what_surrounds_a_form_has_an_end(make_service: Any) -> None:
+def test_what_surrounds_a_form_has_an_end(make_service) -> None:
     """What comes before the first part or after the last is read no further than a form could be large."""
     service = make_service(max_upload_bytes=1000)
     for start in (b"", b"--x\r\n" + FILE + b"\r\n--x--\r\n"):
@@ -210,7 +209,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BoundedProtocol, "header_seconds", 0.3)
 
 
-def body_of(service: RunningService, content_type: str, start: bytes, **options: Any) -> bytes:
+def body_of(service: RunningService, content_type: str, start: bytes, **options) -> bytes:
     return head(service, f"Content-Type: {content_type}", "Content-Length: 100000", **options) + start
 
 

@@ -1,7 +1,6 @@
 """Lists that are narrowed to ids: what is looked at by its address is one call, whatever else there is."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -39,7 +38,7 @@ def stranger(module_service: RunningService) -> str:
     return another_organization(module_service)
 
 
-def listed(service: RunningService, operation: str, **filters: Any) -> list[str]:
+def listed(service: RunningService, operation: str, **filters) -> list[str]:
     return [row[IDS[operation]] for row in walk(service, operation, filters, page_size=1)]
 
 

@@ -1,7 +1,6 @@
 """agents/sendMessage, fetchAgentResponse and feedback on v1: a message is a job, its sender's alone."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
@@ -174,7 +173,7 @@ def test_a_token_for_one_agent_is_for_that_one(desk: Desk) -> None:
     assert narrow.ask()["status"] == "COMPLETED"
 
 
-def body_of(desk: Desk) -> dict[str, Any]:
+def body_of(desk: Desk) -> dict:
     return {"agentId": desk.agent_id, "conversation": {"type": "new"}, "message": "Hello"}
 
 

@@ -1,7 +1,6 @@
 """A caller's own searches: those of late and those that they saved; nobody sees anybody else's."""
 
 from functools import partial
-from typing import Any
 
 from carrel.wire.own_searches import MOST_SAVED
 from service.domains.search.own import queries
@@ -13,23 +12,23 @@ from tests.service.test_text_erasure import erase
 ADA, BEN = "ada@example.test", "ben@example.test"
 
 
-def search(service: RunningService, query: str, key: str | None = None, **body: Any) -> None:
+def search(service: RunningService, query: str, key: str | None = None, **body) -> None:
     done(service.call("search/searchDocumentCatalog", {"searchQuery": query, **body}, api_key=key))
 
 
-def recent(service: RunningService, key: str | None = None, **body: Any) -> list[dict[str, Any]]:
+def recent(service: RunningService, key: str | None = None, **body) -> list[dict]:
     return done(service.call("search/listRecentSearches", body, api_key=key))["searches"]
 
 
-def words(found: list[dict[str, Any]]) -> list[str]:
+def words(found: list[dict]) -> list[str]:
     return [one["searchQuery"] for one in found]
 
 
-def save(service: RunningService, query: str, key: str | None = None, **body: Any) -> str:
+def save(service: RunningService, query: str, key: str | None = None, **body) -> str:
     return done(service.call("search/saveSearch", {"searchQuery": query, **body}, api_key=key))["savedSearchId"]
 
 
-def saved(service: RunningService, key: str | None = None) -> list[dict[str, Any]]:
+def saved(service: RunningService, key: str | None = None) -> list[dict]:
     return done(service.call("search/listSavedSearches", {}, api_key=key))["searches"]
 
 

@@ -1,7 +1,6 @@
 """Owners: what belongs to whom, and giving it to somebody else; every reader is asked before and after."""
 
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -45,18 +44,18 @@ def people(service: RunningService) -> dict[str, str]:
     return {email: a_key(service, ownerEmail=email)["apiKey"] for email in (ADA, BEN)}
 
 
-def transfer(service: RunningService, **body: Any) -> dict[str, int]:
+def transfer(service: RunningService, **body) -> dict[str, int]:
     return counted(done(service.call(TRANSFER, body))["transferred"])
 
 
-def owned(service: RunningService, email: str, **filters: Any) -> set[str]:
+def owned(service: RunningService, email: str, **filters) -> set[str]:
     """The ids of what belongs to somebody, from pages of two; the counts say the same."""
     rows = walk(service, OWNED, {"ownedBy": user(email), **filters}, page_size=2)
     assert number_owned(service, email, **filters) == len(rows)
     return {row["objectId"] for row in rows}
 
 
-def number_owned(service: RunningService, email: str, **filters: Any) -> int:
+def number_owned(service: RunningService, email: str, **filters) -> int:
     return done(service.call("admin/access/countResources", {"ownedBy": user(email), **filters}))["total"]
 
 
@@ -72,7 +71,7 @@ def sees(service: RunningService, key: str, document_id: str) -> tuple[bool, boo
     )
 
 
-def counted(rows: list[dict[str, Any]]) -> dict[str, int]:
+def counted(rows: list[dict]) -> dict[str, int]:
     return {row["resourceType"]: row["count"] for row in rows}
 
 

@@ -1,7 +1,5 @@
 """The directory as admins look at it: users by what is known of them, and the groups that somebody is in."""
 
-from typing import Any
-
 import pytest
 
 from tests.harness.messages import messages_of
@@ -12,7 +10,7 @@ from tests.service.directory import a_group, a_key, a_user, done, group, user, w
 ADA, BOB, CAT = "ada@example.test", "bob@example.test", "cat@example.test"
 
 
-def users(service: RunningService, **filters: Any) -> list[str]:
+def users(service: RunningService, **filters) -> list[str]:
     found = [one["email"] for one in walk(service, "admin/users/list", filters, page_size=2)]
     assert done(service.call("admin/users/count", filters))["count"] == len(found)
     return sorted(found)

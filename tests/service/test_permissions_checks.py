@@ -1,7 +1,5 @@
 """Whether somebody may read a resource, asked about one and about many."""
 
-from typing import Any
-
 from tests.harness.messages import messages_of
 from tests.harness.services import RunningService
 from tests.service.directory import a_group, a_key, a_resource, a_user, code, done, grant, group, user
@@ -11,7 +9,7 @@ BULK = "permissions/checkBulkResourcesAuthorizationForUser"
 NOWHERE = {"resourceId": "nowhere", "resourceType": "UPLOADED_DOCUMENT"}
 
 
-def may(service: RunningService, resource: dict[str, str], email: str | None = None, **options: Any) -> bool:
+def may(service: RunningService, resource: dict[str, str], email: str | None = None, **options) -> bool:
     """Whether somebody (the caller unless an address is given) may read a resource."""
     named = {"userEmail": email} if email else {}
     return done(service.call(CHECK, {"resource": resource, "action": "READ", **named}, **options))["authorized"]

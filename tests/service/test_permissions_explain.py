@@ -2,7 +2,6 @@
 
 import time
 from itertools import pairwise
-from typing import Any
 
 from tests.harness.documents import create_collection, ok, upload
 from tests.harness.services import RunningService
@@ -14,29 +13,29 @@ EXPLAIN = "permissions/explainAuthorization"
 DEPTH = 30
 
 
-def explained(service: RunningService, resource: dict[str, str], principal: dict[str, Any]) -> dict[str, Any]:
+def explained(service: RunningService, resource: dict[str, str], principal: dict) -> dict:
     return done(service.call(EXPLAIN, {"resource": resource, "principal": principal, "action": "READ"}))
 
 
-def written(answer: dict[str, Any]) -> list[str]:
+def written(answer: dict) -> list[str]:
     """Each path in one line: names of groups and the organization, addresses of people, roles of grants."""
     return [" > ".join(_word(step) for step in path) for path in answer["paths"]]
 
 
-def _word(step: dict[str, Any]) -> str:
+def _word(step: dict) -> str:
     if step["type"] == "grant":
         return step["role"]
     return step["id"] if step["type"] == "resource" else step.get("email") or step["name"]
 
 
-def missing(answer: dict[str, Any]) -> str:
+def missing(answer: dict) -> str:
     assert answer["authorized"] is False
     assert answer["paths"] == []
     assert answer["complete"] is True
     return answer["missing"]
 
 
-def join(service: RunningService, outer: dict[str, Any], *members: dict[str, Any]) -> None:
+def join(service: RunningService, outer: dict, *members: dict) -> None:
     done(service.call("admin/groups/addMembers", {"groupId": outer["id"], "members": list(members)}))
 
 
@@ -176,7 +175,7 @@ def test_what_is_unknown_is_refused(service: RunningService) -> None:
     team, memo = a_group(service, "Team"), a_resource(service, "memo")
     admin, cleo = user(service.admin_email), a_user(service, "cleo@example.test")
 
-    def refused(resource: dict[str, str], principal: dict[str, Any]) -> tuple[int, str]:
+    def refused(resource: dict[str, str], principal: dict) -> tuple[int, str]:
         return code(service.call(EXPLAIN, {"resource": resource, "principal": principal, "action": "READ"}))
 
     assert refused({**memo, "resourceId": "nowhere"}, admin) == (404, "resource_not_found")

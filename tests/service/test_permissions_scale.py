@@ -1,7 +1,6 @@
 """Look-ups of many: every way a page is read gives the same list, and a walk is right while everything changes."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -140,7 +139,7 @@ def test_a_walk_through_resources_is_right_while_grants_change(service, number, 
     teams = [a_group(service, f"team {each}", user(ADA)) for each in range(GROUPS)]
     many_resources(service, number)
 
-    def holder(kind: int, turn: int) -> dict[str, Any] | None:
+    def holder(kind: int, turn: int) -> dict | None:
         others = {LOSES: None, GAINS: user(ADA), NEVER: user("ben@example.test")}
         return group(teams[turn % GROUPS]) if kind == MOVES else others[kind]
 
@@ -198,7 +197,7 @@ def test_a_walk_through_principals_is_right_while_memberships_change(service, nu
     memo = a_resource(service, "memo")
     grant(service, memo, group(outer))
 
-    def members(operation: str, where: dict[str, Any], who: list[dict[str, Any]]) -> None:
+    def members(operation: str, where: dict, who: list[dict]) -> None:
         done(service.call(f"admin/groups/{operation}", {"groupId": where["id"], "members": who}))
 
     changes = list[int]()
@@ -253,7 +252,7 @@ def test_page_tokens_of_lists_are_bound_to_query_and_caller(service: RunningServ
     memos = [a_resource(service, f"memo-{number}") for number in range(3)]
     for memo in memos:
         grant(service, memo, user(service.admin_email), user("other@example.test"))
-    asked: list[tuple[str, dict[str, Any], list[dict[str, Any]]]] = [
+    asked: list[tuple[str, dict, list[dict]]] = [
         ("admin/grants/list", {"resource": memos[0]}, [{"resource": memos[1]}]),
         (PRINCIPALS, {"resource": memos[0], "action": "READ"}, [{"resource": memos[1]}]),
         (RESOURCES, {"action": "READ"}, [{"resourceType": "UPLOADED_DOCUMENT"}, {"userEmail": "other@example.test"}]),

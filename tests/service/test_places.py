@@ -1,7 +1,5 @@
 """Where passages stand, on the wire: in searches, lists of chunks and replies; kept, moved and made good again."""
 
-from typing import Any
-
 from tests import made_files
 from tests.harness.documents import add_to_collection, chunks, embedded, ok, search, uploaded
 from tests.harness.services import RunningService
@@ -10,8 +8,8 @@ from tests.service.directory import on_rows
 PRICES = [["Berth", "Fee in crowns"], *([f"Quay {number}", 70 + number] for number in range(1, 4))]
 
 
-def places(service: RunningService, document_id: str, collection_id: str | None = None) -> list[dict[str, Any] | None]:
-    body: dict[str, Any] = {"documentId": document_id, "pageSize": 1000}
+def places(service: RunningService, document_id: str, collection_id: str | None = None) -> list[dict | None]:
+    body: dict = {"documentId": document_id, "pageSize": 1000}
     if collection_id:
         body["documentCollectionId"] = collection_id
     listed = ok(service.call("documentCollections/getDocumentChunks", body))["chunks"]

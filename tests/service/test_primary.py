@@ -4,7 +4,6 @@ import asyncio
 import gc
 from contextlib import AsyncExitStack
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import AsyncMock
 
 import psycopg
@@ -121,7 +120,7 @@ async def test_a_connection_comes_back_however_its_commit_ends() -> None:
     assert "commit_failed" in logged.getvalue()
 
 
-async def commit_and_go_on(connection: Any) -> None:
+async def commit_and_go_on(connection) -> None:
     database = Database(driver_url("postgresql://nobody@localhost/none"))
     async with AsyncExitStack() as held:
         await database._commit(connection, held)  # pyright: ignore[reportPrivateUsage] - no other way has its moment

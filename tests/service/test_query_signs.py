@@ -1,7 +1,6 @@
 """Signs of a query: phrases, exclusion, alternatives and fields, in the three modes and as several people."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -46,12 +45,12 @@ def library(request: pytest.FixtureRequest, texts: RunningService) -> Iterator[R
         function.cache_clear()
 
 
-def search(service: RunningService, query: str, *, as_user: str = ANN, **options: Any) -> dict[str, Any]:
+def search(service: RunningService, query: str, *, as_user: str = ANN, **options) -> dict:
     body = {"searchQuery": query, "searchOptions": options, "userEmail": as_user}
     return ok(service.call("search/searchDocumentCatalog", body))
 
 
-def found(service: RunningService, query: str, **options: Any) -> set[str]:
+def found(service: RunningService, query: str, **options) -> set[str]:
     results = search(service, query, **options)["results"]
     return {result["documentExternalId"].rpartition("/")[2] for result in results}
 
@@ -89,7 +88,7 @@ def test_signs_come_back(library: RunningService) -> None:
 def test_a_field_that_fits_no_readable_document_is_named(library: RunningService) -> None:
     """Another person's folder counts as none; a field that fits is not blamed for another."""
 
-    def notes(query: str, **options: Any) -> list[str | None]:
+    def notes(query: str, **options) -> list[str | None]:
         return [sign.get("note") for sign in search(library, query, **options)["applied"]["syntax"]["signs"]]
 
     told = "No document that you can read has this."

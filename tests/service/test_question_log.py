@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -24,10 +23,10 @@ QUERY, SUMMARIZE, RANK = (f"admin/questionLog/{name}" for name in ("query", "sum
 ANSWERED, UNANSWERABLE = "When does the ferry to Northlight leave?", "What does a zeppelin pilot earn in Peru?"
 # A Monday.
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
-Question = dict[str, Any]
+Question = dict
 
 
-def asked(service: RunningService, page_size: int = 1000, api_key: str | None = None, **body: Any) -> list[Question]:
+def asked(service: RunningService, page_size: int = 1000, api_key: str | None = None, **body) -> list[Question]:
     return directory.walk(service, QUERY, body, page_size=page_size, api_key=api_key)
 
 
@@ -253,7 +252,7 @@ INSERT = """
 USUAL = {"asker": ADA, "outcome": "ANSWERED", "feedback": None, "words": None, "count": 1, "step": timedelta(0)}
 
 
-def insert(desk: Desk, at: datetime, **values: Any) -> None:
+def insert(desk: Desk, at: datetime, **values) -> None:
     """Put questions into the log, from a moment backwards."""
     where = {"organization": directory.organization_id(desk.service), "agent": desk.agent_id, "at": at}
     desk.service.execute(INSERT, USUAL | where | values)
@@ -296,7 +295,7 @@ def test_a_page_by_words_is_of_one_moment(desk: Desk, monkeypatch: pytest.Monkey
     monkeypatch.setattr(queries, "MOST_LOOKED_THROUGH", 2)
     find = queries.find_last_looked_through
 
-    async def find_later(*arguments: Any, **options: Any) -> Any:
+    async def find_later(*arguments, **options):
         await asyncio.to_thread(insert, desk, MONDAY + timedelta(hours=1), words="a later needle")
         return await find(*arguments, **options)
 
@@ -308,17 +307,17 @@ def test_a_page_by_words_is_of_one_moment(desk: Desk, monkeypatch: pytest.Monkey
     assert messages(rest["questions"]) == ["a needle"]
 
 
-def numbers(row: dict[str, Any]) -> tuple[int, ...]:
+def numbers(row: dict) -> tuple[int, ...]:
     return tuple(row[name] for name in ("questions", "unanswered", "failed", "thumbsUp", "thumbsDown", "askers"))
 
 
-def summary(service: RunningService, since: datetime, until: datetime, bucket: str = "day", **body: Any) -> Question:
+def summary(service: RunningService, since: datetime, until: datetime, bucket: str = "day", **body) -> Question:
     key = body.pop("api_key", None)
     request = {"from": since.isoformat(), "to": until.isoformat(), "bucket": bucket, **body}
     return directory.done(service.call(SUMMARIZE, request, api_key=key))
 
 
-def totals(service: RunningService, **body: Any) -> tuple[int, ...]:
+def totals(service: RunningService, **body) -> tuple[int, ...]:
     """The numbers of the week up to now, with the different people who asked in it."""
     now = datetime.now(UTC) + timedelta(minutes=1)
     found = summary(service, now - timedelta(days=7), now, **body)
@@ -326,7 +325,7 @@ def totals(service: RunningService, **body: Any) -> tuple[int, ...]:
     return (*sums[:-1], found["askers"])
 
 
-def ranked(service: RunningService, by: str, **body: Any) -> list[tuple[Any, ...]]:
+def ranked(service: RunningService, by: str, **body) -> list[tuple]:
     key = body.pop("api_key", None)
     request = {"from": "2020-01-01T00:00:00Z", "to": "2030-01-01T00:00:00Z", "by": by, **body}
     return [(one["name"], *numbers(one)) for one in directory.done(service.call(RANK, request, api_key=key))["ranking"]]
@@ -401,7 +400,7 @@ def test_pages_and_numbers_are_read_by_an_index(own_service: RunningService) -> 
     insert(other, now - timedelta(days=1), words="hay", count=30_000, step=timedelta(minutes=1))
     insert(desk, now - timedelta(days=300), outcome="UNANSWERED", feedback="NEGATIVE", count=5)
     span = {"from": (now - timedelta(days=2)).isoformat(), "to": now.isoformat()}
-    expected: list[tuple[str, dict[str, Any], str]] = [
+    expected: list[tuple[str, dict, str]] = [
         (QUERY, {"pageSize": 500}, "ix_questions_at"),
         (QUERY, {"pageSize": 500, "agentId": desk.agent_id}, "ix_questions_agent"),
         (QUERY, {"pageSize": 500, "outcome": "UNANSWERED"}, "ix_questions_outcome"),

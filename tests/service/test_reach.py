@@ -1,7 +1,6 @@
 """Previews of what a token could do: what it then gets over HTTP, no more and no less."""
 
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -22,7 +21,7 @@ NOT_CALLABLE = {(403, "missing_scope"), (403, "service_account_not_allowed")}
 SCOPES = [scope.value for scope in Scope]
 
 
-def preview(service: RunningService, robot: dict[str, Any], *scopes: str) -> dict[str, Any]:
+def preview(service: RunningService, robot: dict, *scopes: str) -> dict:
     return done(service.call(PREVIEW, {"serviceAccountId": robot["serviceAccountId"], "scopes": list(scopes)}))
 
 
@@ -31,7 +30,7 @@ class World:
     """A service account that has what it has in every way there is; `names` are its documents' external ids."""
 
     service: RunningService
-    robot: dict[str, Any]
+    robot: dict
     names: tuple[str, ...]
     direct_id: str
 
@@ -62,7 +61,7 @@ class World:
         deploy(service, an_agent(service, name="Pilot"), organizationWide=True)
         return cls(service, robot, names, made["direct"])
 
-    def reality(self, *scopes: str) -> dict[str, Any]:
+    def reality(self, *scopes: str) -> dict:
         token = a_token(self.service, self.robot, *scopes)["token"]
         reads, writes = "catalog:read" in scopes, "catalog:write" in scopes
         agents = "catalog:read" in scopes and "agent:message" in scopes
@@ -79,7 +78,7 @@ class World:
             "agentCount": len(self._listed(LOOKUP, token, action="READ", resourceType="AGENT")) if agents else None,
         }
 
-    def _listed(self, operation: str, token: str, **body: Any) -> list[dict[str, Any]]:
+    def _listed(self, operation: str, token: str, **body) -> list[dict]:
         return walk(self.service, operation, body, page_size=2, api_key=token)
 
     def _may_update(self, name: str, token: str) -> bool:
@@ -95,7 +94,7 @@ class World:
         everything = walk(self.service, "documentCollections/listDocumentCollections", {}, page_size=9)
         return {(one["collectionName"], "EDITOR") for one in everything if writes and self._may_fill(one, token)}
 
-    def _may_fill(self, one: dict[str, Any], token: str) -> bool:
+    def _may_fill(self, one: dict, token: str) -> bool:
         """Whether it gets as far as to be told that the metadata is wrong, which comes after its role."""
         body = {
             "documentId": self.direct_id,
@@ -107,7 +106,7 @@ class World:
         return said[0] == 400
 
 
-def _said(response: Any) -> tuple[int, str]:
+def _said(response) -> tuple[int, str]:
     return (200, "") if response.status_code == 200 else code(response)
 
 
@@ -153,7 +152,7 @@ def test_a_preview_says_what_an_admin_may_not_expect(world: World) -> None:
     assert done(v1(service, PREVIEW, token, asked)) == told
 
 
-def _answering(service: RunningService, robot: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _answering(service: RunningService, robot: dict) -> dict[str, dict]:
     """Agents by name, deployed to the account; `Bosun` and `Cook` have documents for it, each of another sort."""
     inner = a_group(service, "Inner", account(robot))
     names = ("red", "green", "blue", "black", "white")
@@ -181,7 +180,7 @@ def _answering(service: RunningService, robot: dict[str, Any]) -> dict[str, dict
     return agents
 
 
-def _quoted(service: RunningService, agents: dict[str, dict[str, Any]], token: str) -> set[str]:
+def _quoted(service: RunningService, agents: dict[str, dict], token: str) -> set[str]:
     """The documents that replies to the token quote, whichever agent it asks for whichever ferry."""
     found: set[str] = set()
     for agent in agents.values():
@@ -310,7 +309,7 @@ def test_of_many_collections_a_thousand_are_named_and_all_are_counted(service: R
     assert not any(warning.startswith("There is no document or collection") for warning in told["warnings"])
 
 
-def _copy(connection: Any, collection_id: UUID, number: int, *, prefix: str) -> None:
+def _copy(connection, collection_id: UUID, number: int, *, prefix: str) -> None:
     """Make more collections of the same organization, model and access; their ids begin with `prefix`."""
     connection.execute(
         """

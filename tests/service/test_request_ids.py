@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from tests.harness.processes import ServiceProcess
 from tests.service.agents import at_once
@@ -11,7 +10,7 @@ from tests.service.directory import a_user, done, entries, on_rows
 Start = Callable[..., ServiceProcess]
 
 
-def post(service: ServiceProcess, operation: str, body: object, **headers: str) -> tuple[int, str, dict[str, Any]]:
+def post(service: ServiceProcess, operation: str, body: object, **headers: str) -> tuple[int, str, dict]:
     answer = service.http.post(f"/api/v0/{operation}", json=body, headers=headers)
     return answer.status_code, answer.headers["X-Request-Id"], answer.json()
 

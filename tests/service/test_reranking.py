@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -50,12 +49,12 @@ def behave(endpoint: RerankingEndpoint, reranked: RunningService) -> None:
     endpoint.behave()
 
 
-def search(service: RunningService, *, person: str = ANN, **options: Any) -> dict[str, Any]:
+def search(service: RunningService, *, person: str = ANN, **options) -> dict:
     body = {"searchQuery": QUERY, "userEmail": person, "searchOptions": options}
     return ok(service.call("search/searchDocumentCatalog", body))
 
 
-def names(answer: dict[str, Any]) -> list[str]:
+def names(answer: dict) -> list[str]:
     return [result["documentExternalId"] for result in answer["results"]]
 
 
@@ -172,12 +171,12 @@ def test_a_longer_list_begins_like_a_short_one(reranked: RunningService, endpoin
     document = uploaded(reranked, "parts", "\n\n".join(passages), internalPublic="true", file_name="a.md")
     ok(add_to_collection(reranked, document["documentId"], collection))
 
-    def scores(**options: Any) -> dict[str, float]:
+    def scores(**options) -> dict[str, float]:
         body = {"documentCollectionId": collection, "searchQuery": QUERY, "searchOptions": options}
         results = ok(reranked.call("search/searchDocumentCollection", body))["results"]
         return {chunk["chunkId"]: chunk["score"] for result in results for chunk in result["chunks"]}
 
-    def chunks(**options: Any) -> list[str]:
+    def chunks(**options) -> list[str]:
         return list(scores(**options))
 
     everything, before = chunks(maxChunks=100, enableReranking=True), chunks(maxChunks=100)

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any
 
 import httpx
 import pytest
@@ -54,7 +53,7 @@ class Scene:
         """Say who may read the document by an upload of what is there already."""
         ok(upload(self.service, "log", _contents(0), allowedUsersEmailAddresses=emails))
 
-    def looks(self) -> list[tuple[str, dict[str, Any]]]:
+    def looks(self) -> list[tuple[str, dict]]:
         """Every request by which the reader comes across the document."""
         of_document, within = {"documentId": self.document_id}, {"documentCollectionId": self.collection_id}
         searches = (("search/searchDocumentCatalog", {}), ("search/searchDocumentCollection", within))
@@ -212,7 +211,7 @@ class Held:
     credential_id: str
     holder: dict[str, str]
 
-    def call(self, operation: str, body: dict[str, Any]) -> None:
+    def call(self, operation: str, body: dict) -> None:
         ok(self.scene.service.call(operation, body))
 
     def expire(self, table: str, key: str) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import errno
 from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any
 from unittest.mock import AsyncMock
 from uuid import UUID
 
@@ -33,7 +32,7 @@ def reading(make_service: MakeService) -> RunningService:
     return make_service(ocr_workers=1, ocr_pages=2)
 
 
-def read_out(service: RunningService, document_id: str) -> dict[str, Any]:
+def read_out(service: RunningService, document_id: str) -> dict:
     def is_read() -> bool:
         found = get_document(service, document_id)
         return found["textRecognition"]["status"] == "DONE" and found["indexing"] == "DONE"
@@ -83,7 +82,7 @@ def test_reading_goes_on_where_it_was_cut_off(service: RunningService, monkeypat
     runtime, organization_id = service.runtime, organization_of(service)
     read_one = PageReader.read
 
-    async def read_one_and_die(reader: PageReader, *args: Any, page: int, **options: Any) -> Any:
+    async def read_one_and_die(reader: PageReader, *args, page: int, **options):
         if read == [1]:
             read.append(0)
             raise asyncio.CancelledError
@@ -124,7 +123,7 @@ def test_a_page_that_is_always_interrupted_is_given_up_alone(service, monkeypatc
     """Its reader is killed each time: the other pages come first, and it is tried a few times."""
     read: list[int] = []
 
-    async def read_one(*_: Any, page: int, **__: Any) -> list[Block]:
+    async def read_one(*_, page: int, **__) -> list[Block]:
         read.append(page)
         if page == 1:
             raise ReadingInterrupted("The reader was killed.")
@@ -200,7 +199,7 @@ def test_pictures_within_documents_are_read_where_that_is_asked(reading: Running
     found = read_out(reading, asked["documentId"])
     assert (found["textRecognition"]["picturesRead"], found["notRead"]) == (2, [])
 
-    def tell() -> list[dict[str, Any]]:
+    def tell() -> list[dict]:
         return ok(reading.call("documentCollections/getDocumentChunks", {"documentId": found["documentId"]}))["chunks"]
 
     until(lambda: "geese" in str(tell()))

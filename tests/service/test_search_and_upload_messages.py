@@ -1,7 +1,6 @@
 """How often a search waits for the database, and how many messages an upload sends to it."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from sqlalchemy import event
@@ -34,11 +33,11 @@ def answers(fleet: tuple[RunningService, str], tmp_path) -> Iterator[Callable[[]
     path = tmp_path / "messages"
     with path.open("wb") as file:
 
-        def trace(pooled: Any, *_: Any) -> None:
+        def trace(pooled, *_) -> None:
             if request_id() == OURS:
                 pooled.driver_connection.pgconn.trace(file.fileno())
 
-        def untrace(pooled: Any, *_: Any) -> None:
+        def untrace(pooled, *_) -> None:
             pooled.driver_connection.pgconn.untrace()
 
         def count() -> int:

@@ -1,7 +1,6 @@
 """search/searchDocumentCatalog over HTTP, on documents that were really uploaded."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -21,14 +20,14 @@ DOCUMENTS = {
 REPORTS = range(30)
 
 
-def found(service: RunningService, query: str, *, as_user: str | None = None, **options: Any) -> list[dict[str, Any]]:
-    body: dict[str, Any] = {"searchQuery": query, "searchOptions": options}
+def found(service: RunningService, query: str, *, as_user: str | None = None, **options) -> list[dict]:
+    body: dict = {"searchQuery": query, "searchOptions": options}
     if as_user:
         body["userEmail"] = as_user
     return ok(service.call("search/searchDocumentCatalog", body))["results"]
 
 
-def ids(results: list[dict[str, Any]]) -> list[str]:
+def ids(results: list[dict]) -> list[str]:
     return [result["documentExternalId"] for result in results]
 
 
@@ -109,7 +108,7 @@ def test_what_others_have_is_not_found_and_does_not_fill_the_list(library: Runni
 def test_filters_narrow_inside_the_search(library: RunningService) -> None:
     """Metadata filters of every operator and kinds of resource decide what is ranked, not what is left of a ranking."""
 
-    def numbers(*filters: tuple[str, str, str], **options: Any) -> set[int]:
+    def numbers(*filters: tuple[str, str, str], **options) -> set[int]:
         conditions = [{"field": field, "operator": operator, "value": value} for field, operator, value in filters]
         options = {"metadataFilters": conditions, "maxResults": 100, **options}
         return set(map(int, ids(found(library, "zebra report", as_user=ANN, **options))))

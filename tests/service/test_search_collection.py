@@ -1,7 +1,6 @@
 """search/searchDocumentCollection over HTTP."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
@@ -13,11 +12,9 @@ from tests.service.directory import grant, user
 ANN, BEN = "ann@example.test", "ben@example.test"
 
 
-def asked(
-    service: RunningService, collection_id: str, query: str, *, as_user: str | None = None, **members: Any
-) -> dict[str, Any]:
+def asked(service: RunningService, collection_id: str, query: str, *, as_user: str | None = None, **members) -> dict:
     """The answer to a search of a collection; `filters` are (field, operator, value), the rest are options."""
-    body: dict[str, Any] = {"documentCollectionId": collection_id, "searchQuery": query}
+    body: dict = {"documentCollectionId": collection_id, "searchQuery": query}
     if as_user:
         body["userEmail"] = as_user
     filters = members.pop("filters", [])
@@ -25,7 +22,7 @@ def asked(
     return ok(service.call("search/searchDocumentCollection", body | {"searchOptions": members}))
 
 
-def names(answer: dict[str, Any]) -> list[str]:
+def names(answer: dict) -> list[str]:
     """The external ids of the documents found."""
     return [result["documentExternalId"] for result in answer["results"]]
 
@@ -87,7 +84,7 @@ def test_chunks_come_gathered_by_document(library: Library) -> None:
 
 
 def test_max_chunks_and_threshold_count_chunks_of_all_documents(library: Library) -> None:
-    def scores(**options: Any) -> list[float]:
+    def scores(**options) -> list[float]:
         results = asked(library.service, library.law, "dogs on a leash", **options)["results"]
         return [chunk["score"] for result in results for chunk in result["chunks"]]
 
@@ -120,10 +117,10 @@ def test_metrics_rank_alike(library: Library, metric: str) -> None:
 def test_filters_compare_by_the_fields_type(library: Library) -> None:
     """Numbers as numbers, times as times (whatever their offset), booleans and text; applied before ranking."""
 
-    def search(*filters: tuple[str, str, str], **options: Any) -> dict[str, Any]:
+    def search(*filters: tuple[str, str, str], **options) -> dict:
         return asked(library.service, library.reports, "zebra report", filters=filters, **options)
 
-    def matching(*filters: tuple[str, str, str], **options: Any) -> set[str]:
+    def matching(*filters: tuple[str, str, str], **options) -> set[str]:
         return set(names(search(*filters, **options)))
 
     assert matching() == {"a", "b", "c"}

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
@@ -24,7 +23,7 @@ language_models = lazily("service.text.language_models")
 ANN = "ann@example.test"
 
 
-def filters(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
+def filters(answer: dict) -> list[tuple[str, str, str]]:
     return [(each["field"], each["operator"], each["value"]) for each in answer["structuredFiltersApplied"]]
 
 
@@ -36,7 +35,7 @@ class Shelves:
     fuel: str
     law: str
 
-    def fuelled(self, query: str, **options: Any) -> dict[str, Any]:
+    def fuelled(self, query: str, **options) -> dict:
         return asked(self.service, self.fuel, query, **options)
 
 
@@ -107,7 +106,7 @@ def test_the_questions_of_a_message_are_each_answered(shelves: Shelves) -> None:
     questions = ["How do sheep travel", "what kind of leash do dogs need?"]
     assert answer["applied"] == {"extraction": {"questions": questions}}
     assert set(answer["searchTermsUsed"]) >= {"sheep", "dogs"}
-    switches: dict[str, Any] = {"enableSmartFiltering": True, "enableQueryExtraction": True, "enableReranking": True}
+    switches: dict = {"enableSmartFiltering": True, "enableQueryExtraction": True, "enableReranking": True}
     assert names(asked(shelves.service, shelves.law, "leash", **switches))[0] == "dogs"
 
 

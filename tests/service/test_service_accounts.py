@@ -4,7 +4,6 @@ from calendar import isleap
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
 import httpx
 import pytest
@@ -319,7 +318,7 @@ def test_an_expiry_is_a_year_from_now_unless_given(service: RunningService) -> N
     assert last["expiresAt"] == "9999-12-31T23:59:59Z"
 
 
-REFUSED: list[tuple[dict[str, Any], tuple[int, str]]] = [
+REFUSED: list[tuple[dict, tuple[int, str]]] = [
     ({"scopes": ["catalog:everything"]}, (400, "invalid_request")),
     ({"scopes": ["CATALOG:READ"]}, (400, "invalid_request")),
     ({"scopes": None}, (400, "invalid_request")),

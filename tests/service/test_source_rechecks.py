@@ -1,7 +1,6 @@
 """A reply is shown as long as all that it rests on may be read: asked at every turn and every look."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -25,7 +24,7 @@ AWAY: "dict[str, Callable[[Desk], object]]" = {
 }
 
 
-def replied(visitor: Visitor, script: Script, reply: Reply, *message: str, number: int = 0) -> dict[str, Any]:
+def replied(visitor: Visitor, script: Script, reply: Reply, *message: str, number: int = 0) -> dict:
     sent = done(visitor.send(*message))
     script.end(reply, number=number)
     assert visitor.finished(sent["jobId"])["status"] == "COMPLETED"

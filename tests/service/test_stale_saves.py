@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Any
 from typing import get_args as args_of
 
 import pytest
@@ -31,7 +30,7 @@ class Edit:
     about: Callable[[Things], Body] | None = None
     around: Callable[[Things], Body] = lambda _: {}
 
-    def find(self, things: Things) -> dict[str, Any]:
+    def find(self, things: Things) -> dict:
         answer = done(things.owner.call(self.read, self.asked(things)))
         return answer if "version" in answer else next(one for one in answer.values() if isinstance(one, list))[0]
 

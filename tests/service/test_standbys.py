@@ -5,7 +5,6 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import count, cycle
-from typing import Any
 from unittest.mock import AsyncMock
 from uuid import UUID
 
@@ -152,7 +151,7 @@ def test_a_standby_that_ends_half_way_through_is_replaced_by_the_primary(service
     module, name = {found: (queries, "score_near"), listed: (catalog, "list_documents")}[look]
     read, ended = getattr(module, name), list[object]()
 
-    async def after_its_end(*args: Any, **options: Any) -> Any:
+    async def after_its_end(*args, **options):
         if not ended:
             end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'carrel%'"
             ended.extend(servers[1].execute(end))
@@ -247,7 +246,7 @@ def test_marks_that_are_written_during_a_search_leave_no_standby_out(service, se
     be(service, "SERVING")
     embed = pipeline.embed  # what a search waits for before it reads
 
-    async def embed_slowly(plan: Any, space: Any) -> Any:
+    async def embed_slowly(plan, space):
         for _ in range(3):
             servers[0].execute("UPDATE deployment SET replication_marked_at = '-infinity'")
             await write_mark(service)

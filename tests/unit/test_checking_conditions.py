@@ -3,7 +3,6 @@
 import csv
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.harness.lazy import lazily
 from tests.unit.test_drawing_conditions import QUESTIONS, SET, TODAY
 
 query_model = lazily("bench.query_model")
-ORDINARY: dict[str, Any] = {
+ORDINARY: dict = {
     "fields": {
         **dict.fromkeys(("team", "status"), "STRING"),
         **dict.fromkeys(("draft", "confidential", "signed"), "BOOLEAN"),

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ PEOPLE = "email,name,isAdmin,active\nada@example.com,Ada Lovelace,true,\nGRACE@e
 READ = [("ada@example.com", "Ada Lovelace", True, None), ("grace@example.com", "Grace Hopper", None, False)]
 
 
-def _users(table: Any) -> list[tuple[str, str | None, bool | None, bool | None]]:
+def _users(table) -> list[tuple[str, str | None, bool | None, bool | None]]:
     entries = read_entries(users=table, groups=None, memberships=None)
     assert not entries.problems
     return [(one.email, one.name, one.is_admin, one.active) for one in (entries.users or {}).values()]
@@ -56,7 +55,7 @@ def test_every_kind_of_source_is_the_same(tmp_path) -> None:
         yield {"email": "ada@example.com", "name": "Ada Lovelace", "is_admin": True, "active": None}
         yield {"email": "GRACE@example.com", "name": "Grace Hopper", "is_admin": float("nan"), "active": False}
 
-    sources: list[Any] = [path, str(path), PEOPLE.encode(), io.BytesIO(PEOPLE.encode()), io.StringIO(PEOPLE)]
+    sources: list = [path, str(path), PEOPLE.encode(), io.BytesIO(PEOPLE.encode()), io.StringIO(PEOPLE)]
     assert [_users(source) for source in [*sources, list(rows())]] == [READ] * 6
 
 

@@ -7,7 +7,6 @@ from datetime import date
 from email import message_from_bytes
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,9 +18,9 @@ from service.domains.search.understanding.folding import fold
 from service.domains.search.understanding.query_texts import read_query
 from tests.harness.cases import cases
 
-SET: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "filtering-questions.json").read_text())
+SET: dict = json.loads((Path(__file__).parents[1] / "data" / "filtering-questions.json").read_text())
 TODAY = date.fromisoformat(SET["today"])
-QUESTIONS: list[dict[str, Any]] = SET["questions"]
+QUESTIONS: list[dict] = SET["questions"]
 
 
 def draw(question: str, corpus: str = "sample") -> list[list[str]]:

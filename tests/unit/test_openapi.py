@@ -5,7 +5,6 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import pytest
 
@@ -29,23 +28,23 @@ SHARED = {
 
 
 @cache
-def description(version: str | None) -> dict[str, Any]:
+def description(version: str | None) -> dict:
     return json.loads(read_description(version))
 
 
 @pytest.fixture(params=VERSIONS)
-def document(request: pytest.FixtureRequest) -> dict[str, Any]:
+def document(request: pytest.FixtureRequest) -> dict:
     return description(request.param)
 
 
-def operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def operations(document: dict) -> dict[str, dict]:
     every = [one for item in document["paths"].values() for one in item.values()]
     found = {one["operationId"]: one for one in every}
     assert len(found) == len(every)
     return found
 
 
-def objects(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def objects(value, path: str = "") -> Iterator[tuple[str, dict]]:
     if isinstance(value, dict):
         yield path, value
         for key, member in value.items():
@@ -55,7 +54,7 @@ def objects(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
             yield from objects(member, f"{path}/{number}")
 
 
-def properties(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def properties(document: dict) -> dict[str, dict]:
     return {
         f"{path}/{name}": member
         for path, one in objects(document)
@@ -70,7 +69,7 @@ def test_what_a_service_answers_is_what_the_code_says() -> None:
     assert description(None)["openapi"].startswith("3.1")
 
 
-def needs(prefix: str) -> dict[str, Any]:
+def needs(prefix: str) -> dict:
     paths = description(None)["paths"]
     below = {path.removeprefix(prefix): item for path, item in paths.items() if path.startswith(prefix)}
     return {path: one["security"] for path, item in below.items() for one in item.values()}
@@ -102,7 +101,7 @@ def test_extensions_say_that_they_are() -> None:
     assert {name for name, one in paths.items() if "extension" in one["tags"]} == ON_V0.keys() - SHARED
 
 
-def test_everything_is_described(document: dict[str, Any]) -> None:
+def test_everything_is_described(document: dict) -> None:
     members = properties(document)
     assert len(members) > 400
     assert [path for path, member in members.items() if not member.get("description")] == []
@@ -115,13 +114,13 @@ def test_everything_is_described(document: dict[str, Any]) -> None:
     }
 
 
-def test_every_reference_leads_somewhere_and_every_component_is_used(document: dict[str, Any]) -> None:
+def test_every_reference_leads_somewhere_and_every_component_is_used(document: dict) -> None:
     references = {one["$ref"] for _, one in objects(document) if isinstance(one.get("$ref"), str)}
     named = {f"#/components/{kind}/{name}" for kind, members in document["components"].items() for name in members}
     assert references == {name for name in named if "securitySchemes" not in name}
 
 
-def test_refusals_have_the_one_shape(document: dict[str, Any]) -> None:
+def test_refusals_have_the_one_shape(document: dict) -> None:
     responses = document["components"]["responses"]
     for one in operations(document).values():
         if "oauth" in one["tags"]:
@@ -150,7 +149,7 @@ def test_on_v1_nobody_is_acted_for() -> None:
     } == {"v0": {*ACTING_MEMBERS}, "v1": set()}
 
 
-def test_what_tells_types_apart_is_required(document: dict[str, Any]) -> None:
+def test_what_tells_types_apart_is_required(document: dict) -> None:
     schemas = document["components"]["schemas"]
     unions = [one for _, one in objects(document) if "discriminator" in one]
     assert unions

@@ -6,7 +6,6 @@
 import base64
 import zipfile
 from email.message import EmailMessage
-from typing import Any
 
 import pytest
 from lxml import etree
@@ -165,11 +164,11 @@ def test_a_drawing_that_is_shown_often_costs_no_more(extract, monkeypatch, name,
     done: list[str] = []
     parse, unpack = svg.parse_markup, zipfile.ZipFile.open
 
-    def count_parsed(data: bytes) -> Any:
+    def count_parsed(data: bytes):
         done.append("parsed")
         return parse(data)
 
-    def count_unpacked(archive: zipfile.ZipFile, entry: Any, *rest: Any, **options: Any) -> Any:
+    def count_unpacked(archive: zipfile.ZipFile, entry, *rest, **options):
         if str(entry).endswith(".svg"):
             done.append("unpacked")
         return unpack(archive, entry, *rest, **options)

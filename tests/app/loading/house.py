@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from app.settings import settings
 from flows.runs import DEPLOYMENT
@@ -26,9 +25,7 @@ class LoadingHouse(House):
 
 
 @contextmanager
-def offered(
-    prefect: PrefectServer, flow: str = "bulk-upload", *, name: str = DEPLOYMENT, **members: Any
-) -> Iterator[str]:
+def offered(prefect: PrefectServer, flow: str = "bulk-upload", *, name: str = DEPLOYMENT, **members) -> Iterator[str]:
     deployment = prefect.deploy(flow, name=name, **members)
     try:
         yield deployment

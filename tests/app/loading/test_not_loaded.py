@@ -1,6 +1,5 @@
 """What could not be loaded, in the workbench: there at once, tried again, ignored, restored, and removed."""
 
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -24,7 +23,7 @@ def reporter(house: LoadingHouse) -> Reporter:
     return a_reporter(house.service)
 
 
-def report(reporter: Reporter, *names: str, **members: Any) -> str:
+def report(reporter: Reporter, *names: str, **members) -> str:
     return str(reporter.report([an_item(name) for name in names], **members)["sourceId"])
 
 

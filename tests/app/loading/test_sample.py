@@ -2,7 +2,6 @@
 
 import json
 from itertools import islice
-from typing import Any
 
 from carrel import Carrel
 from sample.organization import DIRECTORY, FOLDER, MANIFEST, collection_id, collection_name
@@ -13,7 +12,7 @@ from tests.service.test_questions import listed, rows_of
 LOAD, REMOVE = "Load the sample …", "Remove the sample …"
 
 
-def upload(client: Carrel, row: dict[str, str], collection: Any) -> None:
+def upload(client: Carrel, row: dict[str, str], collection) -> None:
     groups = {group.name: group.id for group in client.admin.groups.list()}
     client.catalog.upload_file(
         FOLDER / row["path"],
@@ -25,7 +24,7 @@ def upload(client: Carrel, row: dict[str, str], collection: Any) -> None:
     )
 
 
-def names(items: Any) -> set[str]:
+def names(items) -> set[str]:
     return {one.name for one in items}
 
 

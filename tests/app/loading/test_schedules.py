@@ -2,7 +2,6 @@
 
 import html
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -44,7 +43,7 @@ def _fill(page: Page, label: str, value: object) -> Page:
     return page.field(label).set_value(value).run()
 
 
-def _rows(house: LoadingHouse) -> list[dict[str, Any]]:
+def _rows(house: LoadingHouse) -> list[dict]:
     return house.open("ingestion", part="schedules").rows()
 
 
