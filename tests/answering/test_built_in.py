@@ -5,24 +5,10 @@ import pytest
 from service.domains.agents.answering import BUILT_IN, Exchange, Reply
 from service.domains.agents.answering.phrases import PHRASES
 from tests.answering.asking import NOTHING_ANSWERS, Library, a_library
-from tests.harness.cases import cases
+from tests.harness.cases import cases, document
 from tests.harness.documents import add_to_collection, create_collection, ok
 
-LEAVE = """# Leave
-
-## Annual leave
-
-Everyone has 27 days of annual leave, plus public holidays. Up to 5 days are carried over to the end of March.
-
-## Enrolling in the bicycle scheme
-
-To enroll you need all of the following:
-
-- a letter from your manager
-- 6 months of service
-
-Enrolling takes 2.5 weeks at most, i.e. until form B-12 is signed.
-"""
+LEAVE = document("leave.md").decode()
 FARES = "# Fares\n\n| Passenger | Single | Return |\n|---|---|---|\n| Adult | 12.50 | 21.00 |\n| Dog | 0 | 0 |\n"
 GERMAN = (
     "# Kündigung\n\nDie Kündigungsfrist beträgt drei Monate zum Ende des Quartals. Ausnahmen regelt der Betriebsrat."
@@ -99,22 +85,9 @@ def test_it_understands_a_question_by_the_one_before(answered: Library) -> None:
     assert answered.ask("And how long does it take?").text.startswith(f"{PHRASES['en'].closest}\n\nFrom “Leave”, under")
 
 
-RULES = """# Gifts
-
-You must never accept:
-
-- tickets for a football match
-
-| Where | Limit |
-|---|---|
-| Mainland | 125 |
-| Islands | 95 |
-"""
-
-
 def test_it_quotes_what_decides_and_answers_each_part(library: Library) -> None:
     """An item with the sentence that forbids it, all rows of a table, each part of a question, or that it has none."""
-    library.put("Rules", RULES)
+    library.put("Rules", document("gifts.md").decode())
     assert "You must never accept:" in library.ask("May I accept tickets for a football match?").text
     both = library.ask("What is the limit for hotels on the mainland, and how many days of leave do I get?").text
     assert [text for text in ("125", "95", "“how many days of leave do I get") if text not in both] == []
@@ -124,29 +97,11 @@ def test_it_quotes_what_decides_and_answers_each_part(library: Library) -> None:
         assert "“tickets" not in library.ask(message).text
 
 
-BADGES = """# Badges
-
-## Lost badges
-
-Tell the guard at once, whatever the hour.
-
-1. Call extension 4400.
-2. Sign form B-7 at the desk.
-
-## New badges
-
-The desk hands them out on Mondays, and asks for a passport.
-
-## The desk
-
-It also opens at night, for badges that are lost.
-"""
-
-
 def test_it_quotes_all_steps_and_no_answer_about_another_place(library: Library) -> None:
     """Steps, rules and things compared are quoted by sections, slips or not; a name that no passage has is heeded."""
-    library.put("Badges", BADGES)
-    lost, new, _ = (" ".join(part.partition("\n")[2].split()) for part in BADGES.split("\n## ")[1:])
+    badges = document("badges.md").decode()
+    library.put("Badges", badges)
+    lost, new, _ = (" ".join(part.partition("\n")[2].split()) for part in badges.split("\n## ")[1:])
 
     def ask(message: str) -> list[str]:
         return [" ".join(each.split()) for each in quotes(library.ask(message))]
@@ -157,20 +112,12 @@ def test_it_quotes_all_steps_and_no_answer_about_another_place(library: Library)
     assert library.ask("How do I sign for a lost badge in Texas?").text.startswith(PHRASES["en"].closest)
 
 
-PARTS = """# Leave by kind of contract
-
-Part-time staff have 3 days of annual leave for each day that they work in a week.
-
-Contractors have no annual leave: it is a matter of their contract.
-"""
-
-
 def test_it_takes_the_new_words_of_a_short_question_seriously(library: Library) -> None:
     """What it quotes has them; or it says what it found nothing about, and never repeats the answer before."""
     answered = filled(library)
     before = Exchange("How many days of annual leave does everyone have?", "27.")
     assert answered.ask("And part-time?", history=[before]).text == PHRASES["en"].nothing_about.format("part-time")
-    answered.put("Leave by kind of contract", PARTS)
+    answered.put("Leave by kind of contract", document("kinds-of-leave.md").decode())
     for message, quote in (("And part-time?", "Part-time staff"), ("What about contractors?", "Contractors have no")):
         assert [each.startswith(quote) for each in quotes(answered.ask(message, history=[before]))] == [True]
     both = answered.ask("And part-time? And contractors? And Berlin?", history=[before])

@@ -1,10 +1,14 @@
-"""Tables of cases, which are data: tests/data/cases."""
+"""Tables of cases and documents, which are data: tests/data."""
 
 import json
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[1] / "data" / "cases"
+FOLDER = Path(__file__).parents[1] / "data"
 
 
 def cases(name: str):
-    return json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+    return json.loads((FOLDER / "cases" / f"{name}.json").read_text("utf-8"))
+
+
+def document(name: str) -> bytes:
+    return (FOLDER / "documents" / name).read_bytes()

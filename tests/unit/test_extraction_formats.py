@@ -13,7 +13,9 @@ from service.text.extraction.parsing import READERS
 from service.text.extraction.pdf_layout import Line, add_pages
 from service.text.reading import Block, Extraction, are_short, iterate_blocks, pack_blocks, unpack_blocks
 from tests import made_files
-from tests.harness.cases import cases
+from tests.harness.cases import cases, document
+
+BLOCKS = {name: list(map(tuple, blocks)) for name, blocks in cases("blocks_of_documents").items()}
 
 
 def shown(extraction: Extraction) -> list[tuple[str, str]]:
@@ -204,83 +206,23 @@ def test_small_files_say_what_they_hold(extract, why, name, content, expected):
 
 
 def test_html_page_without_its_chrome(extract):
-    page = """<!doctype html><html><head><title> Pruning  pears </title><style>p{}</style></head><body>
-    <nav><a href=/>Home</a></nav><header>Site name</header>
-    <main><h1>Pruning</h1><p>Cut in <b>win</b>ter&nbsp;only &amp; carefully.<script>evil()</script></p>
-    <ul><li>Sharp tool<li>Dry day</ul><ol><li>Look</li><li>Cut</li></ol><pre>a\n  b</pre>
-    <p hidden>secret</p><p style="display: none">secret</p>
-    <table><tr><th>Tree<th>Month</tr><tr><td>Pear<td><p>March</p></tr></table>
-    </main><footer>Imprint</footer></body></html>"""
-    extraction = extract("a.html", page.encode())
+
+    extraction = extract("a.html", document("pruning.html"))
     assert extraction.title == "Pruning"
-    assert shown(extraction) == [
-        ("heading", "Pruning"),
-        ("paragraph", "Cut in winter only & carefully."),
-        ("paragraph", "- Sharp tool"),
-        ("paragraph", "- Dry day"),
-        ("paragraph", "1. Look"),
-        ("paragraph", "2. Cut"),
-        ("code", "a\n  b"),
-        ("table_row", "Tree: Pear | Month: March"),
-        ("paragraph", "Pruning pears"),
-    ]
+    assert shown(extraction) == BLOCKS["pruning.html"]
 
 
 def test_markdown_blocks(extract):
-    text = """---
-title: "Picking: a guide"
-tags: [x]
----
-# Picking
 
-Pick *ripe* [pears](https://x.example/a "t")
-and ![a basket](b.png). &amp; \\*stars\\*
-
-1. Look
-2. Pick
-
-* one
-  * two
-
-```python
-def pick(): ...
-```
-
-| Tree | Month |
-|------|-------|
-| Pear | **May** |
-
-<div><p>Inside <b>HTML</b></p></div>
-<!-- nothing -->
-"""
-    extraction = extract("a.md", text.encode())
+    extraction = extract("a.md", document("picking.md"))
     assert extraction.title == "Picking"
-    assert shown(extraction) == [
-        ("paragraph", "Tags: x"),
-        ("heading", "Picking"),
-        ("paragraph", "Pick ripe pears and a basket. & *stars*"),
-        ("paragraph", "1. Look"),
-        ("paragraph", "2. Pick"),
-        ("paragraph", "- one"),
-        ("paragraph", "- two"),
-        ("code", "def pick(): ..."),
-        ("table_row", "Tree: Pear | Month: May"),
-        ("paragraph", "Inside HTML"),
-        ("paragraph", "Picking: a guide"),
-    ]
+    assert shown(extraction) == BLOCKS["picking.md"]
 
 
 def test_json_flat_objects_are_rows_and_the_rest_has_its_path(extract):
-    members = b'"title": "Stock", "by": {"name": "Ada", "n": 1.10}, "tags": ["a", null, true]'
-    extraction = extract("a.json", b"{" + members + b', "rows": [{"x": 1, "y": "b"}]}')
+    extraction = extract("a.json", document("stock.json"))
     assert extraction.title == "Stock"
-    assert shown(extraction) == [
-        ("paragraph", "title: Stock"),
-        ("table_row", "name: Ada | n: 1.10"),
-        ("paragraph", "tags: a"),
-        ("paragraph", "tags: true"),
-        ("table_row", "x: 1 | y: b"),
-    ]
+    assert shown(extraction) == BLOCKS["stock.json"]
 
 
 @pytest.mark.parametrize(("html_only", "body"), [(False, "Come on Friday."), (True, "The pears are ripe.")])

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from tests import made_files
-from tests.harness.cases import cases
-from tests.unit.test_extraction_formats import shown
+from tests.harness.cases import cases, document
+from tests.unit.test_extraction_formats import BLOCKS, shown
 
 MAIL = made_files.mail()
 MAILBOX = (
@@ -15,47 +15,8 @@ MAILBOX = (
     b"From bob@garden.example Mon Jan  1 10:00:00 2024\nFrom: bob@garden.example\nSubject: Apples\n\nNot yet.\n"
 )
 LINE = b"From ann@garden.example Mon Jan  1 09:00:00 2024\n"
-TEX = rb"""\documentclass[a4paper]{article}
-\usepackage[utf8]{inputenc}
-\newcommand{\firm}{Orchard Limited}
-\title{Pruning of \emph{pears}}
-\author{Ann Smith}
-\begin{document}
-\maketitle
-\section[Short]{Winter work}\label{sec:winter}
-Trees of \firm{} are \textbf{pruned}\footnote{Never in frost.} by M\"uller, Se\~nor \O rsted and Stra\ss e. % hidden
-They cost 50\,\% of $a^2+b^2$, see~\cite{knuth2020} and \textcolor{red}{coloured} words.
-
-\subsection*{Tools}
-\begin{itemize}
-\item A saw
-\item[Shears] sharp ones
-\end{itemize}
-\begin{table}[ht]\caption{Harvest by tree}
-\begin{tabular}{|l|r|}
-\hline
-Tree & Tons \\ \hline
-Pear & 3 \\
-Plum & \multicolumn{1}{c}{7}
-\end{tabular}
-\end{table}
-\begin{equation}E=mc^2\end{equation}
-\begin{verbatim}
-saw --deep % no comment
-\end{verbatim}
-\end{document}
-trailing nonsense
-"""
-XML = b"""<?xml version="1.0"?>
-<!DOCTYPE stock [<!ENTITY firm "Orchard Limited">]>
-<stock year="2024" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="list">
-  <!-- hidden -->
-  <title>Harvest</title>
-  <item id="p1"><tree>Pear &amp; quince</tree><tons unit="metric">3</tons></item>
-  <item id="p2"><tree>Plum</tree><tons/></item>
-  <para>Grown by &firm;, with <b>wa</b>ter<br/>daily</para>
-  <list><li>first</li><li>second</li></list>
-</stock>"""
+TEX = document("pruning.tex")
+XML = document("stock.xml")
 
 
 OUTER = b"""<!DOCTYPE a SYSTEM "a.dtd" [
@@ -85,15 +46,7 @@ def test_xml_records_name_their_fields_and_marked_up_text_is_a_paragraph(extract
     extraction = extract("a.xml", XML)
     assert extraction.media_type == "application/xml"
     assert extraction.title == "Harvest"
-    assert shown(extraction) == [
-        ("table_row", "year: 2024"),
-        ("heading", "Harvest"),
-        ("table_row", "id: p1 | tree: Pear & quince | tons: 3 metric"),
-        ("table_row", "id: p2 | tree: Plum"),
-        ("paragraph", "Grown by Orchard Limited, with water daily"),
-        ("paragraph", "first"),
-        ("paragraph", "second"),
-    ]
+    assert shown(extraction) == BLOCKS["stock.xml"]
 
 
 @pytest.mark.parametrize(
@@ -133,26 +86,7 @@ def test_what_only_begins_like_xml_is_text(extract):
 def test_tex_has_its_title_headings_lists_tables_and_code(extract):
     extraction = extract("a.tex", TEX)
     assert extraction.title == "Pruning of pears"
-    assert shown(extraction) == [
-        ("heading", "Pruning of pears"),
-        ("paragraph", "Ann Smith"),
-        ("heading", "Winter work"),
-        (
-            "paragraph",
-            (
-                "Trees of Orchard Limited are pruned Never in frost. by Müller, Señor Ørsted and Straße. "
-                "They cost 50 % of $a^2+b^2$, see and coloured words."
-            ),
-        ),
-        ("heading", "Tools"),
-        ("paragraph", "- A saw"),
-        ("paragraph", "- Shears: sharp ones"),
-        ("paragraph", "Harvest by tree"),
-        ("table_row", "Tree: Pear | Tons: 3"),
-        ("table_row", "Tree: Plum | Tons: 7"),
-        ("paragraph", "E=mc^2"),
-        ("code", "saw --deep % no comment"),
-    ]
+    assert shown(extraction) == BLOCKS["pruning.tex"]
 
 
 @pytest.mark.parametrize(("content", "expected"), cases("tex_commands_leave_their_words"))
@@ -201,17 +135,7 @@ def test_messages_begin_at_dated_lines_alone(texts, mailbox, expected):
 def test_opendocument_slides_have_their_titles_tables_charts_and_notes(extract):
     extraction = extract("a.odp", ODP)
     assert extraction.title == "Harvest plan"
-    assert [(block.text, block.page) for block in extraction.blocks] == [
-        ("Harvest plan", 1),
-        ("Pick in May", 1),
-        ("Mention the weather", 1),
-        ("Yields", 2),
-        ("Field: North | Tons: 12", 2),
-        ("Chart of fields", 2),
-        ("Field: North | Tons: 12", 2),
-        ("Confidential", None),
-        ("The plan", None),
-    ]
+    assert [(block.text, block.page) for block in extraction.blocks] == BLOCKS["plan.odp"]
 
 
 def test_opendocument_cells_stay_in_their_columns(texts):
