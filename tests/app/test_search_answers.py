@@ -9,6 +9,7 @@ from app.auth import current
 from app.chat.answers import is_question
 from tests.app.pages import Page
 from tests.app.visits import ASKED, Visit, begin_visit, until, until_replied
+from tests.harness.cases import cases
 from tests.service.conversations import Script, a_reply, passage
 
 
@@ -67,20 +68,7 @@ def test_what_is_no_question_is_asked_at_a_press(visit: Visit, script: Script) -
     assert len(script.scenes) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "is_one"),
-    [
-        ("is it open", False),
-        ("is it open?", True),
-        ("wann fährt die Fähre ?", True),
-        ("何時に出ますか\uff1f", True),
-        ("how do I book", True),
-        ("What's the price", True),
-        ("WHO travel guidelines", False),
-        ("how to", False),
-        ("the ferry? northlight", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "is_one"), cases("questions_are_told_from_words"))
 def test_questions_are_told_from_words(text: str, is_one: bool) -> None:
     assert is_question(text) is is_one
 

@@ -17,6 +17,7 @@ from app.navigation import FOR_ADMINS, FOR_ALL, FOR_EDITORS
 from carrel.wire.service_accounts import ServiceAccount
 from tests.browser.accessibility import findings
 from tests.browser.people import DRAWN, PATIENCE_MS, ask, choose_row, give_password, page_in, press, search, sign_in
+from tests.harness.cases import cases
 from tests.harness.stack import ADMIN, PASSWORD, Stack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -292,22 +293,7 @@ def open_whole(page: Page, address: str) -> None:
     assert outside == [], address
 
 
-DIALOGS = {
-    "search": ("Details",),
-    "document": ("Delete …",),
-    "collections": ("New collection",),
-    "people": ("Add person",),
-    "person": ("Change", "Deactivate", "Offboard …", "Add to groups"),
-    "groups": ("Add group",),
-    "group": ("Add members", "Rename", "Delete the group"),
-    "who_can_read": ("Manage access",),
-    "service_accounts": ("New service account",),
-    "tokens": ("Create token", "Delete the account"),
-    "api_keys": ("New API key",),
-    "oauth_clients": ("New application",),
-    "agents": ("New agent",),
-    "agent": ("Delete …",),
-}
+DIALOGS = cases("dialogs_of_pages")
 
 
 def found_in_dialog(page: Page, button: str) -> list[str]:

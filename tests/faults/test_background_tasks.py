@@ -32,6 +32,7 @@ from service.platform.background import Background, _log_failure, for_each_organ
 from service.platform.disk import FileSystem
 from service.runtime import Runtime
 from service.web.metrics import Metrics
+from tests.harness.cases import cases
 from tests.harness.documents import uploaded
 from tests.harness.jobs import until
 from tests.harness.parsing import parse_python
@@ -43,17 +44,7 @@ WORKERS = {JOBS}
 # Looks at disks, and never at the database.
 DISKS = {"storage", "broken-off-uploads"}
 # Where a task may be made that nobody starts again: it ends with the work that made it.
-OWN_TASKS = {
-    "platform/background.py": "the one place where tasks are kept",
-    "platform/database.py": "a commit, which goes on when nobody waits for it any more",
-    "text/embedding/remote.py": "the slices of a request's texts",
-    "text/reranking.py": "the parts of a request's passages, awaited together",
-    "text/embedding/exchange.py": "an answer, or a connection that begins, in a process that is started again whole",
-    "index/ingestion/indexer.py": "the indexing of a document, found again by the sweeper",
-    "web/listener.py": "a connection that begins",
-    "domains/documents/docstore/asking.py": "the watch over a question to a source, ended with the question",
-    "domains/documents/catalog/waiting.py": "the wait of a request for an index, ended with it",
-}
+OWN_TASKS = cases("tasks_of_their_own")
 ONE_OFF_WORK = {
     "domains/documents/rebuilds/service.py": "a rebuild's first step, found again by the next look",
     "operate/startup.py": "warming up, which the first file would do as well",

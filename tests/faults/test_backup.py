@@ -18,6 +18,7 @@ from service.operate.backup.errors import ArchiveError
 from service.operate.backup.restoring import verify
 from service.operate.commands import run
 from service.platform.settings import Settings
+from tests.harness.cases import statement
 from tests.harness.documents import upload as send
 from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
@@ -29,18 +30,7 @@ PASSWORD = "4-quinqueremes-of-nineveh"
 DOCUMENTS = 12
 
 # What a database lets whom do: policies, row-level security, and the rights of the service's role.
-RULES = """
-    SELECT 'policy', tablename, policyname, roles::text, cmd, qual, with_check FROM pg_policies
-    UNION ALL SELECT 'table', relname, relrowsecurity::text, relforcerowsecurity::text,
-        (SELECT string_agg(has_table_privilege('carrel_service', c.oid, right_)::text, ' ' ORDER BY right_)
-         FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES']) right_),
-        pg_get_userbyid(relowner), reloptions::text
-    FROM pg_class c WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
-    UNION ALL SELECT 'index', indexname, indexdef, '', '', '', '' FROM pg_indexes WHERE schemaname = 'public'
-    UNION ALL SELECT 'constraint', conname, pg_get_constraintdef(oid), '', '', '', '' FROM pg_constraint
-    WHERE connamespace = 'public'::regnamespace
-    ORDER BY 1, 2, 3
-"""
+RULES = statement("rules_of_a_database")
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Tables of cases and documents, which are data: tests/data."""
+"""Tables of cases, documents and long SQL statements, which are data: tests/data."""
 
 import json
 from pathlib import Path
@@ -12,3 +12,7 @@ def cases(name: str):
 
 def document(name: str) -> bytes:
     return (FOLDER / "documents" / name).read_bytes()
+
+
+def statement(name: str) -> str:
+    return (FOLDER / "statements" / f"{name}.sql").read_text()

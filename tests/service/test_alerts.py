@@ -17,6 +17,7 @@ from service.alerting.telling import Telling
 from service.alerting.wording import reason_of
 from service.domains.documents.docstore.running.task import begin_stuck
 from service.domains.oversight.alerts.reports import begin_expired
+from tests.harness.cases import cases
 from tests.harness.documents import create_collection
 from tests.harness.jobs import until
 from tests.harness.receivers import Mailbox, Receiver, mail_server, receiving
@@ -247,15 +248,7 @@ def test_a_delivery_without_a_job_gets_another_one(service, receiver, monkeypatc
     assert len(receiver.posts) == 2
 
 
-REFUSED = (
-    "http://hooks.example.com/carrel",
-    "https://127.0.0.2/carrel",
-    "https://localhost/carrel",
-    "https://[::1]/carrel",
-    "https://[::ffff:10.0.0.1]/carrel",
-    "https://169.254.169.254/latest",
-    "https://user:password@hooks.example.com/carrel",
-)
+REFUSED = cases("webhooks_that_are_refused")
 
 
 def test_internal_and_unsafe_addresses_are_refused(module_service: RunningService) -> None:

@@ -28,7 +28,7 @@ from service.platform.database import SERVICE_ROLE, Database, driver_url
 from service.platform.deployment_errors import MigrationError
 from service.platform.postgres.server import DATABASE
 from service.platform.version import VERSION
-from tests.harness.cases import cases
+from tests.harness.cases import cases, statement
 from tests.harness.databases import TestDatabases
 from tests.harness.services import RunningService, settings_for_test
 
@@ -252,22 +252,7 @@ NEVER_DELETED = {
     "procrastinate_workers": "the queue's tables are its library's",
 }
 # PostgreSQL 18 looks into each organization's part of an index in turn (a skip scan), and there are few organizations.
-UNINDEXED = """
-    SELECT conrelid::regclass || '.' || string_agg(attname, ', ' ORDER BY attname)
-    FROM pg_constraint c JOIN pg_attribute ON attrelid = conrelid AND attnum = ANY(conkey)
-    WHERE contype = 'f' AND NOT confrelid::regclass::text = ANY(%s) AND NOT EXISTS (
-        SELECT FROM pg_index CROSS JOIN LATERAL (
-            SELECT count(*)::int AS first FROM pg_attribute
-            WHERE attrelid = conrelid AND attname = 'organization_id' AND attnum = indkey[0] AND attnum <> conkey[1]
-        ) organization
-        WHERE indrelid = conrelid AND conkey <@ (indkey::int2[])[first:first + cardinality(conkey) - 1]
-        AND (indpred IS NULL OR EXISTS (
-            SELECT FROM pg_attribute WHERE attrelid = conrelid AND attnum = ANY(conkey)
-            AND pg_get_expr(indpred, indrelid) = '(' || attname || ' IS NOT NULL)'
-        ))
-    )
-    GROUP BY c.oid, conrelid
-"""
+UNINDEXED = statement("references_without_an_index")
 
 
 def unindexed(connection: psycopg.Connection[Any]) -> set[str]:
@@ -327,8 +312,8 @@ PARTS = {
 
 def queue_schema(connection: psycopg.Connection[Any]) -> dict[str, set[tuple[Any, ...]]]:
     found: dict[str, set[tuple[Any, ...]]] = {}
-    for part, statement in PARTS.items():
-        rows = connection.execute(statement.format(schema="'public'::regnamespace")).fetchall()
+    for part, select in PARTS.items():
+        rows = connection.execute(select.format(schema="'public'::regnamespace")).fetchall()
         found[part] = {row for row in rows if "procrastinate" in str(row)}
     return found
 

@@ -6,6 +6,7 @@ import pytest
 
 from service.domains.access.lookups import queries
 from service.platform.sql import ORGANIZATION, param
+from tests.harness.cases import statement
 from tests.harness.services import RunningService
 from tests.harness.threads import going_on
 from tests.service.directory import (
@@ -105,26 +106,7 @@ def test_every_way_to_read_a_page_of_principals_gives_the_same(service, read_by)
 def many_resources(service: RunningService, number: int) -> None:
     """Resources r0, r1 … in classes that one group each may read, and a class that nobody may."""
     service.execute(
-        """
-        WITH made AS (
-            INSERT INTO access_classes (organization_id, digest)
-            SELECT %(organization)s, convert_to('class ' || number, 'UTF8')
-            FROM generate_series(0, %(groups)s) number
-            RETURNING organization_id, access_class, digest
-        ),
-        readers AS (
-            INSERT INTO class_readers (organization_id, principal_id, access_class, role)
-            SELECT made.organization_id, principal_id, access_class, 'VIEWER'
-            FROM made JOIN principals USING (organization_id)
-            WHERE convert_to('class ' || substr(name, 6), 'UTF8') = digest AND kind = 'group'
-        )
-        INSERT INTO resources (object_id, organization_id, resource_type, resource_id, access_class)
-        SELECT gen_random_uuid(), organization_id, 'BOX_FILE', 'r' || number, access_class
-        FROM generate_series(0, %(number)s - 1) number
-        JOIN made ON digest = convert_to(
-            'class ' || CASE WHEN number %% 5 < 3 THEN number %% %(groups)s ELSE %(groups)s END, 'UTF8')
-        """,
-        {"groups": GROUPS, "number": number, "organization": organization_id(service)},
+        statement("many_resources"), {"groups": GROUPS, "number": number, "organization": organization_id(service)}
     )
 
 

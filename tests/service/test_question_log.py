@@ -10,6 +10,7 @@ from service.domains.agents.answering import ModelFailure
 from service.domains.agents.conversations.question_log import queries
 from service.domains.oversight.audit_log import erasure
 from service.platform.identifiers import uuid7
+from tests.harness.cases import statement
 from tests.harness.services import RunningService
 from tests.service import directory
 from tests.service.agents import an_agent
@@ -231,24 +232,7 @@ def test_another_organization_finds_and_counts_none_by_any_filter(house: Desk) -
 
 
 # The conversations and turns of questions are there where the questions have words.
-INSERT = """
-    WITH made AS MATERIALIZED (
-        SELECT gen_random_uuid() AS turn_id, gen_random_uuid() AS conversation_id, principal_id,
-               %(at)s - n * %(step)s AS at
-        FROM generate_series(0, %(count)s - 1) n, principals
-        WHERE email = %(asker)s AND organization_id = %(organization)s
-    ), logged AS (
-        INSERT INTO questions SELECT turn_id, %(organization)s, conversation_id, %(agent)s, principal_id, at,
-               %(outcome)s, %(feedback)s FROM made
-    ), kept AS (
-        INSERT INTO conversations SELECT conversation_id, %(organization)s, %(agent)s, principal_id
-        FROM made WHERE %(words)s::text IS NOT NULL
-    )
-    INSERT INTO turns (turn_id, organization_id, conversation_id, turn_no, credential_id, message, status, reply,
-                       created_at, feedback)
-    SELECT turn_id, %(organization)s, conversation_id, 1, turn_id, %(words)s, 'COMPLETED', 'x', at, %(feedback)s
-    FROM made WHERE %(words)s::text IS NOT NULL
-"""
+INSERT = statement("many_questions")
 USUAL = {"asker": ADA, "outcome": "ANSWERED", "feedback": None, "words": None, "count": 1, "step": timedelta(0)}
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from carrel.wire.api import OPERATIONS
 from carrel.wire.scopes import Scope
+from tests.harness.cases import statement
 from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
 from tests.harness.services import RunningService
 from tests.oauth.flow import an_app, v1
@@ -312,18 +313,5 @@ def test_of_many_collections_a_thousand_are_named_and_all_are_counted(service: R
 def _copy(connection, collection_id: UUID, number: int, *, prefix: str) -> None:
     """Make more collections of the same organization, model and access; their ids begin with `prefix`."""
     connection.execute(
-        """
-        WITH made AS (
-            INSERT INTO collections
-                   (collection_id, organization_id, space_id, name, distance_metric, schema_fields, created_by)
-            SELECT overlay(gen_random_uuid()::text PLACING %(prefix)s FROM 1)::uuid, organization_id, space_id,
-                   name || number, distance_metric, schema_fields, created_by
-            FROM collections, generate_series(1, %(number)s) number WHERE collection_id = %(collection_id)s
-            RETURNING collection_id, organization_id
-        )
-        INSERT INTO resources (object_id, organization_id, resource_type, resource_id, access_class)
-        SELECT made.collection_id, made.organization_id, 'DOCUMENT_COLLECTION', made.collection_id::text, access_class
-        FROM made, resources WHERE object_id = %(collection_id)s
-        """,
-        {"collection_id": collection_id, "number": number, "prefix": prefix},
+        statement("many_collections"), {"collection_id": collection_id, "number": number, "prefix": prefix}
     )

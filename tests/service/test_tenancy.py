@@ -28,6 +28,7 @@ from service.platform.batches import Batch
 from service.platform.database import SERVICE_ROLE
 from service.platform.identifiers import NIL
 from service.schema.indexing import INDEX_TABLES
+from tests.harness.cases import cases
 from tests.harness.services import RunningService, ServiceHarness
 from tests.service.directory import a_user, organization_id, user
 from tests.service.examples import EXAMPLES, Owner, Things
@@ -116,19 +117,7 @@ COLUMNS = """
     SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
     WHERE attrelid = %s::regclass AND attnum > 0 AND attnotnull AND NOT atthasdef AND attidentity = ''
 """
-VALUES = {
-    "uuid": "gen_random_uuid()",
-    "text": "gen_random_uuid()::text",
-    "bytea": "uuid_send(gen_random_uuid())",
-    "timestamp with time zone": "now()",
-    "boolean": "true",
-    "jsonb": "'{{}}'",
-    "text[]": "'{{}}'",
-    "uuid[]": "'{{}}'",
-    "halfvec": "array_fill(0.1, ARRAY[{size}])",
-    "bit": "repeat('1', {size})::bit({size})",
-    "sparsevec": "'{{1:0.5}}/{size}'",
-}
+VALUES = cases("values_of_types")
 
 
 def fill(connection: Connection, table: str, organization: UUID, number: int) -> None:

@@ -31,18 +31,7 @@ PROTECTED = {
 }
 
 # Functions that need the condition more than once: of what is listed, and of what is counted or named within it.
-SEVERAL = {
-    "domains.access.resources.queries.count_resources": 2,
-    "domains.access.resources.queries.list_resources": 2,
-    "domains.access.resources.queries.list_resources_by_name": 2,
-    "permissions.agents.queries.count_documents_through_agents": 3,
-    "permissions.agents.queries.list_agents_without_search": 3,
-    "domains.documents.collections.queries.list_collections": 2,
-    "domains.search.facets.queries.ask_facets": 2,
-    "domains.search.syntax.queries.any_with_field": 2,
-    "domains.people.service_accounts.queries.count_fruitless_collections": 2,
-    "domains.people.service_accounts.queries.list_reached_collections": 3,
-}
+SEVERAL = cases("queries_with_several_conditions")
 
 # What answers no caller: whole packages, and why.
 WITHOUT_CALLERS = {
