@@ -90,10 +90,7 @@ async def _distribute(connection: AsyncConnection, name: str, *, shards: int) ->
         f"ALTER POLICY organization ON {name} USING ({_ORGANIZATION}) WITH CHECK ({_ORGANIZATION})",
         f"ALTER POLICY backup ON {name} USING ({_BACKUP})",
     ]
-    if name.startswith("code_pages"):
-        # Only one server's transactions have numbers in common; and Citus takes no trigger.
-        statements.append(f"DROP TRIGGER IF EXISTS note_change ON {name}")
-    else:
+    if name.startswith("chunks"):
         # Nothing can read it through row-level security but a function, which would run on the coordinator.
         statements.append(f"DROP INDEX ix_{name}_terms")
     for statement in statements:

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 
 from service.migrations.online import add_index
 
-revision, down_revision, usable_from = "0086", "0085", None
+revision, down_revision, usable_from = "0078", "0077", None
 
 
 def upgrade() -> None:

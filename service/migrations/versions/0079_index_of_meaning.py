@@ -4,7 +4,7 @@ import sqlalchemy as sa
 
 from service.migrations.online import add_index
 
-revision, down_revision, usable_from = "0087", "0086", None
+revision, down_revision, usable_from = "0079", "0078", None
 
 
 def upgrade() -> None:

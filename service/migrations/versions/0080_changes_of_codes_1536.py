@@ -1,9 +1,0 @@
-"""Code pages of 1536 dimensions tell by which transaction they were written last."""
-
-from service.migrations.online import note_changes
-
-revision, down_revision, usable_from = "0080", "0079", None
-
-
-def upgrade() -> None:
-    note_changes("code_pages_1536")
