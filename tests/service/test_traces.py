@@ -44,7 +44,7 @@ TREES = {
         "embed": (_SEARCHED, "worker-0"),
         "compute vectors": ("embed", "embedding"),
         "search legs": (_SEARCHED, "worker-0"),
-        "SELECT vectors_384, class_readers, code_pages_384, chunks_384": ("search legs", "worker-0"),
+        "SELECT code_pages_384, class_readers, vectors_384, chunks_384": ("search legs", "worker-0"),
         "search again": (_SEARCHED, "worker-0"),
     },
     MESSAGE: {
