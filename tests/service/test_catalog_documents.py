@@ -189,7 +189,7 @@ def test_a_deleted_document_is_gone_everywhere_and_its_versions_are_not_used_aga
         refused(service.call(f"catalog/{operation}", {"documentId": document_id}), 404, "document_not_found")
     refused(add_to_collection(service, document_id, collection), 404, "document_not_found")
     again = uploaded(service, "a", "One.")
-    created = {"documentVersion": 3, "status": "CREATED", "indexing": "DONE", "notRead": []}
+    created = {"documentVersion": 3, "status": "CREATED", "indexing": "DONE", "wordsIndexed": True, "notRead": []}
     assert again == {"documentId": document_id, **created}
     assert chunks(service, document_id) == ["One."]
     assert [version["documentVersion"] for version in get_document(service, document_id)["versions"]] == [3]
