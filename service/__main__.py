@@ -21,7 +21,7 @@ def main() -> int:
     try:
         settings = Settings()
     except ValidationError as error:
-        return _fail("\n".join(f"{_setting(each)}{_reason(each)}" for each in error.errors()))
+        return _fail("\n".join(map(_reason, error.errors())))
     except RuntimeError as error:  # this user has no home folder
         return _fail(f"CARREL_DATA_DIR has no value, and {error}.")
     # A start of the service loads no command, and a command no server.
@@ -60,15 +60,12 @@ def without_collecting() -> Generator[None]:
     gc.enable()
 
 
-def _setting(error: ErrorDetails) -> str:
-    return f"CARREL_{'.'.join(map(str, error['loc'])).upper()}: " if error["loc"] else ""
-
-
 def _reason(error: ErrorDetails) -> str:
+    setting = f"CARREL_{'.'.join(map(str, error['loc'])).upper()}: " if error["loc"] else ""
     if error["type"] == "too_short":
         # A secret is measured like a list, and its message speaks of items.
-        return f"must have at least {error.get('ctx', {})['min_length']} characters"
-    return error["msg"].removeprefix("Value error, ")
+        return f"{setting}must have at least {error.get('ctx', {})['min_length']} characters"
+    return setting + error["msg"].removeprefix("Value error, ")
 
 
 def _fail(reason: str) -> int:

@@ -23,7 +23,8 @@ async def hash_password(password: SecretStr) -> str:
 async def hash_passwords(passwords: Sequence[SecretStr]) -> list[str]:
     """Hash passwords, in their order, only a few at a time."""
     loop = asyncio.get_running_loop()
-    return list(await asyncio.gather(*(loop.run_in_executor(_executor(), _hash, one) for one in passwords)))
+    texts = (one.get_secret_value() for one in passwords)
+    return list(await asyncio.gather(*(loop.run_in_executor(_executor(), _HASHER.hash, text) for text in texts)))
 
 
 async def verify_password(password: SecretStr, password_hash: str | None) -> bool:
@@ -47,10 +48,6 @@ def _verify(password: SecretStr, password_hash: str | None) -> bool:
 @cache
 def _dummy_hash() -> str:
     return _HASHER.hash(secrets.token_urlsafe())
-
-
-def _hash(password: SecretStr) -> str:
-    return _HASHER.hash(password.get_secret_value())
 
 
 @cache

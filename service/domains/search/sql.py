@@ -156,11 +156,6 @@ def _reads_little(shape: Shape) -> ColumnElement[bool]:
     return _materialize("little", count_of(some.subquery("some")) < FEW_PAGES)
 
 
-def _unless_little(shape: Shape) -> Sequence[ColumnElement[bool]]:
-    """Build the condition that more is in scope than is scored at once; servers of a cluster don't ask for it."""
-    return () if shape.is_distributed else (not_(_reads_little(shape)),)
-
-
 @lru_cache(SHAPES)
 def dense_leg(shape: Shape) -> AnySelect:
     """Build the semantic leg: the chunks nearest in meaning. In a small scope every vector is scored. In a large scope,
@@ -170,9 +165,11 @@ def dense_leg(shape: Shape) -> AnySelect:
     code = constant("code", BIT(shape.dimensions), shape)
     slots = (pages.c[f"c{slot}"] for slot in range(1, CHUNKS_PER_PAGE + 1))
     distance = func.least(*(slot.op("<~>", return_type=Float())(code) for slot in slots)).label("distance")
+    # Servers of a cluster don't ask whether all in scope is scored at once.
+    reads_much = () if shape.is_distributed else (not_(_reads_little(shape)),)
     nearest = (
         select(pages.c.document_id, distance)
-        .where(*_unless_little(shape), _in_scope(pages, shape))
+        .where(*reads_much, _in_scope(pages, shape))
         .order_by(distance, pages.c.document_id)
         .limit(bindparam("page_limit", type_=Integer()))
         .cte("nearest")

@@ -63,7 +63,8 @@ class AuthorizationServer(AuthlibServer):
         super().__init__()
         self.store = store
         self._issuer = issuer
-        generator = BearerTokenGenerator(_mint_access_token, _mint_refresh_token, _seconds)
+        seconds = int(lifetimes.ACCESS_TOKEN.total_seconds())
+        generator = BearerTokenGenerator(_mint_access_token, _mint_refresh_token, lambda *_: seconds)
         self.register_token_generator("default", generator)
         extensions: list[Any] = [grants.judge_parameters, grants.S256Required()]
         self.register_grant(grants.CodeGrant, extensions)
@@ -206,10 +207,6 @@ def _reason(request: Request) -> str:
             "clients), or its redirect_uri is not registered for it letter by letter, with scheme, port and slashes."
         )
     return "It doesn't say where to send you back to: redirect_uri is missing, or stands twice."
-
-
-def _seconds(_client: object, _grant_type: str) -> int:
-    return int(lifetimes.ACCESS_TOKEN.total_seconds())
 
 
 def _mint_access_token(*, client: Any, **_: object) -> str:

@@ -89,7 +89,7 @@ async def _put_users(
         shown, target_id = (None, caller.organization_id) if old is None else (to_user(old), old.principal_id)
         await refuse_stale(connection, caller, user.version, shown, target_id=target_id)
     after = [
-        _merge(old or _new_user(email), user, password_hash=hashes.get(email))
+        _merge(old or Principal(uuid7(), "user", name=email.partition("@")[0], email=email), user, hashes.get(email))
         for old, email, user in zip(before, emails, users, strict=True)
     ]
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
@@ -119,11 +119,7 @@ async def _end_invitations(
         await delete_invitations(connection, organization_id, principal_ids=ended)
 
 
-def _new_user(email: str) -> Principal:
-    return Principal(principal_id=uuid7(), kind="user", name=email.partition("@")[0], email=email)
-
-
-def _merge(base: Principal, user: wire.UserUpsert, *, password_hash: str | None) -> Principal:
+def _merge(base: Principal, user: wire.UserUpsert, password_hash: str | None) -> Principal:
     return replace(
         base,
         name=base.name if user.name is None else user.name,

@@ -346,7 +346,11 @@ def keep_agreeing(words: Words, matches: Sequence[Match]) -> list[DrawnCondition
         known = by_field.setdefault(match.field, [])
         if not any(list(match.bounds) == list(each.bounds) for each in known):
             known.append(match)
-    is_several = any(len(found) > 1 and not _is_negative(found) for found in by_field.values())
+    excludes = FilterOperator.NOT_EQUAL
+    is_several = any(
+        len(found) > 1 and any(operator is not excludes for match in found for operator, _ in match.bounds)
+        for found in by_field.values()
+    )
     if is_several or _has_alternatives(words, [(each.start, each.end) for each in ordered]):
         return []
     chosen = sorted((each for found in by_field.values() for each in found), key=lambda each: each.start)
@@ -372,7 +376,3 @@ def _has_alternatives(words: Words, spans: Sequence[tuple[int, int]]) -> bool:
         return True
     between = (line[first[1] : second[0] + 1] for first, second in pairwise(spans))
     return any(re.search(r" or (?!.* [.?!;] )", part) for part in between)
-
-
-def _is_negative(matches: Sequence[Match]) -> bool:
-    return all(operator is FilterOperator.NOT_EQUAL for match in matches for operator, _ in match.bounds)
