@@ -27,6 +27,7 @@ from service.domains.oversight.audit_log.erasure import erase_before
 from service.identity.queries import in_each_organization, organization_ids
 from service.identity_server.interface import purge_tokens
 from service.index.ingestion.sweeper import release_claims
+from service.index.progress import Half
 from service.main import JOBS
 from service.platform.background import Background, _log_failure, for_each_organization, run_every
 from service.platform.disk import FileSystem
@@ -267,8 +268,8 @@ def test_every_task_of_a_service_works_again_after_it_was_cancelled(make_service
     kept = service.runtime.background.kept
     until(lambda: kept.keys() >= WORKERS | DISKS)
     names = set(kept)
-    indexing = {name for name in names if name.startswith("indexing")}
-    assert indexing
+    indexing = {name for name in names if name.partition("-")[0] in set(Half)}
+    assert len(indexing) == 5 * len(Half)
     until(lambda: len(worker_ids(service)) == len(WORKERS))
     before = worker_ids(service)
     at_work = record_work(service.runtime, monkeypatch)

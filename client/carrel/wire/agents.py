@@ -60,9 +60,9 @@ class AdminAgentsCreateRequest(common.RequestModel):
     """Whether programs may message the agent on v0; false unless given."""
     retrieval: RetrievalOptions | None = None
     """How the agent looks passages up; absent: as searches without options."""
-    starter_questions: StarterQuestions = Field(default_factory=list[str])
+    starter_questions: StarterQuestions | None = None
     """Questions that people are offered to begin with, at most 6; none unless given."""
-    answers_searches: StrictFlag = False
+    answers_searches: StrictFlag | None = None
     """Whether the Search page shows the agent's answers to people who may use it; false unless given."""
 
 

@@ -57,8 +57,8 @@ class AgentDefinitions(AgentChanges[M]):
         collection_ids: Iterable[Id] = (),
         api_access_enabled: bool = False,
         retrieval: RetrievalOptions | Members | None = None,
-        starter_questions: Iterable[str] = (),
-        answers_searches: bool = False,
+        starter_questions: Iterable[str] | None = None,
+        answers_searches: bool | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAgentsCreateResponse]:
