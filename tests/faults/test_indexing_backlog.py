@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from service.index.terms import weigh_chunks
 from service.platform.postgres.server import SUPERUSER
 from tests.faults.loading import metric
 from tests.harness.databases import connect
@@ -125,7 +126,7 @@ def test_one_organizations_backlog_holds_no_other_back(make_service: MakeService
         sent = send_logs(threads, service, 60)
         until(lambda: count_claims(service) >= 2)
         began = time.monotonic()
-        answer = ok(upload(service, "note", api_key=other))
+        answer = ok(upload(service, "note", api_key=other, awaitVectorStoreSync="true"))
         took = time.monotonic() - began
         slow.seconds_a_text = 0
         for each in sent:
@@ -152,13 +153,19 @@ def test_a_sweep_keeps_nobody_from_beginning(make_service: MakeService) -> None:
 
 
 @pytest.mark.slow
-def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(make_service, slow) -> None:
+def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(make_service, slow, monkeypatch) -> None:
     """It says what waits and when to come again, leaves nothing behind, and is taken then. What is unchanged passes."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600, indexing_backlog_seconds=5)
     big = "The tide is written down every hour. " * 40_000
     ok(upload(service, "big", big))
     assert "uploadsRefusedSeconds" not in ok(service.call("admin/status/get"))["indexing"]
     slow.seconds_a_text = 1
+
+    def weigh_slowly(texts: Sequence[str], **how: Any) -> Any:
+        time.sleep(slow.seconds_a_text / 20 * len(texts))
+        return weigh_chunks(texts, **how)
+
+    monkeypatch.setattr("service.index.service.weigh_chunks", weigh_slowly)
     answers = (upload(service, f"log-{number}", long_text(number, kilobytes=20)) for number in range(200))
     taken: list[Any] = []
     for answer in answers:
