@@ -345,7 +345,8 @@ def test_an_archive_arrives_whole_though_its_readers_are_killed(own_service: Run
 
     async def kill_readers() -> None:
         for _ in range(4):
-            for pid in list(own_service.runtime.extractor._pool.pool._pool_manager.worker_manager.workers):
+            pool = own_service.runtime.extractor._pool.pool
+            for pid in [] if pool is None else list(pool._pool_manager.worker_manager.workers):
                 os.kill(pid, signal.SIGKILL)
             await asyncio.sleep(1)
 
