@@ -52,7 +52,7 @@ class Asked:
 
     @property
     def is_read(self) -> bool:
-        """Whether nothing has to be fetched to show it."""
+        """Whether the page can show the answer without fetching more."""
         return self.reader is None or self.message is not None or not self.reader.ended
 
     def send(self) -> None:

@@ -280,7 +280,7 @@ def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
 
 
 def hold_credential(title: str, value: str, scopes: Collection[str]) -> None:
-    """Keep a new credential until it is shown once, with a line that tries it."""
+    """Keep a new credential, with a command line to try, until the page has shown the credential once."""
     hint = "This line tries it, from wherever the service can be reached:"
     hold_secret(Secret(title, value, hint=hint, command=curl_line(value, scopes, base_url=settings().base_url)))
 

@@ -339,7 +339,7 @@ async def organization_ids(database: Database) -> Sequence[UUID]:
 
 
 async def in_each_organization(database: Database, work: Callable[[Connection, UUID], Awaitable[object]]) -> None:
-    """Call `work` in a transaction of each organization; one that fails does not stop the others."""
+    """Call `work` in a transaction of each organization; a failure does not stop the work for other organizations."""
 
     async def work_in(organization_id: UUID) -> None:
         async with database.transaction(organization_id) as connection:

@@ -6,7 +6,7 @@ from carrel.wire.catalog import IndexingStatus
 
 
 class Half(StrEnum):
-    """A half of indexing: first the words of a text, by which it is found soon, then its vectors."""
+    """A half of indexing: words first, so that search finds a text soon, then vectors."""
 
     WORDS = "words"
     MEANING = "meaning"

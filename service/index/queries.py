@@ -105,7 +105,7 @@ def is_pending(entries: FromClause = space_documents) -> ColumnElement[bool]:
 
 
 def lacks_words(entries: FromClause = space_documents) -> ColumnElement[bool]:
-    """Build the condition that nothing of an entry's desired version is indexed, as in the index of such entries."""
+    """Build the condition that an entry's desired version is not indexed at all, as in the partial index."""
     return and_(entries.c.words_version.is_distinct_from(entries.c.version), is_pending(entries))
 
 
@@ -118,7 +118,7 @@ LACKING = {Half.WORDS: lacks_words, Half.MEANING: lacks_meaning}
 
 
 def shown_version(entries: FromClause = space_documents) -> ColumnElement[int | None]:
-    """Select the version whose chunks are there, with vectors or without."""
+    """Select the indexed version, with or without vectors."""
     return func.coalesce(entries.c.words_version, entries.c.indexed_version)
 
 

@@ -249,7 +249,7 @@ class _Weighed:
         return [chunk.text for chunk in (*self.document.chunks, *self.before)]
 
     def find_written(self, *, apart: bool) -> list[int]:
-        """Return the numbers of the chunks that are written: those that are new or have changed, or lie otherwise."""
+        """Return the numbers of the chunks to write: new, changed or moved chunks."""
         known = {row.chunk_no: row for row in self.before}
         return [
             number

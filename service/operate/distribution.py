@@ -67,7 +67,7 @@ async def distribute_index(owner: URL, *, shards: int) -> int:
 
 
 async def refuse_older_releases(connection: AsyncConnection, *, oldest: str = _OLDEST) -> None:
-    """Keep that releases which know only schemas before `oldest` must not start on this database."""
+    """Refuse releases whose newest schema is older than `oldest` on this database, from now on."""
     statement = "UPDATE alembic_version SET usable_from = %s WHERE usable_from IS NULL OR usable_from < %s"
     await connection.exec_driver_sql(statement, (oldest, oldest))
 

@@ -1,4 +1,4 @@
-"""From when on vectors may lie apart from their chunks: as soon as no release runs that looks for them there."""
+"""When vectors move to tables of their own: after the last release that reads vectors in chunk rows has ended."""
 
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -21,7 +21,7 @@ async def is_settled(connection: AsyncConnection) -> bool:
 
 
 async def refuse_vectors_inside(owner: URL) -> bool:
-    """Refuse releases that look for vectors in the rows of chunks, unless one is connected; return whether they are."""
+    """Refuse releases that read vectors in chunk rows, unless such a release is connected; return whether refused."""
     async with owner_transaction(owner) as connection:
         if await is_settled(connection):
             return True
@@ -34,6 +34,6 @@ async def refuse_vectors_inside(owner: URL) -> bool:
 
 
 async def refuse_vectors_inside_later(owner: URL, database: Database) -> None:
-    """Refuse these releases once the last of them has ended; another process may have done so already."""
+    """Refuse such releases after the last of them has ended; another process may have done so already."""
     if not database.vectors_apart:
         database.vectors_apart = await refuse_vectors_inside(owner)

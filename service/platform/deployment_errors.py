@@ -26,4 +26,4 @@ class UnfinishedRestoreError(DeploymentError):
 
 
 class ForeignArchiveError(DeploymentError):
-    """The archive is another deployment's, or of another history of this one."""
+    """The archive belongs to another deployment, or to another history of this deployment."""

@@ -56,7 +56,7 @@ async def revoke(connection: Connection, table: sa.Table, organization_id: UUID,
 async def delete_rows(
     connection: Connection, table: sa.Table, organization_id: UUID, *conditions: sa.ColumnElement[bool], **key: object
 ) -> int:
-    """Delete the organization's rows with this key that fulfil the conditions; return how many there were."""
+    """Delete the organization's rows with this key that meet the conditions; return the number of deleted rows."""
     chosen = sa.delete(table).where(matches(table, organization_id, **key), *conditions)
     return (await connection.execute(chosen)).rowcount
 

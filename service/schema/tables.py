@@ -1,4 +1,4 @@
-"""What the tables of the schema have in common."""
+"""The columns that tables of the schema share."""
 
 import sqlalchemy as sa
 from sqlalchemy.sql.schema import SchemaItem

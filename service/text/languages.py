@@ -87,7 +87,7 @@ def _sample(chunks: Sequence[str]) -> str:
 
 
 def keep_in(folder: Path) -> None:
-    """Keep the model of languages in a folder, from which all processes share it; without one, each has its own."""
+    """Store the language model in a folder that all processes share; without a folder, each process loads a copy."""
     _model_folder.folder = folder
 
 
@@ -113,7 +113,7 @@ def _load_identifier() -> _Identifier:
 
 
 def _is_saved(whole: Any, folder: Path) -> bool:
-    """Save a model, whole or not at all; return whether it is there, which another process may have done."""
+    """Save a model atomically; return whether the folder has a model, possibly saved by another process."""
     tables = dict(zip(_TABLES, (whole._rowbase, whole.tk_nextmove, whole.tk_output), strict=True))  # noqa: SLF001
     of = {name: np.array(numbers, np.int32) for name, numbers in tables.items()}
     with suppress(OSError):

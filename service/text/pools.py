@@ -1,4 +1,4 @@
-"""Processes that read files, pages and pictures: where they are forked from, and pools of them that end when idle."""
+"""Processes that read files, pages and pictures: their fork server, and pools that end when idle."""
 
 import asyncio
 import os
@@ -19,12 +19,12 @@ Result = TypeVar("Result")
 
 
 class SharedForkServer(forkserver.ForkServer):
-    """One process, with the parsers imported and no threads, from which several others fork their readers. It is made
-    before they are forked, and a supervisor runs it. Its socket stays open while it is started again, and it ends when
-    all that could use it have ended."""
+    """A process with imported parsers and without threads, from which several processes fork their readers. Create the
+    server before these processes; a supervisor runs it. The socket stays open while the supervisor restarts the server,
+    and the server ends after all processes that could use it have ended."""
 
     def __init__(self, folder: Path) -> None:
-        """Listen in a folder that only this user may enter."""
+        """Listen on a socket in a folder that only the service's user may enter."""
         super().__init__()
         self._forkserver_address = str(folder / "readers")
         self._listener = socket(AF_UNIX)
@@ -49,12 +49,12 @@ class SharedForkServer(forkserver.ForkServer):
         os.execv(sys.executable, [sys.executable, "-c", code])  # noqa: S606 - it is this program again
 
     def close(self) -> None:
-        """Let it end, when all others that could use it have ended, too."""
+        """Let the process end after all other processes that could use the socket have ended."""
         os.close(self._forkserver_alive_fd)
 
 
 class IdlePool:
-    """A pool of processes that starts with its first work, and ends when it had none for a while."""
+    """A pool of processes that starts with its first task and ends after some idle time."""
 
     def __init__(
         self, *, workers: int, tasks: int, initializer: Callable[..., None], initargs: tuple[Any, ...]
@@ -96,7 +96,7 @@ class IdlePool:
                 self._end = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._end_idle)
 
     def close(self) -> None:
-        """Stop the processes, also those that are at work."""
+        """Stop all processes, including busy processes."""
         pool, self.pool = self.pool, None
         if pool is not None:
             _stop(pool)

@@ -236,7 +236,7 @@ def _put_named_first(ranked: _Ranked, rows: Sequence[Row]) -> Ranking:
 
 
 def _find_missing(query: SearchQuery, texts: Sequence[str], seen: set[int]) -> dict[str, Sequence[frozenset[int]]]:
-    """Return the words that none of these texts contains, with their terms; what was `seen` before counts, too."""
+    """Return the query's words that are missing from the texts and from the terms `seen` before, with their terms."""
     seen.update(query.terms_within(*texts))
     found = set(words_within(query.by_word, seen))
     return {word: parts for word, parts in query.by_word.items() if word not in found}

@@ -77,7 +77,7 @@ class _Nearness(NamedTuple):
 
 
 class Met(NamedTuple):
-    """Whether there is anything of what a query asks."""
+    """Whether a document fits a query."""
 
     is_met: bool
 

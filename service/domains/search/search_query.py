@@ -121,7 +121,7 @@ class SearchQuery:
         return self._read.marked
 
     def terms_within(self, *texts: str) -> set[int]:
-        """Return the terms of the query that these texts have."""
+        """Return the query's terms that the texts contain."""
         found = (find_matches(text, self.marked, self.stemmings) for text in texts)
         return {term for matches in found for match in matches for term in match.terms}
 

@@ -142,6 +142,6 @@ def words_within(words: Words, terms: AbstractSet[int]) -> list[str]:
 
 
 def replace_words(text: str, corrections: Sequence[SpellingCorrection]) -> str:
-    """Return a query with its misspelt words replaced by their corrections, all of which are told."""
+    """Return a query with each misspelt word replaced by its correction."""
     replaced: Mapping[str, str] = {each.word: " ".join(each.replaced_by) for each in corrections}
     return WORD.sub(lambda found: replaced.get(found[0], found[0]), text)

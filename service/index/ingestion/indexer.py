@@ -320,7 +320,7 @@ class Indexer:
         return self.meaning.room(organization_id, lane) > followed
 
     def go_on(self, before: Job, space_ids: tuple[int, ...], made: dict[int, Made]) -> None:
-        """Embed a document whose words are written: now, or in its turn."""
+        """Embed a document after its words are indexed: now, or in its turn."""
         organization_id, lane = before.work.organization_id, before.work.turn.lane
         waiters, before.waiters = before.waiters, []
         self._waiters.setdefault(before.key, []).extend(waiters)

@@ -284,7 +284,7 @@ class Work:
         return IndexOutcome(len(chunks), embedded, lacks_meaning=part is write_words)
 
     async def _make(self, work: IndexingWork, embedder: Embedder) -> Made:
-        """Return the document's chunks in a space: those whose words were just written, if they are of this version."""
+        """Return the document's chunks in a space; the chunks of the words half, if the version is the same."""
         version = work.desired_version if work.expects_caller_chunks else work.contents_version
         made = None if work.lacks_words else self.made.get(work.space_id)
         if made is None or (made.version, made.caller_batch) != (version, work.caller_batch):

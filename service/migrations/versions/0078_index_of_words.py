@@ -1,4 +1,4 @@
-"""An index of the documents that lack words, by which they are claimed."""
+"""An index of documents without indexed words, for claims."""
 
 import sqlalchemy as sa
 

@@ -1,4 +1,4 @@
-"""An index of the documents that have words and lack vectors, by which they are claimed."""
+"""An index of documents with indexed words and without vectors, for claims."""
 
 import sqlalchemy as sa
 

@@ -1,4 +1,4 @@
-"""The local model's arithmetic: as configured, or the one that this machine's processor is faster with."""
+"""The local model's arithmetic: the configured precision, or the faster precision on this processor."""
 
 import fcntl
 import json

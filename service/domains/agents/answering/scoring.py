@@ -76,7 +76,7 @@ async def choose_quotes(
 
 
 def _correct(questions: Sequence[Asked], quotable: Sequence[Quotable]) -> list[Asked]:
-    """Return questions with the words of what was found in place of those that differ from them by a slip."""
+    """Return questions in which the passages' spelling replaces misspelt words."""
     known = {word for each in quotable for word in _SPELLED.findall(f"{each.context} {each.text}".casefold())}
 
     def correct(word: re.Match[str]) -> str:
@@ -122,7 +122,7 @@ def _has_names(question: str, quotable: Sequence[Quotable], stemmings: Sequence[
 
 
 def _begin_titled(asked: set[frozenset[int]], quotable: Sequence[Quotable], stemmings: Sequence[str]) -> list[bool]:
-    """Return which sentences are the first below a heading that has the question's words and few others."""
+    """Return the first sentence below each heading that consists mostly of the question's words."""
     seen: set[tuple[int, str]] = set()
     titled: list[bool] = []
     for each, stemming in zip(quotable, stemmings, strict=True):

@@ -124,7 +124,7 @@ def _matches(column: ColumnElement[Any], number: int) -> ColumnElement[bool]:
 
 
 def name_matches(pattern: ColumnElement[str]) -> ColumnElement[bool]:
-    """Compare a document's name, and its parts between underscores, which belong to words."""
+    """Match a pattern against a document's name, as written and with spaces in place of underscores."""
     apart = func.translate(documents.c.name, "_", " ")
     return or_(*(name.op("~*", is_comparison=True)(pattern) for name in (documents.c.name, apart)))
 

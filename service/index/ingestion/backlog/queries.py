@@ -201,7 +201,7 @@ async def release_claims(connection: Connection, organization_id: UUID) -> None:
 
 
 class EntryState(NamedTuple):
-    """Whether an entry is pending, whether it lacks its words too, and how many chunks are there."""
+    """Whether an entry is pending, whether the index lacks its words, and the number of indexed chunks."""
 
     is_pending: bool
     lacks_words: bool
