@@ -241,7 +241,7 @@ def find_matches(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) -
     for start, _, word in find_words(text) if matched else ():
         found += [Match(start + each.start, start + each.end, each.terms) for each in matched.get(word, ())]
     for form in find_forms(text):
-        if form.share >= MARKED and (its := _among(terms, _hash_stems(form.text, stemmings))):
+        if form.share >= MARKED and (its := _keep_terms(terms, _hash_stems(form.text, stemmings))):
             found.append(Match(form.start, form.end, its))
     return tuple(sorted(found, key=lambda each: each[:2]))
 
@@ -249,10 +249,10 @@ def find_matches(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) -
 @lru_cache(maxsize=2**14)
 def _match_word(word: str, terms: frozenset[int], stemmings: tuple[str, ...]) -> tuple[Match, ...]:
     spellings = _hash_spellings(word, stemmings)
-    return tuple(Match(start, end, its) for start, end, spelled in spellings if (its := _among(terms, spelled)))
+    return tuple(Match(start, end, its) for start, end, spelled in spellings if (its := _keep_terms(terms, spelled)))
 
 
-def _among(terms: frozenset[int], spelled: tuple[int, ...]) -> tuple[int, ...]:
+def _keep_terms(terms: frozenset[int], spelled: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(term for term in spelled if term in terms)
 
 
