@@ -10,7 +10,6 @@ from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from carrel._calls import Call, Connection, RawResponse, perform, perform_streamed
 from carrel._connect import UNCHANGED, MaybeTimeout, reconnect
@@ -90,7 +89,7 @@ def check_arguments(make: Callable[[], T]) -> T:
         raise InvalidArgumentError(problems) from exc
 
 
-def _say_wrong(error: ErrorDetails) -> str:
+def _say_wrong(error: Mapping[str, Any]) -> str:
     match error["type"], error.get("ctx", {}):
         case "uuid_parsing", _:
             return NO_ID

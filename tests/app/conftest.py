@@ -141,7 +141,7 @@ class House:
     def break_index(self, document: str, error: str | None = None) -> None:
         """Let the index of a document have failed, claimed so that the service doesn't mend it before it is seen."""
         self.service.execute(
-            "UPDATE space_documents SET indexed_version = NULL, attempts = 9, error = %s, "
+            "UPDATE space_documents SET indexed_version = NULL, words_version = NULL, attempts = 9, error = %s, "
             "claimed_until = now() + '1 hour' WHERE document_id = %s",
             [error, document],
         )

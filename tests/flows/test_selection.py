@@ -66,8 +66,8 @@ async def test_saying_nothing_of_metadata_leaves_it_as_it_is(source, collection_
     """Documents that are in the collection keep what they have there, and count unchanged; what is said is set."""
     await source.add_to("Shelf", "catalog://reports/*/ferry.txt", metadata={"shelf": "upper"})
     source.service.execute(  # one is there and can't be searched
-        "UPDATE space_documents SET indexed_version = NULL WHERE document_id = (SELECT document_id FROM documents"
-        " WHERE external_id = 'reports/2026/ferry.txt' AND organization_id = %s)",
+        "UPDATE space_documents SET indexed_version = NULL, words_version = NULL WHERE document_id ="
+        " (SELECT document_id FROM documents WHERE external_id = 'reports/2026/ferry.txt' AND organization_id = %s)",
         [organization_id(source.service)],
     )
     added = (await source.add_to("Shelf", "catalog://reports/*")).summary
