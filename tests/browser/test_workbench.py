@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -337,16 +336,18 @@ def test_text_of_others_stays_text(stack: Stack, page: Page, client: carrel.Carr
 def test_a_page_says_what_it_waits_for_and_goes_on_by_itself(stack: Stack, page: Page) -> None:
     page.goto(f"{stack.workbench}/groups")
     page.locator(".carrel-row").first.wait_for()
-    held = [one for one in psutil.net_connections() if (one.status, one.laddr[1:]) == ("LISTEN", (stack.service_port,))]
+    assert stack.process is not None
+    family = psutil.Process(stack.process.pid).children(recursive=True)
+    held = [one for one in family if one.cmdline()[-2:] == ["-m", "service"]]
     for one in held:
-        os.kill(one.pid or 0, signal.SIGSTOP)
+        one.suspend()
     try:
         page.get_by_test_id("stSidebarNav").get_by_role("link", name="People", exact=True).click()
         expect(page.locator("#carrel-waiting")).to_contain_text("The service has not answered yet", timeout=3500)
         expect(page.locator(".stMain table, .carrel-empty, .carrel-count")).to_have_count(0)
     finally:
         for one in held:
-            os.kill(one.pid or 0, signal.SIGCONT)
+            one.resume()
     expect(page.locator(".carrel-row", has_text="Sigrid Holm")).to_be_visible()
     expect(page.locator("#carrel-waiting")).to_be_empty()
 
