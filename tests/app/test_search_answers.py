@@ -50,7 +50,8 @@ def test_a_question_is_answered_above_the_results_after_these_are_shown(visit: V
     shown = until_replied(page, "carrel-sources")
     assert answers(page) == [f"Answer from ` Harbour desk {visit.email[:8]} `"]
     assert shown.index("leaves at noon") < shown.index("carrel-result")
-    [conversation] = visit.house.service.execute("SELECT conversation_id::text FROM turns WHERE message = %s", [ASKED])
+    newest = "SELECT conversation_id::text FROM turns WHERE message = %s ORDER BY conversation_id DESC LIMIT 1"
+    [conversation] = visit.house.service.execute(newest, [ASKED])
     assert f"conversation={conversation[0]}" in shown
     page = page.button[0].click().run()
     assert "leaves at noon" in until_replied(page, "carrel-sources")
