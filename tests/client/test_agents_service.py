@@ -149,7 +149,7 @@ async def test_what_a_person_has(person: Caller, desk: Desk) -> None:
     agents = await person.walk(person.client.agents.list(page_size=1))
     assert len(agents) > 1
     assert str(agents[-1].agent_id) == desk.agent_id
-    assert (agents[-1].starter_questions, agents[-1].answers_searches) == (None, False)
+    assert (agents[-1].starter_questions, agents[-1].answers_searches) == (None, None)
     desk.update(starterQuestions=[ASKED], answersSearches=True)
     changed = await person.walk(person.client.agents.list())
     assert (changed[-1].starter_questions, changed[-1].answers_searches) == ([ASKED], True)
