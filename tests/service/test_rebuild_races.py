@@ -279,9 +279,7 @@ async def count_read(connection: AsyncConnection) -> int:
     return int((await connection.execute(text(READ))).scalar_one())
 
 
-@pytest.mark.xfail(
-    strict=False, reason="The look for missing entries reads every entry."
-)
+@pytest.mark.xfail(strict=False, reason="The look for missing entries reads every entry.")
 @pytest.mark.usefixtures("embeddings")
 def test_the_swap_reads_nothing_that_has_not_changed(make_service, monkeypatch) -> None:
     """Others wait for its lock: it reads few entries, however many there are; so does looking for missing entries."""
