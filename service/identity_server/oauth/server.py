@@ -64,7 +64,7 @@ class AuthorizationServer(AuthlibServer):
         self.store = store
         self._issuer = issuer
         seconds = int(lifetimes.ACCESS_TOKEN.total_seconds())
-        generator = BearerTokenGenerator(_mint_access_token, _mint_refresh_token, lambda *_: seconds)
+        generator = BearerTokenGenerator(_mint_access_token, _mint_refresh_token, lambda *_: seconds)  # pyright: ignore
         self.register_token_generator("default", generator)
         extensions: list[Any] = [grants.judge_parameters, grants.S256Required()]
         self.register_grant(grants.CodeGrant, extensions)
