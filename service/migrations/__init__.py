@@ -20,7 +20,7 @@ from service.platform.version import VERSION
 
 HEAD = "0079"
 # The oldest schema that is upgraded, and the version that makes it from any schema before.
-BASELINE, BASELINE_VERSION = "0057", "0.2.0"
+BASELINE, BASELINE_VERSION = "0079", "0.3.0"
 FOLDER = Path(__file__).parent
 # One process migrates; replicas that start at the same time wait for it here.
 ADVISORY_LOCK = 0x_CA55_E1

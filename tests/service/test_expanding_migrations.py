@@ -159,4 +159,4 @@ def test_migrations_keep_to_the_rule(before: Connection) -> None:
         module: ModuleType = script.module
         assert Migration(script.revision, module.usable_from, said).faults() == [], script.revision
     usable_from = before.exec_driver_sql("SELECT usable_from FROM alembic_version").scalar_one()
-    assert usable_from == next((each.module.usable_from for each in scripts if each.module.usable_from), "0038")
+    assert usable_from == next((each.module.usable_from for each in scripts if each.module.usable_from), "0057")

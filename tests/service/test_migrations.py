@@ -217,7 +217,7 @@ def test_an_index_whose_migration_was_killed_is_built_anew(migrated: Place) -> N
 
 UNKNOWN = {
     "9999": "The database is a newer Carrel's: its schema is 9999",
-    "0056": "Start version 0.2.0 on it first, which upgrades it, and then this release again. Nothing was changed.",
+    "0078": "Start version 0.3.0 on it first, which upgrades it, and then this release again. Nothing was changed.",
 }
 
 

@@ -1,4 +1,4 @@
--- The tables of the baseline (0057_baseline.py), as version 0.2.0 has them. service/schema says what each column means.
+-- The tables of the baseline (0079_baseline.py), as version 0.3.0 has them. service/schema says what each column means.
 -- A change of the schema is a new migration; this file stays as it is.
 
 -- The functions that indexes below and the chunks' indexes are on.
@@ -47,7 +47,8 @@ CREATE TABLE organizations (
     second_factor text DEFAULT 'NOBODY' NOT NULL,
     client_document_hosts text[] DEFAULT ARRAY[]::text[] NOT NULL,
     enable_reranking boolean DEFAULT false NOT NULL,
-    enable_query_model boolean DEFAULT false NOT NULL
+    enable_query_model boolean DEFAULT false NOT NULL,
+    passwords_enabled boolean DEFAULT true NOT NULL
 );
 
 CREATE TABLE principals (
@@ -219,7 +220,8 @@ CREATE TABLE documents (
     source_updated_at timestamptz,
     created_at timestamptz DEFAULT now() NOT NULL,
     updated_at timestamptz DEFAULT now() NOT NULL,
-    deleted_at timestamptz
+    deleted_at timestamptz,
+    named_by text
 );
 CREATE INDEX ix_documents_created ON documents (organization_id, created_at, document_id);
 CREATE INDEX ix_documents_owner ON documents (owner_id);
@@ -280,7 +282,7 @@ CREATE TABLE scanned_pages (
 CREATE INDEX ix_scanned_pages_unfinished ON scanned_pages (organization_id, document_id)
     WHERE state = 'WAITING' OR blocks IS NOT NULL;
 
--- Spaces (the catalog, each collection) and their index; chunks and code pages are in 0057_baseline.py.
+-- Spaces (the catalog, each collection) and their index; chunks, vectors and code pages are in 0079_baseline.py.
 
 CREATE TABLE term_deltas (
     organization_id uuid NOT NULL,
@@ -331,14 +333,28 @@ CREATE TABLE space_documents (
     added_at timestamptz DEFAULT now() NOT NULL,
     is_large boolean DEFAULT false NOT NULL,
     language text,
+    forms smallint DEFAULT 0 NOT NULL,
+    words_version integer,
     CONSTRAINT pk_space_documents PRIMARY KEY (document_id, space_id)
 );
+CREATE INDEX ix_space_documents_forms ON space_documents (space_id, forms) WHERE chunk_count > 0;
+CREATE INDEX ix_space_documents_meaning ON space_documents (organization_id, is_large, claimed_until)
+    WHERE words_version = version AND indexed_version IS DISTINCT FROM version;
 CREATE INDEX ix_space_documents_pending ON space_documents (organization_id, is_large, claimed_until)
     WHERE indexed_version IS DISTINCT FROM version;
 CREATE INDEX ix_space_documents_space ON space_documents (space_id, document_id);
 -- New entries lie in a list of at most 64 KB first, which every look-up reads to its end.
 CREATE INDEX ix_space_documents_values
     ON space_documents USING gin (metadata_keys(space_id, custom_metadata)) WITH (gin_pending_list_limit = 64);
+CREATE INDEX ix_space_documents_words ON space_documents (organization_id, is_large, claimed_until)
+    WHERE words_version IS DISTINCT FROM version AND indexed_version IS DISTINCT FROM version;
+
+-- A release that knows the column `forms` writes the negative number of its word forms, which the trigger turns. An
+-- earlier release leaves the column out, and the trigger sets 0. A request for indexing (NULL) changes no forms.
+CREATE FUNCTION note_forms() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN NEW.forms := greatest(-NEW.forms, 0); RETURN NEW; END';
+CREATE TRIGGER note_forms BEFORE UPDATE OF indexed_version ON space_documents
+    FOR EACH ROW WHEN (NEW.indexed_version IS NOT NULL) EXECUTE FUNCTION note_forms();
 
 -- Document collections, whose documents are in space_documents.
 
@@ -401,7 +417,9 @@ CREATE TABLE searches (
     request_id text,
     feedback text,
     document_ids uuid[],
-    has_words boolean
+    has_words boolean,
+    origin uuid,
+    thumbs jsonb DEFAULT '{}' NOT NULL
 );
 CREATE INDEX ix_searches_at ON searches (organization_id, at, search_id);
 CREATE INDEX ix_searches_feedback ON searches (organization_id, feedback, at, search_id) WHERE feedback IS NOT NULL;
@@ -464,7 +482,8 @@ CREATE TABLE sign_in_providers (
     groups_claim text DEFAULT 'NONE' NOT NULL,
     create_accounts boolean DEFAULT false NOT NULL,
     sign_out_there boolean DEFAULT false NOT NULL,
-    created_at timestamptz DEFAULT now() NOT NULL
+    created_at timestamptz DEFAULT now() NOT NULL,
+    accepted_audiences text[] DEFAULT ARRAY[]::text[] NOT NULL
 );
 CREATE UNIQUE INDEX uq_sign_in_providers_issuer ON sign_in_providers (organization_id, issuer);
 
@@ -699,10 +718,23 @@ CREATE TABLE agents (
     created_at timestamptz DEFAULT now() NOT NULL,
     updated_at timestamptz DEFAULT now() NOT NULL,
     deleted_at timestamptz,
-    retrieval jsonb DEFAULT '{}' NOT NULL
+    retrieval jsonb DEFAULT '{}' NOT NULL,
+    starter_questions text[],
+    answers_searches boolean DEFAULT false NOT NULL
 );
 CREATE INDEX ix_agents_created_by ON agents (created_by);
 CREATE UNIQUE INDEX uq_agents_name ON agents (organization_id, name) WHERE deleted_at IS NULL;
+
+CREATE TABLE agent_versions (
+    agent_id uuid NOT NULL CONSTRAINT fk_agent_versions_agent_id REFERENCES agents ON DELETE CASCADE,
+    version_no integer NOT NULL,
+    organization_id uuid NOT NULL,
+    settings jsonb NOT NULL,
+    saved_by uuid,
+    saved_at timestamptz NOT NULL,
+    CONSTRAINT pk_agent_versions PRIMARY KEY (agent_id, version_no)
+);
+CREATE INDEX ix_agent_versions_saved_by ON agent_versions (saved_by);
 
 CREATE TABLE agent_collections (
     agent_id uuid NOT NULL CONSTRAINT fk_agent_collections_agent_id REFERENCES agents ON DELETE CASCADE,
@@ -720,7 +752,8 @@ CREATE TABLE conversations (
     agent_id uuid NOT NULL CONSTRAINT fk_conversations_agent_id REFERENCES agents,
     principal_id uuid NOT NULL CONSTRAINT fk_conversations_principal_id REFERENCES principals,
     created_at timestamptz DEFAULT now() NOT NULL,
-    updated_at timestamptz DEFAULT now() NOT NULL
+    updated_at timestamptz DEFAULT now() NOT NULL,
+    origin uuid
 );
 CREATE INDEX ix_conversations_agent ON conversations (agent_id);
 CREATE INDEX ix_conversations_principal ON conversations (organization_id, principal_id, updated_at, conversation_id);
@@ -815,6 +848,7 @@ CREATE TABLE docstore_syncs (
     started_at timestamptz,
     progress_at timestamptz,
     finished_at timestamptz,
+    runs jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT ck_docstore_syncs_status CHECK (status IN ('PENDING', 'RUNNING', 'COMPLETED', 'FAILED'))
 );
 CREATE INDEX ix_docstore_syncs_collection ON docstore_syncs (collection_id);
@@ -826,6 +860,9 @@ CREATE TABLE docstore_documents (
     sync_id uuid NOT NULL CONSTRAINT fk_docstore_documents_sync_id REFERENCES docstore_syncs ON DELETE CASCADE,
     organization_id uuid NOT NULL CONSTRAINT fk_docstore_documents_organization_id REFERENCES organizations,
     listing_no integer DEFAULT 0 NOT NULL,
+    run_at timestamptz,
+    outcome text,
+    removal text,
     CONSTRAINT pk_docstore_documents PRIMARY KEY (document_id, sync_id)
 );
 CREATE INDEX ix_docstore_documents_sync ON docstore_documents (sync_id, listing_no);
@@ -981,7 +1018,8 @@ CREATE TABLE alert_rules (
     created_at timestamptz DEFAULT now() NOT NULL,
     hour_began_at timestamptz,
     sent_count integer DEFAULT 0 NOT NULL,
-    left_out_count integer DEFAULT 0 NOT NULL
+    left_out_count integer DEFAULT 0 NOT NULL,
+    names text[] DEFAULT ARRAY[]::text[] NOT NULL
 );
 CREATE INDEX ix_alert_rules_organization ON alert_rules (organization_id, alert_rule_id);
 
@@ -999,7 +1037,10 @@ CREATE TABLE alerts (
     ended_at timestamptz,
     flow text,
     flow_run_id uuid,
-    document_count integer
+    document_count integer,
+    acknowledged_at timestamptz,
+    acknowledged_by uuid,
+    snoozed_until timestamptz
 );
 CREATE INDEX ix_alerts_organization ON alerts (organization_id, alert_id);
 CREATE UNIQUE INDEX uq_alerts_open ON alerts (organization_id, kind, subject) WHERE ended_at IS NULL;

@@ -1,5 +1,5 @@
-"""The schema of version 0.2.0: tables, the job queue, the service's role, and row-level security. It stands for the 57
-migrations that led there. A database at an older schema goes through version 0.2.0 first."""
+"""The schema of version 0.3.0: tables, the job queue, the service's role, and row-level security. It stands for the 79
+migrations that led there. A database at an older schema goes through version 0.3.0 first."""
 
 from pathlib import Path
 
@@ -10,11 +10,7 @@ from service.migrations.job_queue import allow_service, apply_files, protect_job
 from service.migrations.row_security import CURRENT_ORGANIZATION, create_role, protect, show_before_authentication
 from service.platform.database import ORGANIZATION_SETTING, SERVICE_ROLE
 
-revision = "0057"
-down_revision = None
-branch_labels = None
-depends_on = None
-usable_from = "0038"
+revision, down_revision, usable_from = "0079", None, "0057"
 
 DIMENSIONS = (384, 768, 1024, 1536)
 SLOTS = tuple(f"c{number}" for number in range(1, 9))
@@ -44,6 +40,7 @@ def upgrade() -> None:
     create_role()
     for dimensions in DIMENSIONS:
         _create_chunks(dimensions)
+        _create_vectors(dimensions)
         _create_code_pages(dimensions)
     _protect_tables()
     _create_entrance()
@@ -69,7 +66,9 @@ def _protect_tables() -> None:
 
 
 def _create_chunks(dimensions: int) -> None:
-    """Make the table of chunks with vectors of one length, and the function that finds them by their terms.
+    """Make the table of chunks whose vectors have one length, and the function that finds them by their terms.
+
+    A chunk's vector is here only while a release runs that looks for it here (`service.operate.layout`).
 
     Only a user who bypasses row-level security can use the index by terms, because PostgreSQL evaluates nothing on
     hidden rows that it does not know to be leakproof, and no comparison of arrays is. So the function reads with the
@@ -86,7 +85,7 @@ def _create_chunks(dimensions: int) -> None:
             space_id integer NOT NULL,
             chunk_no integer NOT NULL,
             terms sparsevec(536870912) NOT NULL,
-            embedding halfvec({dimensions}) NOT NULL,
+            embedding halfvec({dimensions}),
             text_hash bytea NOT NULL,
             text text NOT NULL,
             place jsonb,
@@ -123,6 +122,27 @@ def _create_chunks(dimensions: int) -> None:
         """  # noqa: S608 - names of ours
     )
     _allow_service_alone(function)
+
+
+def _create_vectors(dimensions: int) -> None:
+    vectors = f"vectors_{dimensions}"
+    op.execute(
+        f"""
+        CREATE TABLE {vectors} (
+            document_id uuid NOT NULL,
+            organization_id uuid NOT NULL,
+            access_class bigint NOT NULL,
+            space_id integer NOT NULL,
+            chunk_no integer NOT NULL,
+            embedding halfvec({dimensions}) NOT NULL,
+            CONSTRAINT pk_{vectors} PRIMARY KEY (document_id, space_id, chunk_no),
+            CONSTRAINT fk_{vectors}_space_document FOREIGN KEY (document_id, space_id) REFERENCES space_documents
+        )
+        """
+    )
+    op.execute(f"ALTER TABLE {vectors} ALTER embedding SET STORAGE PLAIN")
+    op.execute(f"CREATE INDEX ix_{vectors}_class ON {vectors} (organization_id, space_id, access_class)")
+    _finish_index(vectors, often=0.02)
 
 
 def _create_code_pages(dimensions: int) -> None:
