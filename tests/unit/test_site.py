@@ -57,7 +57,7 @@ def test_links_between_files_are_links_between_pages(site: Path) -> None:
     assert 'href="contributing.html"' in first
     assert 'href="client/carrel"' not in first
     assert "<code>client/carrel</code>" in first
-    assert 'href="index.html#commands"' in (site / "first-hour.html").read_text()
+    assert 'href="index.html#ten-lines"' in (site / "first-hour.html").read_text()
 
 
 def test_the_reference_has_every_public_module_of_the_sdk() -> None:
