@@ -301,21 +301,23 @@ class Model:
             credential.revoked |= credential.owner == name
 
     def provision_members(self, group: str, members: Iterable[str]) -> None:
-        self._provisioned_members(members)
-        self.groups[group] = set(members) | (self.groups[group] & self.accounts)
+        self.groups[group] = self._provisioned_members(members) | (self.groups[group] & self.accounts)
 
     def provision_change(self, group: str, *, add: Iterable[str], remove: Iterable[str]) -> None:
-        self._provisioned_members(set(add) - set(remove))
-        self.groups[group] = (self.groups[group] | set(add)) - {one for one in remove if not self._is_released(one)}
+        added = self._provisioned_members(set(add) - set(remove))
+        self.groups[group] = self.groups[group] - {one for one in remove if not self._is_released(one)} | added
 
     def _provisioned(self, name: str) -> User:
         if self._is_released(name):
             raise RefusedError(404, None)
         return self.users[name]
 
-    def _provisioned_members(self, members: Iterable[str]) -> None:
-        if any(map(self._is_released, members)):
+    def _provisioned_members(self, members: Iterable[str]) -> set[str]:
+        """Leave out people who are gone; members of whom all are gone are refused."""
+        known = {one for one in members if not self._is_released(one)}
+        if members and not known:
             raise RefusedError(400, "invalidValue")
+        return known
 
     def _is_released(self, name: str) -> bool:
         return name in self.released and not self.users[name].active
