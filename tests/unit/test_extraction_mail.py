@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from service.text.extraction.building import Limits
+from service.text.extraction.building import Limits, is_placeholder
 from service.text.extraction.containers import read_files
 from service.text.extraction.failures import Unreadable
 from service.text.extraction.names import decode_header
-from service.text.extraction.titles import is_placeholder
 from tests import made_files
 from tests.harness.cases import cases
 

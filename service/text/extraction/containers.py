@@ -13,13 +13,13 @@ from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 
 from carrel.wire.file_names import is_leftover
-from service.text.extraction.archives import ENCRYPTED, check_declared, check_size
 from service.text.extraction.blocks import ContainedFile
 from service.text.extraction.building import BlockBuilder, Limits
 from service.text.extraction.failures import Unreadable, corrupt_file, encrypted_file, without_text
 from service.text.extraction.mail import attachments_of, bytes_of, name_of, read_mail
 from service.text.extraction.names import decode_names
 from service.text.extraction.outlook import open_attachments
+from service.text.extraction.packages import ENCRYPTED, check_declared, check_size
 from service.text.extraction.sniffing import refuse_unread, sniff
 
 # What one call reads: several small files, or one large one.

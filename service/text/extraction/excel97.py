@@ -9,7 +9,7 @@ from typing import Any
 import xlrd
 
 from carrel.wire.formats import NotReadKind
-from service.text.extraction import officeart
+from service.text.extraction import compound
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.cells import GENERAL, show_number, show_text
 from service.text.extraction.compound import read_compound
@@ -95,26 +95,26 @@ def _add_beside_cells(path: Path, builder: BlockBuilder) -> None:
 def read_stored_picture(path: Path, place: str) -> bytes:
     """Return the picture at a place in what a workbook keeps all pictures in."""
     data = read_compound(path, "Workbook").streams["Workbook"]
-    return officeart.read_picture(_join_records(data, _STORE).get(0, b""), int(place))
+    return compound.read_picture(_join_records(data, _STORE).get(0, b""), int(place))
 
 
 def _note_pictures(data: bytes, sheets: Mapping[int, str], builder: BlockBuilder) -> None:
     store = b"".join(_join_records(data, _STORE).values())
     places = [
         place
-        for kind, _, start, end in officeart.walk(store, 0, len(store))
-        if kind == officeart.STORE
-        for _, place in officeart.find_stored(store, start, end)
+        for kind, _, start, end in compound.walk(store, 0, len(store))
+        if kind == compound.STORE
+        for _, place in compound.find_stored(store, start, end)
     ]
     noted: set[int] = set()
     for begin, drawn in _join_records(data, _DRAWN).items() if places else ():
         builder.sheet = sheets.get(begin)
-        for kind, count, start, _ in officeart.walk(drawn, 0, len(drawn)):
-            shown = officeart.find_shown(drawn, start, count) if kind == officeart.OPTIONS else 0
+        for kind, count, start, _ in compound.walk(drawn, 0, len(drawn)):
+            shown = compound.find_shown(drawn, start, count) if kind == compound.OPTIONS else 0
             if 0 < shown <= len(places) and shown not in noted:
                 noted.add(shown)
                 place = places[shown - 1]
-                builder.picture(str(place), officeart.read_picture(store, place))
+                builder.picture(str(place), compound.read_picture(store, place))
     builder.sheet = None
 
 

@@ -17,17 +17,23 @@ from pptx import Presentation
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction import drawings, symbols
-from service.text.extraction.archives import check_archive, open_archive
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.decoding import decode
 from service.text.extraction.drawings import FALLBACK, A
 from service.text.extraction.failures import Unreadable, too_complex
 from service.text.extraction.html_pages import add_html
-from service.text.extraction.packages import add_plain_texts, note_entry, open_document, read_title
+from service.text.extraction.list_numbers import mark_list_items
+from service.text.extraction.packages import (
+    add_plain_texts,
+    check_archive,
+    note_entry,
+    open_archive,
+    open_document,
+    read_title,
+)
 from service.text.extraction.plain import parse_plain
 from service.text.extraction.rtf import parse_rtf
 from service.text.extraction.tabular import MOST_SPANNED, TableWriter
-from service.text.extraction.word_lists import mark_list_items
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"

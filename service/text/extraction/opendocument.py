@@ -14,12 +14,12 @@ from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction import drawings, packages
-from service.text.extraction.archives import open_archive
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.cells import with_stored
 from service.text.extraction.failures import corrupt_file, too_complex
 from service.text.extraction.list_numbers import BULLET, DEEPEST, LONGEST, Level, NumberedList, Use, count_item
 from service.text.extraction.markup import local_name
+from service.text.extraction.packages import open_archive
 from service.text.extraction.sheets import MOST_COLUMNS, add_sheet
 from service.text.extraction.tabular import TableWriter
 

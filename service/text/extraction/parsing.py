@@ -6,12 +6,11 @@ from inspect import signature
 from pathlib import Path
 
 from carrel.wire.formats import FORMATS, NotReadKind
-from service.text.extraction.archives import check_archive, is_archive
 from service.text.extraction.blocks import Extraction
-from service.text.extraction.building import BlockBuilder, Limits, one_line
+from service.text.extraction.building import BlockBuilder, Limits, choose_title, is_placeholder, one_line
 from service.text.extraction.failures import Unreadable, corrupt_file, without_text
+from service.text.extraction.packages import check_archive, is_archive
 from service.text.extraction.sniffing import EXCEL, POWERPOINT, TEXT, WORD, XML, sniff
-from service.text.extraction.titles import choose_title, is_placeholder
 
 
 def _find_reader(named: str) -> Callable[[Path, BlockBuilder], str | None]:

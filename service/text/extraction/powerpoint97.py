@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from carrel.wire.formats import NotReadKind
-from service.text.extraction import officeart
+from service.text.extraction import compound
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.compound import read_compound, refuse_damaged
 from service.text.extraction.decoding import detect_encoding
@@ -119,7 +119,7 @@ class _Pictures:
                 continue
             self._noted.add(shown)
             stream, place = self._stored[shown - 1]
-            content = officeart.read_picture(self._streams.get(stream, b""), place)
+            content = compound.read_picture(self._streams.get(stream, b""), place)
             if is_preview:
                 self._builder.preview(content, page=number)
             else:
@@ -202,8 +202,8 @@ class _Presentation:
 
     def find_stored(self) -> Iterator[tuple[bool, int]]:
         for record in self._within(self._document):
-            if record.kind == officeart.STORE:
-                yield from officeart.find_stored(self._data, record.start, record.end)
+            if record.kind == compound.STORE:
+                yield from compound.find_stored(self._data, record.start, record.end)
 
     def find_pictures(self, number: int) -> Iterator[tuple[int, bool]]:
         shown, is_preview = 0, False
@@ -211,8 +211,8 @@ class _Presentation:
             if record.kind == _SHAPE:
                 yield shown, is_preview
                 shown, is_preview = 0, False
-            elif record.kind == officeart.OPTIONS:
-                shown = shown or officeart.find_shown(self._data, record.start, record.instance)
+            elif record.kind == compound.OPTIONS:
+                shown = shown or compound.find_shown(self._data, record.start, record.instance)
             elif record.kind == _OBJECT:
                 is_preview = True
         yield shown, is_preview

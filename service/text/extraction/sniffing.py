@@ -5,10 +5,9 @@ import re
 from pathlib import Path, PurePosixPath
 
 from carrel.wire.formats import BY_NAME, BY_SUFFIX, FORMATS, UNREAD_FORMATS, FileFormat, UnreadFormat
-from service.text.extraction.archives import open_archive
 from service.text.extraction.decoding import is_binary, wide_encoding
 from service.text.extraction.failures import Unreadable, encrypted_file
-from service.text.extraction.packages import find_main_part, read_undamaged
+from service.text.extraction.packages import find_main_part, open_archive, read_undamaged
 
 _HEAD = 65_536
 _ACCEPTED = ", ".join(each.suffixes[0] for each in FORMATS if each.kind != "archive")

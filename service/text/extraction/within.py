@@ -8,8 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from carrel.wire.formats import BY_NAME
-from service.text.extraction import officeart
-from service.text.extraction.archives import open_archive
+from service.text.extraction import compound
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.compound import read_compound
 from service.text.extraction.excel97 import read_stored_picture
@@ -17,6 +16,7 @@ from service.text.extraction.failures import corrupt_file
 from service.text.extraction.html_pages import find_data_uris, parse_html
 from service.text.extraction.mail import pictures_of, read_mail
 from service.text.extraction.outlook import read_with_pictures
+from service.text.extraction.packages import open_archive
 from service.text.extraction.rtf import read_rtf_picture
 from service.text.extraction.svg import find_drawings, read_drawing
 
@@ -71,7 +71,7 @@ def _pictures(path: Path, _stamp: tuple[int, ...], *, is_outlook: bool) -> Mappi
 
 def _read_record(path: Path, address: str) -> bytes:
     stream, _, place = address.rpartition("/")
-    return officeart.read_picture(read_compound(path, stream).streams[stream], int(place))
+    return compound.read_picture(read_compound(path, stream).streams[stream], int(place))
 
 
 _READERS: Mapping[str, Callable[[Path, str], bytes]] = {

@@ -12,11 +12,10 @@ from pathlib import Path
 from carrel.wire.formats import NotReadKind
 from service.text.extraction import list_numbers
 from service.text.extraction.building import BlockBuilder
-from service.text.extraction.compound import read_compound, refuse_damaged
+from service.text.extraction.compound import PICTURES, Pictures, read_compound, refuse_damaged
 from service.text.extraction.decoding import detect_encoding
 from service.text.extraction.failures import corrupt_file, encrypted_file
 from service.text.extraction.tabular import TableWriter
-from service.text.extraction.word97_pictures import PICTURES, Pictures
 
 # Where the main stream says where styles, lists and uses of lists are in the table stream.
 _STYLES, _LISTS, _USES = 0xA2, 0x2E2, 0x2EA
