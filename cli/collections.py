@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carrel import InvalidArgumentError
-from carrel.wire.collections import CustomMetadataSchema, DistanceMetric, DocumentCollection, FieldType, SchemaField
+from carrel.wire.collections import (
+    CustomMetadataSchema,
+    DistanceMetric,
+    DocumentCollection,
+    FieldType,
+    SchemaField,
+    find_named,
+)
 from cli.choosing import AsJson, PartOfName, Yes, confirm, require_one
 from cli.completing import names_of_collections
 from cli.listing import Columns, say_done, show_list, show_one, to_json
@@ -116,6 +123,18 @@ def add(
 
 
 @app.command()
+def rename(
+    collection: Named, name: Annotated[str, typer.Argument(help="The new name.")], *, as_json: AsJson = False
+) -> None:
+    """Rename a collection. Schedules and manifests that have the former name still find it."""
+    with connect(as_json=as_json) as (screen, client):
+        found = collection_of(collection, client)
+        rename = client.document_collections.rename_document_collection
+        done = rename(found.document_collection_id, name, version=found.version)
+    say_done(screen, "renamed", f"Renamed {found.collection_name} to {done.collection_name}.", **to_json(done))
+
+
+@app.command()
 def delete(collection: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a collection with its index; its documents stay in the catalog."""
     with connect(as_json=as_json, yes=yes) as (screen, client):
@@ -127,9 +146,8 @@ def delete(collection: Named, *, yes: Yes = False, as_json: AsJson = False) -> N
 
 
 def collection_of(name: str, client: "Carrel") -> DocumentCollection:
-    """Return the collection of this name or id; raises InvalidArgumentError when there is none, or not one."""
-    listed = client.document_collections.list_document_collections(page_size=1000)
-    found = [one for one in listed if name in {one.collection_name, str(one.document_collection_id)}]
+    """Return the collection of this id, name or former name; raises InvalidArgumentError for none, or several."""
+    found = find_named(client.document_collections.list_document_collections(page_size=1000), name)
     return require_one(found, kind="collection", name=name, hint="`carrel collections list`")
 
 

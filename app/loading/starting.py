@@ -20,7 +20,7 @@ from app.ui.errors import Problem, keep_problem, show_errors, show_kept_problem
 from app.ui.notices import show_empty, show_note, show_problem, show_text, show_warning
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, get_named_principal, pick_principals
-from carrel.wire.collections import DocumentCollection
+from carrel.wire.collections import DocumentCollection, find_named
 from carrel.wire.formats import in_words
 from carrel.wire.sources import holds_credential
 from flows.errors import SourceError
@@ -124,7 +124,7 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
     """Show inputs for collection, owner and readers, at first of `base` and `to`; return None while incomplete."""
     known = base or UploadOptions()
     collections = {"": "No"} | show_errors(api.collection_names)
-    if (kept := _collection_key(known.collection, collections)) not in collections:
+    if (kept := _collection_key(known.collection)) not in collections:
         collections[kept] = "A collection that is gone"
     left, right = st.columns(2)
     collection = left.selectbox(
@@ -197,11 +197,10 @@ def choose_more(base: UploadOptions) -> UploadOptions:
 
 
 def fill_upload(options: UploadOptions, place: str) -> None:
-    collections = show_errors(api.collection_names)
     readers = CHOSEN if options.allowed_users or options.allowed_groups else NOBODY
     owner = options.upload_as_user_email
     field("place", place)
-    field("collection", _collection_key(options.collection, collections))
+    field("collection", _collection_key(options.collection))
     field("readers", EVERYBODY if options.internal_public else readers)
     field("owner", THEIRS if owner is None else MINE if owner == api.me().email else owner)
     field("delete", options.delete_missing)
@@ -219,9 +218,9 @@ def _pick_readers(options: UploadOptions) -> list[Principal]:
     return pick_principals(READERS, label="Find", kinds=(PERSON, GROUP), chosen=chosen)
 
 
-def _collection_key(named: str | None, collections: Mapping[str, str]) -> str:
-    wanted = named or ""
-    return next((key for key, name in collections.items() if wanted in {key, name}), wanted)
+def _collection_key(named: str | None) -> str:
+    found = find_named(show_errors(api.collections), named or "")
+    return str(found[0].document_collection_id) if found else named or ""
 
 
 _PROBLEM, _BEGUN = "start.problem", "start.begun"
@@ -422,9 +421,8 @@ def fill_indexing(options: ReindexOptions, collection: str) -> None:
 def _fill_collection(named: str) -> None:
     if named == CATALOG:
         field("to", CATALOG)
-    for one in show_errors(api.collections):
-        if named in {str(one.document_collection_id), one.collection_name}:
-            field("to", str(one.document_collection_id))
+    for one in find_named(show_errors(api.collections), named):
+        field("to", str(one.document_collection_id))
 
 
 def _choose_collection(collections: list[DocumentCollection], *, everything: bool = False) -> str:

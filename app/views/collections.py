@@ -10,16 +10,17 @@ from app.document_collections.sections import show_documents, show_index
 from app.formatting import ago, moment
 from app.labels import ROLES
 from app.ui import notices
-from app.ui.dialogs import NotYetError, confirm, dialog, offer_dialog, offer_submit, text_in
+from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_dialog, offer_submit, open_dialog, text_in
 from app.ui.errors import require_editor, require_found, show_errors
 from app.ui.filters import filter_line, part_of, text_filter
+from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.common import Role
 from flows.operations.formatting import count_text
 
 TITLE, PURPOSE = "Collections", "Documents that are searched together, and that agents answer from."
-NEW, FIELDS = "new_collection", "new.fields"
+NEW, FIELDS, RENAME = "new_collection", "new.fields", "rename_collection"
 ONE = ("collection", "part")
 """What the address of one collection has more than that of the list."""
 PARTS = {"documents": "Documents", "add": "Add documents", "index": "Index", "about": "About"}
@@ -106,15 +107,37 @@ def _show_about(collection: DocumentCollection) -> None:
     where = str(collection.document_collection_id)
     if api.me().is_admin:
         notices.show_link("Who may search it, and why?", "who_can_read", resource=f"DOCUMENT_COLLECTION:{where}")
-    if (collection.role is Role.OWNER or api.me().is_admin) and st.button("Delete …", key="delete"):
-        confirm(
-            "Delete this collection?",
-            f"Its index and the fields' values are gone, and agents find nothing in it any more. Its documents, "
-            f"{collection.document_count:,} of them yours to read, stay in the catalog.",
-            doing="Delete",
-            action=partial(_delete, collection),
-            name=collection.collection_name,
-        )
+    if collection.role is not Role.OWNER and not api.me().is_admin:
+        return
+    with st.container(horizontal=True):
+        notices.offer_action("Rename", open_dialog, RENAME, where, key="rename", icon="edit")
+        if st.button("Delete …", key="delete"):
+            confirm(
+                "Delete this collection?",
+                f"Its index and the fields' values are gone, and agents find nothing in it any more. Its documents, "
+                f"{collection.document_count:,} of them yours to read, stay in the catalog.",
+                doing="Delete",
+                action=partial(_delete, collection),
+                name=collection.collection_name,
+            )
+    if is_open(RENAME, where):
+        _show_rename(collection)
+
+
+@dialog("Rename", RENAME)
+def _show_rename(collection: DocumentCollection) -> None:
+    collection = keep_opened(RENAME, collection)
+    st.text_input("Name", value=collection.collection_name, key="collection.name", max_chars=200)
+    notices.show_text("Schedules, links and searches that have the former name still find the collection.")
+    offer_submit(RENAME, "Save", action=partial(_rename, collection))
+
+
+def _rename(collection: DocumentCollection) -> None:
+    written = {"collection_name": text_in("collection.name", missing="A collection needs a name.")}
+    rename = api.client().document_collections.rename_document_collection
+    send_changes(RENAME, collection, written, partial(rename, collection.document_collection_id))
+    api.collections.clear()
+    forget("collections")
 
 
 def _delete(collection: DocumentCollection) -> None:

@@ -76,8 +76,13 @@ def names_of(client: AsyncCarrel, *, outages: OutagePolicy) -> Names:
         return found
 
     async def collections() -> list[tuple[str, str]]:
-        listed = client.document_collections.list_document_collections(page_size=1000)
-        return [(item.collection_name, str(item.document_collection_id)) async for item in listed]
+        listed = [one async for one in client.document_collections.list_document_collections(page_size=1000)]
+        named = {one.collection_name for one in listed}
+        return [
+            (name, str(one.document_collection_id))
+            for one in listed
+            for name in (one.collection_name, *set(one.former_names or ()).difference(named))
+        ]
 
     return Names(groups=lambda: outages.call(groups), collections=lambda: outages.call(collections))
 

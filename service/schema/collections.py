@@ -10,6 +10,8 @@ collections = table(
     sa.Column("collection_id", sa.Uuid, primary_key=True),
     sa.Column("space_id", sa.Integer, sa.ForeignKey("spaces.space_id"), nullable=False),
     sa.Column("name", sa.Text, nullable=False),
+    # The newest first; a schedule or a saved search may still have them.
+    sa.Column("former_names", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'")),
     sa.Column("distance_metric", sa.Text, nullable=False),
     sa.Column("schema_fields", JSONB, nullable=False),
     sa.Column("created_by", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),

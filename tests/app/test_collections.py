@@ -272,6 +272,14 @@ def test_an_index_is_made_anew_watched_and_given_up(house: House, embeddings: Em
     assert models[collection] != MODEL
 
 
+def test_a_collection_is_renamed_by_its_owner(house: House) -> None:
+    collection = house.add_collection(f"Old {uuid4()}")
+    page = open_collection(house, collection, "about").press("Rename")
+    name = f"New {uuid4()}"
+    page.text_input(key="collection.name").set_value(name).run().press_key("rename_collection.submit")
+    assert name in open_collection(house, collection, "about").shown
+
+
 def test_a_collection_is_deleted_after_its_name_is_typed(house: House) -> None:
     name = f"Old {uuid4()}"
     collection = house.add_collection(name)

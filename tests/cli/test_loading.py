@@ -93,8 +93,12 @@ def test_documents_of_the_catalog_join_a_collection(load, library: Path) -> None
     assert (created.code, added.code, counts["created"], counts["failed"]) == (0, 1, 3, 1)
     assert [failure["code"] for failure in counts["failures"]] == ["not_in_catalog"]
     assert "hint" not in counts
+    renamed, done = load("collections", "rename", "Notes", "Log")
+    assert (renamed.code, done["collectionName"]) == (0, "Log")
     _, shown = load("collections", "show", "Notes")
-    assert shown["documentCount"] == 3
+    assert (shown["collectionName"], shown["documentCount"]) == ("Log", 3)
+    _, counts = load("collections", "add", "Notes", "library", "--metadata", "team=pier", "--direct")
+    assert (counts["unchanged"], counts["failed"]) == (3, 1)
 
 
 @pytest.mark.usefixtures("library")

@@ -343,6 +343,7 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "catalog/downloadDocumentPage": {"documentId": named("paged_document_id")},
     "documentCollections/addDocumentChunksToCollection": {"documentCollectionId": named("chunked_collection_id")},
+    "documentCollections/renameDocumentCollection": {"collectionName": lambda _: a_name()},
     "documentCollections/getDocumentChunks": {"documentCollectionId": named("collection_id")},
     "documentCollections/startIndexRebuild": {
         "documentCollectionId": named("rebuilt_collection_id"),

@@ -184,6 +184,39 @@ def test_deleting_a_collection_leaves_its_documents(service: RunningService) -> 
     assert [place.get("documentCollectionId") for place in document["indexedIn"]] == [None]
 
 
+def test_a_renamed_collection_is_found_by_its_former_name_too(service: RunningService) -> None:
+    """For its owner and admins; each name is unique, also for two renames at once; another collection may take the
+    former name."""
+    add_users(service, ANN, BEN)
+    collection = create_collection(service, "Field notes", as_user=ANN)
+    uploaded(service, "a", as_user=ANN, collectionId=collection)
+    rename, mine = "documentCollections/renameDocumentCollection", {"documentCollectionId": collection}
+    refused(service.call(rename, {**mine, "collectionName": "Log", "userEmail": BEN}), 404, "collection_not_found")
+    grant(service, resource_of(collection), user(BEN), role="EDITOR")
+    asked = {**mine, "collectionName": "Log", "userEmail": BEN}
+    refused(service.call(rename, asked), 403, "collection_owner_required")
+
+    def read() -> dict:
+        body = {"userEmail": ANN}
+        return done(service.call("documentCollections/listDocumentCollections", body))["documentCollections"][0]
+
+    assert "formerNames" not in read()
+    done(service.call(rename, {**mine, "collectionName": "Log", "userEmail": ANN}))
+    [entry] = done(service.call("admin/auditLog/query", {"action": "collection.rename"}))["entries"]
+    assert "Field notes" not in str(entry["details"])
+    assert entry["changes"]["collectionName"] == {"from": "Field notes", "to": "Log"}
+    assert (read()["collectionName"], read()["formerNames"]) == ("Log", ["Field notes"])
+    for query, count in (("in:log", 1), ('in:"field notes"', 1), ('in:"log field"', 0)):
+        body = {"searchQuery": query, "userEmail": ANN}
+        assert len(done(service.call("search/searchDocumentCatalog", body))["results"]) == count, query
+    other = create_collection(service, "Field notes")
+    refused(service.call(rename, {**mine, "collectionName": "Field notes"}), 409, "collection_name_taken")
+    bodies = ({"documentCollectionId": one, "collectionName": "Diary"} for one in (collection, other))
+    with ThreadPoolExecutor(2) as threads:
+        answers = list(threads.map(lambda body: service.call(rename, body), bodies))
+    assert sorted(one.status_code for one in answers) == [200, 409]
+
+
 def test_deleting_a_collection_never_deadlocks_with_the_indexing_of_a_callers_chunks(own_service) -> None:
     """Both take a document's place first and its waiting chunks afterwards, so that neither waits for the other's."""
     document_id = uploaded(own_service, "a")["documentId"]

@@ -65,6 +65,12 @@ EDITS = {
     "catalog/renameDocument": Edit(
         "catalog/getDocument", DOCUMENT, ({"documentName": "Log"}, {"documentName": "Diary"})
     ),
+    "documentCollections/renameDocumentCollection": Edit(
+        "documentCollections/listDocumentCollections",
+        lambda _: {"collectionName": "Log of the"},
+        ({"collectionName": "Log of the Wren"}, {"collectionName": "Log of the Gull"}),
+        about=of("documentCollectionId", "named_collection_id"),
+    ),
     "documentCollections/addDocumentToCollection": IN_COLLECTION,
     "documentCollections/reindexDocumentInCollection": replace(
         IN_COLLECTION, saves=({"customMetadata": {"port": "Cork"}}, {"customMetadata": {}})
@@ -153,15 +159,12 @@ def things(service_harness) -> Iterator[Things]:
         a_user(service, MEMBER)
         things = Things(owner, MEMBER)
         schema = {"fields": [{"name": "port", "type": "STRING"}]}
+        create = "documentCollections/createDocumentCollection", "documentCollectionId"
         for name in ("collection_id", "chunked_collection_id"):
-            made = owner.make(
-                "documentCollections/createDocumentCollection",
-                "documentCollectionId",
-                collectionName=owner.name(),
-                customMetadataSchema=schema,
-            )
+            made = owner.make(*create, collectionName=owner.name(), customMetadataSchema=schema)
             setattr(things, name, made)
             owner.place(things.document_id, made)
+        things.named_collection_id = owner.make(*create, collectionName="Log of the Tern")
         things.make("agent_id", "group_id", "client_id", "provider_id", "alert_rule_id")
         things.spare_client_id = owner.make("admin/oauthClients/request", "clientId", **CLIENT)
         things.evaluate()

@@ -24,6 +24,7 @@ from carrel.wire.collections import (
     LIST_DOCUMENTS_IN_COLLECTION,
     REINDEX_DOCUMENT_IN_COLLECTION,
     REMOVE_DOCUMENT_FROM_COLLECTION,
+    RENAME_DOCUMENT_COLLECTION,
     AddDocumentChunksToCollectionRequest,
     AddDocumentChunksToCollectionResponse,
     AddDocumentToCollectionRequest,
@@ -47,6 +48,8 @@ from carrel.wire.collections import (
     ReindexDocumentInCollectionResponse,
     RemoveDocumentFromCollectionRequest,
     RemoveDocumentFromCollectionResponse,
+    RenameDocumentCollectionRequest,
+    RenameDocumentCollectionResponse,
 )
 
 M = TypeVar("M")
@@ -206,6 +209,30 @@ class DocumentCollections(Resource[M]):
             user_email=user_email, document_collection_id=as_any(UUID, document_collection_id)
         )
         return Call(DELETE_DOCUMENT_COLLECTION, request)
+
+    @Operation
+    def rename_document_collection(
+        self,
+        document_collection_id: Id,
+        collection_name: str,
+        *,
+        version: str | None = None,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[RenameDocumentCollectionResponse]:
+        """Give a collection another name; schedules, manifests and `in:` in searches still find it by its former name.
+
+        Raises PermissionDeniedError `collection_owner_required` for anyone but its owner and admins, and ConflictError
+        `collection_name_taken`.
+        """
+        request = RenameDocumentCollectionRequest(
+            user_email=user_email,
+            document_collection_id=as_any(UUID, document_collection_id),
+            version=version,
+            collection_name=collection_name,
+        )
+        return Call(RENAME_DOCUMENT_COLLECTION, request)
 
     @ListOperation
     def list_document_collections(

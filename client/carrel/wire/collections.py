@@ -1,5 +1,6 @@
 """documentCollections/* (docstore syncs aside): collections, the documents in them, and their chunks."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from operator import attrgetter
 from typing import Annotated
@@ -171,8 +172,26 @@ class DeleteDocumentCollectionResponse(common.ResponseModel):
     document_collection_id: UUID
 
 
-class DocumentCollection(common.ResponseModel):
+class RenameDocumentCollectionRequest(common.VersionedRequest, DeleteDocumentCollectionRequest):
+    """Give a collection another name; for its owner and admins."""
+
+    collection_name: Label
+    """The new name."""
+
+
+class RenameDocumentCollectionResponse(common.Versioned):
+    """A collection with its new name."""
+
+    edited = ("collection_name",)
+
+    document_collection_id: UUID
+    collection_name: str
+
+
+class DocumentCollection(common.Versioned):
     """A collection as its caller sees it: their role there, and how many of its documents they may READ."""
+
+    edited = ("collection_name",)
 
     document_collection_id: UUID
     collection_name: str
@@ -188,6 +207,15 @@ class DocumentCollection(common.ResponseModel):
     role: common.Role
     """The caller's role in the collection."""
     created_at: Instant
+    former_names: list[str] | None = None
+    """The last names it had before, the newest first; absent: none. They still find it where no collection has them."""
+
+
+def find_named(collections: Iterable[DocumentCollection], name: str) -> list[DocumentCollection]:
+    """Return the collections of this id or name; if there are none, those that had the name before."""
+    known = list(collections)
+    found = [one for one in known if name in {str(one.document_collection_id), one.collection_name}]
+    return found or [one for one in known if name in (one.former_names or ())]
 
 
 class ListDocumentCollectionsRequest(common.ActingRequest, common.PagedRequest):
@@ -349,6 +377,17 @@ DELETE_DOCUMENT_COLLECTION = ApiOperation(
     KEYED | NOT_FOUND,
 )
 """Delete a collection; its documents stay in the catalog."""
+RENAME_DOCUMENT_COLLECTION = ApiOperation(
+    "documentCollections/renameDocumentCollection",
+    RenameDocumentCollectionRequest,
+    RenameDocumentCollectionResponse,
+    WRITE,
+    ADDS_DATA | NOT_FOUND | CONFLICT,
+)
+"""Give a collection another name; schedules, manifests and `in:` in searches still find it by its former name.
+
+Raises PermissionDeniedError `collection_owner_required` for anyone but its owner and admins, and ConflictError
+`collection_name_taken`."""
 LIST_DOCUMENT_COLLECTIONS = ApiOperation(
     "documentCollections/listDocumentCollections", ListDocumentCollectionsRequest, ListDocumentCollectionsResponse, READ
 )

@@ -12,6 +12,7 @@ router.serve(wire.ADD_DOCUMENT_CHUNKS_TO_COLLECTION, membership.add_chunks, acti
 router.serve(wire.REINDEX_DOCUMENT_IN_COLLECTION, membership.reindex_document, acting=False)
 router.serve(wire.REMOVE_DOCUMENT_FROM_COLLECTION, service.remove_document)
 router.serve(wire.DELETE_DOCUMENT_COLLECTION, service.delete_collection)
+router.serve(wire.RENAME_DOCUMENT_COLLECTION, service.rename_collection)
 router.read(wire.LIST_DOCUMENT_COLLECTIONS, listing.list_collections)
 router.read(wire.LIST_DOCUMENTS_IN_COLLECTION, listing.list_documents)
 router.read(wire.GET_DOCUMENT_CHUNKS, listing.get_chunks)

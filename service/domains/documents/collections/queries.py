@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, delete, func, literal, select
+from sqlalchemy import ARRAY, ColumnElement, Select, Text, delete, func, literal, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import collections as wire
@@ -24,6 +25,8 @@ from service.schema.catalog import documents
 from service.schema.collections import caller_chunks, collections
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
 from service.schema.permissions import class_readers, resources
+
+MOST_FORMER_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,23 @@ async def insert_collection(
     return await sql.insert_new(connection, collections, row, unique=["organization_id", "name"])
 
 
+async def rename_collection(connection: Connection, organization_id: UUID, *, collection_id: UUID, name: str) -> bool:
+    """Rename a locked collection, which keeps its last names; False when another collection has the name."""
+    others = func.array_remove(collections.c.former_names, name, type_=ARRAY(Text()))
+    former = func.array_prepend(collections.c.name, others, type_=ARRAY(Text()))
+    statement = (
+        update(collections)
+        .where(sql.matches(collections, organization_id, collection_id=collection_id))
+        .values(name=name, former_names=former[1:MOST_FORMER_NAMES])
+    )
+    try:
+        async with connection.begin_nested():
+            await connection.execute(statement)
+    except IntegrityError:
+        return False
+    return True
+
+
 async def delete_collection(
     connection: Connection, organization_id: UUID, *, collection_id: UUID, space_id: int
 ) -> None:
@@ -176,7 +196,7 @@ async def list_collections(
         )
         .scalar_subquery()
     )
-    known = _collections(caller, count.label("document_count")).where(
+    known = _collections(caller, count.label("document_count"), collections.c.former_names).where(
         sql.optional_in(collections.c.collection_id, caller.collection_ids),
         resources.c.access_class.in_(classes_of(caller)),
     )
@@ -186,7 +206,7 @@ async def list_collections(
     return await sql.find_rows(connection, statement, _to_counted)
 
 
-def _to_counted(*, document_count: int, **columns: Any) -> wire.DocumentCollection:
+def _to_counted(*, document_count: int, former_names: Sequence[str], **columns: Any) -> wire.DocumentCollection:
     stored = _to_collection(**columns)
     fields = [wire.SchemaFieldInfo.model_validate({"name": name, "type": kind}) for name, kind in stored.fields.items()]
     return wire.DocumentCollection.model_validate(
@@ -199,6 +219,7 @@ def _to_counted(*, document_count: int, **columns: Any) -> wire.DocumentCollecti
             "document_count": document_count,
             "role": stored.role,
             "created_at": stored.created_at,
+            "former_names": former_names or None,
         }
     )
 

@@ -1,5 +1,5 @@
-"""Rules of collections. An EDITOR adds, re-indexes and removes; a VIEWER searches; the owner and admins delete. Only a
-caller who may READ a document adds it, and only readers find it there."""
+"""Rules of collections. An EDITOR adds, re-indexes and removes; a VIEWER searches; the owner and admins rename and
+delete. Only a caller who may READ a document adds it, and only readers find it there."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from carrel.wire import collections as wire
 from carrel.wire.common import ResourceType, Role
 from carrel.wire.field_values import expectation, read_value
 from service.audit.service import Change, record, record_all
+from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller
 from service.domains.documents.collections import queries
 from service.domains.documents.collections.queries import Membership, StoredCollection
@@ -60,7 +61,7 @@ async def create_collection(
         fields=[{"name": field.name, "type": str(field.type)} for field in request.custom_metadata_schema.fields],
     )
     if not added:
-        raise Conflict("Another collection has this name. Choose another one.", code="collection_name_taken")
+        raise _name_taken()
     await register_resource(
         connection,
         caller.organization_id,
@@ -175,18 +176,47 @@ async def delete_collection(
 ) -> wire.DeleteDocumentCollectionResponse:
     """Delete a collection; its documents stay in the catalog. For its owner and admins; 403 for others in it."""
     collection_id = request.document_collection_id
-    await lock_collection(connection, caller.organization_id, collection_id=collection_id)
-    collection = await queries.read_collection(connection, caller, collection_id=collection_id)
-    if collection is None or (collection.role is None and not caller.is_admin):
-        raise unknown_collection()
-    if collection.role is not Role.OWNER and not caller.is_admin:
-        raise Forbidden("Only its owner or an admin may delete a collection.", code="collection_owner_required")
-    space_id = collection.space_id
+    space_id = (await _lock_owned(connection, caller, collection_id=collection_id)).space_id
     await record(connection, caller, "collection.delete", "collection", collection_id)
     await queries.delete_collection(connection, caller.organization_id, collection_id=collection_id, space_id=space_id)
     await delete_space(connection, caller.organization_id, space_id=space_id)
     await unregister_resources(connection, caller.organization_id, object_ids=[collection_id])
     return wire.DeleteDocumentCollectionResponse(document_collection_id=request.document_collection_id)
+
+
+async def rename_collection(
+    connection: Connection, caller: Caller, *, request: wire.RenameDocumentCollectionRequest
+) -> wire.RenameDocumentCollectionResponse:
+    """Rename a collection. For its owner and admins; 409 `collection_name_taken`."""
+    collection_id = request.document_collection_id
+    name = (await _lock_owned(connection, caller, collection_id=collection_id)).name
+    before, after = (
+        wire.RenameDocumentCollectionResponse(document_collection_id=collection_id, collection_name=one)
+        for one in (name, request.collection_name)
+    )
+    await refuse_stale(connection, caller, request.version, before, target_id=collection_id)
+    if after != before:
+        organization_id, name = caller.organization_id, after.collection_name
+        if not await queries.rename_collection(connection, organization_id, collection_id=collection_id, name=name):
+            raise _name_taken()
+        change = change_between("collection.rename", "collection", collection_id, before, after)
+        await record_all(connection, caller, changes=[change])
+    return after
+
+
+async def _lock_owned(connection: Connection, caller: Caller, *, collection_id: UUID) -> StoredCollection:
+    """Lock a collection of the caller, or any for an admin; 404 if it is unknown, 403 for others in it."""
+    await lock_collection(connection, caller.organization_id, collection_id=collection_id)
+    collection = await queries.read_collection(connection, caller, collection_id=collection_id)
+    if collection is None or (collection.role is None and not caller.is_admin):
+        raise unknown_collection()
+    if collection.role is not Role.OWNER and not caller.is_admin:
+        raise Forbidden("Only its owner or an admin may do this.", code="collection_owner_required")
+    return collection
+
+
+def _name_taken() -> Conflict:
+    return Conflict("Another collection has this name. Choose another one.", code="collection_name_taken")
 
 
 def check_metadata(metadata: Mapping[str, str], fields: Mapping[str, str]) -> dict[str, str]:

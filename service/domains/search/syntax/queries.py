@@ -164,10 +164,14 @@ def _has_owner(number: int) -> ColumnElement[bool]:
 
 
 def _is_in(number: int, *, is_narrowed: bool) -> ColumnElement[bool]:
-    """Compare the names of the collections that the reader may see, and the folders of the document's path."""
+    """Compare the names, also former ones, of collections that the reader may see, and the folders of the document's
+    path."""
     narrowed_to: Any = bindparam("narrowed_to", type_=ARRAY(Uuid()))
     readable = select(resources.c.object_id).where(
         resources.c.organization_id == ORGANIZATION, resources.c.access_class.in_(readable_by_parameters())
+    )
+    name: Any = func.unnest(func.array_prepend(collections.c.name, collections.c.former_names)).column_valued(
+        "any_name"
     )
     inside = (
         select(space_documents.c.document_id)
@@ -176,7 +180,7 @@ def _is_in(number: int, *, is_narrowed: bool) -> ColumnElement[bool]:
             space_documents.c.organization_id == ORGANIZATION,
             collections.c.organization_id == ORGANIZATION,
             collections.c.collection_id.in_(readable),
-            _matches(collections.c.name, number),
+            exists(select(name).where(_matches(name, number))),
             *((collections.c.collection_id == any_(narrowed_to),) if is_narrowed else ()),
         )
     )

@@ -1,0 +1,12 @@
+"""A collection keeps the names that it had."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision, usable_from = "0094", "0079", None
+
+
+def upgrade() -> None:
+    """Add the column; no collection had a name before its own."""
+    names = sa.Column("former_names", sa.ARRAY(sa.Text()), nullable=False, server_default=sa.text("'{}'"))
+    op.add_column("collections", names)
