@@ -102,7 +102,11 @@ class Operations(Elsewhere):
         possible: list[Model] = []
         for order in ((write, change), (change, write)):
             model = deepcopy(self.model)
-            if {each: outcome(each.to, model) for each in order} == answered and model not in possible:
+            expected = {each: outcome(each.to, model) for each in order}
+            if expected[write][0] == 401 and change.args[0] in (dict(write.options).get("readers") or ()):
+                # Who was let in before the change names a reader who is gone after it.
+                expected[write] = answered[write] if answered[write] == (400, "unknown_principal") else expected[write]
+            if expected == answered and model not in possible:
                 possible.append(model)
         assert possible, (answered, write, change)
         # Two that both say who may read the document: the grants tell which was the last.
