@@ -15,6 +15,7 @@ from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 from socket import socket, socketpair
+from typing import Any
 
 import uvloop
 from prometheus_client.multiprocess import mark_process_dead  # pyright: ignore[reportUnknownVariableType]
@@ -31,7 +32,7 @@ from service.platform.logs import logger
 from service.platform.postgres.host import DatabaseServerError
 from service.platform.postgres.server import EmbeddedPostgres
 from service.platform.settings import Settings
-from service.platform.sharing import MOST_COUNTS, Counts, Figures, Share
+from service.platform.sharing import MOST_COUNTS, Counts, Figure, Figures, Share
 from service.server import CANCELLED_SECONDS, GRACE_SECONDS, bind, serve
 from service.text.embedding import MODEL_FOLDER, local_files
 from service.text.embedding.arithmetic import choose
@@ -321,7 +322,8 @@ class Supervisor:
 
         processes.ForkedProcess(build).join()  # the memory that it takes is given back with it
         precision = choose(folder, self.settings.embeddings_precision).precision
-        engines = [Engine.open(folder, precision=precision, files=each) for each in files]
+        options: dict[str, Any] = {"must_rest": lambda: any(self._figures.read(Figure.WORDS_AWAITED))}
+        engines = [Engine.open(folder, precision=precision, files=each, **options) for each in files]
         with traces.sending(EMBEDDING), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(
                 _embed_until_ordered(dict(zip(self._lines, engines, strict=True)), orders, metrics=self._metrics)

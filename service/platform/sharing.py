@@ -21,6 +21,7 @@ class Figure(IntEnum):
     CONNECTIONS_PRESSED_AT = auto()
     CHUNKS_PER_SECOND = auto()
     WORDS_PER_SECOND = auto()
+    WORDS_AWAITED = auto()
     BYTES_PROMISED = auto()
     RERANKED_AT = auto()
     NOT_RERANKED_AT = auto()

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from service.domains.documents.catalog import uploads
+from service.index.ingestion import indexing
 from service.index.ingestion.backlog.queries import PendingWork, claim_pending
 from service.index.ingestion.sweeper import release_claims, sweep
 from service.index.ingestion.turns import Lane
 from service.index.progress import Half
+from service.platform.sharing import Figure
 from service.text.embedding.local import LocalEmbedder
 from tests.harness.documents import (
     add_to_collection,
@@ -162,6 +165,22 @@ def test_an_update_takes_the_words_and_vectors_of_the_version_before(service: Ru
     assert (vectors, pages) == (chunks, 1)
     assert len(gate.embedded) == 1
     assert not any("quinquereme" in each for each in gate.embedded)
+
+
+def test_embedding_is_told_of_words_that_are_awaited(
+    service: RunningService, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the file to the words, and not while the vectors are awaited."""
+    told, read_text, read_file = list[float](), indexing._read_text, uploads.read
+
+    def count() -> float:
+        return service.runtime.share.total(Figure.WORDS_AWAITED)
+
+    monkeypatch.setattr(indexing, "_read_text", lambda *given: told.append(count()) or read_text(*given))
+    monkeypatch.setattr(uploads, "read", lambda *given, **named: told.append(count()) or read_file(*given, **named))
+    document_id = send(service, "log", FERRY)["documentId"]
+    assert (told, count(), state(service, document_id)[0]) == ([1, 1], 0, "RUNNING")
+    finish(service, gate, document_id)
 
 
 def test_a_deletion_between_the_halves_leaves_nothing(service: RunningService, gate: Gate) -> None:

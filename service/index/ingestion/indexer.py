@@ -5,8 +5,8 @@ another indexer, with limits of its own, goes on with the vectors."""
 
 import asyncio
 import math
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -93,7 +93,8 @@ class Indexer:
         half: Half = Half.WORDS,
     ) -> None:
         self.database, self.half = database, half
-        pace, self.meaning = Pace(share=share or Share()), None
+        self._share, self._awaited = share or Share(), 0
+        pace, self.meaning = Pace(share=self._share), None
         if half is Half.WORDS:
             self.meaning = Indexer(database, embedders, backlog_seconds=math.inf, share=share, half=Half.MEANING)
             pace.figure, pace.chunks_per_second = Figure.WORDS_PER_SECOND, FIRST_WORDS_PACE
@@ -121,6 +122,17 @@ class Indexer:
     def embedding(self) -> "Indexer":
         """The indexer that embeds now."""
         return self.meaning if self.meaning is not None and self.deps.writes_words_alone else self
+
+    @contextmanager
+    def words_awaited(self) -> Generator[None]:
+        """Have embedding leave busy processors to the block, at whose end a document is nearer to be found by words."""
+        self._awaited += 1
+        self._share.tell(Figure.WORDS_AWAITED, self._awaited)
+        try:
+            yield
+        finally:
+            self._awaited -= 1
+            self._share.tell(Figure.WORDS_AWAITED, self._awaited)
 
     @property
     def running(self) -> int:
@@ -294,7 +306,8 @@ class Indexer:
         job.work.is_followed = self._can_follow(job)
         try:
             while job.space_ids:
-                outcomes = await index_in_spaces(job.work, job.space_ids)
+                with self.words_awaited() if self.deps.writes_words_alone else nullcontext():
+                    outcomes = await index_in_spaces(job.work, job.space_ids)
                 self._answer(job, outcomes)
                 made = job.work.made
                 lacking |= {space_id for space_id, each in (outcomes or {}).items() if each.lacks_meaning}

@@ -28,6 +28,10 @@ _NEIGHBOURS = 16
 """How many requests besides the leading one are asked for texts that fit its batch."""
 
 _SMOOTHING = 0.05
+_CONTENDED = 1.25
+"""A batch that takes so many times its processor time shares its core with other work."""
+_SHARE_LEFT = 0.125
+_LOOK_SECONDS = 0.005
 _LONGEST_RETRY_SECONDS = 60
 
 
@@ -161,7 +165,8 @@ def _begin_answer(request: _Request) -> bool:
 
 
 class Batcher:
-    """Worker threads that run batches from a queue, each on one core; with a `niceness`, they give way."""
+    """Worker threads that run batches from a queue, each on one core; with a `niceness`, they give way. On a core that
+    others use too, each rests most of the time while `must_rest`."""
 
     def __init__(
         self,
@@ -170,8 +175,10 @@ class Batcher:
         workers: int,
         limits: BatchLimits | None = None,
         niceness: int = 0,
+        must_rest: Callable[[], bool] = lambda: False,
     ) -> None:
         self._run = run
+        self._must_rest = must_rest
         self._niceness = niceness
         self._limits = limits or BatchLimits()
         self._queue = BatchQueue(self._limits)
@@ -220,7 +227,7 @@ class Batcher:
         if self._niceness and sys.platform == "linux":  # elsewhere it would be the whole process's
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._niceness)
         while (batch := self._queue.take()) is not None:
-            started = time.monotonic()
+            started, used = time.monotonic(), time.thread_time()
             try:
                 rows = self._run([request.texts[text] for request, text in batch])
             except Exception as error:  # noqa: BLE001 - it belongs to those who wait for this batch
@@ -229,6 +236,12 @@ class Batcher:
                 self._queue.deliver(batch, rows)
                 seconds = (time.monotonic() - started) / len(batch)
                 self._seconds_a_text += _SMOOTHING * (seconds / len(self._workers) - self._seconds_a_text)
+            self._rest(started, used=time.thread_time() - used)
+
+    def _rest(self, started: float, *, used: float) -> None:
+        is_contended = time.monotonic() - started > _CONTENDED * used
+        while is_contended and self._must_rest() and time.monotonic() < started + used / _SHARE_LEFT:
+            time.sleep(_LOOK_SECONDS)
 
 
 def _stopping() -> Unavailable:

@@ -1,9 +1,9 @@
 """The arithmetic of the local model: tokens to vectors, in this process."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from service.platform.settings import usable_cores
 from service.text.embedding.batching import Batcher, BatchLimits, Rows, Tokens
@@ -32,20 +32,28 @@ class Arithmetic(Protocol):
 
 class Engine:
     """A session of onnxruntime behind micro-batchers of queries and of documents, whose threads yield. Each thread uses
-    one core: measured, long texts are as fast as with two cores and short texts half again as fast."""
+    one core: measured, long texts are as fast as with two cores and short texts half again as fast. On a busy core
+    documents mostly rest while they `must_rest`."""
 
-    def __init__(self, session: Session, *, threads: int | None = None, limits: BatchLimits | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        threads: int | None = None,
+        limits: BatchLimits | None = None,
+        must_rest: Callable[[], bool] = lambda: False,
+    ) -> None:
         workers = threads or usable_cores()
         self._queries = Batcher(session.run, workers=workers, limits=limits)
-        self._documents = Batcher(session.run, workers=workers, limits=limits, niceness=DOCUMENTS_NICENESS)
+        self._documents = Batcher(
+            session.run, workers=workers, limits=limits, niceness=DOCUMENTS_NICENESS, must_rest=must_rest
+        )
 
     @classmethod
-    def open(
-        cls, folder: Path, *, precision: Precision, threads: int | None = None, files: ModelFiles | None = None
-    ) -> "Engine":
+    def open(cls, folder: Path, *, precision: Precision, files: ModelFiles | None = None, **options: Any) -> "Engine":
         """Load the graph from `folder`, building it there first if need be; blocks, and raises ModelFilesError."""
         session = Session(prepare(folder, precision, files=files or locate()))
-        return cls(session, threads=threads, limits=_ONE_BY_ONE if precision == "int8" else None)
+        return cls(session, limits=_ONE_BY_ONE if precision == "int8" else None, **options)
 
     async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
         batcher = self._documents if in_background else self._queries

@@ -59,6 +59,11 @@ async def save_upload(
     `resource_taken` or `concurrent_change`, InsufficientStorage, and before the file is read Unavailable
     `indexing_backlog`, after a wait (`require_room`)."""
     upload = Upload(caller, form, file, new_only, container)
+    with runtime.indexer.words_awaited():
+        return await _save(runtime, upload, gives_up=gives_up)
+
+
+async def _save(runtime: Runtime, upload: Upload, *, gives_up: Callable[[], bool] | None) -> SavedUpload:
     contents: Contents | None = None
     outcome, commits = await judge(runtime, upload), 0
     while isinstance(outcome, Decision):
@@ -66,9 +71,9 @@ async def save_upload(
             message = "The document is being changed by others at the same time. Try again."
             raise Conflict(message, code="concurrent_change")
         if outcome.new_version:
-            await require_room(runtime, caller.organization_id, gives_up)
+            await require_room(runtime, upload.caller.organization_id, gives_up)
         if _is_unread(outcome, contents):
-            contents = await read(runtime, file, reads_pictures=outcome.reads_pictures)
+            contents = await read(runtime, upload.file, reads_pictures=outcome.reads_pictures)
         outcome, commits = await commit(runtime, upload, contents), commits + 1
     return outcome
 
