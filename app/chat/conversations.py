@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeAlias, cast
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
@@ -21,6 +22,7 @@ import carrel
 from app import formatting
 from app.auth.current import person_client
 from app.formatting import escape, isolate
+from app.ui.dialogs import dialog, offer_submit, text_in
 from app.ui.errors import problem_of
 from app.ui.feedback import about_reply, offer_feedback, show_failure
 from app.ui.notices import offer_action, show_problem, show_text, show_warning
@@ -315,18 +317,34 @@ def _offer_again(message: ConversationMessage, ask_again: Callable[[str], None] 
         offer_action("Ask again", ask_again, message.message, key=key)
 
 
-_KEY = "chat.conversations"
+_KEY, RENAME = "chat.conversations", "chat.rename"
 _LISTED = 12
 
 
 def show_conversations(current: str, *, choose: Callable[[Conversation], None]) -> None:
-    """Show the person's conversations; the one with the id `current` is marked."""
+    """Show the person's conversations, or those with some words; the one with the id `current` is marked."""
+    label, empty = "Search your conversations", "Your conversations will be listed here."
+    words = st.text_input(
+        label, key="chat.find", max_chars=200, icon=":material/search:", label_visibility="collapsed", placeholder=label
+    ).strip()
     show_each(
         _KEY,
-        pages_of(lambda at: person_client().conversations.list(**at), size=_LISTED),
+        pages_of(lambda at: person_client().conversations.list(query=words or None, **at), about=words, size=_LISTED),
         each=lambda one: _show(one, is_current=str(one.conversation_id) == current, choose=choose),
-        empty=lambda: show_text("Your conversations will be listed here."),
+        empty=lambda: show_text("No conversation has all of these words." if words else empty),
     )
+
+
+@dialog("Rename", RENAME)
+def show_rename(conversation: Conversation) -> None:
+    st.text_input("Title", value=conversation.title, key="chat.title", max_chars=80)
+    offer_submit(RENAME, "Save", action=partial(_rename, conversation))
+
+
+def _rename(conversation: Conversation) -> None:
+    title = text_in("chat.title", missing="Give the conversation a title.")
+    person_client().conversations.rename(conversation.conversation_id, title)
+    forget_conversations()
 
 
 def forget_conversations() -> None:

@@ -10,6 +10,7 @@ import carrel
 from app import api
 from app.auth.current import person_client
 from app.chat import conversations
+from app.ui.dialogs import confirm, is_open, open_dialog
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.notices import (
     offer_action,
@@ -24,6 +25,7 @@ from app.ui.notices import (
 from app.ui.passages import label
 from carrel.wire.agents import Agent
 from carrel.wire.conversations import Conversation, ConversationMessage, MessageStatus
+from flows.operations.formatting import count_text
 
 SHOWN = 20
 
@@ -200,12 +202,32 @@ def show_conversation(
     agent_id = str(transcript.conversation.agent_id)
     here = conversations.ChatLocation(agent_id, place.conversation)
     show_heading(transcript.conversation.agent_name, agents[agent_id].description if agent_id in agents else "")
+    _offer_changes(transcript.conversation)
     _show_transcript(transcript, here, can_continue=agent_id in agents)
     _show_unsent(here)
     if agent_id not in agents:
         show_warning("This agent isn't deployed to you any more: you can read on here, and ask another one.")
         return None
     return here
+
+
+def _offer_changes(conversation: Conversation) -> None:
+    about = str(conversation.conversation_id)
+    with st.container(horizontal=True):
+        offer_action(
+            "Rename", open_dialog, conversations.RENAME, about, key="chat.rename", icon="edit", kind="tertiary"
+        )
+        if st.button("Delete …", key="chat.delete", icon=":material/delete:", type="tertiary"):
+            confirm(
+                "Delete this conversation?",
+                f"Its messages and replies are gone for good: {count_text(conversation.message_count, 'message')}.",
+                doing="Delete",
+                action=partial(person_client().conversations.delete, conversation.conversation_id),
+                then=refresh_conversation,
+                leaving=("conversation",),
+            )
+    if is_open(conversations.RENAME, about):
+        conversations.show_rename(conversation)
 
 
 def page() -> None:

@@ -10,7 +10,8 @@ from service.schema.tables import deleted_with, table
 RUNNING, COMPLETED, FAILED = "RUNNING", "COMPLETED", "FAILED"
 
 # A conversation belongs to the principal that acted when it began, and to its agent. `origin` is the OAuth client that
-# began it, or the owner of the key that did; NULL for conversations from before it was kept.
+# began it, or the owner of the key that did; NULL for conversations from before it was kept. `title`: the
+# person's own.
 conversations = table(
     "conversations",
     sa.Column("conversation_id", sa.Uuid, primary_key=True),
@@ -19,6 +20,7 @@ conversations = table(
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
     sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
     sa.Column("origin", sa.Uuid),
+    sa.Column("title", sa.Text),
     sa.Index("ix_conversations_principal", "organization_id", "principal_id", "updated_at", "conversation_id"),
     sa.Index("ix_conversations_agent", "agent_id"),
     sa.Index("ix_conversations_updated", "organization_id", "updated_at"),

@@ -258,6 +258,23 @@ def titles(page: Page) -> list[str]:
     return [one for one in page.labels if "Question" in one]
 
 
+def test_a_conversation_is_renamed_found_and_deleted(visit: Visit) -> None:
+    page = visit.ask("Question about ferries")
+    until_replied(page, "carrel-sources")
+    page.press("New conversation")
+    say(page, "Question about dogs")
+    until_replied(page, "carrel-reply")
+    page.press("Rename")
+    page.text_input(key="chat.title").set_value("Question of Rex").run().press_key("chat.rename.submit")
+    assert titles(page) == ["` Question of Rex `", "` Question about ferries `"]
+    page.text_input(key="chat.find").set_value("dogs rex").run()
+    assert titles(page) == ["` Question of Rex `"]
+    page.press("Delete …").answer("Delete …", "Delete")
+    assert "conversation" not in page.query_params
+    assert "No conversation has all of these words." in page.shown
+    assert visit.kept() == [["Question about ferries"]]
+
+
 def test_an_address_of_no_conversation_is_explained(guest: Visit) -> None:
     for conversation in NOTHING:
         page = guest.open(conversation=conversation)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+import httpx
 import pytest
 
 from service.domains.agents.answering import ModelFailure
@@ -168,6 +169,38 @@ def test_a_persons_conversations_are_erased_with_their_words(visitor: Visitor) -
     assert len(desk.entries()) == 3
     assert len(desk.entries("agent.feedback")) == 1
     assert len(on_rows(service, "SELECT conversation_id FROM conversations")) == 1
+
+
+def test_a_person_renames_finds_and_deletes_a_conversation(visitor: Visitor) -> None:
+    """Nobody else does. What is deleted leaves no word, only an entry of the audit log and the rows of questions."""
+    desk, other = visitor.desk, a_visitor(visitor.desk, BEN)
+    [mine] = begun(visitor, "xylophone when does the ferry leave?")
+    visitor.ask("And xylography?", mine)
+    begun(other, "marimba")
+
+    def change(operation: str, by: Visitor = visitor, **body: str) -> httpx.Response:
+        return v1(desk.service, f"conversations/{operation}", by.token, {"conversationId": mine, **body})
+
+    def found(query: str, by: Visitor = visitor) -> list[str]:
+        return [one["title"] for one in done(by.get("conversations", query=query))["conversations"]]
+
+    assert found("NOON xylo") == ["xylophone when does the ferry leave?"]
+    for operation, body in (("rename", {"title": "Theirs"}), ("delete", {})):
+        assert code(change(operation, other, **body)) == (404, "conversation_not_found")
+    assert done(change("rename", title=" xylem of 100% "))["title"] == "xylem of 100%"
+    assert done(visitor.get(f"conversations/{mine}"))["conversation"]["title"] == "xylem of 100%"
+    assert found("0% xylog") == found("xylem ferry") == ["xylem of 100%"]
+    assert found("%x") == found("marimba") == found("xylem", other) == []
+    desk.share()
+    assert (found("noon"), found("xylem ferry")) == ([], ["xylem of 100%"])
+    assert where(desk.service, "xyl") == {"turns", "conversations"}
+    done(change("delete"))
+    assert where(desk.service, "xyl") == set()
+    assert where(desk.service, "marimba") == {"turns"}
+    assert code(change("delete")) == code(visitor.get(f"conversations/{mine}")) == (404, "conversation_not_found")
+    [entry] = desk.entries("conversation.delete")
+    assert entry["details"] == {"conversationId": mine, "messages": 2}
+    assert len(on_rows(desk.service, "SELECT turn_id FROM questions")) == 3
 
 
 def test_an_erased_message_is_not_answered(visitor: Visitor, script: Script) -> None:

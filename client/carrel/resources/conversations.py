@@ -5,19 +5,26 @@ from collections.abc import Mapping
 from typing import TypeVar
 from uuid import UUID
 
+from carrel._calls import Call
 from carrel._connect import UNCHANGED, MaybeTimeout
-from carrel._operations import ListOperation, Raw, Resource
+from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, as_any, require_id
 from carrel.wire.conversations import (
+    DELETE_CONVERSATION,
     GET_CONVERSATION,
     LIST_CONVERSATIONS,
+    RENAME_CONVERSATION,
     Conversation,
     ConversationMessage,
+    DeleteConversationRequest,
+    DeleteConversationResponse,
     GetConversationRequest,
     GetConversationResponse,
     ListConversationsRequest,
     ListConversationsResponse,
+    RenameConversationRequest,
+    RenameConversationResponse,
 )
 
 M = TypeVar("M")
@@ -36,14 +43,44 @@ class Conversations(Resource[M]):
         self,
         *,
         agent_id: Id | None = None,
+        query: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[Conversation, ListConversationsResponse]:
-        """Walk the conversations, the latest first; those with one agent if it is named."""
-        request = ListConversationsRequest(page_size=page_size, page_token=page_token, agent_id=as_any(UUID, agent_id))
+        """Walk the conversations, the latest first; those with one agent if it is named.
+
+        `query`: those whose title, messages and replies have all of these words; a reply that is WITHHELD has none.
+        """
+        request = ListConversationsRequest(
+            page_size=page_size, page_token=page_token, agent_id=as_any(UUID, agent_id), query=query
+        )
         return Listing(LIST_CONVERSATIONS, request, lambda page: page.conversations)
+
+    @Operation
+    def rename(
+        self,
+        conversation_id: Id,
+        title: str,
+        *,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[RenameConversationResponse]:
+        """Give one of the person's own conversations another title."""
+        request = RenameConversationRequest(conversation_id=as_any(UUID, conversation_id), title=title)
+        return Call(RENAME_CONVERSATION, request)
+
+    @Operation
+    def delete(
+        self, conversation_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
+    ) -> Call[DeleteConversationResponse]:
+        """Delete one of the person's own conversations for good, with its messages and replies.
+
+        The audit log and the question log keep that there were such messages, without a word of them.
+        """
+        request = DeleteConversationRequest(conversation_id=as_any(UUID, conversation_id))
+        return Call(DELETE_CONVERSATION, request)
 
     @ListOperation
     def get(

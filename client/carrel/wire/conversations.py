@@ -1,12 +1,13 @@
 """conversations/* on v1, and the creation of a conversation on v0."""
 
 from enum import StrEnum
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import Field
 
-from carrel.wire.common import ActingRequest, PagedParameters, PagedResponse, ResponseModel
-from carrel.wire.fields import Instant
+from carrel.wire.common import ActingRequest, PagedParameters, PagedResponse, RequestModel, ResponseModel
+from carrel.wire.fields import NO_NUL, Instant, Label
 from carrel.wire.messages import Verdict
 from carrel.wire.operations import ADDS_DATA, KEYED, MESSAGE, NOT_FOUND, ApiOperation
 from carrel.wire.replies import ReferencedSource
@@ -30,6 +31,8 @@ class ListConversationsRequest(PagedParameters):
 
     agent_id: UUID | None = None
     """Only conversations with the agent of this id."""
+    query: Label | None = None
+    """Only conversations whose title, messages and replies have all of these words, or parts of words, in any case."""
 
 
 class Conversation(ResponseModel):
@@ -39,7 +42,7 @@ class Conversation(ResponseModel):
     agent_id: UUID
     agent_name: str
     title: str
-    """Beginning of the first message."""
+    """The title that the person gave it, or the beginning of the first message."""
     message_count: int
     """Number of messages that the person sent."""
     created_at: Instant
@@ -57,6 +60,29 @@ class ListConversationsResponse(PagedResponse):
 
 class GetConversationRequest(PagedParameters):
     """The parameters of GET /api/v1/conversations/{conversationId}."""
+
+
+class DeleteConversationRequest(RequestModel):
+    """Delete one of the caller's conversations for good."""
+
+    conversation_id: UUID
+
+
+class DeleteConversationResponse(ResponseModel):
+    """The conversation that is gone."""
+
+    conversation_id: UUID
+
+
+class RenameConversationRequest(DeleteConversationRequest):
+    """Give one of the caller's conversations another title."""
+
+    title: Annotated[str, Field(max_length=80, pattern=r"\S"), NO_NUL]
+    """The new title."""
+
+
+class RenameConversationResponse(Conversation):
+    """The conversation with its new title."""
 
 
 class MessageStatus(StrEnum):
@@ -100,7 +126,29 @@ class GetConversationResponse(PagedResponse):
 LIST_CONVERSATIONS = ApiOperation(
     "conversations", ListConversationsRequest, ListConversationsResponse, MESSAGE, method="GET", version="v1"
 )
-"""Walk the conversations, the latest first; those with one agent if it is named."""
+"""Walk the conversations, the latest first; those with one agent if it is named.
+
+`query`: those whose title, messages and replies have all of these words; a reply that is WITHHELD has none."""
+RENAME_CONVERSATION = ApiOperation(
+    "conversations/rename",
+    RenameConversationRequest,
+    RenameConversationResponse,
+    MESSAGE,
+    ADDS_DATA | NOT_FOUND,
+    version="v1",
+)
+"""Give one of the person's own conversations another title."""
+DELETE_CONVERSATION = ApiOperation(
+    "conversations/delete",
+    DeleteConversationRequest,
+    DeleteConversationResponse,
+    MESSAGE,
+    KEYED | NOT_FOUND,
+    version="v1",
+)
+"""Delete one of the person's own conversations for good, with its messages and replies.
+
+The audit log and the question log keep that there were such messages, without a word of them."""
 GET_CONVERSATION = ApiOperation(
     "conversations/{conversationId}",
     GetConversationRequest,

@@ -27,7 +27,7 @@ from carrel.wire.places import PassagePlace
 from service.auth.callers import Caller
 from service.domains.agents.conversations.models import Work
 from service.domains.agents.conversations.question_log.queries import end_erased, log_turn
-from service.domains.agents.conversations.reading.queries import is_withheld_from
+from service.domains.agents.conversations.reading.queries import is_own, is_withheld_from
 from service.platform.sql import columns_of, find_row, find_rows, in_array, matches, optional_in, rows_of
 from service.schema.conversations import COMPLETED, FAILED, RUNNING, conversations, turn_passages, turns
 
@@ -345,6 +345,21 @@ async def delete_conversations_of(connection: Connection, organization_id: UUID,
         .with_for_update()
     )
     return await _delete(connection, organization_id, (await connection.execute(own)).scalars().all())
+
+
+async def erase_conversation(connection: Connection, caller: Caller, *, conversation_id: UUID) -> int:
+    """Erase one of the caller's own conversations; return the number of its messages, 0 for any other conversation."""
+    own = select(conversations.c.conversation_id).where(
+        is_own(caller, None), conversations.c.conversation_id == conversation_id
+    )
+    found = (await connection.execute(own.with_for_update())).scalars().all()
+    return await _delete(connection, caller.organization_id, found)
+
+
+async def set_title(connection: Connection, caller: Caller, *, conversation_id: UUID, title: str) -> None:
+    """Set the title of a conversation, if it is the caller's own."""
+    own = is_own(caller, None) & (conversations.c.conversation_id == conversation_id)
+    await connection.execute(update(conversations).where(own).values(title=title))
 
 
 async def _delete(connection: Connection, organization_id: UUID, conversation_ids: Sequence[UUID]) -> int:

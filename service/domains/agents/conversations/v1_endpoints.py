@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from carrel.wire import conversations as wire
 from carrel.wire import messages
-from service.domains.agents.conversations import streaming
+from service.domains.agents.conversations import changes, streaming
 from service.domains.agents.conversations.feedback import give_feedback
 from service.domains.agents.conversations.messages import begin_turn
 from service.domains.agents.conversations.models import Message
@@ -61,6 +61,8 @@ async def stream_agent_response(
 
 router.serve(messages.PROVIDE_AGENT_MESSAGE_FEEDBACK, give_feedback, acting=False)
 router.read(wire.LIST_CONVERSATIONS, listing.list_conversations)
+router.serve(wire.RENAME_CONVERSATION, changes.rename_conversation)
+router.serve(wire.DELETE_CONVERSATION, changes.delete_conversation)
 
 
 @router.operation(wire.GET_CONVERSATION)

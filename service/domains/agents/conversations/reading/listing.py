@@ -28,13 +28,14 @@ async def list_conversations(
         connection,
         caller,
         agent_ids=_select_agents(caller, request.agent_id),
+        words=(request.query or "").split(),
         position=_read_position(cursor),
         limit=cursor.limit,
     )
     began = cursor.after[0] if cursor.after else rows[0].touched.isoformat() if rows else ""
     page = cursor.page(rows, position=lambda row: [began, row.touched.isoformat(), str(row.conversation_id)])
     return wire.ListConversationsResponse(
-        conversations=[_conversation(row) for row in page.items], next_page_token=page.next_page_token
+        conversations=[to_conversation(row) for row in page.items], next_page_token=page.next_page_token
     )
 
 
@@ -49,21 +50,27 @@ async def get_conversation(
         page_size=request.page_size,
         page_token=request.page_token,
     )
-    conversation = await queries.find_conversation(
-        connection, caller, conversation_id=conversation_id, agent_ids=messageable_agents(caller)
-    )
-    if conversation is None:
-        raise unknown_conversation()
+    conversation = await require_own(connection, caller, conversation_id)
     after = int(cursor.after[0]) if cursor.after else 0
     rows = await queries.list_turns(
         connection, caller, conversation_id=conversation_id, after=after, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.turn_no)])
     return wire.GetConversationResponse(
-        conversation=_conversation(conversation),
+        conversation=to_conversation(conversation),
         messages=[_message(turn) for turn in await see_turns(connection, caller, rows=page.items)],
         next_page_token=page.next_page_token,
     )
+
+
+async def require_own(connection: Connection, caller: Caller, conversation_id: UUID) -> queries.StoredConversation:
+    """Return one of the caller's conversations with an agent that they may message; NotFound for any other."""
+    conversation = await queries.find_conversation(
+        connection, caller, conversation_id=conversation_id, agent_ids=messageable_agents(caller)
+    )
+    if conversation is None:
+        raise unknown_conversation()
+    return conversation
 
 
 def _select_agents(caller: Caller, agent_id: UUID | None) -> Sequence[UUID] | frozenset[UUID] | None:
@@ -80,7 +87,7 @@ def _read_position(cursor: Cursor) -> WalkPosition | None:
     return WalkPosition(datetime.fromisoformat(began), datetime.fromisoformat(touched), UUID(last_id))
 
 
-def _conversation(row: queries.StoredConversation) -> wire.Conversation:
+def to_conversation(row: queries.StoredConversation) -> wire.Conversation:
     line = " ".join((row.beginning or "").split())
     title = line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
     more = {"title": title, "message_count": row.length}

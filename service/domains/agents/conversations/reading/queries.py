@@ -1,6 +1,6 @@
 """SQL of people's view of their conversations: turns with whether each is `withheld` now, and present sources."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,7 +18,7 @@ from service.permissions.queries import is_readable
 from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, matches
 from service.schema.agents import agents
 from service.schema.catalog import documents
-from service.schema.conversations import conversations, turn_passages, turns
+from service.schema.conversations import COMPLETED, conversations, turn_passages, turns
 from service.schema.permissions import resources
 
 TITLE_CHARACTERS = 200
@@ -63,7 +63,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class StoredConversation:
-    """A conversation with the `beginning` of its first message, and its number of turns (`length`)."""
+    """A conversation with its title or the `beginning` of its first message, and its number of turns (`length`)."""
 
     conversation_id: UUID
     agent_id: UUID
@@ -122,7 +122,7 @@ async def find_turn(
     statement = (
         _select_turns(caller)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
-        .where(_is_own(caller, agent_ids), matches(turns, caller.organization_id, turn_id=turn_id))
+        .where(is_own(caller, agent_ids), matches(turns, caller.organization_id, turn_id=turn_id))
     )
     return await find_row(connection, statement, StoredTurn)
 
@@ -141,7 +141,7 @@ async def list_turns(
         _select_turns(caller)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
         .where(
-            _is_own(caller, None),
+            is_own(caller, None),
             matches(turns, caller.organization_id, conversation_id=conversation_id),
             turns.c.turn_no > after,
         )
@@ -214,11 +214,12 @@ async def list_conversations(
     caller: Caller,
     *,
     agent_ids: Collection[UUID] | None,
+    words: Iterable[str],
     position: WalkPosition | None,
     limit: int,
 ) -> list[ListedConversation]:
-    """List the caller's own conversations that no program began, the last `touched` (changed) first. Later pages keep
-    the first page's order despite changes, so that each is listed once."""
+    """List the caller's own conversations that no program began and that have all of the words, the last `touched`
+    (changed) first. Later pages keep the first page's order despite changes, so that each is listed once."""
     touched: ColumnElement[datetime] = conversations.c.updated_at
     if position is not None:
         touched = case(
@@ -227,7 +228,7 @@ async def list_conversations(
         )
     statement = (
         _conversations(caller, agent_ids)
-        .where(is_by_hand(conversations.c.origin, caller.organization_id))
+        .where(is_by_hand(conversations.c.origin, caller.organization_id), *(_has_word(caller, word) for word in words))
         .add_columns(touched.label("touched"))
         .order_by(touched.desc(), conversations.c.conversation_id.desc())
         .limit(limit)
@@ -237,6 +238,21 @@ async def list_conversations(
             tuple_(touched, conversations.c.conversation_id) < (position.touched, position.last_id)
         )
     return await find_rows(connection, statement, ListedConversation)
+
+
+def _has_word(caller: Caller, word: str) -> ColumnElement[bool]:
+    may_see = (turns.c.status == COMPLETED) & ~is_withheld_from(caller)
+    said = (
+        select(turns.c.turn_id)
+        .where(
+            matches(turns, caller.organization_id, conversation_id=conversations.c.conversation_id),
+            turns.c.message.icontains(word, autoescape=True)
+            | (turns.c.reply.icontains(word, autoescape=True) & may_see),
+        )
+        .correlate(conversations)
+        .exists()
+    )
+    return conversations.c.title.icontains(word, autoescape=True) | said
 
 
 def _latest_message_before(caller: Caller, moment: datetime) -> ColumnElement[datetime]:
@@ -269,17 +285,18 @@ def _conversations(caller: Caller, agent_ids: Collection[UUID] | None) -> Select
             conversations.c.created_at,
             conversations.c.updated_at,
             agents.c.name.label("agent_name"),
-            first.label("beginning"),
+            func.coalesce(conversations.c.title, first).label("beginning"),
             length.label("length"),
         )
         .join(agents, agents.c.agent_id == conversations.c.agent_id)
         .where(
-            _is_own(caller, agent_ids), select(turns.c.turn_id).where(of_conversation).correlate(conversations).exists()
+            is_own(caller, agent_ids), select(turns.c.turn_id).where(of_conversation).correlate(conversations).exists()
         )
     )
 
 
-def _is_own(caller: Caller, agent_ids: Collection[UUID] | None) -> ColumnElement[bool]:
+def is_own(caller: Caller, agent_ids: Collection[UUID] | None) -> ColumnElement[bool]:
+    """Build the condition that a conversation is the caller's own, and with one of these agents if any are given."""
     own = (conversations.c.organization_id == caller.organization_id) & (
         conversations.c.principal_id == caller.principal_id
     )

@@ -1,0 +1,11 @@
+"""A person gives a conversation a title."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision, usable_from = "0095", "0094", None
+
+
+def upgrade() -> None:
+    """Add the column; without a title, a conversation is called by its first message."""
+    op.add_column("conversations", sa.Column("title", sa.Text()))
