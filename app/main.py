@@ -10,7 +10,8 @@ from app.auth.current import AWAY, current_session, key_client, require_person, 
 from app.auth.routes import SIGN_OUT
 from app.auth.sessions import Person
 from app.formatting import escape
-from app.navigation import pages
+from app.navigation import SETTINGS, UNDER_SETTINGS, pages
+from app.palette import show_palette
 from app.settings import settings
 from app.ui.dialogs import leave_others
 from app.ui.errors import error_boundary
@@ -33,9 +34,8 @@ def show_person(person: Person) -> None:
     with st.sidebar:
         st.html(
             f'<div class="carrel-person" data-person="{person.id}">'
-            f'<p title="{escape(person.email)}">{escape(person.name)}<br>'
-            f"<small>{escape(person.email)}<br>{escape(person.organization_name)}</small></p>"
-            f'<a href="{escape(account)}" target="_blank">Your account</a>'
+            f'<p title="{escape(f"{person.email}, {person.organization_name}")}">{escape(person.name)}</p>'
+            f'<a href="{escape(account)}" target="_blank">Account</a>'
             f'<a href="{SIGN_OUT}" target="_self">Sign out</a></div>'
         )
 
@@ -49,6 +49,7 @@ def main() -> None:
         st.navigation(pages(is_admin=False), position="hidden")
     person = require_person()
     st.session_state.pop(AWAY, None)
+    palette = st.sidebar.container()
     show_person(person)
     menus = last_menus()
     with error_boundary():
@@ -56,14 +57,18 @@ def main() -> None:
             me = api.me()
             menus[person.id] = {"is_admin": me.is_admin, "is_editor": me.is_admin or api.edits_collections()}
         except (carrel.APIConnectionError, carrel.APIError):  # the menu stays, as it was last
-            st.navigation(pages(**menus.get(person.id, {"is_admin": False})), expanded=True)
+            st.navigation(pages(**menus.get(person.id, {"is_admin": False})))
             watch_session()
             raise
-    page = st.navigation(pages(**menus[person.id]), expanded=True)
+    page = st.navigation(pages(**menus[person.id]))
+    with palette:
+        show_palette(**menus[person.id])
     watch_session()  # before the navigation, a run of it that is due meanwhile would empty the page
     if me.is_admin and key_client() is not None:
         show_warning("Beside Chat, these pages act with a key of the workbench's, not as you.")
     leave_others(page.url_path)
+    if page.url_path in UNDER_SETTINGS and me.is_admin:
+        st.html(f'<nav class="carrel-trail" aria-label="Place"><a href="{SETTINGS}" target="_self">Settings</a></nav>')
     page.run()
 
 

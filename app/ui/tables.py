@@ -22,7 +22,8 @@ from carrel.wire.common import PagedResponse, ResponseModel
 # Modules in `assets`, for parts of pages that Streamlit doesn't have. Streamlit serves files of components that
 # installed packages declare. The workbench runs from its folder, so it declares its own when one is drawn. Scripts
 # within pages are refused by the Content-Security-Policy.
-_PARTS = ComponentManifest("carrel", "1", [ComponentConfig(name, asset_dir="assets") for name in ("rows", "preview")])
+_NAMES = ("rows", "preview", "palette")
+_PARTS = ComponentManifest("carrel", "1", [ComponentConfig(name, asset_dir="assets") for name in _NAMES])
 
 
 def _rows_chosen(state: Any) -> list[int]:

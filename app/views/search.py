@@ -242,14 +242,15 @@ def _offer_more(found: Found) -> None:
 def page() -> None:
     """Draw the search form and, once there is a query, its results."""
     st.session_state.pop(_DETAILS, None)
-    show_title("Search", "Find documents that you may read: by their words, and by what they mean.")
+    is_home = show_errors(api.me).is_admin and not st.query_params.get("q", "").strip()
+    show_title("Home" if is_home else "Search", "Find documents that you may read: by words, and by what they mean.")
     question = ask()
     if question is None:
         st.caption("Ask in your own words, or type a name, a number or a phrase.")
-        if (me := api.me()).is_admin and me.reranks_by_default is None:
-            show_help(queries.HOW_TO_RERANK, "running#reranking")
         show_welcome()
         show_own_searches(_places_of(_collections_by_id()), open_search)
+        if (me := api.me()).is_admin and me.reranks_by_default is None:
+            show_help(queries.HOW_TO_RERANK, "running#reranking")
         answers.find_agent()
         return
     found = find(question)

@@ -2,10 +2,11 @@
 
 import pytest
 import streamlit as st
+from streamlit.util import calc_hash
 
 from app.auth import current
 from app.auth.sessions import digest_of
-from app.navigation import FOR_ADMINS
+from app.navigation import FOR_ADMINS, UNDER_SETTINGS
 from tests.app.conftest import VIEWS, House, MakeHouse
 from tests.app.pages import SECONDS, Page
 from tests.harness.cases import cases
@@ -98,13 +99,24 @@ def test_what_was_drawn_for_one_person_is_gone_for_the_next(keyed_house, monkeyp
     assert MEMBER not in page.shown
 
 
-@pytest.mark.parametrize("view", [name for entries in FOR_ADMINS.values() for name, _title, _icon in entries])
+@pytest.mark.parametrize("view", [name for entries in FOR_ADMINS.values() for name, *_ in entries])
 def test_an_admins_page_refuses_a_member_by_itself(house: House, view: str) -> None:
     house.add_people(MEMBER)
     for address in ({}, dict.fromkeys(PARAMETERS, f"user:{MEMBER}")):
         page = house.open(view, signed_in_as=MEMBER, **address)
         assert "This page is for admins." in page.shown
         assert not [*page.dataframe, *page.button, *page.text_input, *page.code]
+
+
+def test_settings_lists_every_page_that_the_menu_does_not_and_its_pages_lead_back(keyed_house, monkeypatch):
+    monkeypatch.setattr(current, "_cookie", keyed_house.sign_in)
+    page = Page(VIEWS.parent / "main.py", default_timeout=SECONDS)
+    page._page_hash = calc_hash("settings")
+    links = [str(one.proto.page) for one in page.run().get("page_link")]
+    assert sorted(links) == sorted(UNDER_SETTINGS)
+    assert 'class="carrel-trail"' not in page.shown
+    page._page_hash = calc_hash(links[0])
+    assert '<a href="settings" target="_self">Settings</a>' in page.run().shown
 
 
 @pytest.mark.parametrize("email", ["", MEMBER])

@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 import carrel
 from sample.organization import FOLDER
+from tests.browser.accessibility import findings
 from tests.browser.people import ASKED, DRAWN, ask, choose_row, page_in, search, sign_in, window
 from tests.browser.test_jobs import MOST, Jobs
 from tests.harness.documents import add_to_collection, create_collection, uploaded
@@ -77,7 +78,7 @@ def test_the_keyboard_alone_leads_from_a_question_to_who_can_read_the_answer(wor
     page.goto(workbench.url)
     page.get_by_placeholder("What are you looking for?").wait_for()
     page.locator(DRAWN).wait_for()
-    page.locator("[data-testid=stSidebarNavItems][role=none]").wait_for()  # keys are listened to from then on
+    page.get_by_role("button", name="Go to …").wait_for()  # keys are listened to from then on
     page.keyboard.press("/")
     page.keyboard.type("how many sheep can we take")
     page.keyboard.press("Enter")
@@ -96,7 +97,7 @@ def test_the_keyboard_alone_leads_from_a_question_to_who_can_read_the_answer(wor
     page.get_by_role("button", name="Helpful", exact=True).first.focus()
     page.keyboard.press("Space")
     expect(page.get_by_role("button", name="Thank you. Say why?")).to_be_visible()
-    page.keyboard.press("/")
+    page.get_by_placeholder("What are you looking for?").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Carrying livestock", exact=True)).to_be_visible()
@@ -115,6 +116,38 @@ def press_tab_until(page: Page, name: str) -> None:
         if focused.count() and focused.first.inner_text().strip() == name:
             return
     raise AssertionError(name)
+
+
+def test_the_palette_leads_by_keyboard_or_button_to_pages_names_and_actions(workbench, page: Page) -> None:
+    """Not while an input method composes, in a field, or with nothing found; Escape leaves the page as it was."""
+    page.goto(f"{workbench.url}/settings")
+    page.locator("h1").wait_for()
+    opener, palette = page.get_by_role("button", name="Go to …"), page.get_by_role("dialog", name="Go to")
+    opener.wait_for()
+    page.keyboard.press("/")
+    assert findings(page, within=".carrel-palette") == []
+    page.keyboard.press("Escape")
+    expect(palette).to_have_count(0)
+    composed = "new KeyboardEvent('keydown', {key: 'k', ctrlKey: true, isComposing: true, bubbles: true})"
+    page.evaluate(f"document.body.dispatchEvent({composed})")
+    expect(palette).to_have_count(0)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("livestock")
+    expect(palette.get_by_role("option", name="Livestock desk")).to_be_visible()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Livestock desk")).to_be_visible()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("add pers")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog").get_by_label("Email address")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("[data-testid=stSidebarNavLink][aria-current]")).to_contain_text("Settings")
+    page.set_viewport_size({"width": 390, "height": 844})
+    opener.filter(visible=True).click()
+    page.keyboard.type("audit")
+    palette.get_by_role("option", name="Audit log").click()
+    expect(page.get_by_role("heading", name="Audit log")).to_be_visible()
 
 
 def test_an_admin_adds_a_person_with_five_clicks_at_most(workbench, page: Page) -> None:

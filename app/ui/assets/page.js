@@ -1,9 +1,9 @@
 // Each page loads this script before Streamlit's. It adds keys, roles, a kept focus, kept text, and a word about waiting.
-// / puts the cursor into the page's first field for text; ↑ and ↓ go among the results of a search; Enter in a field
+// / puts the cursor into the first field of a dialog; ↑ and ↓ go among the results of a search; Enter in a field
 // that finds people keeps the only match, and empties itself for the next. A file that was just made is downloaded. A
 // document is scrolled to the passage that is marked in it.
 
-const FIELDS = "input[type=text], input[type=search], textarea";
+const FIELDS_OF_DIALOG = "[role=dialog] :is(input[type=text], input[type=search], textarea)";
 const RESULTS = ".carrel-result h2 a";
 // Of a field that finds people: a page's own button that adds something is another.
 const ADD = "[class*=st-key-]:is([class$=-add], [class*='-add ']):not(.st-key-add)";
@@ -16,9 +16,9 @@ function isSeen(one) {
   return one.checkVisibility() && !one.disabled;
 }
 
+// Elsewhere, / opens the palette (palette.js).
 function focusField(event) {
-  const place = document.querySelector("[role=dialog]") ?? document.querySelector(".stMain");
-  const field = [...(place?.querySelectorAll(FIELDS) ?? [])].find(isSeen);
+  const field = [...document.querySelectorAll(FIELDS_OF_DIALOG)].find(isSeen);
   if (!field || isTyping(event.target)) return;
   event.preventDefault();
   field.focus();
@@ -90,31 +90,24 @@ function act(event) {
   else if (event.key === "ArrowUp") goAmongResults(event, -1);
 }
 
-// Streamlit puts the menu's sections between its list and the list's items, and makes the place for files, which can't
-// be focused, a thing without a role that has a name all the same.
+// Streamlit makes the place for files, which can't be focused, a thing without a role that has a name all the same.
 function mendRoles() {
-  const menu = document.querySelector("[data-testid=stSidebarNavItems]:not([role])");
-  menu?.setAttribute("role", "none");
-  for (const item of document.querySelectorAll("[data-testid=stSidebarNavItems] li:not([role])")) {
-    item.setAttribute("role", "none");
-  }
-  for (const section of document.querySelectorAll("[data-testid=stSidebarNavItems] > div:not([role])")) {
-    section.setAttribute("role", "group");
-    section.setAttribute("aria-label", section.querySelector("header p")?.textContent ?? "");
-  }
   for (const place of document.querySelectorAll("[data-testid=stFileUploaderDropzone][role=presentation]")) {
     place.setAttribute("role", "group");
   }
 }
 
-// Links name the first page /search, which Streamlit knows only as /: the menu shall say where one is all the same.
-function markSearch() {
-  const link = document.querySelector("[data-testid=stSidebarNavLink]");
-  const isHere = location.pathname.endsWith("/search");
-  if (!link || link.hasAttribute("data-current") === isHere) return;
-  link.toggleAttribute("data-current", isHere);
-  if (isHere) link.setAttribute("aria-current", "page");
-  else if (!location.pathname.endsWith("/")) link.removeAttribute("aria-current");
+// The menu marks where the person is, also on the pages under Settings, which it doesn't list, and at /search, which
+// Streamlit knows only as /.
+function markPlace() {
+  const above = document.querySelector(".carrel-trail a")?.pathname;
+  for (const link of document.querySelectorAll("[data-testid=stSidebarNavLink]")) {
+    const isHere = link.pathname === (location.pathname === "/search" ? "/" : above);
+    if (isHere === link.hasAttribute("data-current")) continue;
+    link.toggleAttribute("data-current", isHere);
+    if (isHere) link.setAttribute("aria-current", above ? "true" : "page");
+    else if (link.pathname !== location.pathname) link.removeAttribute("aria-current");
+  }
 }
 
 // app/ui/exporting.py marks a file, in the one run of the page that has made it.
@@ -417,7 +410,7 @@ function scrollToRefusal() {
 function followPage() {
   hintBelow();
   mendRoles();
-  markSearch();
+  markPlace();
   keepUntranslated();
   downloadMadeFile();
   scrollToPassage();

@@ -1,0 +1,108 @@
+"""The command palette of every page: pages, actions and names that the person may read, found by typing."""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from typing import Any
+from urllib.parse import parse_qsl
+
+import streamlit as st
+
+from app import api
+from app.auth.current import person_client
+from app.chat.conversations import my_agents
+from app.formatting import one_line
+from app.navigation import Entry, entries_for
+from app.ui.dialogs import leave_others, open_dialog
+from app.ui.errors import FAILURES, problem_of
+from app.ui.tables import draw_component
+
+_KEY, _ASKED, _CHOSEN = "palette", "palette.asked", "palette.chosen"
+_MOST, _LONGEST = 5, 200
+
+
+def _item(name: str, kind: str, icon: str, where: str, dialog: str = "") -> dict[str, str]:
+    return {"name": name, "kind": kind, "icon": icon, "address": where, "dialog": dialog}
+
+
+_ACTIONS = (
+    _item("Load documents", "Action", "upload_file", "ingestion?part=start"),
+    _item("Open what failed to load", "Action", "error", "ingestion?part=quarantine"),
+    _item("Open the runs", "Action", "list", "ingestion?part=runs"),
+    _item("Open the schedules", "Action", "schedule", "ingestion?part=schedules"),
+    _item("Open what nothing answered", "Action", "help", "agents?show=questions&list=unanswered"),
+    _item("Add person", "Action", "person_add", "people", "new_person"),
+    _item("Add group", "Action", "group_add", "groups", "new_group"),
+    _item("New collection", "Action", "create_new_folder", "collections", "new_collection"),
+    _item("New agent", "Action", "smart_toy", "agents", "new_agent"),
+    _item("New service account", "Action", "robot_2", "service_accounts", "new_account"),
+)
+# By the page that has such things: what each is, and where its name and its id are.
+_KINDS = {
+    "documents": ("Document", "document_name", "document_id"),
+    "collections": ("Collection", "collection_name", "document_collection_id"),
+    "agents": ("Agent", "name", "agent_id"),
+    "chat": ("Agent", "name", "agent_id"),
+    "people": ("Person", "name", "id"),
+    "groups": ("Group", "name", "id"),
+}
+
+
+@st.fragment
+def show_palette(*, is_admin: bool, is_editor: bool) -> None:
+    """Draw the palette; typing in it draws this part alone, and choosing leads to the page."""
+    known = {one.name: one for one, has in entries_for(is_admin=is_admin, is_editor=is_editor) if has}
+    if chosen := st.session_state.pop(_CHOSEN, None):
+        _go(chosen, known)
+    items = [_item(one.title, one.purpose, one.icon, one.name) for one in known.values()]
+    data: dict[str, Any] = {"items": items + [one for one in _ACTIONS if one["address"].partition("?")[0] in known]}
+    if asked := st.session_state.pop(_ASKED, None):
+        data["found"] = {"query": asked, **_find(asked, known)}
+    callbacks = {f"on_{name}_change": partial(_keep, name, key) for name, key in (("query", _ASKED), ("go", _CHOSEN))}
+    draw_component("palette", key=_KEY, data=data, **callbacks)
+
+
+def _keep(name: str, key: str) -> None:
+    st.session_state[key] = st.session_state[_KEY].get(name)
+
+
+def _go(chosen: Mapping[str, str], known: Mapping[str, Entry]) -> None:
+    page, _, query = str(chosen.get("address")).partition("?")
+    if page not in known:
+        return
+    if chosen.get("dialog") in {one["dialog"] for one in _ACTIONS if one["dialog"]}:
+        leave_others(page)
+        open_dialog(chosen["dialog"])
+    st.switch_page(f"views/{page}.py", query_params=parse_qsl(query))
+
+
+def _find(asked: str, known: Mapping[str, Entry]) -> dict[str, Any]:
+    """Return the things with this in their names that the person may read, or why they can't be looked up."""
+    text = asked.replace("\0", "").strip()[:_LONGEST]
+    try:
+        person, admin = person_client(), api.client().admin
+        collections = person.document_collections.list_document_collections
+        rows: dict[str, Iterable[object]] = {
+            "documents": person.catalog.list_documents(document_name=text, page_size=_MOST),
+            "collections": collections(collection_name=text, page_size=_MOST),
+            "agents": admin.agents.list(query=text, page_size=_MOST),
+            "people": admin.users.list(query=text, page_size=_MOST),
+            "groups": admin.groups.list(query=text, page_size=_MOST),
+        }
+        if "agents" not in known:
+            rows["chat"] = [one for one in my_agents() if text.lower() in one.name.lower()]
+        asks = [(known[page], some) for page, some in rows.items() if page in known]
+        with ThreadPoolExecutor(len(asks)) as pool:
+            return {"items": [one for items in pool.map(_ask, asks) for one in items]}
+    except FAILURES as error:
+        return {"items": [], "problem": problem_of(error).message}
+
+
+def _ask(asked: tuple[Entry, Iterable[object]]) -> list[dict[str, str]]:
+    page, rows = asked
+    kind, name, identity = _KINDS[page.name]
+    return [
+        _item(one_line(getattr(row, name)), kind, page.icon, f"{page.name}?{kind.lower()}={getattr(row, identity)}")
+        for row in islice(rows, _MOST)
+    ]
