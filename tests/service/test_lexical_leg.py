@@ -22,7 +22,7 @@ from service.schema.indexing import TOTAL_TERM
 from service.text.embedding import EmbeddingModel
 from tests.harness.corpus import MEAN, Corpus, vector_of
 from tests.harness.services import RunningService
-from tests.unit.test_term_keys import keys_of
+from tests.unit.test_terms import keys_of
 
 MODEL = EmbeddingModel("a model", 384, MEAN)
 WORDS = [f"word{number}" for number in range(40)]

@@ -1,15 +1,20 @@
-"""What is said of a ranking is what trec_eval says, and holds for every ranking."""
+"""Measurements: rankings scored like trec_eval, growth in a soak, and comparisons in turns."""
 
 import doctest
 import math
+import random
+import subprocess
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.compare import LOCK, checkout, compare
 from carrel import InvalidArgumentError, evaluation
 from carrel.evaluation import ndcg, recall, reciprocal_rank
 from carrel.wire.evaluation_runs import EvaluationRun
+from tests.harness.figures import TOLERANCE, Figures, find_growth
 
 MEASURES = (ndcg, recall, reciprocal_rank)
 
@@ -102,3 +107,70 @@ def test_what_is_behind_the_cutoff_does_not_matter(found, relevant, cutoff, data
     shuffled = [*found[:cutoff], *data.draw(st.permutations(found[cutoff:]))]
     for measure in MEASURES:
         assert measure(shuffled, relevant, cutoff=cutoff) == measure(found, relevant, cutoff=cutoff)
+
+
+def samples(**grown: float) -> list[Figures]:
+    """An hour of noisy samples, one each 30 s, in which some figures grow by so much in all."""
+    dice = random.Random(1)  # noqa: S311 - no secret
+    return [
+        Figures(
+            seconds=number * 30.0,
+            requests=number * 600,
+            memory=700 + dice.uniform(-40, 40) + grown.get("memory", 0) * number / 120,
+            resident=2000,
+            **{
+                name: int(usual + dice.randint(-5, 5) + grown.get(name, 0) * number / 120)
+                for name, usual in (("descriptors", 90), ("connections", 12), ("threads", 60), ("tasks", 40))
+            },
+            temporary=int(dice.randint(0, 3) + grown.get("temporary", 0) * number / 120),
+        )
+        for number in range(121)
+    ]
+
+
+def test_what_comes_and_goes_is_no_growth_and_too_little_says_nothing() -> None:
+    steady = samples()
+    assert find_growth(steady) == []
+    assert find_growth(samples(memory=-300)) == []
+    assert find_growth([*steady[:100], *samples(memory=20_000)[100:101], *steady[101:]]) == []
+    assert find_growth([*samples(memory=-100_000)[:20], *steady[20:]]) == []
+    with pytest.raises(AssertionError, match="too few"):
+        find_growth(steady[:5])
+
+
+@pytest.mark.parametrize("name", TOLERANCE)
+def test_each_figure_that_grows_is_named(name: str) -> None:
+    least, part = TOLERANCE[name]
+    found = find_growth(samples(**{name: 3 * max(least, part * 700 if name == "memory" else 0)}))
+    assert [each.split()[0] for each in found] == [name]
+
+
+def test_both_are_measured_in_turns_and_each_value_gets_medians() -> None:
+    asked: list[str] = []
+    seconds = {"old": iter([9.0, 1.0, 2.0, 4.0]), "new": iter([9.0, 1.0, 1.0, 1.0])}
+
+    def measure(side: Any) -> dict[str, float]:
+        asked.append(side)
+        return {"seconds": next(seconds[side])}
+
+    side: Any = "old", "new"
+    assert compare(measure, *side, turns=3) == [{"what": "seconds", "old": 2.0, "new": 1.0, "new/old": 0.5}]
+    assert asked == ["old", "new"] * 4
+
+
+def test_a_revision_is_checked_out_beside_this_one_unless_it_needs_other_packages(tmp_path) -> None:
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@example.com", *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    git("init", "--quiet")
+    for lock, text in (("other", "1"), ("same", "2"), ("same", "3")):
+        (tmp_path / LOCK).write_text(lock)
+        (tmp_path / "code.py").write_text(text)
+        git("add", ".")
+        git("commit", "--quiet", "--message", text)
+    with checkout("HEAD~1", repository=tmp_path) as code:
+        assert (code / "code.py").read_text() == "2"
+    with pytest.raises(ValueError, match="packages"), checkout("HEAD~2", repository=tmp_path):
+        pass
+    assert len(git("worktree", "list").splitlines()) == 1

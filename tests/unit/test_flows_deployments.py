@@ -1,10 +1,18 @@
-"""What `serve` takes from a file of deployments, and what it refuses to start with."""
+"""The file of deployments: what is served from it, what is refused, and how changes are followed."""
 
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
 import pytest
+from prefect.runner import Runner
 
 from flows import serving
-from flows.deployments import read_deployments, read_served
+from flows.deployments import Entry, read_deployments, read_served
 from flows.errors import DeploymentsError
+from flows.runs import DEPLOYMENT
 from flows.settings import SHIPPED
 from tests.harness.cases import cases
 
@@ -48,3 +56,77 @@ def test_a_file_of_the_form_before_is_not_passed_over(tmp_path, monkeypatch: pyt
     (tmp_path / "deployments.yaml").write_text("deployments:\n")
     with pytest.raises(DeploymentsError, match=r"prefect\.yaml"):
         serving._refuse_former_file()
+
+
+EMPTY = "deployments: []\n"
+
+
+def _entry(name: str) -> str:
+    return f"deployments:\n  - name: {name}\n    entrypoint: flows.permission_snapshot.permission_snapshot\n"
+
+
+class Followed:
+    """A file that is followed; `registered` are the names at each success but Carrel's own, `troubles` come first."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.said: list[str] = []
+        self.registered: list[list[str]] = []
+        self.troubles: list[Exception] = []
+        self.tries = 0
+
+    async def register(self, entries: Sequence[Entry], **_: object) -> list[str]:
+        self.tries += 1
+        if self.troubles:
+            raise self.troubles.pop(0)
+        self.registered.append([entry.name for entry in entries if entry.name != DEPLOYMENT])
+        return ["old"]
+
+    async def until(self, condition: Any) -> None:
+        async with asyncio.timeout(20):
+            while not condition():  # noqa: ASYNC110 - what happens has no event
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Followed]:
+    """A file without entries, followed every twentieth of a second."""
+    one = Followed(tmp_path / "deployments.yaml")
+    one.path.write_text(EMPTY)
+    monkeypatch.setattr(serving, "_LOOKING", 0.05)
+    monkeypatch.setattr(serving, "register", one.register)
+    seen = serving._mark(one.path)
+    following = serving._follow_file(one.path, seen=seen, runner=cast("Runner", None), say=one.said.append)
+    task = asyncio.create_task(following)
+    yield one
+    assert not task.done()
+    task.cancel()
+
+
+async def test_change_is_tried_again_until_prefect_takes_it(followed: Followed) -> None:
+    followed.troubles = [httpx.ConnectError("away"), RuntimeError("unforeseen"), httpx.ConnectError("away")]
+    followed.path.write_text(_entry("nightly"))
+    await followed.until(lambda: followed.registered)
+    assert (followed.registered, followed.tries) == ([["nightly"]], 4)
+    assert "nightly" in followed.said[-1]
+    assert "old" in followed.said[-1]
+
+
+async def test_wrong_file_is_said_once_and_a_mended_one_taken(followed: Followed) -> None:
+    followed.path.write_text("deployments:\n  - name: x\n")
+    await followed.until(lambda: followed.said)
+    await asyncio.sleep(0.3)
+    assert (len(followed.said), followed.registered) == (1, [])
+    followed.path.write_text(_entry("mended"))
+    await followed.until(lambda: followed.registered)
+    assert followed.registered == [["mended"]]
+
+
+async def test_file_that_is_being_written_is_left_until_it_rests(followed: Followed) -> None:
+    """A file that is cut off can be right as it is; it counts when it is the same at two looks."""
+    for number in range(12):
+        followed.path.write_text(EMPTY + "#" * number)
+        await asyncio.sleep(0.03)
+    followed.path.write_text(_entry("whole"))
+    await followed.until(lambda: followed.registered)
+    assert followed.registered == [["whole"]]

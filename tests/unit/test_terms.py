@@ -1,15 +1,27 @@
-"""Words to weighted terms."""
+"""Words to weighted terms: their further forms, and the keys that a search looks up."""
 
 import math
+import time
+import tomllib
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
+from dataclasses import astuple
+from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.domains.search.snippets import snippet_of
+from service.domains.search.spelling import words_within
 from service.index import terms
+from service.index.forms import MARKED, find_forms, forms_of_word
 from service.index.stop_words import INDEX_STOP_WORDS, QUERY_STOP_WORDS
+from service.index.term_keys import MOST_READ, choose_keys
+from service.index.terms import count_terms, find_matches, read_query, term_of, weigh_chunks, weigh_query
+from service.index.tokenization import split_words
 from service.schema.indexing import TERM_DIMENSIONS
 
 ENGLISH = "english"
@@ -96,3 +108,136 @@ def test_a_pasted_page_is_asked_by_its_rarest_terms():
     assert terms.term_of("w0", ENGLISH) in vector
     assert terms.term_of("w499", ENGLISH) not in vector
     assert all(math.isfinite(weight) and weight > 0 for weight in vector.values())
+
+
+CASES = tomllib.loads((Path(__file__).parents[1] / "data/cases/word-forms.toml").read_text())
+# The share of the score of the exact spelling: of what is found, what is found behind it, and what is another matter.
+SHARES = {"found": (0.0, 9.0), "behind": (0.0, 0.95), "apart": (-1.0, 0.5)}
+STEMMINGS = ("english",)
+
+
+def score(query: str, *texts: str) -> float:
+    chunks = weigh_chunks(texts, title="", stemming="english")
+    frequencies = {term: sum(term in chunk for chunk in chunks) for chunk in chunks for term in chunk}
+    weights = weigh_query(query, stemmings=STEMMINGS, frequencies=frequencies, total=len(chunks))
+    return sum(weight * chunks[0].get(term, 0.0) for term, weight in weights.items())
+
+
+@pytest.mark.parametrize(("kind", "query", "text"), [(kind, *case) for kind in SHARES for case in CASES[kind]])
+def test_another_spelling_has_a_share_of_the_score(kind, query, text):
+    low, high = SHARES[kind]
+    assert low < score(query, text, query) / score(query, query, text) < high
+
+
+@pytest.mark.parametrize(("query", "text"), CASES["behind"])
+def test_the_exact_spelling_is_first_where_its_pieces_are_everywhere(query, text):
+    others = [f"{word} {number}" for word in split_words(f"{query} {text}") for number in range(30)]
+    assert score(query, query, text, *others) > score(query, text, query, *others) > 0
+
+
+@pytest.mark.parametrize(("stemming", "text"), CASES["plain"])
+def test_usual_words_have_no_further_form(stemming, text):
+    assert count_terms(text, stemming).keys() == {term_of(word, stemming) for word in split_words(text)} - {0}
+
+
+@pytest.mark.parametrize(("query", "text", "marked"), CASES["marked"])
+def test_what_is_found_by_any_form_is_marked_as_it_stands(query, text, marked):
+    terms = {term for each in read_query(query, STEMMINGS).sought if each.share >= MARKED for term in each.terms}
+    shown, matches = astuple(snippet_of(text, terms, stemmings=STEMMINGS))
+    assert [shown[start:end] for start, end in matches] == marked
+
+
+QUERIES = [
+    "budget 1,234.56",
+    "x-ray of 2025-03-04",
+    "the WH-1000XM5 manual",
+    "getUserName M8x40",
+    "C# guide",
+    "wi fi",
+    " ".join(f"w{n}-x" for n in range(99)),
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_weights_do_not_tell_whether_a_chunk_has_a_term(query):
+    """What the reader can't see counts among the rounded frequencies alone, in which none, one and two are equal."""
+    found = {term: 0 for each in read_query(query, STEMMINGS).sought for term in each.terms}
+    weights = weigh_query(query, stemmings=STEMMINGS, frequencies=found, total=100)
+    old = weigh_query(query, stemmings=STEMMINGS, frequencies={}, total=100, has_old_forms=True)
+    assert all(old[term] >= weight for term, weight in weights.items() if term in old)  # texts that have words alone
+    for term, count in product(found, (1, 2)):
+        assert weigh_query(query, stemmings=STEMMINGS, frequencies=found | {term: count}, total=100) == weights
+
+
+def test_years_in_a_row_are_words():
+    assert {each.weight for each in read_query("budget 2024 2025", STEMMINGS).sought if each.is_own} == {1.0}
+
+
+@pytest.mark.parametrize(("query", "text", "matched"), CASES["matched"])
+def test_words_that_a_text_is_said_to_contain(query, text, matched):
+    read = read_query(query, STEMMINGS)
+    found = {term for match in find_matches(text, read.marked, STEMMINGS) for term in match.terms}
+    assert words_within(read.by_word, found) == matched
+
+
+@pytest.mark.parametrize("repeated", ["a1 ", "a-", "1 234 ", "IT x ", "年", "1 May 2025 ", "C# "])
+def test_a_long_query_costs_little(repeated):
+    query, began = (repeated * 8192)[:8192], time.process_time()
+    words = read_query(query, STEMMINGS).by_word
+    assert [words_within(words, frozenset()) for _ in range(100)] == [[]] * 100
+    weigh_query(query, stemmings=STEMMINGS, frequencies={}, total=100)
+    assert time.process_time() - began < 2
+
+
+@given(st.text("aB1 .,-_/'+#&é\u200cß٣\u0301\n年Q:@(", max_size=60))
+def test_forms_stand_within_any_text(text):
+    for start, end, form, share, rest in (*find_forms(text), *forms_of_word(text.strip() or "x", "german")):
+        assert 0 <= start < end <= max(len(text), 1)
+        assert all((form, 0 < share <= 1, 0 < (1 if rest is None else rest) <= 1))
+    terms = read_query(text, STEMMINGS).terms
+    found = find_matches(text, terms, STEMMINGS)
+    assert all(0 <= start < end <= len(text) and terms.issuperset(its) for start, end, its in found)
+
+
+TERMS = st.integers(1, 2**29)
+LOOKED_UP = st.dictionaries(TERMS, st.tuples(st.floats(0.05, 20), st.integers(0, 10**6)), min_size=1, max_size=12)
+SPACE = 7
+HIGHEST = (0.499999, 0.599999, 0.699999, 0.999999)
+
+
+def keys_of(weights: dict[int, float]) -> dict[int, int]:
+    """The keys of a chunk's terms, as the database makes them (tests/service/test_lexical_leg.py compares)."""
+    return {
+        (SPACE << 31) + (term - 1) * 4 + bisect_right([0.5, 0.6, 0.7], weight): term for term, weight in weights.items()
+    }
+
+
+@given(LOOKED_UP, st.integers(0, 2**21))
+def test_the_bound_is_the_most_that_what_is_not_found_may_score(query: dict[int, tuple[float, int]], most: int) -> None:
+    weights = {term: weight for term, (weight, _) in query.items()}
+    frequencies = {term: frequency for term, (_, frequency) in query.items()}
+    lookup = choose_keys(weights, space_id=SPACE, frequencies=frequencies, most=most)
+    score = 0.0
+    for term, weight in weights.items():
+        unfound = [high for high in HIGHEST if not {*keys_of({term: high})} & {*lookup.keys}]
+        score += weight * max(unfound, default=0)
+    assert lookup.bound - 1e-3 < score <= lookup.bound
+
+
+@given(st.dictionaries(TERMS, st.floats(0.05, 20), min_size=1, max_size=40))
+def test_rare_terms_are_looked_up_whole(weights: dict[int, float]) -> None:
+    lookup = choose_keys(weights, space_id=SPACE, frequencies=dict.fromkeys(weights, 3))
+    assert lookup.bound == 0
+    assert len({*lookup.keys}) == 4 * len(weights)
+    assert {key >> 31 for key in lookup.keys} == {SPACE}
+
+
+def test_a_rare_term_comes_before_a_common_one() -> None:
+    rare, common = 5, 6
+    frequencies = {rare: 200, common: 15 * MOST_READ}
+    lookup = choose_keys({rare: 8.0, common: 1.0}, space_id=SPACE, frequencies=frequencies)
+    assert {key for key, term in keys_of({rare: 0.1}).items() if term == rare} <= {*lookup.keys}
+    assert [key & 3 for key in lookup.keys if (key >> 2) & (2**29 - 1) == common - 1] == [3]
+    assert lookup.bound == 0.7
+    frequencies[common] = 10**7
+    assert choose_keys({common: 1.0}, space_id=SPACE, frequencies=frequencies).keys == ()
