@@ -22,6 +22,8 @@ from service.schema.indexing import CHUNKS_PER_PAGE, TOTAL_TERM
 # So many chunks are scored exactly in the database, which leaves out those that the reader may not read any more. Of
 # fewer than the half, the nearest may be missing, and the database looks for all by itself.
 MOST = 1500
+# Of fewer chunks that may be read, the database scores all.
+MUCH = sql.FEW_PAGES * CHUNKS_PER_PAGE
 
 
 async def with_nearest(runtime: Runtime, read: Snapshot, scope: Scope) -> Sequence[SearchQuery]:
@@ -63,11 +65,10 @@ async def _find_nearest(
         runtime.held.update(codes)
     classes = np.frombuffer(b"".join(row["classes"] for row in readable.rows), ">i8").astype(np.int64)
     give_up = partial(runtime.held.drop, codes.space_id)
-    much = sql.FEW_PAGES * CHUNKS_PER_PAGE
     found = list[SearchQuery]()
     for each in read.search_queries:
         vector = np.array(each.vector[1:-1].split(","), np.float32)
-        proposed = await asyncio.to_thread(codes.find_nearest, classes, each.code, vector, most=MOST, much=much)
+        proposed = await asyncio.to_thread(codes.find_nearest, classes, each.code, vector, most=MOST, much=MUCH)
         if proposed is None:
             return read.search_queries
         ids = ",".join(document_id.hex() for document_id, _ in proposed.chunks)

@@ -12,8 +12,6 @@ from service.platform.database import Database
 
 # Of fewer chunks, the database finds the nearest as fast.
 LARGE = 150_000
-# A worker holds so much at most: about five million codes of 384 bits.
-MOST_BYTES = 256 << 20
 KEPT_SECONDS = 600.0
 # The codes of a space are loaded no sooner than so long after the last attempt.
 PAUSE_SECONDS = 30.0
@@ -22,9 +20,10 @@ MOST_CHANGES = 5000
 
 
 class HeldSpaces:
-    """Codes by space, in the order in which they were used last."""
+    """Codes by space, in the order in which they were used last; of at most so many bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = 0) -> None:
+        self.most_bytes = most_bytes
         self._held: OrderedDict[int, tuple[HeldCodes, asyncio.TimerHandle]] = OrderedDict()
         self._tried_at: dict[int, float] = {}
         self._loading = asyncio.Lock()
@@ -52,7 +51,7 @@ class HeldSpaces:
         self, background: Background, database: Database, organization_id: UUID, space: Space, *, chunks: int
     ) -> None:
         """Load the codes of a space in the background if they are worth it and fit in."""
-        fits = chunks * space.dimensions // 8 < MOST_BYTES
+        fits = chunks * space.dimensions // 8 <= self.most_bytes
         now = asyncio.get_running_loop().time()
         if chunks >= LARGE and fits and now - self._tried_at.get(space.space_id, -PAUSE_SECONDS) >= PAUSE_SECONDS:
             self._tried_at[space.space_id] = now
@@ -76,5 +75,5 @@ class HeldSpaces:
         self.drop(codes.space_id)
         leaving = asyncio.get_running_loop().call_later(KEPT_SECONDS, self.drop, codes.space_id)
         self._held[codes.space_id] = codes, leaving
-        while sum(each.size for each, _ in self._held.values()) > MOST_BYTES:
+        while sum(each.size for each, _ in self._held.values()) > self.most_bytes:
             self.drop(next(iter(self._held)))
