@@ -29,6 +29,35 @@ documents = table(
     sa.Index("ix_documents_owner", "owner_id"),
 )
 
+
+def _cut(text: sa.ColumnElement[str], length: int) -> sa.ColumnElement[str]:
+    """Cut a text in lower case, because an index holds no long ones."""
+    return sa.func.left(sa.func.lower(text), sa.literal_column(str(length)))
+
+
+def name_key() -> sa.ColumnElement[str]:
+    """Return the key of documents' order by name."""
+    return _cut(documents.c.name, 200)
+
+
+def path_of_document() -> sa.ColumnElement[str]:
+    """Return the external id as a path, whose parts are folders and a name: `https:/host.example/a`."""
+    once, twice = (sa.literal_column(f"'{slashes}'", sa.Text) for slashes in ("/", "//"))
+    return sa.func.ltrim(sa.func.replace(documents.c.external_id, twice, once), once)
+
+
+def path_key() -> sa.ColumnElement[str]:
+    """Return the beginning of the path, by whose bytes the index finds folders."""
+    return _cut(path_of_document(), 400).collate("C")
+
+
+for _name, *_keys in (
+    ("ix_documents_name", name_key(), documents.c.document_id),
+    ("ix_documents_updated", documents.c.updated_at, documents.c.document_id),
+    ("ix_documents_path", path_key()),
+):
+    sa.Index(_name, documents.c.organization_id, *_keys, postgresql_where=documents.c.deleted_at.is_(None))
+
 document_versions = table(
     "document_versions",
     sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
@@ -48,6 +77,7 @@ document_versions = table(
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
     sa.Index("ix_document_versions_created_by", "created_by"),
     sa.Index("ix_document_versions_file", "file_sha256", "organization_id"),
+    sa.Index("ix_document_versions_size", "organization_id", "file_size", "document_id", "version"),
 )
 
 # The files in a document's newest file that became no documents of their own, by their numbers in it from 0, each with

@@ -1,5 +1,6 @@
 """What the service shows, held against what the model says: to whoever asks, and to admins who ask about them."""
 
+from collections import Counter
 from collections.abc import Iterable
 from random import Random
 from typing import Any
@@ -144,11 +145,34 @@ class Comparisons:
             (name, text.title) for name, text in known.items()
         )
         self.check_silence(documents, known.values())
+        self.check_orders(by, actor, page_size)
         collections = self.world.walk("documentCollections/listDocumentCollections", by, page_size=page_size)
         assert {each["collectionName"]: (each["documentCount"], each["role"]) for each in collections} == {
             name: (len(self.model.readable_in(actor, name)), self.model.role(actor, self.model.collections[name]))
             for name in self.model.searchable(actor)
         }
+
+    def check_orders(self, by: str, actor: str, page_size: int) -> None:
+        """Each order shows what is known once, also of a collection and of another reader; folders count just that."""
+        known, is_admin = self.model.known(actor), self.model.is_admin(actor)
+        order = self.chance.choice(("UPDATED", "NAME", "SIZE"))
+        turned = {"page_size": page_size, "order": order, "descending": self.chance.random() < 1 / 2}
+
+        def listed(**filters: Any) -> list[str]:
+            found = self.world.walk("catalog/listDocuments", by, **turned, **filters)
+            return sorted(each["documentExternalId"] for each in found)
+
+        assert listed() == sorted(known)
+        folders = self.world.walk("catalog/listFolders", by, page_size=page_size)
+        assert {each["folder"]: each["documentCount"] for each in folders} == Counter(_folder(name) for name in known)
+        for name in self.chance.sample(collections := sorted(self.world.collection_ids), min(1, len(collections))):
+            visible = self.model.collections.keys() if is_admin else self.model.searchable(actor)
+            held = self.model.collections[name].places.keys() if name in visible else set()
+            assert listed(documentCollectionId=self.world.collection_ids[name]) == sorted(held & known.keys())
+        if is_admin:
+            subject = self.chance.choice(sorted((*self.model.users, *self.model.accounts)))
+            may = self.model.readable(subject) if subject in self.model.actors else {}
+            assert listed(readableBy=self.world.principal(subject)) == sorted(may)
 
     def check_authorized_resources(self, by: str, actor: str, page_size: int, **named: str) -> None:
         """What is listed as readable is what the actor may read, whoever asks for them."""
@@ -367,6 +391,10 @@ class Comparisons:
 
     def _credentials(self, page_size: int) -> None:
         self.check_credentials(page_size)
+
+
+def _folder(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def _words(texts: Iterable[Text]) -> set[str]:

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from carrel.wire.access import ResourceOrder
 from carrel.wire.agents import DeploymentChange
 from carrel.wire.alerts import AlertKind, RunOutcome
-from carrel.wire.catalog import IndexingStatus
+from carrel.wire.catalog import DocumentOrder, IndexingStatus
 from carrel.wire.collections import DistanceMetric
 from carrel.wire.common import Action, ResourceType, SecondFactorPolicy
 from carrel.wire.messages import Verdict
@@ -22,6 +22,7 @@ AnyAlertKind: TypeAlias = AlertKind | Literal["RUN_FAILED", "RUN_QUARANTINE", "S
 AnyBucket: TypeAlias = Bucket | Literal["day", "week"]
 AnyDeploymentChange: TypeAlias = DeploymentChange | Literal["REPLACE", "ADD", "REMOVE"]
 AnyDistanceMetric: TypeAlias = DistanceMetric | Literal["EUCLIDEAN", "COSINE", "DOTPRODUCT"]
+AnyDocumentOrder: TypeAlias = DocumentOrder | Literal["CREATED", "UPDATED", "NAME", "SIZE"]
 AnyGroupsClaim: TypeAlias = GroupsClaim | Literal["NONE", "GROUPS", "ROLES"]
 AnyIndexingStatus: TypeAlias = IndexingStatus | Literal["DONE", "RUNNING", "FAILED"]
 AnyOAuthAudience: TypeAlias = OAuthAudience | Literal["api", "mcp"]

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from carrel._calls import Call
@@ -12,18 +12,21 @@ from carrel._operations import DownloadOperation, ListOperation, Operation, Raw
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.resources._by_hand import Uploads
-from carrel.resources._choices import AnyIndexingStatus, AnyResourceType
+from carrel.resources._choices import AnyDocumentOrder, AnyIndexingStatus, AnyResourceType
 from carrel.wire.catalog import (
     DELETE_DOCUMENT,
     DOWNLOAD_DOCUMENT,
     GET_DOCUMENT,
     LIST_DOCUMENTS,
+    LIST_FOLDERS,
     LIST_LEFT_OUT_FILES,
     REINDEX_DOCUMENT,
     RENAME_DOCUMENT,
     DeleteDocumentRequest,
     DeleteDocumentResponse,
     Document,
+    DocumentFolder,
+    DocumentOrder,
     DownloadDocumentRequest,
     GetDocumentRequest,
     GetDocumentResponse,
@@ -31,6 +34,8 @@ from carrel.wire.catalog import (
     LeftOutFile,
     ListDocumentsRequest,
     ListDocumentsResponse,
+    ListFoldersRequest,
+    ListFoldersResponse,
     ListLeftOutFilesRequest,
     ListLeftOutFilesResponse,
     ReindexDocumentRequest,
@@ -38,7 +43,7 @@ from carrel.wire.catalog import (
     RenameDocumentRequest,
     RenameDocumentResponse,
 )
-from carrel.wire.common import ResourceType
+from carrel.wire.common import PrincipalReference, ResourceType
 from carrel.wire.pages import DOWNLOAD_DOCUMENT_PAGE, DownloadDocumentPageRequest
 from carrel.wire.uploads import PLAN_UPLOAD, PlannedUpload, PlanUploadRequest, PlanUploadResponse
 
@@ -90,9 +95,14 @@ class Catalog(Uploads[M]):
     def list_documents(
         self,
         *,
+        order: AnyDocumentOrder | None = None,
+        descending: bool | None = None,
         document_external_ids: Iterable[str] | None = None,
         document_name: str | None = None,
         owner_email: str | None = None,
+        readable_by: PrincipalReference | Members | None = None,
+        document_collection_id: Id | None = None,
+        folder: str | None = None,
         resource_types: Iterable[AnyResourceType] | None = None,
         media_types: Iterable[str] | None = None,
         updated_from: datetime | str | None = None,
@@ -113,6 +123,10 @@ class Catalog(Uploads[M]):
         `document_name` is part of the name or the file name, in any case; `updated_from` is included, `updated_to` not.
         `indexing` (DONE, RUNNING or FAILED) is of the catalog's index. `parent_document_id` is the archive or mail that
         the documents are files in; `contained`: only files in any (True), or only documents that are none (False).
+        `folder` is the beginning of external ids, whole folders in any case; `readable_by` is for admins.
+
+        `order` is CREATED, UPDATED, NAME or SIZE, `descending` unless it is NAME. Of documents that change during a
+        walk, only the order by CREATED shows each exactly once.
         """
         request = ListDocumentsRequest(
             page_size=page_size,
@@ -122,6 +136,59 @@ class Catalog(Uploads[M]):
             document_external_ids=as_list(str, document_external_ids),
             document_name=document_name,
             owner_email=owner_email,
+            readable_by=cast("PrincipalReference", readable_by),
+            document_collection_id=as_any(UUID, document_collection_id),
+            folder=folder,
+            resource_types=as_list(ResourceType, resource_types),
+            media_types=as_list(str, media_types),
+            updated_from=as_any(datetime, updated_from),
+            updated_to=as_any(datetime, updated_to),
+            indexing=as_any(IndexingStatus, indexing),
+            parent_document_id=as_any(UUID, parent_document_id),
+            contained=contained,
+            order=as_any(DocumentOrder, order),
+            descending=descending,
+        )
+        return Listing(LIST_DOCUMENTS, request, lambda page: page.documents)
+
+    @ListOperation
+    def list_folders(
+        self,
+        *,
+        document_external_ids: Iterable[str] | None = None,
+        document_name: str | None = None,
+        owner_email: str | None = None,
+        readable_by: PrincipalReference | Members | None = None,
+        document_collection_id: Id | None = None,
+        folder: str | None = None,
+        resource_types: Iterable[AnyResourceType] | None = None,
+        media_types: Iterable[str] | None = None,
+        updated_from: datetime | str | None = None,
+        updated_to: datetime | str | None = None,
+        indexing: AnyIndexingStatus | None = None,
+        parent_document_id: Id | None = None,
+        contained: bool | None = None,
+        user_email: str | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Listing[DocumentFolder, ListFoldersResponse]:
+        """Walk the folders directly in `folder` (at the top without any), each with the number of the documents in it.
+
+        Folders are what external ids have before each `/`, in any case. Filters are those of `list_documents`, and only
+        what it lists is counted.
+        """
+        request = ListFoldersRequest(
+            page_size=page_size,
+            page_token=page_token,
+            user_email=user_email,
+            document_external_ids=as_list(str, document_external_ids),
+            document_name=document_name,
+            owner_email=owner_email,
+            readable_by=cast("PrincipalReference", readable_by),
+            document_collection_id=as_any(UUID, document_collection_id),
+            folder=folder,
             resource_types=as_list(ResourceType, resource_types),
             media_types=as_list(str, media_types),
             updated_from=as_any(datetime, updated_from),
@@ -130,7 +197,7 @@ class Catalog(Uploads[M]):
             parent_document_id=as_any(UUID, parent_document_id),
             contained=contained,
         )
-        return Listing(LIST_DOCUMENTS, request, lambda page: page.documents)
+        return Listing(LIST_FOLDERS, request, lambda page: page.folders)
 
     @ListOperation
     def list_left_out_files(

@@ -265,8 +265,17 @@ class GetDocumentResponse(Document):
         return [part for part in self.not_read or () if part.kind not in waiting]
 
 
-class ListDocumentsRequest(common.ActingRequest, common.NarrowedRequest):
-    """List the documents the caller may READ; filters narrow together."""
+class DocumentOrder(StrEnum):
+    """The key that a list of documents is in order of: CREATED is when a document was first loaded."""
+
+    CREATED = "CREATED"
+    UPDATED = "UPDATED"
+    NAME = "NAME"
+    SIZE = "SIZE"
+
+
+class DocumentFilters(common.ActingRequest):
+    """The filters of a list of documents; filters narrow together."""
 
     document_external_ids: Annotated[list[Identifier] | None, Field(min_length=1, max_length=1000)] = None
     """Only documents with these external ids, at most 1000; unknown ones are passed over."""
@@ -274,6 +283,12 @@ class ListDocumentsRequest(common.ActingRequest, common.NarrowedRequest):
     """Part of the name, or of the file's name, in any case."""
     owner_email: EmailAddress | None = None
     """Only documents of the owner with this email address."""
+    readable_by: common.PrincipalReference | None = None
+    """Only documents that this principal may read; for admins."""
+    document_collection_id: UUID | None = None
+    """Only documents in this collection; none where the caller has no role in it."""
+    folder: Identifier | None = None
+    """Only documents whose external id begins with this folder, in any case: `reports` finds `Reports/2026/a.pdf`."""
     resource_types: Annotated[list[common.ResourceType] | None, Field(min_length=1, max_length=100)] = None
     """Only documents of these types, at most 100."""
     media_types: Annotated[list[Identifier] | None, Field(min_length=1, max_length=100)] = None
@@ -290,11 +305,42 @@ class ListDocumentsRequest(common.ActingRequest, common.NarrowedRequest):
     """Only files in archives and mails (true), or only documents that are none (false)."""
 
 
+class ListDocumentsRequest(DocumentFilters, common.NarrowedRequest):
+    """List the documents the caller may READ."""
+
+    order: DocumentOrder | None = None
+    """Key of the order; CREATED unless given."""
+    descending: StrictFlag | None = None
+    """Whether the newest, the largest or the last name comes first; true unless given, false for NAME."""
+
+
 class ListDocumentsResponse(common.PagedResponse):
     """One page of documents."""
 
     documents: list[Document]
-    """The documents, newest first."""
+    """The documents, newest first unless another order was asked for."""
+
+
+class ListFoldersRequest(DocumentFilters, common.PagedRequest):
+    """List the folders directly in `folder`, or at the top without any."""
+
+
+class DocumentFolder(common.ResponseModel):
+    """A folder that external ids have in common."""
+
+    folder: str
+    """Path of the folder, without a slash at its end; narrows lists as their `folder`."""
+    name: str
+    """Last part of the path."""
+    document_count: int
+    """Number of documents in the folder and the folders in it."""
+
+
+class ListFoldersResponse(common.PagedResponse):
+    """One page of folders."""
+
+    folders: list[DocumentFolder]
+    """The folders, in the order of their names in lower case."""
 
 
 class ListLeftOutFilesRequest(common.ActingRequest, common.PagedRequest):
@@ -384,7 +430,16 @@ LIST_DOCUMENTS = ApiOperation("catalog/listDocuments", ListDocumentsRequest, Lis
 `ids` and `document_external_ids` are at most 1000 each, and those of nothing are passed over.
 `document_name` is part of the name or the file name, in any case; `updated_from` is included, `updated_to` not.
 `indexing` (DONE, RUNNING or FAILED) is of the catalog's index. `parent_document_id` is the archive or mail that
-the documents are files in; `contained`: only files in any (True), or only documents that are none (False)."""
+the documents are files in; `contained`: only files in any (True), or only documents that are none (False).
+`folder` is the beginning of external ids, whole folders in any case; `readable_by` is for admins.
+
+`order` is CREATED, UPDATED, NAME or SIZE, `descending` unless it is NAME. Of documents that change during a
+walk, only the order by CREATED shows each exactly once."""
+LIST_FOLDERS = ApiOperation("catalog/listFolders", ListFoldersRequest, ListFoldersResponse, READ)
+"""Walk the folders directly in `folder` (at the top without any), each with the number of the documents in it.
+
+Folders are what external ids have before each `/`, in any case. Filters are those of `list_documents`, and only
+what it lists is counted."""
 LIST_LEFT_OUT_FILES = ApiOperation(
     "catalog/listLeftOutFiles", ListLeftOutFilesRequest, ListLeftOutFilesResponse, READ, NOT_FOUND
 )

@@ -1,7 +1,6 @@
 """Look at documents and fetch their files. Admins see every document's name; contents need access."""
 
 from collections.abc import Collection
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,14 +11,16 @@ from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role
 from carrel.wire.file_names import forms_of
 from service.auth.callers import Caller
 from service.domains.documents.catalog import queries
-from service.domains.documents.catalog.queries import known_not_read
+from service.domains.documents.catalog.queries import DocumentFilter, Position, known_not_read
 from service.domains.documents.collections.queries import list_memberships
 from service.domains.documents.recognition.queries import read_recognition
 from service.domains.documents.stored import queries as stored
 from service.domains.documents.stored.queries import StoredDocument, StoredFile
+from service.permissions.queries import Reader
+from service.permissions.readers import find_grantee
 from service.permissions.rights import role_in, unknown_document, widen
 from service.platform.batches import Batch
-from service.platform.errors import NotFound
+from service.platform.errors import Forbidden, NotFound
 from service.platform.identifiers import document_id_for
 from service.web.pagination import Cursor
 
@@ -60,26 +61,52 @@ async def get_document(
 async def list_documents(
     connection: Connection, caller: Caller, *, request: wire.ListDocumentsRequest
 ) -> wire.ListDocumentsResponse:
-    """List documents, newest first. The documents that the caller may READ; for an admin, all."""
+    """List documents, newest first or in another order. The documents that the caller may READ; for an admin, all."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCUMENTS.path, request=request)
-    after = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
+    order = request.order or wire.DocumentOrder.CREATED
     rows = await queries.list_documents(
         connection,
         caller,
-        request=request,
-        ids=_wanted_ids(caller.organization_id, request),
-        after=after,
+        document_filter=await _read_filter(connection, caller, request, ids=request.ids),
+        order=order,
+        is_descending=order is not wire.DocumentOrder.NAME if request.descending is None else request.descending,
+        after=Position(cursor.after[0], UUID(cursor.after[1])) if cursor.after else None,
         limit=cursor.limit,
     )
-    page = cursor.page(rows, position=lambda row: (row.created_at.isoformat(), str(row.document_id)))
-    return wire.ListDocumentsResponse(documents=page.items, next_page_token=page.next_page_token)
+    page = cursor.page(rows, position=lambda row: (row[1].key, str(row[1].document_id)))
+    return wire.ListDocumentsResponse(
+        documents=[document for document, _ in page.items], next_page_token=page.next_page_token
+    )
 
 
-def _wanted_ids(organization_id: UUID, request: wire.ListDocumentsRequest) -> Collection[UUID] | None:
-    if request.document_external_ids is None:
-        return request.ids
-    named = {document_id_for(organization_id, one) for name in request.document_external_ids for one in forms_of(name)}
-    return named if request.ids is None else named.intersection(request.ids)
+async def list_folders(
+    connection: Connection, caller: Caller, *, request: wire.ListFoldersRequest
+) -> wire.ListFoldersResponse:
+    """List the folders of documents directly in a folder, with counts of the documents that listDocuments lists."""
+    cursor = Cursor.read(caller, operation=wire.LIST_FOLDERS.path, request=request)
+    document_filter = await _read_filter(connection, caller, request)
+    after = cursor.after[0] if cursor.after else None
+    rows = await queries.list_folders(
+        connection, caller, document_filter=document_filter, after=after, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: (row[1],))
+    return wire.ListFoldersResponse(folders=[folder for folder, _ in page.items], next_page_token=page.next_page_token)
+
+
+async def _read_filter(
+    connection: Connection, caller: Caller, request: wire.DocumentFilters, *, ids: Collection[UUID] | None = None
+) -> DocumentFilter:
+    """Look up the readers and the documents of a filter; Forbidden `admin_only` for `readableBy` of others."""
+    readers: list[Reader] = [] if caller.is_admin and caller.collection_ids is None else [caller]
+    if request.readable_by is not None:
+        if not caller.is_admin:
+            raise Forbidden("Only an admin may list the documents of another reader.", code="admin_only")
+        readers.append(await find_grantee(connection, caller.organization_id, request.readable_by, field="readableBy"))
+    if request.document_external_ids is not None:
+        names = {form for name in request.document_external_ids for form in forms_of(name)}
+        named = {document_id_for(caller.organization_id, name) for name in names}
+        ids = named if ids is None else named.intersection(ids)
+    return DocumentFilter(request, ids, readers)
 
 
 async def find_download(

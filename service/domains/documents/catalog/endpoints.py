@@ -92,6 +92,7 @@ async def plan(
 
 router.read(wire.GET_DOCUMENT, documents.get_document)
 router.read(wire.LIST_DOCUMENTS, documents.list_documents)
+router.read(wire.LIST_FOLDERS, documents.list_folders)
 router.read(wire.LIST_LEFT_OUT_FILES, documents.list_left_out_files)
 
 

@@ -1,19 +1,37 @@
 """Every statement about documents, their versions and their extracted text."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from unicodedata import normalize
 from uuid import UUID
 
-from sqlalchemy import CTE, ColumnElement, Select, Update, case, func, or_, select, tuple_, update
+from sqlalchemy import (
+    ARRAY,
+    CTE,
+    ColumnElement,
+    ScalarSelect,
+    Select,
+    Update,
+    Uuid,
+    asc,
+    case,
+    desc,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from sqlalchemy.sql.dml import ReturningInsert
 
-from carrel.wire.catalog import Document, DocumentVersion, ListDocumentsRequest
+from carrel.wire.catalog import Document, DocumentFilters, DocumentFolder, DocumentOrder, DocumentVersion
 from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role, UserPrincipal
 from carrel.wire.fields import normal_email
 from carrel.wire.file_names import forms_of
@@ -23,11 +41,29 @@ from service.domains.documents.stored.queries import FILE_COLUMNS, DocumentField
 from service.identity.queries import user_as
 from service.index.progress import indexing_status
 from service.index.queries import has_status, shown_version
-from service.permissions.queries import is_readable, readable_classes, shared_classes
+from service.permissions.queries import (
+    Reader,
+    classes_of,
+    documents_within,
+    is_readable,
+    readable_classes,
+    shared_classes,
+)
 from service.platform.batches import Batch
 from service.platform.identifiers import document_id_for
-from service.platform.sql import ORGANIZATION, as_member, find_rows, in_array, matches, optional_in, param, params
-from service.schema.catalog import document_contents, document_versions, documents
+from service.platform.sql import (
+    ORGANIZATION,
+    as_member,
+    count_of,
+    find_rows,
+    in_array,
+    matches,
+    optional_in,
+    param,
+    params,
+)
+from service.schema.catalog import document_contents, document_versions, documents, name_key, path_key, path_of_document
+from service.schema.collections import collections
 from service.schema.identity import principals
 from service.schema.indexing import space_documents, spaces
 from service.schema.permissions import resources
@@ -234,22 +270,75 @@ _LISTED = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A key of an order, with the documents' id from the same index; `read` reads the key from a page token."""
+
+    value: ColumnElement[Any]
+    document_id: ColumnElement[UUID]
+    read: Callable[[str], Any]
+
+
+_ID = documents.c.document_id
+_KEYS = {
+    DocumentOrder.CREATED: _Key(documents.c.created_at, _ID, datetime.fromisoformat),
+    DocumentOrder.UPDATED: _Key(documents.c.updated_at, _ID, datetime.fromisoformat),
+    DocumentOrder.NAME: _Key(name_key(), _ID, str),
+    DocumentOrder.SIZE: _Key(document_versions.c.file_size, document_versions.c.document_id, int),
+}
+# A reader of at most so many documents gets them sorted. For other readers, the index of the key is walked, and the
+# documents that they may not read are passed over.
+_FEW = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFilter:
+    """The filters of a request, with what was looked up for them: documents that all of `readers` may read."""
+
+    request: DocumentFilters
+    ids: Collection[UUID] | None
+    readers: Sequence[Reader]
+    """Without any, all documents of the organization."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a list of documents: the key of its order, and the document's id."""
+
+    key: str
+    document_id: UUID
+
+
 async def list_documents(
     connection: Connection,
     caller: Caller,
     *,
-    request: ListDocumentsRequest,
-    ids: Collection[UUID] | None,
-    after: tuple[datetime, UUID] | None,
+    document_filter: DocumentFilter,
+    order: DocumentOrder,
+    is_descending: bool,
+    after: Position | None,
     limit: int,
-) -> list[Document]:
-    """Return documents that the caller may read (an admin: that exist), newest first, after a position."""
+) -> list[tuple[Document, Position]]:
+    """Return documents in an order of a key after a position, each with its own."""
     organization_id = caller.organization_id
-    catalog = select(spaces.c.space_id).where(matches(spaces, organization_id), spaces.c.is_catalog).scalar_subquery()
+    key = _KEYS[order]
+    request, readers = document_filter.request, document_filter.readers
+    walks = document_filter.ids is None and await _may_read_many(connection, organization_id, readers)
+    matching = _select_matching(caller, document_filter, _ID, key.value.label("sort_key"), walks=walks)
+    if after is not None:
+        own, given = tuple_(key.value, key.document_id), tuple_(key.read(after.key), after.document_id)
+        matching = matching.where(own < given if is_descending else own > given)
+    turn = desc if is_descending else asc
+    # An index has no rows in its order, so that by a row all that match are sorted: of few readable documents, and of
+    # names, which would be compared one by one on the walk.
+    is_sorted = not walks or (request.document_name is not None and order is not DocumentOrder.CREATED)
+    places = [tuple_(key.value, key.document_id)] if is_sorted else [key.value, key.document_id]
+    page = matching.order_by(*map(turn, places)).limit(limit).subquery("page")
     statement = (
         existing_documents(
             organization_id,
             *_LISTED,
+            page.c.sort_key,
             principals.c.email.label("owner_email"),
             principals.c.name.label("owner_name"),
             space_documents.c.version.label("wanted_version"),
@@ -257,26 +346,84 @@ async def list_documents(
             shown_version().label("found_version"),
             is_being_read(organization_id),
         )
+        .join(page, page.c.document_id == _ID)
         .join(principals, principals.c.principal_id == documents.c.owner_id)
-        .outerjoin(
-            space_documents,
-            matches(space_documents, organization_id, document_id=documents.c.document_id, space_id=catalog),
-        )
-        .where(*_filter_conditions(request), optional_in(documents.c.document_id, ids))
-        .order_by(documents.c.created_at.desc(), documents.c.document_id.desc())
+        .outerjoin(space_documents, _is_in_catalog(organization_id))
+        .order_by(turn(page.c.sort_key), turn(_ID))
+    )
+    return await find_rows(connection, statement, _to_listed)
+
+
+def _catalog_of(organization_id: UUID) -> ScalarSelect[int]:
+    return select(spaces.c.space_id).where(matches(spaces, organization_id), spaces.c.is_catalog).scalar_subquery()
+
+
+def _is_in_catalog(organization_id: UUID) -> ColumnElement[bool]:
+    return matches(space_documents, organization_id, document_id=_ID, space_id=_catalog_of(organization_id))
+
+
+def _select_matching(
+    caller: Caller, document_filter: DocumentFilter, *columns: Any, walks: bool = False
+) -> Select[*tuple[Any, ...]]:
+    """Select documents that match a filter and that all of its readers may read, to be walked in an index's order."""
+    organization_id, request = caller.organization_id, document_filter.request
+    readable = [is_readable(reader, resources) for reader in document_filter.readers]
+    if walks:
+        # Written so, the condition is not planned as a join, which would lose the order.
+        readable = [condition.is_(true()) for condition in readable]
+    statement = existing_documents(organization_id, *columns).where(
+        documents.c.deleted_at.is_(None),
+        document_versions.c.organization_id == organization_id,
+        resources.c.organization_id == organization_id,
+        *_filter_conditions(request),
+        *_place_conditions(caller, request),
+        optional_in(_ID, document_filter.ids),
+        *readable,
+    )
+    if request.indexing is None:
+        return statement
+    status = has_status(
+        request.indexing, document_id=_ID, organization_id=organization_id, space_id=_catalog_of(organization_id)
+    )
+    return statement.join(space_documents, _is_in_catalog(organization_id)).where(status)
+
+
+async def _may_read_many(connection: Connection, organization_id: UUID, readers: Sequence[Reader]) -> bool:
+    for reader in readers:
+        own = matches(resources, organization_id), resources.c.access_class.in_(classes_of(reader))
+        first = select(resources.c.object_id).where(*own).limit(_FEW + 1).subquery("first")
+        if (await connection.execute(select(count_of(first)))).scalar_one() <= _FEW:
+            return False
+    return True
+
+
+def _to_listed(*, sort_key: datetime | str | int, **columns: Any) -> tuple[Document, Position]:
+    document = _to_document(**columns)
+    key = sort_key.isoformat() if isinstance(sort_key, datetime) else str(sort_key)
+    return document, Position(key, document.document_id)
+
+
+async def list_folders(
+    connection: Connection, caller: Caller, *, document_filter: DocumentFilter, after: str | None, limit: int
+) -> list[tuple[DocumentFolder, str]]:
+    """Return the folders in the filter's folder, after a key, each with its own: the name in lower case."""
+    above = _path_of(document_filter.request.folder or "")
+    depth = above.count("/") + 1 if above else 0
+    path = path_of_document()
+    matching = _select_matching(caller, document_filter, func.split_part(path, "/", depth + 1).label("name"))
+    inside = matching.where(func.cardinality(func.string_to_array(path, "/")) > depth + 1).subquery("inside")
+    key = func.lower(inside.c.name)
+    statement = (
+        select(key.label("key"), func.min(inside.c.name).label("name"), func.count().label("documents"))
+        .group_by(key)
+        .having(true() if after is None else key > after)
+        .order_by(key)
         .limit(limit)
     )
-    if request.indexing is not None:
-        statement = statement.where(
-            has_status(
-                request.indexing, document_id=documents.c.document_id, organization_id=organization_id, space_id=catalog
-            )
-        )
-    if not caller.is_admin or caller.collection_ids is not None:
-        statement = statement.where(is_readable(caller, resources))
-    if after is not None:
-        statement = statement.where(tuple_(documents.c.created_at, documents.c.document_id) < tuple_(*after))
-    return await find_rows(connection, statement, _to_document)
+    return [
+        (DocumentFolder(folder=f"{above}/{row.name}".lstrip("/"), name=row.name, document_count=row.documents), row.key)
+        for row in await connection.execute(statement)
+    ]
 
 
 def _to_document(
@@ -308,12 +455,10 @@ def _to_document(
     )
 
 
-def _filter_conditions(request: ListDocumentsRequest) -> Iterator[ColumnElement[bool]]:
+def _filter_conditions(request: DocumentFilters) -> Iterator[ColumnElement[bool]]:
     if request.document_name is not None:
         named = (documents.c.name, document_versions.c.file_name)
         yield or_(*(name.icontains(request.document_name, autoescape=True) for name in named))
-    if request.owner_email is not None:
-        yield principals.c.email == normal_email(request.owner_email)
     if request.resource_types is not None:
         yield in_array(resources.c.resource_type, request.resource_types)
     if request.media_types is not None:
@@ -326,3 +471,39 @@ def _filter_conditions(request: ListDocumentsRequest) -> Iterator[ColumnElement[
         yield documents.c.updated_at >= request.updated_from
     if request.updated_to is not None:
         yield documents.c.updated_at < request.updated_to
+
+
+def _place_conditions(caller: Caller, request: DocumentFilters) -> Iterator[ColumnElement[bool]]:
+    if request.owner_email is not None:
+        email = normal_email(request.owner_email)
+        own = matches(principals, caller.organization_id, email=email)
+        yield documents.c.owner_id.in_(select(principals.c.principal_id).where(own))
+    if request.document_collection_id is not None:
+        yield _ID.in_(_documents_in(caller, request.document_collection_id))
+    if request.folder is not None:
+        yield or_(*map(_is_in_folder, forms_of(_path_of(request.folder))))
+
+
+def _documents_in(caller: Caller, collection_id: UUID) -> Select[UUID]:
+    """Select the documents in a collection that the caller has a role in (an admin: in any)."""
+    organization_id = caller.organization_id
+    within = documents_within(literal(organization_id, Uuid), literal([collection_id], ARRAY(Uuid))).where(
+        optional_in(collections.c.collection_id, caller.collection_ids)
+    )
+    if caller.is_admin:
+        return within
+    held = resources.alias("held")
+    visible = select(held.c.object_id).where(
+        matches(held, organization_id), held.c.access_class.in_(classes_of(caller))
+    )
+    return within.where(collections.c.collection_id.in_(visible))
+
+
+def _path_of(folder: str) -> str:
+    return folder.replace("//", "/").strip("/")
+
+
+def _is_in_folder(folder: str) -> ColumnElement[bool]:
+    # The index holds no more than the beginning of a long path.
+    path = path_key() if len(folder) < 200 else func.lower(path_of_document())
+    return func.starts_with(path, func.lower(f"{folder}/"))

@@ -1,0 +1,11 @@
+"""An index of documents' versions by the sizes of their files, for lists."""
+
+from service.migrations.online import add_index
+
+revision, down_revision, usable_from = "0093", "0092", None
+
+
+def upgrade() -> None:
+    add_index(
+        "ix_document_versions_size", "document_versions", ["organization_id", "file_size", "document_id", "version"]
+    )
