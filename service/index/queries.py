@@ -118,8 +118,8 @@ LACKING = {Half.WORDS: lacks_words, Half.MEANING: lacks_meaning}
 
 
 def shown_version(entries: FromClause = space_documents) -> ColumnElement[int | None]:
-    """Select the indexed version, with or without vectors."""
-    return func.coalesce(entries.c.words_version, entries.c.indexed_version)
+    """Select the indexed version, with or without vectors; an earlier release writes `indexed_version` alone."""
+    return func.greatest(entries.c.words_version, entries.c.indexed_version)
 
 
 def has_status(

@@ -183,6 +183,14 @@ def test_embedding_is_told_of_words_that_are_awaited(
     finish(service, gate, document_id)
 
 
+def test_a_version_that_an_earlier_release_writes_is_shown(service: RunningService, gate: Gate) -> None:
+    """It knows nothing of `words_version`, which stays at the version before."""
+    gate.open.set()
+    document_id = uploaded(service, "log", FERRY, file_name="log.txt")["documentId"]
+    service.execute("UPDATE space_documents SET version = 2, indexed_version = 2")
+    assert state(service, document_id) == ("DONE", True, 2)
+
+
 def test_a_deletion_between_the_halves_leaves_nothing(service: RunningService, gate: Gate) -> None:
     document_id = send(service, "log", FERRY)["documentId"]
     ok(service.call("catalog/deleteDocument", {"documentId": document_id}))

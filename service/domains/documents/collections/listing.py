@@ -56,7 +56,7 @@ async def get_chunks(
     )
     if there is None:
         raise NotFound("The document is not in this collection.", code="document_not_in_collection")
-    version = there.words_version or there.indexed_version or there.version
+    version = max(there.words_version or 0, there.indexed_version or 0) or there.version
     cursor = Cursor.of(
         caller,
         operation=wire.GET_DOCUMENT_CHUNKS.path,
