@@ -1,19 +1,18 @@
 """SQL of the index: a document's chunks in a space, code pages, how many chunks contain which term, and removing it."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import (
     ARRAY,
     BigInteger,
     Boolean,
     ColumnElement,
     Delete,
+    Executable,
     FromClause,
     Integer,
     LargeBinary,
@@ -45,12 +44,12 @@ from sqlalchemy.types import TypeEngine
 
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.places import PassagePlace
-from service.index.codes import from_binary
 from service.index.progress import FAILED_AFTER, Half
 from service.index.spaces.queries import stands_for
 from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
 from service.index.stemming import ENGLISH, stemming_of
 from service.index.terms import TERMS_OF_STEMMINGS
+from service.platform.batches import Answer, Batch
 from service.platform.sql import (
     ORGANIZATION,
     ModelJson,
@@ -187,13 +186,20 @@ _LOCK_TO_WRITE = {skip_locked: _build_lock(skip_locked=skip_locked) for skip_loc
 
 
 async def lock_to_write(
-    connection: Connection, organization_id: UUID, *, space_id: int, document_ids: Sequence[UUID]
+    connection: Connection,
+    organization_id: UUID,
+    *,
+    space_id: int,
+    document_ids: Sequence[UUID],
+    then: Batch | None = None,
 ) -> dict[UUID, LockedEntry]:
     """Lock documents' resources and rows in a space until the transaction ends, and return both. A single document is
-    waited for; of several, locked ones are skipped against deadlocks."""
-    parameters = params(organization_id, space_id=space_id, document_ids=list(document_ids))
-    statement = _LOCK_TO_WRITE[len(document_ids) > 1]
-    return {found.document_id: found for found in await find_rows(connection, statement, LockedEntry, parameters)}
+    waited for; of several, locked ones are skipped against deadlocks. What is asked `then` goes in the same message."""
+    batch = Batch()
+    parameters = params(organization_id, space_id=space_id, document_ids=document_ids)
+    locked = batch.ask(_LOCK_TO_WRITE[len(document_ids) > 1], LockedEntry, parameters)
+    await Batch([*batch.parts, *(then.parts if then else ())]).run(connection)
+    return {found.document_id: found for found in locked.rows}
 
 
 @cache
@@ -257,15 +263,32 @@ def _select_states(dimensions: int) -> Select[*tuple[Any, ...]]:
     )
 
 
-async def list_states(
-    connection: Connection, organization_id: UUID, *, space_id: int, dimensions: int, document_ids: Sequence[UUID]
-) -> dict[UUID, list[ChunkState]]:
+def ask_states(
+    batch: Batch, organization_id: UUID, *, space_id: int, dimensions: int, document_ids: Sequence[UUID]
+) -> Answer[ChunkState]:
     """List the chunks of documents that are written, in order."""
-    parameters = params(organization_id, space_id=space_id, document_ids=list(document_ids))
-    found: dict[UUID, list[ChunkState]] = {document_id: [] for document_id in document_ids}
-    for row in await find_rows(connection, _select_states(dimensions), ChunkState, parameters):
-        found[row.document_id].append(row)
-    return found
+    parameters = params(organization_id, space_id=space_id, document_ids=document_ids)
+    return batch.ask(_select_states(dimensions), ChunkState, parameters)
+
+
+@cache
+def _select_texts(dimensions: int) -> Select[*tuple[Any, ...]]:
+    chunks = INDEX_TABLES[dimensions].chunks.c
+    key = chunks.document_id == param(chunks.document_id), chunks.space_id == param(chunks.space_id)
+    return select(chunks.text).where(chunks.organization_id == ORGANIZATION, *key).order_by(chunks.chunk_no)
+
+
+def ask_texts(batch: Batch, entry: IndexEntry) -> Answer[dict[str, str]]:
+    """List the `text` of each of a document's chunks, in order."""
+    parameters = params(entry.organization_id, document_id=entry.document_id, space_id=entry.space_id)
+    return batch.ask(_select_texts(entry.dimensions), dict[str, str], parameters)
+
+
+class KnownVector(NamedTuple):
+    """A text's vector, as pgvector sends it."""
+
+    text_hash: bytes
+    sent: bytes
 
 
 @cache
@@ -277,7 +300,7 @@ def _select_embeddings(dimensions: int) -> Select[*tuple[Any, ...]]:
     is_of_model = and_(spaces.c.organization_id == ORGANIZATION, spaces.c.model == param(spaces.c.model))
     of_model = select(spaces.c.space_id).where(is_of_model)
     return (
-        select(chunks.c.text_hash, func.halfvec_send(embedding, type_=LargeBinary))
+        select(chunks.c.text_hash, func.halfvec_send(embedding, type_=LargeBinary).label("sent"))
         .ext(distinct_on(chunks.c.text_hash))
         .outerjoin(vectors, and_(tables.vector_of(chunks), vectors.c.organization_id == ORGANIZATION))
         .where(
@@ -291,45 +314,12 @@ def _select_embeddings(dimensions: int) -> Select[*tuple[Any, ...]]:
     )
 
 
-async def read_embeddings(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    document_id: UUID,
-    model: str,
-    dimensions: int,
-    hashes: Sequence[bytes],
-) -> dict[bytes, NDArray[np.float32]]:
+def ask_embeddings(
+    batch: Batch, organization_id: UUID, *, document_id: UUID, model: str, dimensions: int, hashes: Collection[bytes]
+) -> Answer[KnownVector]:
     """Read the vectors that any space has of a document's texts, by the texts' hashes."""
     parameters = params(organization_id, document_id=document_id, model=model, hashes=list(hashes))
-    rows = await connection.execute(_select_embeddings(dimensions), parameters)
-    return {text_hash: from_binary(sent) for text_hash, sent in rows}
-
-
-@cache
-def _select_vectors(dimensions: int) -> Select[*tuple[Any, ...]]:
-    tables = INDEX_TABLES[dimensions]
-    chunks, vectors = tables.chunks, tables.vectors
-    embedding = func.coalesce(chunks.c.embedding, vectors.c.embedding)
-    numbers: Any = bindparam("param_numbers", type_=ARRAY(Integer))
-    return (
-        select(chunks.c.chunk_no, cast(embedding, Text).label("embedding"))
-        .outerjoin(vectors, and_(tables.vector_of(chunks), vectors.c.organization_id == ORGANIZATION))
-        .where(
-            embedding.is_not(None),
-            chunks.c.organization_id == ORGANIZATION,
-            chunks.c.document_id == param(chunks.c.document_id),
-            chunks.c.space_id == param(chunks.c.space_id),
-            chunks.c.chunk_no == any_(numbers),
-        )
-    )
-
-
-async def read_vectors(connection: Connection, entry: IndexEntry, numbers: Collection[int]) -> dict[int, str]:
-    """Read the vectors of a document's chunks, as pgvector writes them, by the chunks' numbers."""
-    key = {"document_id": entry.document_id, "space_id": entry.space_id, "numbers": list(numbers)}
-    rows = await connection.execute(_select_vectors(entry.dimensions), params(entry.organization_id, **key))
-    return {row.chunk_no: row.embedding for row in rows}
+    return batch.ask(_select_embeddings(dimensions), KnownVector, parameters)
 
 
 _SLOTS = tuple(f"c{number}" for number in range(1, CHUNKS_PER_PAGE + 1))
@@ -451,65 +441,52 @@ class VectorsChange:
 
 
 async def write_words(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    space_id: int,
-    dimensions: int,
-    changes: Sequence[WordsChange],
-    forms: int,
+    connection: Connection, organization_id: UUID, *, changes: Sequence[WordsChange], dimensions: int, **place: int
 ) -> None:
-    """Write documents' chunks in place of equal numbers, in one statement or several."""
+    """Write documents' chunks in place of equal numbers, in one statement or several. The place is `space_id`, and the
+    `forms` that they are written in."""
     chunks = [
         (each.document_id, each.access_class, *(getattr(row, name) for name in _OF_A_CHUNK))
         for each in changes
         for row in each.rows
     ]
     documents = [tuple(getattr(each, name) for name in _OF_WORDS) for each in changes]
-    deltas = sum_changes([each.deltas for each in changes])
-    for start in range(0, max(len(chunks), 1), ROWS_AT_ONCE):
-        once = slice(None if start == 0 else 0)
-        parameters = params(
-            organization_id,
-            space_id=space_id,
-            forms=forms,
-            **as_arrays("chunks", _OF_CHUNKS, chunks[start : start + ROWS_AT_ONCE]),
-            **as_arrays("documents", _OF_WORDS, documents[once]),
-            **as_arrays("deltas", OF_DELTAS, deltas[once]),
-        )
-        await connection.execute(_build_words(dimensions), parameters)
+    once = [("documents", _OF_WORDS, documents), ("deltas", OF_DELTAS, sum_changes([each.deltas for each in changes]))]
+    given = params(organization_id, **place)
+    await _write(connection, _build_words(dimensions), given, many=[("chunks", _OF_CHUNKS, chunks)], once=once)
     kept = [(each.document_id, each.access_class, *row) for each in changes for row in each.vectors.items()]
-    for start in range(0, len(kept), ROWS_AT_ONCE):
-        given = as_arrays("vectors", _OF_VECTORS, kept[start : start + ROWS_AT_ONCE])
-        await connection.execute(_insert_vectors(dimensions), params(organization_id, space_id=space_id, **given))
+    if kept:
+        del given["param_forms"]
+        await _write(connection, _insert_vectors(dimensions), given, many=[("vectors", _OF_VECTORS, kept)])
 
 
 async def write_vectors(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    space_id: int,
-    dimensions: int,
-    changes: Sequence[VectorsChange],
-    forms: int,
+    connection: Connection, organization_id: UUID, *, changes: Sequence[VectorsChange], dimensions: int, **place: int
 ) -> None:
-    """Write vectors and code pages of documents whose chunks are written, and the versions that are indexed then."""
+    """Write vectors and code pages of documents whose chunks are written, in such a place, and their versions."""
     vectors = [(each.document_id, each.access_class, *row) for each in changes for row in each.vectors.items()]
     pages = [
         (each.document_id, each.access_class, number, *page) for each in changes for number, page in each.pages.items()
     ]
-    documents = [(each.document_id, each.version) for each in changes]
-    for start in range(0, max(len(vectors), len(pages), 1), ROWS_AT_ONCE):
-        part, once = slice(start, start + ROWS_AT_ONCE), slice(None if start == 0 else 0)
-        parameters = params(
-            organization_id,
-            space_id=space_id,
-            forms=forms,
-            **as_arrays("vectors", _OF_VECTORS, vectors[part]),
-            **as_arrays("pages", _OF_PAGES, pages[part]),
-            **as_arrays("documents", _OF_DOCUMENTS, documents[once]),
-        )
-        await connection.execute(_build_vectors(dimensions), parameters)
+    once = [("documents", _OF_DOCUMENTS, [(each.document_id, each.version) for each in changes])]
+    many = [("vectors", _OF_VECTORS, vectors), ("pages", _OF_PAGES, pages)]
+    await _write(connection, _build_vectors(dimensions), params(organization_id, **place), many=many, once=once)
+
+
+async def _write(
+    connection: Connection,
+    statement: Executable,
+    given: dict[str, Any],
+    *,
+    many: Sequence[tuple[str, Iterable[str], Sequence[Any]]],
+    once: Sequence[tuple[str, Iterable[str], Sequence[Any]]] = (),
+) -> None:
+    """Run a statement on `many` rows, as `as_arrays` takes them, in portions; those given `once` go with the first."""
+    for start in range(0, max(1, *(len(rows) for _, _, rows in many)), ROWS_AT_ONCE):
+        arrays = [as_arrays(kind, names, rows[start : start + ROWS_AT_ONCE]) for kind, names, rows in many]
+        arrays += [as_arrays(kind, names, [] if start else rows) for kind, names, rows in once]
+        given = given | {f"param_{name}": values for array in arrays for name, values in array.items()}
+        await connection.execute(statement, given)
 
 
 async def truncate_entry(connection: Connection, entry: IndexEntry, *, chunk_count: int) -> None:

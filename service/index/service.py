@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.places import PassagePlace
 from service.index import queries
-from service.index.codes import as_vector, binary_codes, pages_of
+from service.index.codes import as_vector, binary_codes, from_binary, pages_of
 from service.index.forms import FORMS, RULES
 from service.index.queries import (
     ChunkRow,
@@ -25,13 +25,14 @@ from service.index.queries import (
     LockedEntry,
     VectorsChange,
     WordsChange,
-    read_embeddings,
 )
 from service.index.spaces.queries import Space, ask_catalog, ask_current_space, delete_space, find_catalog, insert_space
 from service.index.statistics.queries import delete_unused_terms, fold_deltas, try_lock_statistics
 from service.index.stemming import ENGLISH, stemming_of
 from service.index.terms import TERMS_OF_STEMMINGS, as_sparsevec, read_sparsevec, weigh_chunks
 from service.permissions.queries import lock_objects
+from service.platform.batches import Batch
+from service.platform.database import Database
 from service.platform.identifiers import uuid7
 from service.schema.indexing import CHUNKS_PER_PAGE, TOTAL_TERM
 
@@ -84,6 +85,16 @@ class ChunkToIndex(Protocol):
 
     @property
     def place(self) -> PassagePlace | None: ...
+
+
+async def read_embeddings(
+    place: Database | Connection, organization_id: UUID, *, hashes: Collection[bytes], **of_document: Any
+) -> dict[bytes, NDArray[np.float32]]:
+    """Read the vectors that any space of a model has of a document's texts, by the texts' hashes."""
+    batch = Batch()
+    asked = queries.ask_embeddings(batch, organization_id, **of_document, hashes=hashes)
+    await (place.read(organization_id, batch) if isinstance(place, Database) else batch.run(place))
+    return {known.text_hash: from_binary(known.sent) for known in asked.rows}
 
 
 async def ensure_catalog_space(connection: Connection, organization_id: UUID, *, model: Model) -> Space:
@@ -172,7 +183,11 @@ async def write_words(
             each.before = await queries.list_chunks(connection, entry)
         each.written = await _compute(each.texts, each.find_written, apart=apart)
         if apart and document.embeddings is None and (kept := each.find_kept()):
-            each.vectors = await queries.read_vectors(connection, entry, kept.values())
+            of_model: dict[str, Any] = {"model": space.model, "dimensions": space.dimensions}
+            known = await read_embeddings(
+                connection, organization_id, document_id=entry.document_id, **of_model, hashes=set(kept.values())
+            )
+            each.vectors = {number: as_vector(known[key]) for number, key in kept.items() if key in known}
         if len(each.before) > len(document.chunks):
             await queries.truncate_entry(connection, entry, chunk_count=len(document.chunks))
     texts = [text for each in wanted for text in each.texts]
@@ -202,8 +217,13 @@ async def write_vectors(
     then. Left out, besides what `write_words` leaves out: documents whose chunks there have other texts."""
     place: dict[str, Any] = {"space_id": space.space_id, "dimensions": space.dimensions}
     ids = [document.document_id for document in documents]
-    locked = await queries.lock_to_write(connection, organization_id, space_id=space.space_id, document_ids=ids)
-    states = await queries.list_states(connection, organization_id, **place, document_ids=list(locked))
+    batch, states = Batch(), {document_id: list[ChunkState]() for document_id in ids}
+    asked = queries.ask_states(batch, organization_id, **place, document_ids=ids)
+    locked = await queries.lock_to_write(
+        connection, organization_id, space_id=space.space_id, document_ids=ids, then=batch
+    )
+    for state in asked.rows:
+        states[state.document_id].append(state)
     wanted = [
         each
         for each in documents
@@ -259,17 +279,11 @@ class _Weighed:
             or not _is_unchanged(known[number], chunk, self.terms[number])
         ]
 
-    def find_kept(self) -> dict[int, int]:
-        """Return by the number of a written chunk that of a chunk before with the same text to embed, whose vector it
-        keeps; its own at best."""
-        by_hash = {row.text_hash: row.chunk_no for row in self.before}
-        own = {(row.chunk_no, row.text_hash) for row in self.before}
+    def find_kept(self) -> dict[int, bytes]:
+        """Return the hashes of those written chunks whose text to embed a chunk had before, and so perhaps a vector."""
+        known = {row.text_hash for row in self.before}
         hashes = {number: self.document.chunks[number].hash for number in self.written}
-        return {
-            number: number if (number, text_hash) in own else by_hash[text_hash]
-            for number, text_hash in hashes.items()
-            if text_hash in by_hash
-        }
+        return {number: text_hash for number, text_hash in hashes.items() if text_hash in known}
 
     def row(self, number: int, *, apart: bool) -> ChunkRow:
         chunk, embeddings = self.document.chunks[number], self.document.embeddings
@@ -310,7 +324,7 @@ def _change(weighed: _Weighed, locked: LockedEntry, *, apart: bool) -> WordsChan
         language=document.language,
         is_followed=document.is_followed,
         rows=[weighed.row(number, apart=apart) for number in written],
-        vectors={new: weighed.vectors[old] for new, old in weighed.find_kept().items() if old in weighed.vectors},
+        vectors=weighed.vectors,
         deltas=deltas,
     )
 

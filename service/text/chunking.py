@@ -102,6 +102,12 @@ def caller_chunks(texts: Sequence[str], *, title: str, tokenizer: WordPieces) ->
     return [_chunk(title, text, cut=tokenizer.cut(text, budget)) for text in texts]
 
 
+def restore_chunks(texts: Sequence[str], *, title: str, tokenizer: WordPieces) -> list[Chunk]:
+    """Make chunks again from the texts that `chunk_blocks` has cut with this title, without their places."""
+    title, _ = _title(title, tokenizer)
+    return [_chunk(title, text) for text in texts]
+
+
 def _title(title: str, tokenizer: WordPieces) -> tuple[str, int]:
     cut = tokenizer.cut(title.strip(), TITLE_PIECES)
     return cut, MAX_PIECES - tokenizer.count([cut])[0]

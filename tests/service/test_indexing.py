@@ -216,17 +216,13 @@ async def test_vectors_are_kept_per_document_and_model(corpus):
     other = await corpus.add("Boats", ["three"])
     digest = corpus.chunk("Ships", "two").hash
     for owner, expected in ((document_id, {digest}), (other, set())):
-        async with corpus.transaction() as connection:
-            stored = await indexing.read_embeddings(
-                connection, corpus.organization_id, document_id=owner, model=corpus.space.model,
-                dimensions=384, hashes=[digest, b"unknown"],
-            )  # fmt: skip
-        assert stored.keys() == expected
-    async with corpus.transaction() as connection:
         stored = await indexing.read_embeddings(
-            connection, corpus.organization_id, document_id=document_id, model="other", dimensions=384, hashes=[digest]
-        )
-    assert stored == {}
+            corpus.database, corpus.organization_id, document_id=owner, model=corpus.space.model,
+            dimensions=384, hashes=[digest, b"unknown"],
+        )  # fmt: skip
+        assert stored.keys() == expected
+    of_other = {"document_id": document_id, "model": "other", "dimensions": 384, "hashes": [digest]}
+    assert await indexing.read_embeddings(corpus.database, corpus.organization_id, **of_other) == {}
 
 
 class Held:

@@ -70,16 +70,16 @@ def test_a_search_waits_for_seven_answers_at_most(fleet, answers, mode, user) ->
 
 
 def test_an_upload_sends_few_messages(service: RunningService) -> None:
-    """The words of a new document take seven, of a changed one ten, and its vectors eight: statements that belong
-    together go in one message."""
+    """The words of a new document take seven, and its vectors three; of a changed one ten and four, as its vectors
+    before are looked for. Statements that belong together go in one message."""
     uploaded(service, "first", "The first ferry leaves at noon.")
     with messages_of(service) as created:
         uploaded(service, "second", "The second ferry leaves at one.")
     with messages_of(service) as changed:
         assert uploaded(service, "second", "The second ferry leaves at two.")["status"] == "UPDATED"
     assert sum("INSERT INTO audit_entries" in message for message in created) == 1
-    assert len(created) <= 7 + 8, created
-    assert len(changed) <= 10 + 8, changed
+    assert len(created) <= 7 + 3, created
+    assert len(changed) <= 10 + 4, changed
 
 
 def test_a_document_that_comes_back_has_the_next_version(service: RunningService) -> None:

@@ -214,8 +214,12 @@ def test_a_newer_version_is_found_by_its_words_while_the_older_is_embedded(servi
 def test_what_waits_for_its_meaning_is_gone_on_with_by_another_process_the_newest_first(
     service: RunningService, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a kill between the halves: nothing of it is lost, and nothing is written twice."""
-    indexer = service.runtime.indexer
+    """As after a kill between the halves: nothing of it is lost, and nothing is written or cut into chunks twice, but
+    for a document whose title has changed since."""
+    indexer, cut, chunk_blocks = service.runtime.indexer, list[str](), indexing.chunk_blocks
+    monkeypatch.setattr(
+        indexing, "chunk_blocks", lambda *given, **named: cut.append(named["title"]) or chunk_blocks(*given, **named)
+    )
     assert indexer.meaning is not None
     with monkeypatch.context() as full:
         full.setattr(indexer.meaning, "room", lambda _organization_id, _lane: 0)
@@ -223,6 +227,10 @@ def test_what_waits_for_its_meaning_is_gone_on_with_by_another_process_the_newes
         assert [state(service, each)[:2] for each in ids] == [("RUNNING", True)] * 3
         assert indexer.running == 0
     assert len(names(search_by(service, "HYBRID", "quinquereme"))) == 3
+    service.execute(
+        "UPDATE document_contents SET title = 'Trireme' FROM documents"
+        " WHERE documents.document_id = document_contents.document_id AND external_id = 'log-0'"
+    )
     organization_id = UUID(ok(service.call("admin/organization/get"))["organizationId"])
 
     async def go_on() -> list[PendingWork]:
@@ -234,8 +242,9 @@ def test_what_waits_for_its_meaning_is_gone_on_with_by_another_process_the_newes
 
     assert [str(each.document_id) for each in service.run(go_on())] == [ids[-1]]
     finish(service, gate, *ids)
-    assert len(gate.embedded) == 3
+    assert cut == ["log-0.txt", "log-1.txt", "log-2.txt", "Trireme"]
     assert count_rows(service) == (3, 3, 3)
+    assert len(names(search_by(service, "SEMANTIC", "quinquereme"))) == 3
 
 
 def test_a_collection_has_its_words_first_too(service: RunningService, gate: Gate) -> None:

@@ -75,7 +75,7 @@ class Job:
     def restart(self) -> bool:
         """Start again with the spaces requested meanwhile; False when there are none."""
         self.space_ids, self.waiters = tuple(sorted(self.again)), [*self.waiters, *self.later]
-        self.again, self.later, self.work.known, self.work.made = set(), [], None, {}
+        self.again, self.later, self.work.known, self.work.made = set(), [], {}, {}
         return bool(self.space_ids)
 
 
@@ -216,7 +216,8 @@ class Indexer:
         waiter = Waiter(key, tuple(space_ids), asyncio.get_running_loop().create_future(), half)
         self._waiters.setdefault(key, []).append(waiter)
         if is_begun:
-            self.take_up(organization_id, PendingWork(document_id, waiter.space_ids, packed_bytes), known=known)
+            begun = {known.space_id: known} if known is not None else {}
+            self.take_up(organization_id, PendingWork(document_id, waiter.space_ids, packed_bytes), known=begun)
         elif (job := self._jobs.get(key)) is not None:
             self._repeat(job, waiter.space_ids, lane=lane_of(max(packed_bytes, job.packed_bytes)))
         else:
@@ -244,7 +245,7 @@ class Indexer:
         organization_id: UUID,
         claimed: PendingWork,
         *,
-        known: IndexingWork | None = None,
+        known: dict[int, IndexingWork] | None = None,
         lane: Lane | None = None,
         made: dict[int, Made] | None = None,
     ) -> Job:
@@ -254,7 +255,8 @@ class Indexer:
         job = self._jobs.get(key)
         if job is None:
             turn = self.deps.turns.enqueue(organization_id, own_lane)
-            work = Work(self.deps, turn, claimed.document_id, known, made=made or {})
+            left = {space_id: each.left for space_id, each in (made or {}).items()}
+            work = Work(self.deps, turn, claimed.document_id, known or left, made=made or {})
             job = self._jobs[key] = Job(work, claimed.packed_bytes, claimed.space_ids)
             job.waiters = self._waiters.pop(key, [])
             job.task = asyncio.create_task(self._run(job))

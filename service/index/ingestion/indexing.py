@@ -20,7 +20,7 @@ from service.index.ingestion.pace import Pace
 from service.index.ingestion.queries import IndexingWork
 from service.index.ingestion.turns import Lane, Turn, Turns
 from service.index.progress import Half
-from service.index.queries import ROWS_AT_ONCE
+from service.index.queries import ROWS_AT_ONCE, IndexEntry, ask_texts
 from service.index.service import (
     DocumentToIndex,
     Space,
@@ -33,10 +33,11 @@ from service.index.service import (
 from service.index.stemming import ENGLISH
 from service.platform import traces
 from service.platform.background import log_trouble
+from service.platform.batches import Batch
 from service.platform.database import Database
 from service.platform.errors import Conflict, ServiceError, is_database_full
 from service.platform.logs import logger
-from service.text.chunking import Chunk, caller_chunks, chunk_blocks
+from service.text.chunking import Chunk, caller_chunks, chunk_blocks, restore_chunks
 from service.text.embedding import Embedder, Embedders
 from service.text.languages import tell_language
 from service.text.reading import unpack_blocks
@@ -195,24 +196,24 @@ async def _index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes |
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The chunks of a document's version in a space, and the language of its text."""
+    """The chunks of a document's version in a space, the language of its text, and the work that is left."""
 
     version: int
-    caller_batch: UUID | None
     chunks: Sequence[Chunk]
     language: str | None
+    left: IndexingWork
 
 
 @dataclass(slots=True)
 class Work:
-    """A document being indexed, with its number of texts and of vectors so far. `known` is the work in a space, written
+    """A document being indexed, with its number of texts and of vectors so far. `known` is the work by space, written
     a moment ago: no need to read it. `made` are its chunks by space, and `is_followed` tells that this process embeds
     them next."""
 
     deps: IndexingDeps
     turn: Turn
     document_id: UUID
-    known: IndexingWork | None = None
+    known: dict[int, IndexingWork] = field(default_factory=dict[int, IndexingWork])
     embedded: int = 0
     expected: int = 0
     made: dict[int, Made] = field(default_factory=dict[int, Made])
@@ -226,7 +227,7 @@ class Work:
         """Index the desired version in a space, or its words alone; start again when a newer version is requested
         meanwhile."""
         for attempt in range(MOST_ATTEMPTS):
-            work = self._take_known(space_id) or await self._read(space_id)
+            work = self.known.pop(space_id, None) or await self._read(space_id, is_whole=attempt > 0)
             if work is None:
                 return IndexOutcome(0, 0)
             if not work.is_pending:
@@ -240,23 +241,16 @@ class Work:
                 return await self._attempt(work if attempt == 0 else replace(work, lacks_words=True))
         raise Conflict("The document keeps changing faster than it can be indexed; it will be tried again.")
 
-    def _take_known(self, space_id: int) -> IndexingWork | None:
-        """Return the work that is known without reading, only once: after a newer request it must be read."""
-        if self.known is None or self.known.space_id != space_id:
-            return None
-        known, self.known = self.known, None
-        return known
-
-    async def _read(self, space_id: int) -> IndexingWork | None:
-        async with self.deps.database.transaction(self.organization_id) as connection:
-            work = await queries.read_work(
-                connection, self.organization_id, document_id=self.document_id, space_id=space_id
-            )
-            if work is not None and work.is_pending and not work.expects_caller_chunks and work.is_behind:
-                await queries.request_newest_version(
-                    connection, self.organization_id, document_id=self.document_id, space_id=space_id
-                )
-                work = replace(work, lacks_words=True)
+    async def _read(self, space_id: int, *, is_whole: bool) -> IndexingWork | None:
+        batch, database = Batch(), self.deps.database
+        of_document: dict[str, Any] = {"document_id": self.document_id, "space_id": space_id}
+        asked = queries.ask_work(batch, self.organization_id, **of_document, is_whole=is_whole)
+        await database.read(self.organization_id, batch)
+        work = asked.row
+        if work is not None and work.is_pending and not work.expects_caller_chunks and work.is_behind:
+            async with database.transaction(self.organization_id) as connection:
+                await queries.request_newest_version(connection, self.organization_id, **of_document)
+            work = replace(work, lacks_words=True)
         return work
 
     async def _attempt(self, work: IndexingWork) -> IndexOutcome:
@@ -287,12 +281,20 @@ class Work:
         """Return the document's chunks in a space; the chunks of the words half, if the version is the same."""
         version = work.desired_version if work.expects_caller_chunks else work.contents_version
         made = None if work.lacks_words else self.made.get(work.space_id)
-        if made is None or (made.version, made.caller_batch) != (version, work.caller_batch):
-            with traces.span("chunk") as span:
-                chunks, language = await asyncio.to_thread(_read_text, work, embedder)
-                span.set_attribute("carrel.chunks", len(chunks))
-            self.deps.pace.learn_length(packed_bytes=work.packed_bytes, chunks=len(chunks))
-            made = self.made[work.space_id] = Made(version, work.caller_batch, chunks, language)
+        if made is not None and (made.version, made.left.caller_batch) == (version, work.caller_batch):
+            return made
+        texts: list[str] | None = None
+        if work.blocks is None and work.caller_chunks is None:
+            batch, place = Batch(), (self.organization_id, work.space_id, self.document_id, work.dimensions)
+            asked = ask_texts(batch, IndexEntry(*place))
+            await self.deps.database.read(self.organization_id, batch)
+            texts = [row["text"] for row in asked.rows]
+        with traces.span("chunk") as span:
+            chunks, language = await asyncio.to_thread(_read_text, work, embedder, texts)
+            span.set_attribute("carrel.chunks", len(chunks))
+        self.deps.pace.learn_length(packed_bytes=work.packed_bytes, chunks=len(chunks))
+        made = Made(version, chunks, language, replace(work, blocks=None, lacks_words=False))
+        self.made[work.space_id] = made
         return made
 
     async def _write(self, work: IndexingWork, document: DocumentToIndex, part: Write) -> bool:
@@ -333,20 +335,21 @@ class Work:
     async def _read_known_vectors(
         self, work: IndexingWork, hashes: Sequence[bytes]
     ) -> dict[bytes, NDArray[np.float32]]:
-        async with self.deps.database.transaction(self.organization_id, read_only=True) as connection:
-            of_model: dict[str, Any] = {"model": work.model, "dimensions": work.dimensions, "hashes": hashes}
-            return await read_embeddings(connection, self.organization_id, document_id=self.document_id, **of_model)
+        of_model: dict[str, Any] = {"model": work.model, "dimensions": work.dimensions, "hashes": hashes}
+        place = self.deps.database, self.organization_id
+        return await read_embeddings(*place, document_id=self.document_id, **of_model)
 
 
-def _read_text(work: IndexingWork, embedder: Embedder) -> tuple[list[Chunk], str | None]:
-    """Return a document's chunks and its language, which is told only where words are stemmed by it."""
-    chunks = _make_chunks(work, embedder)
-    return chunks, tell_language([chunk.text for chunk in chunks]) if work.language == ENGLISH else None
-
-
-def _make_chunks(work: IndexingWork, embedder: Embedder) -> list[Chunk]:
+def _read_text(
+    work: IndexingWork, embedder: Embedder, written: Sequence[str] | None = None
+) -> tuple[list[Chunk], str | None]:
+    """Return a document's chunks and its language, which is told only where words are stemmed by it. Of chunks whose
+    texts are `written`, the vectors alone are missing."""
+    title: dict[str, Any] = {"title": work.title, "tokenizer": embedder.tokenizer}
     if work.caller_chunks is not None:
-        return caller_chunks(unpack_chunks(work.caller_chunks), title=work.title, tokenizer=embedder.tokenizer)
-    return chunk_blocks(
-        unpack_blocks(work.blocks), title=work.title, tokenizer=embedder.tokenizer, media_type=work.media_type
-    )
+        chunks = caller_chunks(unpack_chunks(work.caller_chunks), **title)
+    elif written is not None:
+        return restore_chunks(written, **title), None
+    else:
+        chunks = chunk_blocks(unpack_blocks(work.blocks or b""), media_type=work.media_type, **title)
+    return chunks, tell_language([chunk.text for chunk in chunks]) if work.language == ENGLISH else None

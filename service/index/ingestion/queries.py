@@ -74,7 +74,7 @@ class IndexingWork:
     name: str
     title: str
     media_type: str
-    blocks: bytes
+    blocks: bytes | None
     indexed_before: bool
     caller_batch: UUID | None = None
     caller_chunks: bytes | None = None
@@ -85,7 +85,7 @@ class IndexingWork:
 
     @property
     def packed_bytes(self) -> int:
-        return len(self.blocks if self.caller_chunks is None else self.caller_chunks)
+        return len((self.blocks if self.caller_chunks is None else self.caller_chunks) or b"")
 
     @property
     def is_behind(self) -> bool:
@@ -268,56 +268,61 @@ async def lock_caller_chunks(
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def read_work(
-    connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int
-) -> IndexingWork | None:
-    """Read the work of indexing a document in a space, or in its replacement; None if the document was removed from the
-    space."""
+def _build_work() -> Select[*tuple[Any, ...]]:
+    entry, contents = space_documents.c, document_contents.c
     successor = func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
-    asked = spaces.c.organization_id == organization_id, spaces.c.space_id == space_id
+    asked = spaces.c.organization_id == ORGANIZATION, spaces.c.space_id == param(spaces.c.space_id)
     others = space_documents.alias()
-    before = select(others.c.space_id).where(others.c.document_id == document_id, others.c.chunk_count > 0).exists()
-    batch = and_(
-        caller_chunks.c.document_id == space_documents.c.document_id,
-        caller_chunks.c.space_id == space_documents.c.space_id,
-    )
+    before = select(others.c.space_id).where(others.c.document_id == entry.document_id, others.c.chunk_count > 0)
+    batch = and_(caller_chunks.c.document_id == entry.document_id, caller_chunks.c.space_id == entry.space_id)
     version = and_(
-        document_versions.c.document_id == document_contents.c.document_id,
-        document_versions.c.version == document_contents.c.version,
+        document_versions.c.document_id == contents.document_id, document_versions.c.version == contents.version
     )
-    statement = (
+    is_cut = or_(lacks_words(), entry.version < contents.version, bindparam("param_is_whole", type_=Boolean()))
+    return (
         select(
-            spaces.c.space_id,
-            spaces.c.model,
-            spaces.c.dimensions,
-            spaces.c.language,
-            space_documents.c.version.label("desired_version"),
-            space_documents.c.caller_chunks.label("expects_caller_chunks"),
-            space_documents.c.chunk_count,
-            NAME,
-            document_contents.c.version.label("contents_version"),
-            TITLE,
-            document_contents.c.blocks,
-            document_versions.c.media_type,
-            caller_chunks.c.batch_id.label("caller_batch"),
-            caller_chunks.c.chunks.label("caller_chunks"),
-            before.label("indexed_before"),
-            is_pending().label("is_pending"),
-            lacks_words().label("lacks_words"),
+            *columns_of(
+                spaces,
+                IndexingWork,
+                entry.version.label("desired_version"),
+                entry.caller_chunks.label("expects_caller_chunks"),
+                entry.chunk_count,
+                NAME,
+                contents.version.label("contents_version"),
+                TITLE,
+                case((is_cut, contents.blocks), else_=None).label("blocks"),
+                document_versions.c.media_type,
+                caller_chunks.c.batch_id.label("caller_batch"),
+                caller_chunks.c.chunks.label("caller_chunks"),
+                before.exists().label("indexed_before"),
+                is_pending().label("is_pending"),
+                lacks_words().label("lacks_words"),
+            )
         )
         .select_from(space_documents)
-        .join(spaces, spaces.c.space_id == space_documents.c.space_id)
-        .join(documents, documents.c.document_id == space_documents.c.document_id)
-        .join(document_contents, document_contents.c.document_id == space_documents.c.document_id)
+        .join(spaces, spaces.c.space_id == entry.space_id)
+        .join(documents, documents.c.document_id == entry.document_id)
+        .join(document_contents, contents.document_id == entry.document_id)
         .join(document_versions, version)
         .outerjoin(caller_chunks, batch)
         .where(
-            space_documents.c.organization_id == organization_id,
-            space_documents.c.document_id == document_id,
-            space_documents.c.space_id == select(successor).where(*asked).correlate(None).scalar_subquery(),
+            entry.organization_id == ORGANIZATION,
+            entry.document_id == param(entry.document_id),
+            entry.space_id == select(successor).where(*asked).correlate(None).scalar_subquery(),
         )
     )
-    return await find_row(connection, statement, IndexingWork)
+
+
+_WORK = _build_work()
+
+
+def ask_work(
+    batch: Batch, organization_id: UUID, *, document_id: UUID, space_id: int, is_whole: bool
+) -> Answer[IndexingWork]:
+    """Read the work of indexing a document in a space, or in its replacement; nothing if the document was removed from
+    the space. The text comes along if its words are to be written, or with `is_whole`."""
+    given = params(organization_id, document_id=document_id, space_id=space_id, is_whole=is_whole)
+    return batch.ask(_WORK, IndexingWork, given)
 
 
 async def request_newest_version(
