@@ -24,6 +24,7 @@ from cli.collections import collection_of
 from cli.listing import print_json
 from cli.outcome import connect
 from cli.screen import Screen
+from flows.operations.formatting import count_text
 
 _FILTER = re.compile(r"(?P<field>.+?)\s*(?P<operator><=|>=|!=|==|<|>|\bcontains\b)\s*(?P<value>.*)", re.DOTALL)
 
@@ -121,6 +122,8 @@ def _show_applied(applied: AppliedOptions, *, screen: Screen, in_collection: boo
     if words := applied.missing_words:
         searched = "of the collection" if in_collection else "that may be read"
         screen.say(f"No document {searched} contains {' or '.join(words)}.")
+    if applied.without_meaning:
+        screen.say(f"{count_text(applied.without_meaning, 'document')} can be found by words alone so far.")
     for each in applied.corrections or ():
         screen.say(
             f"Searched for {' or '.join(each.replaced_by)} instead of {each.word}; --as-typed keeps {each.word}."

@@ -12,6 +12,7 @@ from app.search.results import Documents
 from app.ui.notices import offer_action, show_note
 from app.ui.passages import label
 from carrel.wire.search import Facet, ResultOrder, SearchDocumentCatalogResponse, SignKind
+from flows.operations.formatting import count_text
 
 _FACETS = {"type": "Type", "in": "Collection", "owner": "Owner", "year": "Changed in"}
 _MAILS = {"eml", "msg", "emlx"}
@@ -43,6 +44,8 @@ def show_reading(found: Answer, question: SearchQuery, documents: Documents, go:
             notes.append("What mails quote of earlier mails is not searched.")
     corrections = found.applied.corrections or ()
     notes += [f"Searched for {' or '.join(each.replaced_by)} instead of {each.word}." for each in corrections]
+    if waiting := found.applied.without_meaning:
+        notes.append(f"{count_text(waiting, 'document')} can be found by words alone so far.")
     if notes:
         show_note(" ".join(notes))
     if corrections:

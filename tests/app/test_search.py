@@ -514,6 +514,16 @@ def test_what_is_near_in_meaning_alone_is_said(house: House, pen: str, where: st
     assert "Contains sheep" in shown
 
 
+def test_documents_without_their_meaning_are_counted(house: House) -> None:
+    document = house.load(mark := f"x{uuid4().hex[:6]}", f"{mark} travels on deck.")
+    house.service.execute(
+        "UPDATE space_documents SET indexed_version = NULL, claimed_until = now() + '1 hour' WHERE document_id = %s",
+        [document],
+    )
+    assert "1 document can be found by words alone so far." in house.open("search", q=mark).shown
+    house.client.catalog.delete_document(document)
+
+
 def test_signs_are_chips_that_can_be_taken_away(house: House, pen: str) -> None:
     page = house.open("search", q='sheep -goats "on deck" team:x', **{"in": pen})
     assert found(page) == ["Lambs"]

@@ -150,8 +150,8 @@ class AppliedOptions(common.ResponseModel):
     corrections: list[SpellingCorrection] | None = None
     """Corrected spellings of unmatched words; absent: none."""
     without_meaning: int | None = None
-    """Documents in reach that a search by meaning alone leaves out, because their vectors are not there yet; at most
-    1,000 are counted. Absent: none."""
+    """Documents in reach that can be found by words alone, because their vectors are not there yet; at most 1,000 are
+    counted, among 5,000 that wait. Absent: none, or a search by words alone."""
 
     @property
     def missing_words(self) -> list[str]:

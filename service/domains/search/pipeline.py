@@ -179,7 +179,7 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
         if plan.passages > 1:
             passages = ranked.ask_passages(plan, last)
         # On several servers, rights are asked again of results alone.
-        is_counted = plan.mode is SearchMode.SEMANTIC and not read.is_distributed
+        is_counted = plan.mode is not SearchMode.LEXICAL and not read.is_distributed
         left_out = ask_without_meaning(last, ranked.scope, most=MOST_WITHOUT_MEANING) if is_counted else None
         if log is None:
             await last.run(read.connection)

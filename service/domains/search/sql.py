@@ -84,6 +84,8 @@ FEW_BOUND: ColumnElement[float] = bindparam("few_bound", type_=Double[float]())
 AT_LEAST: ColumnElement[int] = bindparam("at_least", type_=Integer())
 PATTERN: ColumnElement[str] = bindparam("pattern", type_=Text())
 MOST: ColumnElement[int] = bindparam("most", type_=Integer())
+# Of documents that wait for their vectors, so that counting those in scope costs little however many wait.
+WAITING_LOOKED_AT = 5000
 UNKNOWN: ColumnElement[float] = bindparam("unknown", type_=Float())
 
 _ORDER: Sequence[ColumnElement[Any]] = [
@@ -503,14 +505,14 @@ def counts_of_terms(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def documents_without_meaning(shape: Shape) -> AnySelect:
-    """Build the count, up to `most`, of documents in scope whose words alone are indexed so far."""
-    chunks = INDEX_TABLES[shape.dimensions].chunks
-    entry = space_documents.c
-    lacking = select(entry.document_id).where(
-        entry.organization_id == ORGANIZATION, entry.space_id == SPACE, lacks_meaning()
-    )
-    found = select(chunks.c.document_id).distinct().where(_in_scope(chunks, shape), chunks.c.document_id.in_(lacking))
-    return select(func.count().label("documents")).select_from(found.limit(MOST).subquery("found"))
+    """Build the count, up to `most`, of documents in scope whose words alone are indexed so far; of many that wait,
+    some are looked at."""
+    chunks, entry = INDEX_TABLES[shape.dimensions].chunks, space_documents.c
+    place = entry.organization_id == ORGANIZATION, entry.space_id == SPACE
+    waiting = select(entry.document_id).where(*place, lacks_meaning()).limit(WAITING_LOOKED_AT).subquery("waiting")
+    in_scope = select(chunks.c.chunk_no).where(_in_scope(chunks, shape), chunks.c.document_id == waiting.c.document_id)
+    found = select(waiting).where(in_scope.exists()).limit(MOST).subquery("found")
+    return select(func.count().label("documents")).select_from(found)
 
 
 @lru_cache(2)
