@@ -126,7 +126,7 @@ def _plainly(entry: AuditEntry, names: KnownNames) -> str:
 
 def _describe_grant_change(entry: AuditEntry, names: KnownNames) -> str | None:
     """Return a sentence for a change of grants: gave Crew Viewer access to document “X”; None if nothing changed."""
-    before, after = _roles(entry.details, "before"), _roles(entry.details, "after")
+    before, after = roles_in(entry.details, "before"), roles_in(entry.details, "after")
     gained: dict[str, list[str]] = {}
     lost: dict[str, list[str]] = {}
     # Everybody comes last: "Crew and everybody".
@@ -268,7 +268,7 @@ def _kind(target_type: str | None) -> str:
     return kind_of(ResourceType(target_type)) if target_type in set(ResourceType) else target_type or ""
 
 
-def _roles(details: Mapping[str, Any], member: str) -> dict[str, str]:
+def roles_in(details: Mapping[str, Any], member: str) -> dict[str, str]:
     value: object = details.get(member)
     return cast("dict[str, str]", value) if isinstance(value, dict) else {}
 

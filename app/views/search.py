@@ -11,6 +11,7 @@ import streamlit as st
 from app import api
 from app.chat import answers
 from app.documents.sections import show_details
+from app.home import reads_something, show_home, show_nothing_to_find
 from app.search import queries
 from app.search.own import offer_saving, show_own_searches
 from app.search.preview import show_preview
@@ -20,7 +21,6 @@ from app.ui.errors import show_errors
 from app.ui.feedback import about_search, offer_feedback, show_failure
 from app.ui.notices import offer_action, show_help, show_note, show_problem, show_title, show_warning
 from app.ui.progress import show_skeletons
-from app.welcome import reads_something, show_nothing_to_find, show_welcome
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.search import CatalogSearchResult, ResultOrder, SearchDocumentCatalogResponse, SearchMode, count_strong
 
@@ -247,7 +247,7 @@ def page() -> None:
     question = ask()
     if question is None:
         st.caption("Ask in your own words, or type a name, a number or a phrase.")
-        show_welcome()
+        show_home()
         show_own_searches(_places_of(_collections_by_id()), open_search)
         if (me := api.me()).is_admin and me.reranks_by_default is None:
             show_help(queries.HOW_TO_RERANK, "running#reranking")

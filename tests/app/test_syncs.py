@@ -118,11 +118,14 @@ def test_a_run_that_failed_says_why_and_what_to_do(house: House, syncing: Syncin
         assert "docstoreURI" not in said
 
 
-def test_held_documents_are_removed_once_by_name(house: House, syncing: Syncing) -> None:
-    """After a dialog with their names; nothing is typed again, and the limit stays. The runs are listed."""
+def test_held_documents_are_removed_once_by_name(house: House, syncing: Syncing, monkeypatch) -> None:
+    """After a dialog with their names; nothing is typed again, and the limit stays. The runs are listed, and the first
+    page names the sync meanwhile."""
     sync = syncing.first_run(syncName="Held")
     syncing.mongo.collection.delete_many({"_id": {"$gt": "thing-0000"}})
     syncing.run()
+    monkeypatch.setattr("app.home._runs_of_late", list)
+    assert f'<a href="syncs?sync={of(sync)}" target="_self">Held</a>' in house.open("search").shown
     page = house.open("syncs", sync=of(sync))
     assert "The most that may be removed" in page.shown
     page.press("Remove these 2 documents once …")

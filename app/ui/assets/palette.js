@@ -52,10 +52,12 @@ function found() {
   const words = plain(text).split(/\s+/).filter(Boolean);
   const ranked = workbench.data.items.map((item) => [rank(item, words), item]).filter(([rank]) => rank >= 0);
   if (!words.length) return workbench.data.items;
-  const known = ranked.sort(([one], [other]) => other - one).map(([, item]) => item).slice(0, MOST);
+  const known = ranked.sort(([one], [other]) => other - one).slice(0, MOST);
+  const named = known.filter(([rank]) => rank > 0).map(([, item]) => item);
+  const about = known.filter(([rank]) => rank === 0).map(([, item]) => item);
   const search = { name: `Search documents for “${text}”`, kind: "", icon: "search",
     address: `search?${new URLSearchParams({ q: text })}` };
-  return [...known, search, ...(names.query === text ? names.items : [])];
+  return [...named, search, ...about, ...(names.query === text ? names.items : [])];
 }
 
 function draw() {

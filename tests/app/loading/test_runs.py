@@ -150,6 +150,8 @@ def test_a_blocked_deletion_is_told_beside_failures_with_what_the_page_offers(ho
     assert shown.index("a.md") < shown.index("b.md")
     assert house.open("ingestion", part="runs").rows()[0]["State"] == "Done, 1 failed, deletion blocked"
     (reporter := Reporter(house.service, ledger=uuid4().hex[:24])).report([an_item("z.pdf")])
+    house.load("Something")
+    assert house.open("search").shown.count(f'href="ingestion?run={run}"') == 3  # held: itself, and to act; and loaded
     failed = house.open("ingestion", part="quarantine", source=reporter.ledger).shown
     assert "8 documents were gone from this source, and not deleted, when it was loaded" in failed
 

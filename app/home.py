@@ -1,0 +1,343 @@
+"""The first page before anything is asked: an admin's first steps, then a card for each thing that may need them; and
+everybody else's newest documents and agents."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+
+import streamlit as st
+
+import carrel
+from app import api, audit
+from app.agents.questions import ERASED
+from app.alerts import KINDS, about
+from app.auth.current import require_person
+from app.auth.sessions import digest_of
+from app.chat.conversations import my_agents
+from app.credentials.tokens import all_keys, all_tokens, ends, select_ending_soon
+from app.formatting import ago, escape, isolate, one_line, shorten
+from app.loading import runs
+from app.settings import settings
+from app.ui.errors import FAILURES, problem_of
+from app.ui.notices import LinkedText, offer_action, show_empty, show_help, show_link, show_note, show_text
+from carrel.wire.oversight import AuditEntry
+from carrel.wire.question_log import Outcome
+from flows.operations.formatting import count_text
+from flows.runs import RunStatus
+
+_OVER, _GREETS = "welcome.over", "welcome.greets"
+_RUNS = "ingestion?part=runs"
+_FRESH_SECONDS = 30.0
+_SHOWN, _MOST, _LONGEST = 3, 50, 160
+_HELD = frozenset({"listing_empty", "deletion_limit"})
+"""The codes of what a sync's run leaves undone where it holds removals back."""
+_WIDENING = ("grants.set", "agent.deploy", "group.members", "user.create", "user.update")
+_RANKS = {"VIEWER": 1, "EDITOR": 2, "OWNER": 3}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a card shows: how many there are, links to the first of them, and where to act on all."""
+
+    count: int
+    names: Sequence[LinkedText]
+    action: LinkedText
+    at_least: bool = False
+
+
+def _days_ago(days: int) -> datetime:
+    return datetime.now(UTC) - timedelta(days=days)
+
+
+def _alerts() -> Answer:
+    page = next(api.client().admin.alerts.list(only_open=True, page_size=_MOST).pages())
+    names = [LinkedText(f"{KINDS[one.kind]}: {about(one)}", "health") for one in page.alerts]
+    return Answer(len(names), names, LinkedText("Open the alerts", "health"), page.next_page_token is not None)
+
+
+def _failures() -> Answer:
+    """Return the documents that are not loaded or not indexed, by source."""
+    status = api.client().admin.status.get()
+    names, count = list[LinkedText](), 0
+    if status.quarantine is not None:
+        count = status.quarantine.item_count
+        for one in status.quarantine.sources:
+            where = f"ingestion?part=quarantine&source={one.source_id}"
+            names.append(LinkedText(f"{one.item_count:,} of {runs.source_in_words(one.source)}", where))
+    parts = (
+        (status.syncs.refused_documents, "not taken by a sync", "syncs"),
+        (status.indexing.failed, "not indexed", "documents?of=all&state=failed"),
+        (status.indexing.failed_in_collections, "not indexed in collections", "collections"),
+    )
+    for number, said, where in parts:
+        if number:
+            count += number
+            names.append(LinkedText(f"{count_text(number, 'document')} {said}", where))
+    return Answer(count, names, LinkedText("Open what failed", names[0].address if names else "ingestion"))
+
+
+@st.cache_data(ttl=_FRESH_SECONDS, show_spinner=False, scope="session")
+def _runs_of_late() -> list[RunStatus]:
+    return list(runs.server().page(size=_MOST, after=_days_ago(7)).runs)
+
+
+def _held_deletions() -> Answer:
+    """Return what deletes documents and waits for a person: syncs, and the newest run of each source of a week."""
+    syncs = islice(api.client().document_collections.docstore.list_docstore_syncs(page_size=100), 100)
+    held = [one for one in syncs if one.warning is not None and one.warning.code in _HELD]
+    links = [LinkedText(one.config.sync_name, f"syncs?sync={one.docstore_credential_id}") for one in held]
+    newest: dict[str, RunStatus] = {}
+    for run in _runs_of_late():
+        if run.finished and not run.only_plans:
+            newest.setdefault(run.source, run)
+    links += [_link_to(run) for run in newest.values() if run.counts.held_back]
+    return Answer(len(links), links, links[0] if links else LinkedText("Open the runs", _RUNS))
+
+
+def _link_to(run: RunStatus, *facts: str) -> LinkedText:
+    return LinkedText(" · ".join((runs.title_of(run), *facts)), f"ingestion?run={run.flow_run_id}")
+
+
+def _unanswered() -> Answer:
+    log = api.client().admin.question_log
+    page = next(log.query(outcome=Outcome.UNANSWERED, from_=_days_ago(7), page_size=_MOST).pages())
+    where = "agents?show=questions"
+    names = [LinkedText(one.message or ERASED, f"{where}&question={one.message_id}") for one in page.questions]
+    action = LinkedText("Open the questions", f"{where}&list=unanswered")
+    return Answer(len(names), names, action, page.next_page_token is not None)
+
+
+def _expiring() -> Answer:
+    tokens, keys = select_ending_soon(all_tokens()), select_ending_soon(all_keys())
+    provisioning = select_ending_soon(islice(api.client().admin.scim_tokens.list(page_size=100), 100))
+    listed = [
+        *((one, f"service_accounts?account={one.service_account_id}&token={one.token_id}") for one in tokens),
+        *((one, f"api_keys?key={one.api_key_id}") for one in keys),
+        *((one, f"provisioning?token={one.token_id}") for one in provisioning),
+    ]
+    names = [LinkedText(f"{one.name}, {ends(one.expires_at)}", where) for one, where in listed]
+    return Answer(len(names), names, LinkedText("Open the first of them", names[0].address if names else "api_keys"))
+
+
+def _loaded() -> Answer:
+    late = [run for run in _runs_of_late() if run.due_at is None or run.due_at >= _days_ago(1)]
+    names = [_link_to(run, runs.state_in_words(run)) for run in late]
+    return Answer(len(late), names, LinkedText("Open the runs", _RUNS), len(late) == _MOST)
+
+
+def _access() -> Answer:
+    """Return the changes of a week by which a person, a group or a service account got more access."""
+    log = api.client().admin.audit_log
+    pages = [next(log.query(action=action, from_=_days_ago(7), page_size=_MOST).pages()) for action in _WIDENING]
+    listed = sorted((one for page in pages for one in page.entries if _widens(one)), key=lambda one: one.at)[::-1]
+    names = audit.Names().of(api.client(), audit.ids_in(listed[:_SHOWN]))
+    links = [
+        LinkedText(f"{audit.sentence(one, names)}, {ago(one.at)}", f"audit_log?entry={one.audit_log_id}")
+        for one in listed[:_SHOWN]
+    ]
+    is_more = any(page.next_page_token is not None for page in pages)
+    return Answer(len(listed), links, LinkedText("Open the audit log", "audit_log?action=grants.set"), is_more)
+
+
+def _widens(entry: AuditEntry) -> bool:
+    """Return whether a change of grants or of a group's members gives a holder more than before."""
+    if entry.details.get("added") or entry.details.get("isAdmin") is True:
+        return True
+    before, after = audit.roles_in(entry.details, "before"), audit.roles_in(entry.details, "after")
+    return any(_RANKS.get(role, 0) > _RANKS.get(before.get(holder, ""), 0) for holder, role in after.items())
+
+
+CARDS: Mapping[str, tuple[str, Callable[[], Answer]]] = {
+    "Open alerts": ("No alert is open.", _alerts),
+    "Failed documents": ("Every document was loaded and indexed.", _failures),
+    "Held deletions": ("No deletion waits for you.", _held_deletions),
+    "Questions without an answer": ("Agents answered every question of the last seven days.", _unanswered),
+    "Expiring credentials": ("No token or key expires within 14 days.", _expiring),
+    "Loaded in the last 24 hours": ("Nothing was loaded.", _loaded),
+    "New access in the last seven days": ("Nobody got more access.", _access),
+}
+"""Each card's title, what it says while there is nothing, and how it is read."""
+_NEWS = {_loaded, _access}
+
+
+def _show_cards() -> None:
+    st.header("Today", anchor=False)
+    with st.container(key="home", horizontal=True, gap="small"):
+        for title, (nothing, ask) in CARDS.items():
+            _show_card(title, nothing, ask)
+
+
+@st.fragment(parallel=True)
+def _show_card(title: str, nothing: str, ask: Callable[[], Answer]) -> None:
+    """Show a card, read beside the others; what it said before stays until then."""
+    kept: dict[str, tuple[float, str]] = st.session_state.setdefault("home.cards", {})
+    read_at, body = kept.get(title, (0.0, _OUTLINE))
+    place = st.empty()
+
+    def show(body: str) -> None:
+        place.html(f'<section class="carrel-card"><h3>{escape(title)}</h3>{body}</section>')
+
+    show(body)
+    if read_at and time.monotonic() - read_at < _FRESH_SECONDS:
+        return
+    try:
+        answer = ask()
+    except FAILURES as error:  # the other cards stay
+        kept.pop(title, None)
+        show(f'<p role="status">This can\'t be read now. {escape(problem_of(error).message)}</p>')
+        return
+    body = _body(answer, is_trouble=ask not in _NEWS) if answer.count else f"<p>{escape(nothing)}</p>"
+    kept[title] = (time.monotonic(), body)
+    show(body)
+
+
+_OUTLINE = '<div class="carrel-skeleton" aria-hidden="true"><span></span><span></span></div>'
+
+
+def _body(answer: Answer, *, is_trouble: bool) -> str:
+    number = f"{answer.count:,}{'+' if answer.at_least else ''}"
+    names = "".join(f"<li>{_shortened(one)}</li>" for one in answer.names[:_SHOWN])
+    mark = " carrel-is-trouble" if is_trouble else ""
+    return f'<p class="carrel-number-of{mark}">{number}</p><ul>{names}</ul><p>{answer.action.body}</p>'
+
+
+def _show_reader_home() -> None:
+    """Show the newest documents that the person may read, and the agents that answer them."""
+    documents = next(api.client().catalog.list_documents(contained=False, page_size=6).pages()).documents
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.header("Newest documents", anchor=False)
+        _show_links(
+            (LinkedText(one.document_name, f"documents?document={one.document_id}"), ago(one.updated_at))
+            for one in documents
+        )
+    with right:
+        st.header("Agents that answer you", anchor=False)
+        agents = my_agents()[:6]
+        _show_links((LinkedText(one.name, f"chat?agent={one.agent_id}"), one.description) for one in agents)
+        if not agents:
+            show_note("None yet. An admin gives you access to an agent.")
+
+
+def _show_links(rows: Iterable[tuple[LinkedText, str]]) -> None:
+    listed = "".join(f"<li>{_shortened(link)} <small>{isolate(one_line(fact))}</small></li>" for link, fact in rows)
+    st.html(f'<ul class="carrel-links">{listed}</ul>')
+
+
+def _shortened(link: LinkedText) -> str:
+    return LinkedText(shorten(one_line(link.text), _LONGEST), link.address).body
+
+
+@dataclass(frozen=True)
+class Step:
+    """A first step: what to do and why, whether it is done, and the page to do it on, with its parameters."""
+
+    title: str
+    why: str
+    done: bool
+    action: str
+    page: str
+
+
+def show_home() -> None:
+    """Show what to begin with, or else the home of an admin or of a reader; errors leave it out."""
+    # The service led here, after the person has set a password. The address is to be a bookmark without the greeting.
+    if st.session_state.setdefault(_GREETS, st.query_params.pop("welcome", None) is not None):
+        _greet()
+    try:
+        is_admin = api.me().is_admin
+        if not st.session_state.get(_OVER):
+            st.session_state[_OVER] = not (_show_steps() if is_admin else _show_to_reader())
+        is_over = st.session_state[_OVER]
+        if is_admin and (is_over or first_steps()[0].done):
+            _show_cards()
+        elif is_over:
+            _show_reader_home()
+    except carrel.CarrelError:  # it is a help; what was asked for on the page says what is wrong
+        return
+
+
+def _greet() -> None:
+    person = require_person()
+    with st.container(border=True, key="greeting"):
+        st.header("Welcome to Carrel", anchor=False)
+        show_text(f"You are signed in to {person.organization_name} as {person.name} ({person.email}).")
+        show_text("Search here for what is in the documents that you may read. In Chat, agents answer from them.")
+        show_text(f"Next time, open {settings().public_url} and sign in with your new password. Bookmark this address.")
+        show_help("How to use the workbench", "workbench")
+
+
+def _show_steps() -> bool:
+    if _mark().exists():
+        return False
+    steps = first_steps()
+    if all(step.done for step in steps):
+        return False
+    with st.container(border=True, key="welcome"):
+        st.header("Welcome: three first steps", anchor=False)
+        for number, step in enumerate(steps, 1):
+            left, right = st.columns((4, 1), vertical_alignment="center")
+            with left:
+                show_text(f"✓ Done: {step.title}" if step.done else f"{number}. {step.title}: {step.why}")
+            with right:
+                if not step.done:
+                    show_link(step.action, step.page)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            if not steps[0].done:
+                show_link("Or look around with a sample organization first", "ingestion", job="sample")
+            offer_action("Don't show this again", _dismiss, key="welcome.dismiss", kind="tertiary")
+        show_help("The first hour, step by step", "first-hour")
+    return True
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def first_steps() -> list[Step]:
+    admin = api.client().admin
+    loaded = admin.status.get().document_count > 0
+    asked = next(iter(admin.agents.list(page_size=1)), None) is not None
+    let_in = admin.users.count(active=True).count > 1
+    agent = ("Make an agent", "agents") if api.collections() else ("Make a collection", "collections")
+    return [
+        Step("Load documents", "drop files, or name a folder or bucket.", loaded, "Load documents", "ingestion"),
+        Step(
+            "Make a collection and an agent",
+            "the agent answers questions from the collection's documents, and quotes them.",
+            asked,
+            *agent,
+        ),
+        Step("Let people in", "invite somebody; all find what they may read.", let_in, "Add people", "people"),
+    ]
+
+
+def _mark() -> Path:
+    return settings().app_dir / "dismissed" / digest_of(api.me().email)
+
+
+def _dismiss() -> None:
+    st.session_state[_OVER] = True
+    with contextlib.suppress(OSError):  # it is gone for this session all the same
+        _mark().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _mark().touch()
+
+
+def _show_to_reader() -> bool:
+    if reads_something():
+        return False
+    show_nothing_to_find()
+    return True
+
+
+def show_nothing_to_find() -> None:
+    is_admin = api.me().is_admin
+    todo = "Load documents first." if is_admin else "Ask an admin of your organization for access, or add documents."
+    show_empty("There is nothing here for you to find yet.", todo)
+    show_link(*("Load documents", "ingestion") if is_admin else ("Add a document", "documents"))
+
+
+@st.cache_data(ttl=30, show_spinner=False, scope="session")
+def reads_something() -> bool:
+    return next(iter(api.client().catalog.list_documents(page_size=1)), None) is not None

@@ -1,0 +1,60 @@
+"""The first page before anything is asked: what needs an admin, and what a reader has."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from uuid import uuid4
+
+from tests.app.conftest import House
+from tests.app.pages import MARKUP, Page
+from tests.service.conversations import ADA, BEN, a_desk
+from tests.service.directory import user
+
+TITLES = ("Open alerts", "Failed documents", "Questions without an answer", "Expiring credentials")
+QUIET = ("No alert is open.", "Every document was loaded", "Agents answered every question", "No token or key expires")
+
+
+def cards(page: Page) -> dict[str, str]:
+    return dict(re.findall(r'<section class="carrel-card"><h3>(.*?)</h3>(.*?)</section>', page.shown))
+
+
+def test_each_card_counts_names_and_leads_to_where_to_act(new_house: House) -> None:
+    """What can't be read, such as runs without Prefect, says so, and the other cards stay."""
+    assert cards(new_house.open("search")) == {}, "its first steps come first"
+    document = new_house.load(MARKUP)
+    quiet = cards(new_house.open("search"))
+    assert [said for said, body in zip(QUIET, (quiet[one] for one in TITLES), strict=True) if said not in body] == []
+    new_house.add_people(ADA, BEN)
+    new_house.break_index(document, "It is torn.")
+    report = partial(new_house.client.alerts.report_run, flow="bulk-upload", source=MARKUP)
+    report(uuid4(), "FAILED", subject="a", code="source_unreadable")
+    report(uuid4(), "FAILED", subject="b", code="source_unreadable")
+    report(uuid4(), "COMPLETED", subject="b")
+    key = new_house.client.admin.api_keys.create(MARKUP, expires_at=datetime.now(UTC) + timedelta(days=3))
+    (desk := a_desk(new_house.service, MARKUP)).ask(userEmail=ADA)
+    question = desk.ask("What does a zeppelin pilot earn in Peru?", userEmail=ADA)
+    new_house.grant("UPLOADED_DOCUMENT", document, user(BEN), user(ADA))
+    new_house.grant("UPLOADED_DOCUMENT", document, user(BEN))
+    page = new_house.open("search")
+    page.assert_shown_as_text(MARKUP)
+    found = cards(page)
+    places = ("health", "documents?of=all&amp;state=failed", question["messageId"], f"api_keys?key={key.api_key_id}")
+    expected = zip(TITLES, places, strict=True)
+    assert [one for one, where in expected if ">1</p>" not in found[one] or where not in found[one]] == []
+    access = found["New access in the last seven days"]
+    assert ("gave Ada and Ben Viewer access" in access, "removed Viewer access" in access) == (True, False)
+    for title in ("Held deletions", "Loaded in the last 24 hours"):
+        assert "This can't be read now. Prefect" in found[title]
+
+
+def test_a_reader_sees_their_documents_and_agents_and_nobody_elses(new_house: House) -> None:
+    new_house.add_people(ADA, BEN)
+    new_house.load("For Ada")
+    mine = new_house.load("For Ben", internal_public=True)
+    desk = a_desk(new_house.service, "Desk of Ben")
+    desk.deploy(BEN)
+    page = new_house.open("search", signed_in_as=BEN)
+    assert cards(page) == {}
+    seen = (f'href="documents?document={mine}"', f'href="chat?agent={desk.agent_id}"', "For Ada")
+    assert [one in page.shown for one in seen] == [True, True, False]
+    assert "Desk of Ben" not in new_house.open("search", signed_in_as=ADA).shown
