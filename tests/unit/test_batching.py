@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -138,37 +139,21 @@ async def test_saturation(make_batcher: MakeBatcher):
         pass
 
 
-class Clock:
-    """A batch takes one second of the processor and `took` by this clock, which sleeping moves on."""
+@pytest.mark.parametrize(("took", "must_rest", "rests"), [(2, True, 6), (2, False, 0), (1.1, True, 0)])
+async def test_a_batch_is_followed_by_rest_on_a_busy_core_alone(monkeypatch, took, must_rest, rests):
+    """Seven eighths of the time in all. A batch takes one second of the processor, and `took` by the clock."""
+    now, used = [0.0], [0.0]
+    clock = {"monotonic": lambda: sum(now), "thread_time": lambda: sum(used), "sleep": now.append}
+    monkeypatch.setattr(batching, "time", SimpleNamespace(**clock))
 
-    def __init__(self, *, took: float) -> None:
-        self.now, self.used, self.took, self.slept = 0.0, 0.0, took, 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def thread_time(self) -> float:
-        return self.used
-
-    def sleep(self, seconds: float) -> None:
-        self.now, self.slept = self.now + seconds, self.slept + seconds
-
-    def run(self, texts: Sequence[Tokens]) -> Rows:
-        self.now, self.used = self.now + self.took, self.used + 1
+    def run(texts: Sequence[Tokens]) -> Rows:
+        now.append(took), used.append(1)
         return np.zeros((len(texts), 1), np.float32)
 
-
-@pytest.mark.parametrize(("took", "must_rest", "slept"), [(2, True, 6), (2, False, 0), (1.1, True, 0)])
-async def test_a_batch_is_followed_by_rest_on_a_busy_core_alone(
-    monkeypatch: pytest.MonkeyPatch, took: float, must_rest: bool, slept: float
-):
-    """Seven eighths of the time in all."""
-    clock = Clock(took=took)
-    monkeypatch.setattr(batching, "time", clock)
-    batcher = Batcher(clock.run, workers=1, must_rest=lambda: must_rest)
+    batcher = Batcher(run, workers=1, must_rest=lambda: must_rest)
     await batcher.embed(texts(0, 5))
     await asyncio.to_thread(batcher.close)
-    assert clock.slept == pytest.approx(slept, abs=0.01)
+    assert sum(now) - took == pytest.approx(rests, abs=0.01)
 
 
 async def test_a_failure_stays_where_it_is(batcher: Batcher):
