@@ -5,14 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carrel import InvalidArgumentError
-from carrel.wire.collections import (
-    CustomMetadataSchema,
-    DistanceMetric,
-    DocumentCollection,
-    FieldType,
-    SchemaField,
-    find_named,
-)
+from carrel.wire.collections import DistanceMetric, DocumentCollection, FieldType, SchemaField, find_named
 from cli.choosing import AsJson, PartOfName, Yes, confirm, require_one
 from cli.completing import names_of_collections
 from cli.listing import Columns, say_done, show_list, show_one, to_json
@@ -90,7 +83,7 @@ def create(
             name,
             embeddings_model=embeddings_model,
             distance_metric=distance_metric,
-            custom_metadata_schema=CustomMetadataSchema(fields=[_field(text) for text in field or ()]),
+            custom_metadata_schema={"fields": [_field(text) for text in field or ()]},
         )
     say_done(screen, "created", f"Created {name}: {created.document_collection_id}", **to_json(created))
 

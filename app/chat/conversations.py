@@ -32,6 +32,7 @@ from carrel import CarrelError, Reply, ReplyError, Restarted, TextDelta
 from carrel.wire.agents import Agent
 from carrel.wire.conversations import Conversation, ConversationMessage, MessageStatus
 from carrel.wire.messages import SendAgentMessageResponse, Verdict
+from carrel.wire.places import describe_place
 from carrel.wire.replies import ReferencedSource
 
 _NUMBER = re.compile(r"\[(\d{1,4})\]")
@@ -48,6 +49,16 @@ def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UU
     # Folded on a phone; where there is room beside the reply, the style keeps all in sight.
     shown = f'<details class="carrel-sources"><summary>Sources ({len(sources)})</summary><ol>{listed}</ol></details>'
     return f'<div class="carrel-said"><div class="carrel-wide">{said}{shown}</div></div>'
+
+
+def reply_markdown(text: str, sources: Sequence[ReferencedSource]) -> str:
+    """Return a reply as Markdown to copy, with the sources that its numbers mean under it."""
+    lines: list[str] = []
+    for number, source in enumerate(sources, 1):
+        named = ", ".join(filter(None, (" ".join(source.name.split()), describe_place(source.place))))
+        quote = f"“{' '.join(source.quote.split())}”"
+        lines.append(" ".join(filter(None, (f"[{number}] {named}:", quote, source.url))))
+    return "\n\n".join([text, *lines])
 
 
 def growing_html(text: str) -> str:
@@ -262,6 +273,8 @@ def show_reply(place: ChatLocation, message: ConversationMessage, *, ask_again: 
             given = None if message.feedback is None else message.feedback is Verdict.POSITIVE
             with st.container(horizontal=True, vertical_alignment="center"):
                 offer_feedback(about, given=given)
+                with st.popover("Copy", icon=":material/content_copy:", type="tertiary"):
+                    st.code(reply_markdown(text, message.referenced_sources), language="markdown", wrap_lines=True)
             show_failure(about)
         case MessageStatus.WITHHELD:
             show_warning(message.error_message or "This reply is withheld.")

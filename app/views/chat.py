@@ -10,7 +10,7 @@ import carrel
 from app import api
 from app.auth.current import person_client
 from app.chat import conversations
-from app.ui.dialogs import confirm, is_open, open_dialog
+from app.ui.dialogs import confirm, open_dialog
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.notices import (
     offer_action,
@@ -212,11 +212,8 @@ def show_conversation(
 
 
 def _offer_changes(conversation: Conversation) -> None:
-    about = str(conversation.conversation_id)
     with st.container(horizontal=True):
-        offer_action(
-            "Rename", open_dialog, conversations.RENAME, about, key="chat.rename", icon="edit", kind="tertiary"
-        )
+        offer_action("Rename", open_dialog, conversations.RENAME, key="chat.rename", icon="edit", kind="tertiary")
         if st.button("Delete …", key="chat.delete", icon=":material/delete:", type="tertiary"):
             confirm(
                 "Delete this conversation?",
@@ -226,8 +223,7 @@ def _offer_changes(conversation: Conversation) -> None:
                 then=refresh_conversation,
                 leaving=("conversation",),
             )
-    if is_open(conversations.RENAME, about):
-        conversations.show_rename(conversation)
+    conversations.show_rename(conversation)
 
 
 def page() -> None:

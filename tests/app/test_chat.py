@@ -62,6 +62,10 @@ def test_a_question_is_answered_with_its_source(guest: Visit) -> None:
     assert f'<li id="{number}">' in shown
     assert "<strong>Ferries</strong><blockquote>The ferry to Northlight leaves at noon" in shown
     assert '<details class="carrel-sources"><summary>Sources (1)</summary>' in shown
+    [copied] = page.code
+    assert re.search(
+        r"leaves at noon.* \[1\].*\n\n\[1\] Ferries: “The ferry to Northlight leaves at noon", copied.value
+    )
 
 
 def test_a_new_conversation_offers_the_agents_questions(visit: Visit) -> None:

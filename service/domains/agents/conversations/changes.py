@@ -8,7 +8,7 @@ from carrel.wire import conversations as wire
 from service.audit.service import record
 from service.auth.callers import Caller
 from service.domains.agents.conversations import queries
-from service.domains.agents.conversations.reading.listing import require_own, to_conversation, unknown_conversation
+from service.domains.agents.conversations.reading.listing import require_own, to_conversation
 
 
 async def rename_conversation(
@@ -28,8 +28,6 @@ async def delete_conversation(
     conversation_id = request.conversation_id
     conversation = await require_own(connection, caller, conversation_id)
     count = await queries.erase_conversation(connection, caller, conversation_id=conversation_id)
-    if not count:  # erased meanwhile
-        raise unknown_conversation()
     details = {"conversationId": str(conversation_id), "messages": count}
     await record(connection, caller, "conversation.delete", "agent", conversation.agent_id, details=details)
     return wire.DeleteConversationResponse(conversation_id=conversation_id)
