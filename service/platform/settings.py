@@ -218,7 +218,7 @@ class Settings(BaseSettings):
 
     smtp_url: SecretStr | None = None
     """The server that mail is sent by: smtps://user:password@mail.example.com (TLS, port 465), or smtp:// (STARTTLS,
-    port 587; without TLS on this machine alone). Without it, alerts go to webhooks alone."""
+    port 587; without TLS on this machine alone). Without it, alerts go to webhooks alone; admins reset passwords."""
     mail_from: str | None = None
     """The address that mail is sent from."""
     webhook_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()

@@ -169,7 +169,7 @@ class Person:
 
 
 def asks_to_sign_in(response: httpx.Response) -> bool:
-    return response.status_code == 200 and Page(response).forms[0].buttons == ["signIn"]
+    return response.status_code == 200 and Page(response).forms[0].buttons[:1] == ["signIn"]
 
 
 def asks_for_consent(response: httpx.Response) -> bool:

@@ -1,15 +1,23 @@
 """Invitations: a link that sets a password, once."""
 
+import re
+from collections.abc import Iterator
 from functools import partial
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
+from service.identity_server.signin import invitations
+from service.identity_server.signin.attempts import Attempt
+from tests.harness.jobs import until
+from tests.harness.receivers import Mailbox, mail_server
 from tests.harness.services import RunningService
 from tests.oauth import flow
 from tests.oauth.test_second_factor import demand
 from tests.service.agents import at_once
-from tests.service.directory import a_user, another_organization, code, done, walk
+from tests.service.directory import a_user, another_organization, code, done, organization_id, walk
+from tests.service.test_text_erasure import where
 
 ADA = "ada@example.test"
 NEW = "quite another password"
@@ -155,6 +163,9 @@ def test_a_link_is_good_until_it_ends(service: RunningService) -> None:
         assert refused.status_code == 400
         assert said in refused.text
     assert take(link).status_code == 200
+    page = httpx.get(f"{service.base_url}/account/sign-in", timeout=60)
+    assert "An admin of" in page.text  # without a mail server nothing can be mailed
+    assert flow.Page(page).form("signIn").buttons == ["signIn"]
 
 
 def test_sessions_of_the_old_password_end_and_failed_attempts_are_forgotten(app: flow.App, ada: flow.Person) -> None:
@@ -166,6 +177,83 @@ def test_sessions_of_the_old_password_end_and_failed_attempts_are_forgotten(app:
     assert take(invite(app.service)).status_code == 200
     assert flow.asks_to_sign_in(ada.open(app))
     assert may_sign_in(app.service)
+
+
+@pytest.fixture(scope="module")
+def mailing(service_harness) -> Iterator[tuple[RunningService, Mailbox]]:
+    sender = {"mail_from": "carrel@example.test", "workbench_url": WORKBENCH}
+    with mail_server() as (mailbox, url), service_harness.running(smtp_url=url, **sender) as service:
+        yield service, mailbox
+
+
+def mailed(mailbox: Mailbox) -> str:
+    """The link in the only mail that came."""
+    until(lambda: mailbox.mails)
+    [(to, mail)] = mailbox.mails
+    mailbox.mails.clear()
+    assert (to, mail["To"], mail["From"]) == ([ADA], ADA, "carrel@example.test")
+    return re.search(r"http\S+", mail.get_content())[0]
+
+
+def mail_at_once(service: RunningService, email: str) -> None:
+    """Do what is done once such a request is answered."""
+    attempt = Attempt(organization_id(service), email, SecretStr(""), "192.0.2.1", step="forgotten")
+    service.run(invitations._mail_link(service.runtime, attempt))
+
+
+def test_a_forgotten_password_is_set_by_a_mailed_link_once(mailing) -> None:
+    """All sessions and applications' tokens end, and the second factor that is demanded stays so. Anybody else is told
+    the same and gets no mail; an admin's open invitation is never replaced."""
+    service, mailbox = mailing
+    ada, app = a_user(service, ADA, password=flow.PASSWORD), flow.an_app(service, scopes=flow.EVERY_SCOPE)
+    person = flow.Person(service, ADA)
+    token = person.tokens(app)["access_token"]
+    a_user(service, "inactive@example.test", password=flow.PASSWORD, active=False)
+    a_user(service, "provided@example.test")
+    others = ("inactive@example.test", "provided@example.test", "nobody@example.test", "ada@example.test\0")
+    for email in others:
+        mail_at_once(service, email)
+    here = flow.Person(service)
+    pages = [here.press(here.open(app), "forgotten", email=email) for email in (*others, " Ada@example.test")]
+    assert {(page.status_code, page.text) for page in pages} == {(200, pages[0].text)}
+    assert "If there is an account with this address and a password" in pages[0].text
+    link = mailed(mailbox)
+    mail_at_once(service, ADA)  # one was mailed just now
+    flow.later(service, minutes=5, seconds=1)
+    mail_at_once(service, ADA)
+    replaced, link = link, mailed(mailbox)
+    assert httpx.get(replaced, timeout=60).status_code == 404
+    assert where(service, link.partition("token=")[2]) == set()
+    assert flow.works(service, token)
+    demand(service, "EVERYBODY")
+    assert take(link, by=here).status_code == 303
+    assert "Set up an authenticator app" in here.open(app).text
+    assert not flow.works(service, token)
+    assert flow.asks_to_sign_in(person.open(app))
+    assert httpx.get(link, timeout=60).status_code == 404
+    log = walk(service, "admin/auditLog/query", {"targetId": ada["id"]}, page_size=100)
+    assert [one["action"] for one in log][:2] == ["password.reset", "password.mail_link"]
+    mail_at_once(service, ADA)
+    late = mailed(mailbox)
+    flow.later(service, hours=1, seconds=1)
+    assert httpx.get(late, timeout=60).status_code == 404
+    given = invite(service)
+    mail_at_once(service, ADA)
+    assert (httpx.get(given, timeout=60).status_code, mailbox.mails) == (200, [])
+
+
+@pytest.mark.usefixtures("still_clock")
+def test_links_are_asked_for_seldom_and_signing_in_is_not_slowed(mailing) -> None:
+    service, _ = mailing
+    for email in ("eve@example.test", "nobody@example.test"):
+        a_user(service, "eve@example.test", password=flow.PASSWORD)
+        eve = flow.Person(service, email)
+        page = eve.http.get("/account/sign-in")
+        asked = [eve.press(page, "forgotten", email=email) for _ in range(7)]
+        assert [one.status_code for one in asked] == [200] * 6 + [429]
+        assert "Links were asked for too often. Try again in 1 second." in flow.Page(asked[-1]).text
+    assert eve.press(page, "forgotten", email="").status_code == 400
+    assert eve.press(page, "signIn", email="eve@example.test", password=flow.PASSWORD).status_code == 303
 
 
 def test_of_two_at_once_one_sets_the_password(service: RunningService) -> None:

@@ -7,15 +7,15 @@ from fastapi import APIRouter, Request, Response
 from pydantic import SecretStr
 
 from service.identity.queries import Organization, list_organizations
+from service.identity_server.oauth.invitation import FORGOTTEN, answer_forgotten
 from service.identity_server.oauth.second_factor import ACTIONS, STALE, Step, form_page
 from service.identity_server.requests import first_of, form_of, query_of
-from service.identity_server.signin.attempts import Attempt
+from service.identity_server.signin.attempts import Attempt, Refused
 from service.identity_server.signin.factors.pending import GONE, find_pending
 from service.identity_server.signin.passkeys import PasskeySignIn
 from service.identity_server.signin.passwords import sign_in
 from service.identity_server.signin.providers.queries import any_domain
 from service.identity_server.signin.providers.registrations import list_ways, way_of_settings
-from service.identity_server.signin.refusals import Refused
 from service.identity_server.signin.sessions import Browser, find_session, find_signed_in
 from service.platform.errors import NotFound
 from service.platform.identifiers import to_uuid
@@ -65,10 +65,13 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
         password=SecretStr(form.get("password", "")),
         address=request.client.host if request.client else "unknown",
     )
-    outcome = await sign_in(runtime, browser, attempt)
+    is_forgotten = form.get("action") == FORGOTTEN
+    outcome = await (
+        answer_forgotten(request, runtime, attempt) if is_forgotten else sign_in(runtime, browser, attempt)
+    )
     if isinstance(outcome, Refused):
         return await _page(request, runtime, browser, outcome, called=called, email=email)
-    return outcome.keep(lead_to(_next_address(request)))
+    return outcome if isinstance(outcome, Response) else outcome.keep(lead_to(_next_address(request)))
 
 
 async def _take_passkey(request: Request, runtime: Runtime, browser: Browser, answer: str) -> Response:
@@ -145,6 +148,7 @@ async def _page(
         called=called or "",
         confirms=session_id,
         by_password=only is None or only.passwords_enabled,
+        mails=runtime.settings.smtp_url is not None,
         upstream=None if way is None else way.name,
         has_providers=has_providers,
         ways=ways or [],

@@ -6,12 +6,12 @@ from fastapi import APIRouter, Request, Response
 from service.identity_server.oauth.proving import Proof, prove
 from service.identity_server.oauth.second_factor import STALE, Step, form_page, name_of, show_recovery_codes
 from service.identity_server.requests import first_of, form_of
+from service.identity_server.signin.attempts import Refused
 from service.identity_server.signin.factors import service
 from service.identity_server.signin.factors.codes import Enrolment
 from service.identity_server.signin.factors.passkeys import Ceremony, RelyingParty, new_passkey_purpose
 from service.identity_server.signin.factors.pending import UNFIT
 from service.identity_server.signin.queries import Person, get_person
-from service.identity_server.signin.refusals import Refused
 from service.identity_server.signin.sessions import OwnPage, SignedIn
 from service.platform.errors import BadRequest
 from service.platform.identifiers import to_uuid

@@ -23,9 +23,9 @@ from service.identity_server.oauth.second_factor import ACTIONS
 from service.identity_server.oauth.server import Answer
 from service.identity_server.oauth.visits import PROMPTS_SIGN_IN, AuthorizationRequest, Visit
 from service.identity_server.requests import all_of, first_of, form_of
+from service.identity_server.signin.attempts import Refused
 from service.identity_server.signin.factors.pending import find_pending
 from service.identity_server.signin.factors.service import STALE
-from service.identity_server.signin.refusals import Refused
 from service.identity_server.signin.sessions import SignedIn, end_session
 from service.platform.errors import BadRequest
 from service.platform.identifiers import to_uuid

@@ -13,9 +13,9 @@ from service.identity_server.oauth.proving import prove
 from service.identity_server.oauth.second_factor import NO_STORE, STALE, form_page
 from service.identity_server.requests import first_of, form_of, query_of
 from service.identity_server.signin import queries as sign_in_queries
+from service.identity_server.signin.attempts import Refused
 from service.identity_server.signin.factors import service
 from service.identity_server.signin.factors.passkeys import Ceremony
-from service.identity_server.signin.refusals import Refused
 from service.identity_server.signin.sessions import OwnPage, SignedIn, end_session
 from service.platform.errors import NotFound
 from service.web.dependencies import RuntimeDep

@@ -1,19 +1,23 @@
-"""GET and POST /account/invitation: setting a password with the link that an admin made, which signs the person in.
+"""GET and POST /account/invitation: setting a password with a link that an admin made or that was mailed to a person
+who has forgotten theirs. It signs the person in.
 Looking at the page changes nothing: programs that check links in messages open it too. Its form counts in the browser
 that the page was made for, so that no other site signs a person in as somebody else."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from carrel.wire.fields import Password
+from service.identity_server.oauth.queries import delete_sign_ins
 from service.identity_server.oauth.second_factor import NO_STORE
 from service.identity_server.requests import first_of, form_of, query_of
+from service.identity_server.signin.attempts import Attempt, Refused
 from service.identity_server.signin.factors.service import STALE
-from service.identity_server.signin.invitations import PATH, Invited, accept_invitation, find_invited
+from service.identity_server.signin.invitations import PATH, Invited, accept_invitation, ask_link, find_invited
 from service.identity_server.signin.sessions import Browser
 from service.platform.errors import NotFound
 from service.runtime import Runtime
@@ -21,6 +25,7 @@ from service.web.dependencies import RuntimeDep
 from service.web.pages import page
 from service.web.pages.routing import PageRoute, cookieless, depth_of, link_to_account, message
 
+FORGOTTEN = "forgotten"
 UNFIT = "A password has 8 to 1024 characters. Choose another one."
 # Where the workbench takes a person who is signed in here; the page there begins with a word of welcome.
 FIRST_PAGE = f"/oauth/login?{urlencode({'next': '/?welcome=1'})}"
@@ -57,7 +62,9 @@ async def take_password(request: Request, runtime: RuntimeDep) -> Response:
             password = _PASSWORD.validate_python(given)
         except ValidationError:
             return _page(request, runtime, token, invited, notice=UNFIT)
-        invited, browser = await accept_invitation(runtime, token, password=password, browser=browser)
+        invited, browser = await accept_invitation(
+            runtime, token, password=password, browser=browser, end_sign_ins=delete_sign_ins
+        )
     if workbench := runtime.settings.workbench_url:
         response = Response(status_code=303, headers={"Location": f"{workbench}{FIRST_PAGE}", **NO_STORE})
     else:
@@ -71,6 +78,25 @@ async def take_password(request: Request, runtime: RuntimeDep) -> Response:
             links=[link_to_account(request)],
         )
     return browser.keep(response)
+
+
+async def answer_forgotten(request: Request, runtime: Runtime, attempt: Attempt) -> Response | Refused:
+    """Answer a person who has forgotten the password, in the same words for every address."""
+    mailing = await ask_link(runtime, replace(attempt, step="forgotten"))
+    if isinstance(mailing, Refused):
+        return mailing
+    response = message(
+        request,
+        headers=NO_STORE,
+        title="Look at your mail",
+        text="If there is an account with this address and a password, a mail with a link is on its way. The link "
+        "works once, within an hour.",
+        hint="No mail after some minutes? Ask an admin of your organization for a link. Where you sign in with a "
+        "provider, the provider helps with the password.",
+        links=[link_to_account(request)],
+    )
+    response.background = mailing
+    return response
 
 
 @asynccontextmanager

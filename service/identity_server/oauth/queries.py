@@ -1,11 +1,12 @@
 """SQL of OAuth clients, consents, codes and tokens. Times come from the caller's clock."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, any_, case, delete, func, literal, select, update
+from sqlalchemy import ColumnElement, Select, Table, and_, any_, case, delete, func, literal, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -23,6 +24,17 @@ from service.schema.oauth import (
     oauth_refresh_tokens,
     oauth_token_families,
 )
+from service.schema.signin import browser_sessions, pending_sign_ins
+
+
+@dataclass(frozen=True)
+class EndedSignIns:
+    """How much of what people were signed in with works no more."""
+
+    browser_sessions: int
+    consents: int
+    token_families: int
+
 
 _CLIENT_OF_ID = select_to_enter(
     oauth_clients.c.client_id, Client, sql.as_member(oauth_clients.c.audience, OAuthAudience)
@@ -238,6 +250,38 @@ async def revoke_tokens(
         )
         revoked.append((await connection.execute(living.values(revoked_at=at))).rowcount)
     return revoked[0]
+
+
+async def delete_unused_codes_of(
+    connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
+) -> None:
+    statement = delete(oauth_codes).where(
+        oauth_codes.c.organization_id == organization_id,
+        sql.in_array(oauth_codes.c.principal_id, principal_ids),
+        oauth_codes.c.used_at.is_(None),
+    )
+    await connection.execute(statement)
+
+
+async def delete_sign_ins(
+    connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID], consents: bool
+) -> EndedSignIns:
+    """Delete people's sessions, sign-ins that wait, unused codes and, with `consents`, consents; revoke the tokens of
+    their applications."""
+    sessions = await _delete_of(connection, organization_id, table=browser_sessions, principal_ids=principal_ids)
+    await _delete_of(connection, organization_id, table=pending_sign_ins, principal_ids=principal_ids)
+    await delete_unused_codes_of(connection, organization_id, principal_ids=principal_ids)
+    allowed = 0
+    if consents:
+        allowed = await _delete_of(connection, organization_id, table=oauth_consents, principal_ids=principal_ids)
+    families = await revoke_tokens(connection, organization_id, key="principal_id", ids=principal_ids, at=func.now())
+    return EndedSignIns(sessions, allowed, families)
+
+
+async def _delete_of(
+    connection: Connection, organization_id: UUID, *, table: Table, principal_ids: Collection[UUID]
+) -> int:
+    return await sql.delete_rows(connection, table, organization_id, sql.in_array(table.c.principal_id, principal_ids))
 
 
 async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime, kept: timedelta) -> None:

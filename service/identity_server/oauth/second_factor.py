@@ -7,6 +7,7 @@ from datetime import datetime
 from fastapi import Request, Response
 from markupsafe import Markup
 
+from service.identity_server.signin.attempts import Refused
 from service.identity_server.signin.factors import pending as rules
 from service.identity_server.signin.factors import service
 from service.identity_server.signin.factors.codes import Enrolment, draw_picture
@@ -14,7 +15,6 @@ from service.identity_server.signin.factors.passkeys import Ceremony, RelyingPar
 from service.identity_server.signin.factors.pending import Pending, find_pending
 from service.identity_server.signin.factors.queries import Factor
 from service.identity_server.signin.queries import Person
-from service.identity_server.signin.refusals import Refused
 from service.identity_server.signin.sessions import Browser
 from service.runtime import Runtime
 from service.web.pages import page

@@ -7,18 +7,18 @@ from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.identity.queries import get_organization
+from service.identity_server.oauth.invitation import FORGOTTEN, answer_forgotten
 from service.identity_server.oauth.second_factor import STALE, Step, form_page
 from service.identity_server.oauth.server import Answer
 from service.identity_server.oauth.visits import AuthorizationRequest, Visit
-from service.identity_server.signin.attempts import Attempt
+from service.identity_server.signin.attempts import Attempt, Refused
 from service.identity_server.signin.factors.pending import GONE
 from service.identity_server.signin.passkeys import PasskeySignIn
 from service.identity_server.signin.passwords import sign_in
 from service.identity_server.signin.providers.registrations import list_ways
-from service.identity_server.signin.refusals import Refused
 from service.web.pages.routing import cookieless
 
-SIGN_INS = frozenset({"signIn", "passkeySignIn"})
+SIGN_INS = frozenset({"signIn", "passkeySignIn", FORGOTTEN})
 
 
 async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
@@ -39,10 +39,13 @@ async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
     else:
         address = visit.request.client.host if visit.request.client else "unknown"
         attempt = Attempt(organization_id, email, SecretStr(form.get("password", "")), address)
-        outcome = await sign_in(visit.runtime, visit.browser, attempt)
+        if form.get("action") == FORGOTTEN:
+            outcome = await answer_forgotten(visit.request, visit.runtime, attempt)
+        else:
+            outcome = await sign_in(visit.runtime, visit.browser, attempt)
     if isinstance(outcome, Refused):
         return await _show_again(visit, asked, outcome, email=email)
-    return outcome.keep(visit.show_next())
+    return outcome if isinstance(outcome, Response) else outcome.keep(visit.show_next())
 
 
 async def submit_second_factor(visit: Visit, form: dict[str, str]) -> Response:
@@ -103,6 +106,7 @@ async def sign_in_page(
         asks_organization=False,
         confirms=None,
         by_password=by_password,
+        mails=visit.runtime.settings.smtp_url is not None,
         upstream=None,
         has_providers=False,
         ways=ways,

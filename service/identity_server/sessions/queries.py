@@ -1,29 +1,18 @@
 """SQL of the sessions of a person: of browsers, and of applications (families of tokens). Times are the caller's."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Table, Text, Uuid, delete, func, literal, null, select, union_all
+from sqlalchemy import ColumnElement, Text, Uuid, delete, func, literal, null, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.sessions import PersonSession, SessionKind
-from service.identity_server.oauth.queries import revoke_tokens
-from service.platform.sql import columns_of, delete_rows, find_rows, in_array, matches, optional_in
-from service.schema.oauth import oauth_clients, oauth_codes, oauth_consents, oauth_refresh_tokens, oauth_token_families
-from service.schema.signin import browser_sessions, pending_sign_ins
+from service.platform.sql import columns_of, find_rows, matches, optional_in
+from service.schema.oauth import oauth_clients, oauth_refresh_tokens, oauth_token_families
+from service.schema.signin import browser_sessions
 
 _OF_BOTH = ("created_at", "last_used_at", "address", "device")
-
-
-@dataclass(frozen=True)
-class EndedSignIns:
-    """How much of what people were signed in with works no more."""
-
-    browser_sessions: int
-    consents: int
-    token_families: int
 
 
 async def list_sessions(
@@ -92,35 +81,3 @@ def _end_of_family(organization_id: UUID) -> ColumnElement[datetime]:
         matches(oauth_refresh_tokens, organization_id, family_id=oauth_token_families.c.family_id)
     )
     return newest.correlate(oauth_token_families).scalar_subquery()
-
-
-async def delete_unused_codes_of(
-    connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
-) -> None:
-    statement = delete(oauth_codes).where(
-        oauth_codes.c.organization_id == organization_id,
-        in_array(oauth_codes.c.principal_id, principal_ids),
-        oauth_codes.c.used_at.is_(None),
-    )
-    await connection.execute(statement)
-
-
-async def delete_sign_ins(
-    connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID], consents: bool
-) -> EndedSignIns:
-    """Delete people's sessions, sign-ins that wait, unused codes and, with `consents`, consents; revoke the tokens of
-    their applications."""
-    sessions = await _delete_of(connection, organization_id, table=browser_sessions, principal_ids=principal_ids)
-    await _delete_of(connection, organization_id, table=pending_sign_ins, principal_ids=principal_ids)
-    await delete_unused_codes_of(connection, organization_id, principal_ids=principal_ids)
-    allowed = 0
-    if consents:
-        allowed = await _delete_of(connection, organization_id, table=oauth_consents, principal_ids=principal_ids)
-    families = await revoke_tokens(connection, organization_id, key="principal_id", ids=principal_ids, at=func.now())
-    return EndedSignIns(sessions, allowed, families)
-
-
-async def _delete_of(
-    connection: Connection, organization_id: UUID, *, table: Table, principal_ids: Collection[UUID]
-) -> int:
-    return await delete_rows(connection, table, organization_id, in_array(table.c.principal_id, principal_ids))

@@ -11,9 +11,8 @@ from carrel.wire import sessions as wire
 from service.audit.service import record
 from service.auth.callers import Caller
 from service.identity.queries import revoke_keys_of
-from service.identity_server.oauth.queries import revoke_families
+from service.identity_server.oauth.queries import EndedSignIns, delete_sign_ins, delete_unused_codes_of, revoke_families
 from service.identity_server.sessions import queries
-from service.identity_server.sessions.queries import EndedSignIns, delete_unused_codes_of
 from service.identity_server.signin.factors.service import reset_factors
 from service.identity_server.signin.queries import delete_identities, delete_invitations, require_user
 from service.runtime import Runtime
@@ -91,7 +90,7 @@ async def end_sign_ins(
     in that order."""
     if not principal_ids:
         return EndedSignIns(0, 0, 0)
-    ended = await queries.delete_sign_ins(connection, organization_id, principal_ids=principal_ids, consents=consents)
+    ended = await delete_sign_ins(connection, organization_id, principal_ids=principal_ids, consents=consents)
     await delete_invitations(connection, organization_id, principal_ids=principal_ids)
     return ended
 

@@ -3,7 +3,8 @@ failed before it is made, in its own transaction, so that a hundred at once are 
 whether an account exists."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import ceil
 from typing import Literal
@@ -11,6 +12,7 @@ from uuid import UUID
 
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
+from starlette.background import BackgroundTask
 
 from carrel.wire.fields import normal_email
 from service.audit.service import Change, record_attempt
@@ -31,18 +33,19 @@ AN_ENTRY = queries.LONGEST_WAIT
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt to sign in to an organization, with a password, a second factor or a passkey, from an address. Or
-    `in_session`, to prove in a session that has begun that it is its person's."""
+    """An attempt to sign in to an organization, with a password, a second factor or a passkey, from an address, or to
+    get a link to set a `forgotten` password. Or `in_session`, to prove in a session that has begun that it is its
+    person's."""
 
     organization_id: UUID
     email: str
     password: SecretStr
     address: str
-    step: Literal["account", "secondFactor", "passkey"] = "account"
+    step: Literal["account", "secondFactor", "passkey", "forgotten"] = "account"
     in_session: bool = False
 
     @property
-    def method(self) -> Literal["password", "secondFactor", "passkey"]:
+    def method(self) -> str:
         """The kind of proof that the person gives, as the audit log names it."""
         return "password" if self.step == "account" else self.step
 
@@ -62,7 +65,8 @@ class Attempt:
     @property
     def network(self) -> bytes:
         """The digest under which failures of the address are counted; for IPv6, of its whole network."""
-        return hashlib.sha256(f"address\n{network_of(self.address)}".encode()).digest()
+        kind = "forgotten address" if self.step == "forgotten" else "address"
+        return hashlib.sha256(f"{kind}\n{network_of(self.address)}".encode()).digest()
 
 
 async def try_password(runtime: Runtime, attempt: Attempt) -> queries.Person | None:
@@ -128,15 +132,14 @@ async def count_attempt(runtime: Runtime, attempt: Attempt) -> None:
                 connection, attempt.organization_id, subject=subject, free=free, now=now
             )
             if until is not None:
-                raise _wait(until, now=now)
+                raise _wait(until, now=now, step=attempt.step)
 
 
-def _wait(until: datetime, *, now: datetime) -> TooMany:
+def _wait(until: datetime, *, now: datetime, step: str) -> TooMany:
+    failed = "Links were asked for" if step == "forgotten" else "Signing in failed"
     seconds = max(1, ceil((until - now).total_seconds()))
     return TooMany(
-        f"Signing in failed too often. Try again in {_format_wait(seconds)}.",
-        retry_after=seconds,
-        code="sign_in_throttled",
+        f"{failed} too often. Try again in {_format_wait(seconds)}.", retry_after=seconds, code="sign_in_throttled"
     )
 
 
@@ -144,3 +147,24 @@ def _format_wait(seconds: int) -> str:
     if seconds < 120:
         return f"{seconds} second{'s' if seconds != 1 else ''}"
     return f"{ceil(seconds / 60)} minutes"
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The reason why a sign-in was refused, in the words of the page; `afterwards` is done once it is answered."""
+
+    notice: str
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    afterwards: BackgroundTask | None = None
+
+
+def refuse_wrong(runtime: Runtime, attempt: Attempt, notice: str) -> Refused:
+    """Refuse an attempt whose password or code was wrong, and have it recorded once it is answered."""
+    return Refused(notice, 403, afterwards=BackgroundTask(record_failure, runtime, attempt, was_made=True))
+
+
+def refuse_waiting(runtime: Runtime, attempt: Attempt, error: TooMany) -> Refused:
+    """Refuse an attempt that has to wait and was not made, and have it recorded once it is answered."""
+    recording = BackgroundTask(record_failure, runtime, attempt, was_made=False)
+    return Refused(error.message, error.status, error.headers, recording)

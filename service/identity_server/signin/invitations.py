@@ -1,38 +1,57 @@
-"""Invitations: an admin makes an address at which a user sets a password, once, whether they had a password or not. An
+"""Invitations: an admin makes an address at which a user sets a password, once, whether they had a password or not. To
+a person who has forgotten theirs such a link is mailed, which is good for an hour; it never replaces an admin's. An
 invitation that is unknown, used, too old, or of a user who may not sign in is refused in the same words."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from urllib.parse import urlencode
 
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
+from starlette.background import BackgroundTask
 
 from carrel.wire.fields import format_instant, normal_email
 from carrel.wire.people import INVITATION_LIFETIME, AdminUsersInviteRequest, AdminUsersInviteResponse
-from service.audit.service import Change, record, record_for
+from service.audit.service import Change, record, record_attempt, record_for
 from service.auth.callers import Caller, unknown_user
 from service.auth.queries import find_acting_user
 from service.identity.passwords import hash_password
 from service.identity.queries import get_organization, lock_organization
 from service.identity_server.signin import queries
-from service.identity_server.signin.attempts import Attempt
+from service.identity_server.signin.attempts import Attempt, Refused, count_attempt
 from service.identity_server.signin.passwords import begin_sign_in
 from service.identity_server.signin.sessions import Browser
 from service.platform import secrets
-from service.platform.errors import Conflict, NotFound
+from service.platform.errors import Conflict, NotFound, TooMany
+from service.platform.identifiers import uuid7
+from service.platform.logs import logger
+from service.platform.mail import send
 from service.runtime import Runtime
 
 PATH = "/account/invitation"
+LINK_LIFETIME = timedelta(hours=1)
+# So long after a mail, nobody can have the person sent another one.
+_PAUSE = timedelta(minutes=5)
+_MAIL = """\
+Somebody asked for a link to set another password for {email} at {organization}, Carrel.
+
+{url}
+
+The link works once, within an hour. If you didn't ask for it, ignore this mail: your password stays as it is.
+"""
+EndSignIns = Callable[..., Awaitable[object]]
 
 
 @dataclass(frozen=True)
 class Invited:
-    """A person with an open invitation, and their organization's name."""
+    """A person with an open invitation, their organization's name, and whether the invitation was mailed to them
+    because they have forgotten the password."""
 
     person: queries.Person
     organization_name: str
+    is_mailed: bool
 
 
 async def invite_user(
@@ -53,8 +72,47 @@ async def invite_user(
     await queries.put_invitation(connection, caller.organization_id, row=row)
     details = {"expiresAt": format_instant(expires_at)}
     await record(connection, caller, "user.invite", "user", person.principal_id, details=details)
-    query = urlencode({"token": secret.value.get_secret_value()})
-    return AdminUsersInviteResponse(url=f"{runtime.settings.issuer}{PATH}?{query}", expires_at=expires_at)
+    return AdminUsersInviteResponse(url=_address_of(runtime, secret), expires_at=expires_at)
+
+
+def _address_of(runtime: Runtime, secret: secrets.Secret) -> str:
+    return f"{runtime.settings.issuer}{PATH}?{urlencode({'token': secret.value.get_secret_value()})}"
+
+
+async def ask_link(runtime: Runtime, attempt: Attempt) -> BackgroundTask | Refused:
+    """Count a request for a link to set a forgotten password, whether there is such an account or not; return what
+    mails the link once the request is answered, so that neither answer nor time shows whether there is."""
+    if runtime.settings.smtp_url is None or not attempt.email.strip():
+        return Refused("Type your email address first.", 400)
+    try:
+        await count_attempt(runtime, attempt)
+    except TooMany as error:
+        return Refused(error.message, error.status, error.headers)
+    return BackgroundTask(_mail_link, runtime, attempt)
+
+
+async def _mail_link(runtime: Runtime, attempt: Attempt) -> None:
+    """Mail a link to the person of an attempt, if they are active and have a password that they may sign in with."""
+    organization_id, email = attempt.organization_id, normal_email(attempt.email)
+    if "\0" in email:
+        return
+    async with runtime.database.transaction(organization_id) as connection:
+        await lock_organization(connection, organization_id)
+        person = await queries.find_person(connection, organization_id, email=email)
+        if person is None or not person.active or person.password_hash is None:
+            return
+        secret, now = secrets.mint(secrets.INVITATION), await runtime.clock.now(connection)
+        expires_at, whose = now + LINK_LIFETIME, person.principal_id
+        row = {"principal_id": whose, "secret_hash": secret.hash, "created_at": now, "expires_at": expires_at}
+        if not await queries.put_invitation(connection, organization_id, row=row, unless_after=expires_at - _PAUSE):
+            return
+        mail_id, change = uuid7(), Change("password.mail_link", "user", whose)
+        await record_attempt(connection, organization_id, audit_log_id=mail_id, change=change)
+        organization = await get_organization(connection, organization_id)
+    text = _MAIL.format(email=email, organization=organization.name, url=_address_of(runtime, secret))
+    failed = await send(runtime.settings, to=email, subject="Set another password", text=text, mail_id=mail_id)
+    if failed is not None:
+        logger.warning("password_link_not_mailed", reason=failed)
 
 
 async def find_invited(runtime: Runtime, token: SecretStr) -> Invited:
@@ -64,22 +122,25 @@ async def find_invited(runtime: Runtime, token: SecretStr) -> Invited:
 
 
 async def accept_invitation(
-    runtime: Runtime, token: SecretStr, *, password: SecretStr, browser: Browser
+    runtime: Runtime, token: SecretStr, *, password: SecretStr, browser: Browser, end_sign_ins: EndSignIns
 ) -> tuple[Invited, Browser]:
     """Set the password of an invited person, end the invitation, and sign the browser in; return its new value.
-    Sessions that began with another password end, and failed attempts to sign in are forgotten. Raises NotFound
-    `invitation_not_found`."""
+    Sessions that began with another password end; by a mailed link all of the person's sessions and applications'
+    tokens do (`end_sign_ins`). Failed attempts to sign in are forgotten. Raises NotFound `invitation_not_found`."""
     await find_invited(runtime, token)  # hashing takes long, and is not done for just anybody
     password_hash = await hash_password(password)
     async with _open_invitation(runtime, token) as (connection, invited):
         person, organization_id = invited.person, invited.person.organization_id
+        whose = [person.principal_id]
+        if invited.is_mailed:
+            await end_sign_ins(connection, organization_id, principal_ids=whose, consents=False)
         await queries.change_person(
             connection, organization_id, principal_id=person.principal_id, password_hash=password_hash
         )
-        await queries.delete_invitations(connection, organization_id, principal_ids=[person.principal_id])
+        await queries.delete_invitations(connection, organization_id, principal_ids=whose)
         account = Attempt(organization_id, person.email, password, address="").account
         await queries.delete_attempts(connection, organization_id, subject=account)
-        change = Change("invitation.accept", "user", person.principal_id)
+        change = Change("password.reset" if invited.is_mailed else "invitation.accept", "user", person.principal_id)
         await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
         person, now = replace(person, password_hash=password_hash), await runtime.clock.now(connection)
         return invited, await begin_sign_in(connection, browser, person=person, now=now)
@@ -101,7 +162,7 @@ async def _open_invitation(runtime: Runtime, token: SecretStr) -> AsyncGenerator
         person = await queries.get_person(connection, found.organization_id, principal_id=found.principal_id)
         if person is None or not person.active or not organization.passwords_enabled:
             raise _unknown_invitation()
-        yield connection, Invited(person, found.organization_name)
+        yield connection, Invited(person, found.organization_name, found.expires_at - found.created_at <= LINK_LIFETIME)
 
 
 def _unknown_invitation() -> NotFound:

@@ -7,11 +7,10 @@ from fastapi import Request
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from service.identity_server.signin.attempts import Attempt
+from service.identity_server.signin.attempts import Attempt, Refused, refuse_wrong
 from service.identity_server.signin.factors import service
 from service.identity_server.signin.factors.passkeys import Ceremony
 from service.identity_server.signin.queries import get_person
-from service.identity_server.signin.refusals import Refused, refuse_wrong
 from service.identity_server.signin.sessions import Browser, begin_session
 from service.runtime import Runtime
 

@@ -4,11 +4,10 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from service.identity_server.signin.attempts import Attempt, try_password
+from service.identity_server.signin.attempts import Attempt, Refused, refuse_waiting, refuse_wrong, try_password
 from service.identity_server.signin.factors.pending import begin_pending
 from service.identity_server.signin.factors.service import must_have_factor, read_factors
 from service.identity_server.signin.queries import Person
-from service.identity_server.signin.refusals import Refused, refuse_waiting, refuse_wrong
 from service.identity_server.signin.sessions import Browser, begin_session
 from service.platform.errors import TooMany
 from service.runtime import Runtime

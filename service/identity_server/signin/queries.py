@@ -5,7 +5,7 @@ from dataclasses import InitVar, dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Float, and_, case, cast, delete, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, Float, and_, case, cast, delete, func, literal, or_, select, true, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -65,6 +65,7 @@ class Invitation:
     organization_id: UUID
     organization_name: str
     principal_id: UUID
+    created_at: datetime
     expires_at: datetime
     entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 
@@ -83,15 +84,20 @@ async def enter_by_invitation(connection: Connection, *, secret_hash: bytes) -> 
     return await find_row(connection, _INVITATION_OF_HASH, Invitation, {"param_secret_hash": secret_hash})
 
 
-async def put_invitation(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
-    """Add a person's invitation, in place of the one they had."""
+async def put_invitation(
+    connection: Connection, organization_id: UUID, *, row: Mapping[str, object], unless_after: datetime | None = None
+) -> bool:
+    """Add a person's invitation, in place of the one they had; False if that expires later than `unless_after`."""
     new = insert(invitations).values({**row, "organization_id": organization_id})
     statement = new.on_conflict_do_update(
         index_elements=[invitations.c.principal_id],
         set_={name: new.excluded[name] for name in ("secret_hash", "created_at", "expires_at")},
-        where=invitations.c.organization_id == organization_id,
+        where=and_(
+            invitations.c.organization_id == organization_id,
+            true() if unless_after is None else invitations.c.expires_at <= unless_after,
+        ),
     )
-    await connection.execute(statement)
+    return (await connection.execute(statement.returning(invitations.c.principal_id))).one_or_none() is not None
 
 
 async def delete_invitations(connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]) -> None:

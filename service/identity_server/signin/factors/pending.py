@@ -8,11 +8,17 @@ from uuid import UUID
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from service.identity_server.signin.attempts import Attempt, count_attempt, forgive
+from service.identity_server.signin.attempts import (
+    Attempt,
+    Refused,
+    count_attempt,
+    forgive,
+    refuse_waiting,
+    refuse_wrong,
+)
 from service.identity_server.signin.factors import queries, service
 from service.identity_server.signin.factors.passkeys import Ceremony, new_passkey_purpose
 from service.identity_server.signin.queries import Person, get_person
-from service.identity_server.signin.refusals import Refused, refuse_waiting, refuse_wrong
 from service.identity_server.signin.sessions import Browser, begin_session, end_session, password_mark
 from service.platform.errors import BadRequest, TooMany
 from service.runtime import Runtime

@@ -1,0 +1,76 @@
+"""Mail: plain text, to one person, by the server of the settings."""
+
+import asyncio
+import smtplib
+import ssl
+from email.errors import HeaderParseError
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.utils import formatdate
+from urllib.parse import SplitResult, unquote, urlsplit
+from uuid import UUID
+
+from opentelemetry.trace import SpanKind
+
+from carrel.wire.oauth_clients import LOOPBACK
+from service.platform import traces
+from service.platform.settings import Settings
+
+SECONDS = 20.0
+UNFIT = "Mail can't be sent to such an address."
+
+
+async def send(settings: Settings, *, to: str, subject: str, text: str, mail_id: UUID) -> str | None:
+    """Send a mail; return why the server didn't take it, or None. A mail that is sent again has the same id, so that
+    it is known for it."""
+    if settings.smtp_url is None or settings.mail_from is None:
+        return "The service has no mail server: an operator sets CARREL_SMTP_URL and CARREL_MAIL_FROM."
+    mail = EmailMessage()
+    try:
+        # A header takes no line break, so that nothing of a name becomes another header.
+        mail["From"] = Address(addr_spec=settings.mail_from)
+        mail["To"] = Address(addr_spec=to)
+        mail["Subject"] = subject
+    except (HeaderParseError, ValueError, IndexError):
+        return UNFIT
+    mail["Date"] = formatdate(usegmt=True)
+    mail["Message-ID"] = f"<{mail_id}@{settings.mail_from.rpartition('@')[2]}>"
+    mail["Auto-Submitted"] = "auto-generated"
+    mail.set_content(text)
+    url = urlsplit(settings.smtp_url.get_secret_value())
+    try:
+        with traces.span("send mail", {"server.address": url.hostname or ""}, kind=SpanKind.CLIENT):
+            await asyncio.to_thread(_send, mail, url)
+    except (OSError, smtplib.SMTPException) as error:
+        return _say(error)
+    return None
+
+
+def _say(error: OSError) -> str:
+    """Say why a mail was not taken, without what the server says, which may repeat anything."""
+    match error:
+        case smtplib.SMTPResponseException():
+            return f"The mail server answers {error.smtp_code}."
+        case smtplib.SMTPRecipientsRefused():
+            return "The mail server takes nothing for this address."
+        case smtplib.SMTPNotSupportedError():
+            return "The mail server offers no TLS, no sign-in, or no such addresses."
+        case ssl.SSLError():
+            return "The mail server's certificate is not trusted, or it speaks no TLS."
+        case _:
+            return "The mail server doesn't answer."
+
+
+def _send(mail: EmailMessage, url: SplitResult) -> None:
+    host, tls = url.hostname or "", ssl.create_default_context()
+    if url.scheme == "smtps":
+        server = smtplib.SMTP_SSL(host, url.port or 465, timeout=SECONDS, context=tls)
+    else:
+        server = smtplib.SMTP(host, url.port or 587, timeout=SECONDS)
+    with server:
+        server.ehlo()
+        if url.scheme == "smtp" and (host not in LOOPBACK or server.has_extn("starttls")):
+            server.starttls(context=tls)
+        if url.username:
+            server.login(unquote(url.username), unquote(url.password or ""))
+        server.send_message(mail)
