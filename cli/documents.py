@@ -1,14 +1,26 @@
 """`carrel documents`: the documents of the catalog that the key's owner may read."""
 
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus, LeftOutFile
+from carrel.wire.catalog import (
+    Document,
+    DocumentFolder,
+    DocumentIndexing,
+    DocumentOrder,
+    GetDocumentResponse,
+    IndexingStatus,
+    LeftOutFile,
+)
+from carrel.wire.formats import FORMATS
 from cli.choosing import AsJson, PartOfName, Yes, confirm, id_in, require_one
+from cli.collections import collection_of
+from cli.completing import names_of_collections
 from cli.exit_codes import ExitCode
-from cli.listing import Columns, print_json, say_done, show_first, show_one, to_json
+from cli.listing import Columns, print_json, say_done, show_first, show_list, show_one, to_json
 from cli.outcome import connect
 from flows.operations.formatting import name_language
 
@@ -45,11 +57,27 @@ LEFT_OUT: Columns[LeftOutFile] = {
 }
 
 
+FOLDERS: Columns[DocumentFolder] = {"folder": lambda one: one.folder, "documents": lambda one: one.document_count}
+Kind = StrEnum("Kind", list(dict.fromkeys(one.kind for one in FORMATS)))
+
+
 @app.command("list")
 def list_documents(
     *,
     query: PartOfName = None,
     owner: Annotated[str | None, typer.Option(metavar="EMAIL", help="Only what this person owns.")] = None,
+    reader: Annotated[
+        str | None, typer.Option(metavar="EMAIL", help="Only what this person may read; for admins.")
+    ] = None,
+    collection: Annotated[
+        str | None, typer.Option(metavar="COLLECTION", help="Only what is in it.", autocompletion=names_of_collections)
+    ] = None,
+    folder: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Only what is in this folder of the external ids.")
+    ] = None,
+    kind: Annotated[Kind | None, typer.Option("--type", help="Only files of this kind.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only what has changed from this time on.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only what has changed before this time.")] = None,
     indexing: Annotated[
         IndexingStatus | None, typer.Option(case_sensitive=False, help="Only what the catalog's index has like this.")
     ] = None,
@@ -60,23 +88,48 @@ def list_documents(
         bool,
         typer.Option("--with-files", help="Also the files in archives and mails, which --query and --indexing find."),
     ] = False,
+    order: Annotated[
+        DocumentOrder | None,
+        typer.Option(case_sensitive=False, help="By name, size, last change, or when they were first loaded."),
+    ] = None,
+    reverse: Annotated[
+        bool, typer.Option("--reverse", help="The oldest or smallest first, or names from Z to A.")
+    ] = False,
     most: Annotated[int, typer.Option("--most", min=1, help="No more documents than this.")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """List or find documents, those of all options; of an archive or mail, how many files are in it."""
     with connect(as_json=as_json) as (screen, client):
+        filters = {
+            "document_name": query,
+            "owner_email": owner,
+            "readable_by": {"type": "user", "email": reader} if reader else None,
+            "document_collection_id": collection and collection_of(collection, client).document_collection_id,
+            "folder": folder,
+            "media_types": kind and [one.media_type for one in FORMATS if one.kind == kind],
+            "updated_from": since,
+            "updated_to": until,
+            "indexing": indexing,
+            "parent_document_id": parent and document_of(parent, client).document_id,
+        }
         listed = client.catalog.list_documents(
-            document_name=query,
-            owner_email=owner,
-            indexing=indexing,
-            parent_document_id=None if parent is None else document_of(parent, client).document_id,
+            **cast("dict[str, Any]", filters),
             contained=None if with_files or query or indexing or parent else False,
+            order=order,
+            descending=order is DocumentOrder.NAME if reverse else None,
             page_size=min(most + 1, 1000),
         )
-        narrowed = query or owner or indexing or parent
-        empty = "No document is like this." if narrowed else "There is no document that may be read."
+        empty = "No document is like this." if any(filters.values()) else "There is no document that may be read."
         empty = f"{empty} carrel upload brings some."
         show_first(screen, "documents", listed, COLUMNS, most=most, empty=empty, more="There are more")
+
+
+@app.command()
+def folders(folder: Annotated[str | None, typer.Argument()] = None, *, as_json: AsJson = False) -> None:
+    """List the folders of documents in a folder, or at the top, with the number of documents in each."""
+    with connect(as_json=as_json) as (screen, client):
+        listed = client.catalog.list_folders(folder=folder, contained=False, page_size=1000)
+        show_list(screen, "folders", listed, FOLDERS, empty="There are no folders here.")
 
 
 @app.command()

@@ -238,6 +238,12 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     listed = ran(run, "documents", "list", "--query", "ferr")["documents"]
     assert [one["documentName"] for one in listed] == ["Ferries"]
     gone = upload_own(desk.service, "gone")
+    named = "documents", "list", "--order", "name"
+    first, *_, last = [one["documentName"] for one in ran(run, *named)["documents"]]
+    assert ran(run, *named, "--reverse", "--most", "1")["documents"][0]["documentName"] == last > first
+    narrowed = "--type", "text", "--since", "2020-01-01T00:00:00Z", "--until", "2999-01-01T00:00:00Z"
+    assert len(ran(run, "documents", "list", *narrowed, "--reader", "admin@example.test")["documents"]) >= 2
+    assert ran(run, "documents", "list", "--type", "pdf")["documents"] == []
     assert "--most" in run("documents", "list", "--most", "1").err
     assert "No document" in run("documents", "list", "--query", "no such name").err
     for name in (desk.document_id, "Harbour desk notes", "Ferries"):
@@ -255,6 +261,8 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     listed = run("documents", "list").out
     assert ("/one.txt" in listed, "/one.txt" in run("documents", "list", "--with-files").out) == (False, True)
     [inside] = ran(run, "documents", "list", "--parent", "box.zip")["documents"]
+    assert ran(run, "documents", "list", "--folder", "box.zip!/in", "--with-files")["documents"] == [inside]
+    assert "There are no folders here." in run("documents", "folders", "box.zip!").out
     assert inside["documentExternalId"] == "box.zip!/in/one.txt"
     until(lambda: "1 of 2 files read, 1 left out (1 in a format that" in run("documents", "show", "box.zip").out)
     assert "two.exe" in run("documents", "left-out", "box.zip").out
