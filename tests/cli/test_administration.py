@@ -262,7 +262,7 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     assert ("/one.txt" in listed, "/one.txt" in run("documents", "list", "--with-files").out) == (False, True)
     [inside] = ran(run, "documents", "list", "--parent", "box.zip")["documents"]
     assert ran(run, "documents", "list", "--folder", "box.zip!/in", "--with-files")["documents"] == [inside]
-    assert "There are no folders here." in run("documents", "folders", "box.zip!").out
+    assert "There are no folders here." in run("documents", "folders", "box.zip!").err
     assert inside["documentExternalId"] == "box.zip!/in/one.txt"
     until(lambda: "1 of 2 files read, 1 left out (1 in a format that" in run("documents", "show", "box.zip").out)
     assert "two.exe" in run("documents", "left-out", "box.zip").out
