@@ -1,7 +1,7 @@
 """The page of the documents that a person may read: their state, their contents, and uploading a few."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
@@ -11,7 +11,8 @@ from streamlit.delta_generator import DeltaGenerator
 import carrel
 from app import api
 from app.documents import sections
-from app.documents.facts import KINDS, STATES, kind_of, name_of_place, state_of
+from app.documents.facts import kind_of, name_of_place, state_of
+from app.documents.listing import ALL, Wanted, offer_actions, offer_python, read_wanted, show_folders
 from app.documents.original import has_original, show_original
 from app.documents.uploading import offer_upload
 from app.formatting import ago
@@ -20,31 +21,20 @@ from app.lookup import is_id
 from app.ui import notices
 from app.ui.dialogs import confirm, dialog, is_open, offer_submit, open_dialog, text_in
 from app.ui.errors import error_boundary, show_errors
-from app.ui.filters import choice_filter, filter_line, part_of, text_filter
+from app.ui.filters import part_of
 from app.ui.saving import keep_opened, send_changes
-from app.ui.tables import PAGE_ROWS, ItemsPage, Source, forget, pages_of, show_pages, time_cell
-from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus
+from app.ui.tables import PAGE_ROWS, ItemsPage, Source, choose_rows, forget, pages_of, show_pages, time_cell
+from carrel.wire.catalog import Document, GetDocumentResponse
 from flows.operations.formatting import count_text
 
 LIST, TITLE, PURPOSE = "documents", "Documents", "What has been loaded, how far it is indexed, and who may read it."
-MINE, ALL = "mine", "all"
+OPEN, CHOSEN = "open", "documents.chosen"
+ROWS = {OPEN: "Open", "choose": "Choose several"}
 RENAME = "rename_document"
 ONE = ("document", "part", "place", "page", "at", "chunk", "chunk_in", "version", "quoted", "search", "chat")
 """What the address of one document has more than that of the list."""
 ORIGINAL = "original"
 PARTS = {"about": "About", ORIGINAL: "Original", "versions": "Versions", "text": "Text as indexed", "readers": "Access"}
-ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
-FILES = {"": "Not listed unless looked for", ALL: "Listed"}
-
-
-class Wanted(NamedTuple):
-    """The filters of the list; a tuple, because classes of this script differ at every run of it."""
-
-    name: str
-    kind: str
-    state: str
-    owner: str
-    files: str
 
 
 def _row(document: Document) -> dict[str, object]:
@@ -61,7 +51,7 @@ def _row(document: Document) -> dict[str, object]:
 
 def _show_no_documents(wanted: Wanted) -> None:
     mine = wanted.owner == api.me().email
-    if wanted.name or wanted.kind or wanted.state or (wanted.owner and not mine):
+    if wanted.narrows or (wanted.owner and not mine):
         notices.show_empty(
             "No document is like that.", "Take something out of the fields above, or look at whose it may be."
         )
@@ -74,41 +64,22 @@ def _show_no_documents(wanted: Wanted) -> None:
 
 def _show_list() -> None:
     count = notices.show_title(TITLE, PURPOSE, action=partial(offer_upload, LIST))
-    me = show_errors(api.me)
+    show_errors(api.me)
     if run := st.query_params.get("run"):
         _show_of_run(run, count)
         return
-    kinds = {"": "Any", **{key: words for key, (words, _) in KINDS.items()}}
-    whose = {MINE: "Mine", ALL: "All" if me.is_admin else "All that I may read"}
-    with filter_line("kind", "state", "of", "files", "owner"):
-        name = text_filter("Name", "name", placeholder="Part of a name")
-        kind = choice_filter("Type", "kind", kinds)
-        state = choice_filter("State", "state", ANY_STATE)
-        choice = choice_filter("Whose", "of", whose, default=ALL if me.is_admin else MINE)
-        files = choice_filter("Files in archives and mails", "files", FILES)
-        owner = text_filter("Owner", "owner", placeholder="name@example.com") if choice == ALL and me.is_admin else ""
-    wanted = Wanted(name, kind, state, me.email if choice == MINE else owner, files)
-    if wanted.owner and "@" not in wanted.owner:
-        notices.show_warning("An owner is looked for by their whole address.", "Such as name@example.com.")
+    wanted = read_wanted()
+    if any(one and "@" not in one for one in (wanted.owner, wanted.reader)):
+        notices.show_warning("People are looked for by their whole address.", "Such as name@example.com.")
         return
-    show_pages(
-        LIST,
-        pages_of(
-            lambda at: api.client().catalog.list_documents(
-                document_name=wanted.name or None,
-                media_types=KINDS[wanted.kind][1] if wanted.kind else None,
-                owner_email=wanted.owner or None,
-                indexing=IndexingStatus(wanted.state.upper()) if wanted.state else None,
-                contained=None if wanted.files or wanted.name or wanted.kind or wanted.state else False,
-                **at,
-            ),
-            about=wanted,
-        ),
-        row=_row,
-        empty=partial(_show_no_documents, wanted),
-        go=lambda chosen: notices.look_at("document", chosen.document_id),
-        count_at=count,
-    )
+    show_folders(wanted)
+    listed = pages_of(lambda at: api.client().catalog.list_documents(**wanted.arguments(), **at), about=wanted)
+    parts = partial(dict[str, Any], row=_row, empty=partial(_show_no_documents, wanted), count_at=count)
+    if part_of("rows", ROWS, default=OPEN) == OPEN:
+        show_pages(LIST, listed, **parts(), go=lambda chosen: notices.look_at("document", chosen.document_id))
+    else:
+        offer_actions(CHOSEN, choose_rows(CHOSEN, listed, **parts()))
+    offer_python(wanted.arguments())
 
 
 def _show_of_run(run: str, count: DeltaGenerator) -> None:

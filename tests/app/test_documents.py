@@ -6,11 +6,12 @@ import pytest
 import streamlit as st
 from PIL import Image
 
+import carrel
 from app.documents.facts import state_in, state_of
 from carrel.wire.catalog import Document, DocumentIndexing, IndexingStatus, RecognitionStatus, TextRecognition
 from tests import made_files
 from tests.app.conftest import House
-from tests.app.pages import MARKUP, NOWHERE, Page
+from tests.app.pages import MARKUP, NOWHERE, Page, new_word
 from tests.client.samples import DOCUMENT
 from tests.harness.cases import cases
 from tests.harness.jobs import until
@@ -66,6 +67,45 @@ def test_an_admin_sees_all_documents_and_narrows_them(house: House) -> None:
     assert len(names(house.open("documents", name=tag, state="done"))) == 3
     assert "whole address" in house.open("documents", owner="jonas").shown
     assert "No document is like that." in house.open("documents", owner="nobody@example.test").shown
+
+
+def test_the_address_keeps_filters_order_and_folder_of_the_list(house: House) -> None:
+    """Each is in the Python for the same list, too; folders count what may be read, and lead into themselves."""
+    word = new_word()
+    where = house.add_collection()
+    for path, text in (("Wide/b.txt", "x" * 9), ("wide/deep/a.txt", "x"), ("c.txt", "x" * 5)):
+        collection = where if path != "c.txt" else None
+        house.load(f"{word} {path[-5]}", text, document_external_id=f"{word}/{path}", collection_id=collection)
+    page = house.open("documents", folder=word, order="size")
+    assert names(page) == [f"{word} b", f"{word} c", f"{word} a"]
+    assert f'<a href="documents?order=size&amp;folder={word}%2FWide" target="_self">Wide (2)</a>' in page.shown
+    page.selectbox(key="filter.order").set_value("name-turned").run()
+    assert (names(page), page.address["order"]) == ([f"{word} c", f"{word} b", f"{word} a"], "name-turned")
+    page = house.open("documents", folder=f"{word}/Wide", order="name", collection=str(where), changed="7")
+    assert names(page) == [f"{word} a", f"{word} b"]
+    assert "deep (1)" in page.shown
+    call = page.code[0].value.split("documents = ")[1].rpartition("\n")[0]
+    found = eval(call, {"client": house.client})  # noqa: S307 - what people copy from the page
+    assert [one.document_name for one in found] == [f"{word} a", f"{word} b"]
+    assert "Folders" not in house.open("documents", signed_in_as=MEMBER, of="all", folder=word).shown
+    assert names(house.open("documents", reader=MEMBER, name=word)) == []
+
+
+def test_chosen_documents_are_named_before_they_are_deleted_or_indexed_again(house: House) -> None:
+    word = new_word()
+    first, second, third = [house.load(f"{word} {number}") for number in range(3)]
+    page = house.open("documents", name=word, rows="choose", order="name")
+    assert "Delete …" not in page.labels
+    page = page.choose(0, 1).press("Delete …")
+    assert (f"{word} 0" in page.shown, f"{word} 1" in page.shown, f"{word} 2" in page.shown) == (True, True, False)
+    assert page.download_button[0].label == "Export as CSV"
+    house.client.catalog.delete_document(first)
+    assert names(page.answer("Delete …", "Delete")) == [f"{word} 2"]
+    with pytest.raises(carrel.NotFoundError):
+        house.client.catalog.get_document(second)
+    page = house.open("documents", name=word, rows="choose").choose(0).press("Re-index …")
+    assert house.client.catalog.get_document(third).document_version == 1
+    assert names(page.answer("Re-index …", "Re-index")) == [f"{word} 2"]
 
 
 def test_many_documents_are_paged_by_the_service(house: House) -> None:

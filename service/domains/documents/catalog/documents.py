@@ -11,7 +11,7 @@ from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role
 from carrel.wire.file_names import forms_of
 from service.auth.callers import Caller
 from service.domains.documents.catalog import queries
-from service.domains.documents.catalog.queries import DocumentFilter, Position, known_not_read
+from service.domains.documents.catalog.queries import DocumentFilter, known_not_read
 from service.domains.documents.collections.queries import list_memberships
 from service.domains.documents.recognition.queries import read_recognition
 from service.domains.documents.stored import queries as stored
@@ -70,10 +70,10 @@ async def list_documents(
         document_filter=await _read_filter(connection, caller, request, ids=request.ids),
         order=order,
         is_descending=order is not wire.DocumentOrder.NAME if request.descending is None else request.descending,
-        after=Position(cursor.after[0], UUID(cursor.after[1])) if cursor.after else None,
+        after=(cursor.after[0], UUID(cursor.after[1])) if cursor.after else None,
         limit=cursor.limit,
     )
-    page = cursor.page(rows, position=lambda row: (row[1].key, str(row[1].document_id)))
+    page = cursor.page(rows, position=lambda row: (row[1], str(row[0].document_id)))
     return wire.ListDocumentsResponse(
         documents=[document for document, _ in page.items], next_page_token=page.next_page_token
     )

@@ -301,14 +301,6 @@ class DocumentFilter:
     """Without any, all documents of the organization."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A place in a list of documents: the key of its order, and the document's id."""
-
-    key: str
-    document_id: UUID
-
-
 async def list_documents(
     connection: Connection,
     caller: Caller,
@@ -316,17 +308,17 @@ async def list_documents(
     document_filter: DocumentFilter,
     order: DocumentOrder,
     is_descending: bool,
-    after: Position | None,
+    after: tuple[str, UUID] | None,
     limit: int,
-) -> list[tuple[Document, Position]]:
-    """Return documents in an order of a key after a position, each with its own."""
+) -> list[tuple[Document, str]]:
+    """Return documents in an order of a key after a key and an id, each with its own key."""
     organization_id = caller.organization_id
     key = _KEYS[order]
     request, readers = document_filter.request, document_filter.readers
     walks = document_filter.ids is None and await _may_read_many(connection, organization_id, readers)
     matching = _select_matching(caller, document_filter, _ID, key.value.label("sort_key"), walks=walks)
     if after is not None:
-        own, given = tuple_(key.value, key.document_id), tuple_(key.read(after.key), after.document_id)
+        own, given = tuple_(key.value, key.document_id), tuple_(key.read(after[0]), after[1])
         matching = matching.where(own < given if is_descending else own > given)
     turn = desc if is_descending else asc
     # An index has no rows in its order, so that by a row all that match are sorted: of few readable documents, and of
@@ -397,10 +389,8 @@ async def _may_read_many(connection: Connection, organization_id: UUID, readers:
     return True
 
 
-def _to_listed(*, sort_key: datetime | str | int, **columns: Any) -> tuple[Document, Position]:
-    document = _to_document(**columns)
-    key = sort_key.isoformat() if isinstance(sort_key, datetime) else str(sort_key)
-    return document, Position(key, document.document_id)
+def _to_listed(*, sort_key: datetime | str | int, **columns: Any) -> tuple[Document, str]:
+    return _to_document(**columns), sort_key.isoformat() if isinstance(sort_key, datetime) else str(sort_key)
 
 
 async def list_folders(

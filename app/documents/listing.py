@@ -1,0 +1,172 @@
+"""The list of documents: its filters and order as the service's arguments, as Python, and with the folders above it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, time, timedelta
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.documents.facts import KINDS, STATES
+from app.ui import notices
+from app.ui.dialogs import NotYetError, confirm
+from app.ui.errors import problem_of, show_errors
+from app.ui.filters import choice_filter, filter_line, text_filter
+from app.ui.progress import in_batches
+from app.ui.tables import ALL_ROWS, forget
+from carrel.wire.catalog import Document, DocumentOrder
+from flows.operations.formatting import count_text
+
+MINE, ALL = "mine", "all"
+ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
+FILES = {"": "Not listed unless looked for", ALL: "Listed"}
+CHANGED = {"": "Any time", "7": "Last 7 days", "30": "Last 30 days", "365": "Last 365 days"}
+ORDERS = {"": ("Newest first", None, None)} | {
+    f"{order.value.lower()}{'' if descending is None else '-turned'}": (words, order, descending)
+    for words, order, descending in (
+        ("Oldest first", DocumentOrder.CREATED, False),
+        ("Last changed first", DocumentOrder.UPDATED, None),
+        ("Longest unchanged first", DocumentOrder.UPDATED, False),
+        ("Name, A to Z", DocumentOrder.NAME, None),
+        ("Name, Z to A", DocumentOrder.NAME, True),
+        ("Largest first", DocumentOrder.SIZE, None),
+        ("Smallest first", DocumentOrder.SIZE, False),
+    )
+}
+MOST_FOLDERS = 50
+
+
+class Wanted(NamedTuple):
+    """The filters and the order on the page, as the address has them."""
+
+    name: str
+    kind: str
+    state: str
+    owner: str
+    files: str
+    collection: str
+    reader: str
+    changed: str
+    folder: str
+    order: str
+
+    @property
+    def narrows(self) -> bool:
+        """Whether anything but the owner and the order is asked for."""
+        return any(self._replace(owner="", files="", order=""))
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filters as arguments of `catalog.list_documents`; of those that aren't set, none."""
+        days = timedelta(int(self.changed)) if self.changed else None
+        since = days and datetime.combine(datetime.now(UTC).date() - days, time(), UTC).isoformat()
+        looked_for = self.files or self.name or self.kind or self.state
+        every: dict[str, Any] = {
+            "document_name": self.name,
+            "media_types": self.kind and list(KINDS[self.kind][1]),
+            "indexing": self.state.upper(),
+            "owner_email": self.owner,
+            "document_collection_id": self.collection,
+            "readable_by": self.reader and {"type": "user", "email": self.reader},
+            "updated_from": since,
+            "folder": self.folder,
+        }
+        return {name: value for name, value in every.items() if value} | ({} if looked_for else {"contained": False})
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the filters and the order as arguments of `catalog.list_documents`."""
+        _, order, descending = ORDERS[self.order]
+        ordered = {"order": order and order.value, "descending": descending}
+        return self.filters() | {name: value for name, value in ordered.items() if value is not None}
+
+
+def read_wanted() -> Wanted:
+    """Show the fields of the list, and return what is in them."""
+    me = api.me()
+    kinds = {"": "Any", **{key: words for key, (words, _) in KINDS.items()}}
+    whose = {MINE: "Mine", ALL: "All" if me.is_admin else "All that I may read"}
+    own = show_errors(api.collections)
+    collections = {"": "Any", **{str(one.document_collection_id): one.collection_name for one in own}}
+    with filter_line("kind", "state", "of", "files", "owner", "collection", "reader", "changed", "order"):
+        name = text_filter("Name", "name", placeholder="Part of a name")
+        order = choice_filter("Order", "order", {key: words for key, (words, *_) in ORDERS.items()})
+        kind = choice_filter("Type", "kind", kinds)
+        state = choice_filter("State", "state", ANY_STATE)
+        changed = choice_filter("Changed", "changed", CHANGED)
+        collection = choice_filter("Collection", "collection", collections)
+        choice = choice_filter("Whose", "of", whose, default=ALL if me.is_admin else MINE)
+        files = choice_filter("Files in archives and mails", "files", FILES)
+        owner = text_filter("Owner", "owner", placeholder="name@example.com") if choice == ALL and me.is_admin else ""
+        reader = text_filter("Who can read it", "reader", placeholder="name@example.com") if me.is_admin else ""
+    owner, folder = me.email if choice == MINE else owner, st.query_params.get("folder", "").strip("/")[:1000]
+    return Wanted(name, kind, state, owner, files, collection, reader, changed, folder, order)
+
+
+def show_folders(wanted: Wanted) -> None:
+    """Show where the list is among the folders, and the folders there with the number of documents in each."""
+    here = wanted.folder.split("/") if wanted.folder else []
+    steps = [("All folders", ""), *((name, "/".join(here[: depth + 1])) for depth, name in enumerate(here))]
+    ask = partial(api.client().catalog.list_folders, **wanted.filters(), **{**ALL_ROWS, "page_size": MOST_FOLDERS})
+    page = show_errors(lambda: next(ask().pages()))
+    links = [(f"{one.name} ({one.document_count:,})", one.folder) for one in page.folders]
+    if here:
+        st.html(f'<p class="carrel-facts">{" / ".join(_link(*step) for step in steps)}</p>')
+    if links:
+        more = f" · more than {count_text(MOST_FOLDERS, 'folder')}" if page.next_page_token else ""
+        st.html(f'<p class="carrel-text">Folders: {" · ".join(_link(*link) for link in links)}{more}</p>')
+
+
+def _link(text: str, folder: str) -> str:
+    kept = {name: value for name, value in st.query_params.items() if name != "folder"}
+    return notices.LinkedText(text, notices.address("documents", **kept, **({"folder": folder} if folder else {}))).body
+
+
+def offer_python(arguments: Mapping[str, Any]) -> None:
+    """Offer the call of the SDK that lists what is on the page."""
+    lines = "".join(f"\n    {name}={value!r}," for name, value in arguments.items())
+    with st.popover("Copy as Python", icon=":material/code:"):
+        call = f"documents = client.catalog.list_documents({lines}\n)\ndocuments.to_frame()"
+        st.code(f"from carrel import Carrel\n\nclient = Carrel()\n{call}", wrap_lines=True)
+
+
+def offer_actions(key: str, chosen: Sequence[Document]) -> None:
+    """Offer what can be done with the rows of the list `key` that are chosen."""
+    if not chosen:
+        notices.show_text("Choose rows of this page, and what to do with them.")
+        return
+    many, names = count_text(len(chosen), "document"), [one.document_name for one in chosen]
+    catalog = api.client().catalog
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(f"{many} chosen")
+        if st.button("Delete …", key="chosen.delete", icon=":material/delete:"):
+            gone = "Nobody finds them any more, nor the files in them, and this can't be undone."
+            act = partial(_change_each, key, chosen, catalog.delete_document)
+            confirm(f"Delete {many}?", gone, doing="Delete", action=act, names=names)
+        if st.button("Re-index …", key="chosen.reindex", icon=":material/refresh:"):
+            act = partial(_change_each, key, chosen, catalog.reindex_document)
+            again = "Their text is indexed in the catalog again, in the background."
+            confirm(f"Re-index {many}?", again, doing="Re-index", action=act, names=names)
+        rows = [[one.document_name, one.document_external_id, str(one.document_id), one.owner.name] for one in chosen]
+        table = in_batches(("Name", "Path", "Id", "Owner"), [rows], count=lambda _: None, most=len(rows))
+        notices.offer_download("Export as CSV", table, "documents.csv")
+
+
+def _change_each(key: str, chosen: Sequence[Document], change: Callable[[UUID], object]) -> None:
+    """Change each document; raise NotYetError with the names of documents that could not be changed."""
+    failed: list[str] = []
+    for one in chosen:
+        try:
+            change(one.document_id)
+        except carrel.NotFoundError:
+            continue  # it was deleted by an attempt before, or elsewhere
+        except carrel.CarrelError as error:
+            problem = problem_of(error)
+            if problem.confirm_at is not None:
+                raise
+            failed.append(f"{one.document_name}: {problem.message}")
+    if failed:  # the rows stay as they are, because the numbers of the chosen ones would mean others
+        msg = f"Of {count_text(len(chosen), 'document')}, {len(failed):,} could not be changed. {' '.join(failed[:20])}"
+        raise NotYetError(msg)
+    forget(key, unchoose=True)
