@@ -52,10 +52,8 @@ from service.index.ingestion.renewal import RENEWED_EVERY, renew_all
 from service.index.ingestion.sweeper import fold_all, sweep
 from service.index.rebuilds.running import rebuild_all
 from service.mcp import endpoint as mcp
-from service.operate import layout
 from service.operate.startup import open_runtime
 from service.platform import errors
-from service.platform.database import driver_url
 from service.platform.disk import LOOK_SECONDS
 from service.platform.files import UNTOUCHED_SECONDS
 from service.platform.settings import Settings
@@ -152,9 +150,6 @@ def _keep_tasks(runtime: Runtime) -> None:
     settings, repeat, indexer, disk = runtime.settings, runtime.background.repeat, runtime.indexer, runtime.disk
     beside, database = runtime.beside_requests(), indexer.database
     repeat("storage", partial(asyncio.to_thread, disk.look), every=LOOK_SECONDS)
-    if settings.database_url is not None and not database.vectors_apart:
-        owner = driver_url(settings.database_url.get_secret_value())
-        repeat("layout", partial(layout.refuse_vectors_inside_later, owner, database), every=layout.SETTLED_EVERY)
     if runtime.standbys.all:
         repeat("standbys", partial(runtime.standbys.look, database), every=standbys.LOOK_SECONDS)
     keep_indexing(indexer, disk, runtime.background)

@@ -44,6 +44,7 @@ from sqlalchemy.types import TypeEngine
 
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.places import PassagePlace
+from service.index.forms import RULES
 from service.index.progress import FAILED_AFTER, Half
 from service.index.spaces.queries import stands_for
 from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
@@ -87,14 +88,13 @@ class IndexEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A chunk to write; `terms` and `embedding` as pgvector reads them. Without an embedding its vector lies apart."""
+    """A chunk to write; `terms` as pgvector reads them."""
 
     chunk_no: int
     chunk_id: UUID
     text: str
     text_hash: bytes
     terms: str
-    embedding: str | None
     place: PassagePlace | None
 
 
@@ -338,7 +338,6 @@ _OF_A_CHUNK: dict[str, TypeEngine[Any]] = {
     "text": Text(),
     "text_hash": LargeBinary(),
     "terms": Text(),
-    "embedding": Text(),
     "place": ModelJson(PassagePlace),
 }
 _OF_CHUNKS = _OF_EACH_ROW | _OF_A_CHUNK
@@ -352,7 +351,9 @@ def _upsert_rows(table: Table, rows: TableValuedAlias, *, key: str) -> Insert:
     values |= {column.name: cast(column, types[column.name]) for column in rows.c}
     statement = upsert(table).from_select(list(values), select(*values.values()))
     replaced = {name: statement.excluded[name] for name in values if name not in {"document_id", "space_id", key}}
-    return statement.on_conflict_do_update(index_elements=["document_id", "space_id", key], set_=replaced)
+    # A vector that an earlier release wrote into a chunk's row is of the replaced text.
+    cleared = dict.fromkeys(types.keys() & {"embedding"} - values.keys())
+    return statement.on_conflict_do_update(index_elements=["document_id", "space_id", key], set_=replaced | cleared)
 
 
 def _update_entries(given: TableValuedAlias) -> Update:
@@ -381,7 +382,7 @@ def _build_words(dimensions: int) -> Update:
         words_version=written.c.version,
         chunk_count=written.c.chunk_count,
         language=written.c.language,
-        forms=bindparam("param_forms", type_=Integer()),
+        forms=RULES,
         chunks_expected=written.c.chunk_count,
         claimed_until=case((written.c.is_followed, space_documents.c.claimed_until), else_=func.now()),
         attempts=0,
@@ -403,24 +404,19 @@ def _build_vectors(dimensions: int) -> Update:
     pages = _upsert_rows(tables.code_pages, unnest_rows("pages", _OF_PAGES), key="page_no")
     written = unnest_rows("documents", _OF_DOCUMENTS)
     indexed = _update_entries(written).values(
-        indexed_version=written.c.version,
-        forms=-bindparam("param_forms", type_=Integer()),
-        claimed_until=None,
-        attempts=0,
-        error=None,
+        indexed_version=written.c.version, forms=-RULES, claimed_until=None, attempts=0, error=None
     )
     return indexed.add_cte(vectors.cte("vectors"), pages.cte("pages"))
 
 
 @dataclass(frozen=True, slots=True)
 class WordsChange:
-    """The chunks to write of a version of a document in a space (None: vectors lie inside, so words have no version of
-    their own), the vectors that texts keep, and the changes of term counts. `is_followed`: the process goes on with the
-    other vectors."""
+    """The chunks to write of a version of a document in a space, the vectors that texts keep, and the changes of term
+    counts. `is_followed`: the process goes on with the other vectors."""
 
     document_id: UUID
     access_class: int
-    version: int | None
+    version: int
     chunk_count: int
     language: str | None
     is_followed: bool
@@ -443,8 +439,7 @@ class VectorsChange:
 async def write_words(
     connection: Connection, organization_id: UUID, *, changes: Sequence[WordsChange], dimensions: int, **place: int
 ) -> None:
-    """Write documents' chunks in place of equal numbers, in one statement or several. The place is `space_id`, and the
-    `forms` that they are written in."""
+    """Write documents' chunks in place of equal numbers, in one statement or several; the place is `space_id`."""
     chunks = [
         (each.document_id, each.access_class, *(getattr(row, name) for name in _OF_A_CHUNK))
         for each in changes
@@ -456,7 +451,6 @@ async def write_words(
     await _write(connection, _build_words(dimensions), given, many=[("chunks", _OF_CHUNKS, chunks)], once=once)
     kept = [(each.document_id, each.access_class, *row) for each in changes for row in each.vectors.items()]
     if kept:
-        del given["param_forms"]
         await _write(connection, _insert_vectors(dimensions), given, many=[("vectors", _OF_VECTORS, kept)])
 
 

@@ -16,7 +16,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.places import PassagePlace
 from service.index import queries
 from service.index.codes import as_vector, binary_codes, from_binary, pages_of
-from service.index.forms import FORMS, RULES
 from service.index.queries import (
     ChunkRow,
     ChunkState,
@@ -141,32 +140,20 @@ class DocumentToIndex:
 
 
 async def write_index(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    space: Space,
-    documents: Sequence[DocumentToIndex],
-    apart: bool = True,
+    connection: Connection, organization_id: UUID, *, space: Space, documents: Sequence[DocumentToIndex]
 ) -> set[UUID]:
     """Replace documents' entries in a space, words and vectors at once, as `write_words` and `write_vectors` do."""
-    place: dict[str, Any] = {"space": space, "apart": apart}
-    written = await write_words(connection, organization_id, **place, documents=documents)
+    written = await write_words(connection, organization_id, space=space, documents=documents)
     whole = [each for each in documents if each.document_id in written]
-    return await write_vectors(connection, organization_id, **place, documents=whole) if whole else written
+    return await write_vectors(connection, organization_id, space=space, documents=whole) if whole else written
 
 
 async def write_words(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    space: Space,
-    documents: Sequence[DocumentToIndex],
-    apart: bool = True,
+    connection: Connection, organization_id: UUID, *, space: Space, documents: Sequence[DocumentToIndex]
 ) -> set[UUID]:
     """Replace the chunks of documents in a space, and return which; searches see them from the commit. What is replaced
     goes with its vectors. Left out: unchanged chunks, undesired versions, replaced spaces, and of several documents the
-    locked ones. Vectors lie `apart` from their chunks, or as releases before expect them. The transaction is READ
-    COMMITTED."""
+    locked ones. The transaction is READ COMMITTED."""
     texts = [chunk.text for document in documents for chunk in document.chunks]
     weighed = await _compute(texts, _weigh, documents, default=space.language)
     locked = await queries.lock_to_write(
@@ -181,8 +168,8 @@ async def write_words(
         entry = IndexEntry(organization_id, space.space_id, document.document_id, space.dimensions)
         if locked[entry.document_id].chunk_count:
             each.before = await queries.list_chunks(connection, entry)
-        each.written = await _compute(each.texts, each.find_written, apart=apart)
-        if apart and document.embeddings is None and (kept := each.find_kept()):
+        each.written = await _compute(each.texts, each.find_written)
+        if document.embeddings is None and (kept := each.find_kept()):
             of_model: dict[str, Any] = {"model": space.model, "dimensions": space.dimensions}
             known = await read_embeddings(
                 connection, organization_id, document_id=entry.document_id, **of_model, hashes=set(kept.values())
@@ -191,27 +178,15 @@ async def write_words(
         if len(each.before) > len(document.chunks):
             await queries.truncate_entry(connection, entry, chunk_count=len(document.chunks))
     texts = [text for each in wanted for text in each.texts]
-    changes = await _compute(
-        texts, lambda: [_change(each, locked[each.document.document_id], apart=apart) for each in wanted]
-    )
+    changes = await _compute(texts, lambda: [_change(each, locked[each.document.document_id]) for each in wanted])
     await queries.write_words(
-        connection,
-        organization_id,
-        space_id=space.space_id,
-        dimensions=space.dimensions,
-        changes=changes,
-        forms=RULES if apart else FORMS,
+        connection, organization_id, space_id=space.space_id, dimensions=space.dimensions, changes=changes
     )
     return {change.document_id for change in changes}
 
 
 async def write_vectors(
-    connection: Connection,
-    organization_id: UUID,
-    *,
-    space: Space,
-    documents: Sequence[DocumentToIndex],
-    apart: bool = True,
+    connection: Connection, organization_id: UUID, *, space: Space, documents: Sequence[DocumentToIndex]
 ) -> set[UUID]:
     """Write the vectors and code pages that documents' chunks in a space lack, and return the documents that are whole
     then. Left out, besides what `write_words` leaves out: documents whose chunks there have other texts."""
@@ -229,15 +204,14 @@ async def write_vectors(
         for each in documents
         if each.is_wanted(entry := locked.get(each.document_id))
         and entry is not None
-        and (not apart or entry.words_version == each.version)
+        and entry.words_version == each.version
         and [state.text_hash for state in states[each.document_id]] == [chunk.hash for chunk in each.chunks]
     ]
     texts = [chunk.text for each in wanted for chunk in each.chunks]
     changes = await _compute(
         texts, lambda: [_complete(each, locked[each.document_id], states[each.document_id]) for each in wanted]
     )
-    forms = RULES if apart else FORMS
-    await queries.write_vectors(connection, organization_id, **place, changes=changes, forms=forms)
+    await queries.write_vectors(connection, organization_id, **place, changes=changes)
     return {change.document_id for change in changes}
 
 
@@ -268,14 +242,14 @@ class _Weighed:
     def texts(self) -> list[str]:
         return [chunk.text for chunk in (*self.document.chunks, *self.before)]
 
-    def find_written(self, *, apart: bool) -> list[int]:
+    def find_written(self) -> list[int]:
         """Return the numbers of the chunks to write: new, changed or moved chunks."""
         known = {row.chunk_no: row for row in self.before}
         return [
             number
             for number, chunk in enumerate(self.document.chunks)
             if number not in known
-            or known[number].is_inside == apart
+            or known[number].is_inside
             or not _is_unchanged(known[number], chunk, self.terms[number])
         ]
 
@@ -285,15 +259,14 @@ class _Weighed:
         hashes = {number: self.document.chunks[number].hash for number in self.written}
         return {number: text_hash for number, text_hash in hashes.items() if text_hash in known}
 
-    def row(self, number: int, *, apart: bool) -> ChunkRow:
-        chunk, embeddings = self.document.chunks[number], self.document.embeddings
+    def row(self, number: int) -> ChunkRow:
+        chunk = self.document.chunks[number]
         return ChunkRow(
             chunk_no=number,
             chunk_id=uuid7(),
             text=chunk.text,
             text_hash=chunk.hash,
             terms=as_sparsevec(self.terms[number]),
-            embedding=None if apart or embeddings is None else as_vector(embeddings[number]),
             place=chunk.place,
         )
 
@@ -308,7 +281,7 @@ def _weigh(documents: Sequence[DocumentToIndex], *, default: str) -> list[_Weigh
     ]
 
 
-def _change(weighed: _Weighed, locked: LockedEntry, *, apart: bool) -> WordsChange:
+def _change(weighed: _Weighed, locked: LockedEntry) -> WordsChange:
     document, terms = weighed.document, weighed.terms
     known, written = {row.chunk_no: row for row in weighed.before}, weighed.written
     gone = [number for number in known if number >= len(document.chunks)]
@@ -319,11 +292,11 @@ def _change(weighed: _Weighed, locked: LockedEntry, *, apart: bool) -> WordsChan
     return WordsChange(
         document_id=document.document_id,
         access_class=locked.access_class,
-        version=document.version if apart else None,
+        version=document.version,
         chunk_count=len(document.chunks),
         language=document.language,
         is_followed=document.is_followed,
-        rows=[weighed.row(number, apart=apart) for number in written],
+        rows=[weighed.row(number) for number in written],
         vectors=weighed.vectors,
         deltas=deltas,
     )

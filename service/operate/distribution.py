@@ -28,8 +28,6 @@ _PREPARE = (
     f"GRANT USAGE ON SEQUENCE term_deltas_delta_id_seq TO {SERVICE_ROLE}",
     _ENTER,
 )
-# Releases that know only older schemas enter organizations in another way, and would find and remove nothing.
-_OLDEST = "0041"
 _SPREAD = "SELECT table_name::text FROM citus_tables"
 _PLACE = """
     SELECT create_distributed_table(
@@ -60,16 +58,9 @@ async def distribute_index(owner: URL, *, shards: int) -> int:
         names = [name for name in INDEX_TABLE_NAMES if name not in spread]
         for statement in _PREPARE:
             await connection.exec_driver_sql(statement)
-        await refuse_older_releases(connection)
         for name in names:
             await _distribute(connection, name, shards=shards)
     return len(names)
-
-
-async def refuse_older_releases(connection: AsyncConnection, *, oldest: str = _OLDEST) -> None:
-    """Refuse releases whose newest schema is older than `oldest` on this database, from now on."""
-    statement = "UPDATE alembic_version SET usable_from = %s WHERE usable_from IS NULL OR usable_from < %s"
-    await connection.exec_driver_sql(statement, (oldest, oldest))
 
 
 def is_distributed(connection: Connection) -> bool:

@@ -14,7 +14,6 @@ from service import migrations
 from service.index.held.service import HeldSpaces
 from service.index.ingestion.indexer import Indexer
 from service.index.ingestion.sweeper import release_claims
-from service.operate import layout
 from service.operate.archiving.queries import drop_slot
 from service.operate.bootstrap import bootstrap
 from service.operate.deployment.queries import key_fingerprint
@@ -99,8 +98,7 @@ def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | N
 async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepared:
     """Migrate the database and add what every start expects. Raises DeploymentError for another secret key, or for
     standbys with a distributed index."""
-    url, owner = await asyncio.to_thread(_migrate, settings, server)
-    await layout.refuse_vectors_inside(owner)
+    url = await asyncio.to_thread(_migrate, settings, server)
     database = Database(url, pool_size=1, connect_seconds=EMBEDDED_CONNECT_SECONDS)
     try:
         key = await ensure_secret_key(database, given=settings.secret_key, data_dir=settings.data_dir)
@@ -170,7 +168,7 @@ async def open_runtime(
             page_reader=_open_page_reader(stack, settings),
             models=_close_with(stack, LanguageModels(settings)),
             reranker=_close_with(stack, Reranker(reranked, settings, share=share)) if reranked else None,
-            indexer=_open_indexer(stack, url, settings, embedders, primary=primary, share=share, like=database),
+            indexer=_open_indexer(stack, url, settings, embedders, primary=primary, share=share),
             standbys=_open_standbys(stack, settings),
             held=HeldSpaces(settings.held_codes_bytes),
             share=share,
@@ -216,15 +214,15 @@ def _open_page_reader(stack: AsyncExitStack, settings: Settings) -> PageReader:
     return reader
 
 
-def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> tuple[URL, URL]:
-    """Migrate the database; return its addresses for the service and for its owner."""
+def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:
+    """Migrate the database; return its address for the service."""
     if server is not None:
         owner, service = server.url(user=SUPERUSER), server.url()
     else:
         assert settings.database_url is not None  # noqa: S101 - else there is an embedded server
         owner = service = driver_url(settings.database_url.get_secret_value())
     migrations.upgrade(owner)
-    return service, owner
+    return service
 
 
 def _connect(
@@ -255,7 +253,6 @@ async def _see_distribution(database: Database) -> None:
     async with database.transaction(None) as connection:
         await key_fingerprint(connection)
         database.is_distributed = await connection.run_sync(is_distributed)
-        database.vectors_apart = await layout.is_settled(connection)
 
 
 def _open_standbys(stack: AsyncExitStack, settings: Settings) -> Standbys:
@@ -283,20 +280,12 @@ def _open_standbys(stack: AsyncExitStack, settings: Settings) -> Standbys:
 
 
 def _open_indexer(
-    stack: AsyncExitStack,
-    url: URL,
-    settings: Settings,
-    embedders: Embedders,
-    *,
-    primary: NewestPrimary,
-    share: Share,
-    like: Database,
+    stack: AsyncExitStack, url: URL, settings: Settings, embedders: Embedders, *, primary: NewestPrimary, share: Share
 ) -> Indexer:
     """Open the indexer with a connection pool of its own, so that requests wait only for requests."""
     database = _connect(
         stack, url, settings, primary, connections=INDEXING_CONNECTIONS, wait_seconds=INDEXING_WAIT_SECONDS
     )
-    database.vectors_apart = like.vectors_apart
     return _close_with(
         stack, Indexer(database, embedders, backlog_seconds=settings.indexing_backlog_seconds, share=share)
     )

@@ -35,7 +35,7 @@ POOL_WAIT_SECONDS = 30
 CONNECT_SECONDS = 5
 CLOSE_SECONDS = 2
 # Releases before this one were called "carrel": they look for vectors in the rows of chunks.
-APPLICATION_NAME, OLDER_APPLICATION_NAME = "carrel-2", "carrel"
+APPLICATION_NAME = "carrel-2"
 # The server ends connections that a crowd has left; the connection that was used last is used next, and stays.
 IDLE_SECONDS = 120
 # Of a transaction whose writes may be lost when the database or the machine fails within a second of its commit.
@@ -128,7 +128,7 @@ class Database:
     BEGIN carries the kind and the organization in one message, which also detects a closed connection. `outliving`
     returns connections whose commits are no longer awaited. Databases that share the `primary` never return to a server
     from before a promotion that any of them has seen. `is_distributed`: index tables lie on several servers, without a
-    common snapshot. `vectors_apart`: no release is running that looks for vectors in the rows of chunks."""
+    common snapshot."""
 
     def __init__(
         self,
@@ -141,7 +141,6 @@ class Database:
         primary: NewestPrimary | None = None,
     ) -> None:
         self.is_distributed = False
-        self.vectors_apart = False
         self.primary = primary or NewestPrimary()
         self._statement_seconds = statement_seconds
         self._commits: dict[asyncio.Future[None], float] = {}

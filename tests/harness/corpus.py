@@ -22,6 +22,16 @@ from service.platform.identifiers import document_id_for, uuid7
 from service.schema.indexing import TOTAL_TERM
 from tests.harness.services import RunningService
 
+MOVE_INSIDE = (
+    """
+    UPDATE chunks_384 c SET embedding = v.embedding FROM vectors_384 v WHERE (c.organization_id, c.space_id)
+    = (v.organization_id, v.space_id) AND (c.document_id, c.chunk_no) = (v.document_id, v.chunk_no)
+    """,
+    "DELETE FROM vectors_384",
+    "UPDATE space_documents SET forms = 1",
+)
+"""These statements lay rows out as releases before 0.3.0 wrote them."""
+
 
 @dataclass(frozen=True)
 class FakeModel:
@@ -64,7 +74,6 @@ class Corpus:
         url = service.settings.database_url
         assert url is not None
         database = Database(driver_url(url.get_secret_value()))
-        database.vectors_apart = True
         organization_id = UUID(service.call("admin/organization/get").json()["organizationId"])
         async with database.transaction(organization_id) as connection:
             owner = text("SELECT principal_id FROM principals WHERE kind = 'user'")
@@ -149,8 +158,8 @@ class Corpus:
         space: Space | None = None,
     ) -> bool:
         documents = [self.document(document_id, title, chunks, version=version)]
-        there = {"space": space or self.space, "apart": self.database.vectors_apart}
-        return bool(await write_index(connection, self.organization_id, documents=documents, **there))
+        space = space or self.space
+        return bool(await write_index(connection, self.organization_id, space=space, documents=documents))
 
     def document(self, document_id: UUID, title: str, chunks: Sequence[str], *, version: int = 1) -> DocumentToIndex:
         made = [self.chunk(title, passage) for passage in chunks]

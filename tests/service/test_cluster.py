@@ -8,13 +8,12 @@ from uuid import UUID
 import pytest
 from psycopg import sql
 
-from service import migrations
 from service.operate import startup
 from service.operate.backup import taking
 from service.operate.commands import run
-from service.operate.distribution import distribute_index, refuse_older_releases
-from service.platform.database import SERVICE_ROLE, owner_transaction
-from service.platform.deployment_errors import ClusterError, MigrationError
+from service.operate.distribution import distribute_index
+from service.platform.database import SERVICE_ROLE
+from service.platform.deployment_errors import ClusterError
 from tests.harness.cluster import VARIABLE, ClusterDatabases
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
 from tests.harness.messages import messages_of
@@ -74,27 +73,6 @@ def test_a_worker_sees_that_the_index_was_spread_after_the_database_was_prepared
 
     monkeypatch.setattr(startup, "is_distributed", lambda _: next(answers))
     assert make_service().runtime.database.is_distributed
-
-
-def test_older_releases_do_not_start_on_a_spread_index(databases, monkeypatch) -> None:
-    """They would remove nothing from the servers; a later bound stays."""
-    name = databases.clone()
-
-    async def refuse_older() -> None:
-        async with owner_transaction(databases.owner_url(name)) as connection:
-            await refuse_older_releases(connection)
-
-    with databases.connect(name) as owner:
-        asyncio.run(refuse_older())
-        with monkeypatch.context() as older:
-            older.setattr(migrations, "BASELINE", "0040")
-            older.setattr(migrations, "HEAD", "0040")
-            with pytest.raises(MigrationError, match="a newer Carrel's"):
-                migrations.upgrade(databases.owner_url(name))
-        owner.execute("UPDATE alembic_version SET usable_from = '9998'")
-        asyncio.run(refuse_older())
-        assert owner.execute("SELECT usable_from FROM alembic_version").fetchone() == ("9998",)
-    databases.drop(name)
 
 
 @on_a_cluster

@@ -18,7 +18,6 @@ class CountedTransactions:
 
     def __init__(self, database) -> None:
         self.database = database
-        self.vectors_apart = True
         self.begun = 0
         self.may_begin = asyncio.Event()
         self.may_begin.set()

@@ -1,20 +1,12 @@
-"""Vectors lie apart from their chunks as soon as no release runs that looks for them there; old ones are moved."""
+"""Vectors that an earlier release wrote into the rows of chunks are found there, and moved to their own table."""
 
-import asyncio
 from typing import Any
 from uuid import UUID
 
-import pytest
-from sqlalchemy import URL
-
-from service import migrations
 from service.index.ingestion import queries, renewal
-from service.operate import layout
-from service.platform.database import OLDER_APPLICATION_NAME, Database
-from service.platform.deployment_errors import MigrationError
 from service.platform.disk import DiskGuard
 from service.platform.identifiers import NIL
-from tests.harness.databases import TestDatabases
+from tests.harness.corpus import MOVE_INSIDE
 from tests.harness.documents import embedded, uploaded
 from tests.harness.services import RunningService
 
@@ -41,26 +33,20 @@ def found(service: RunningService) -> list[list[tuple[Any, ...]]]:
 def test_a_search_finds_the_same_before_halfway_and_after_the_move(own_service, monkeypatch) -> None:
     monkeypatch.setattr(renewal, "SLICE", 2)
     database = own_service.runtime.indexer.database
-    assert database.vectors_apart
-
-    async def still_runs(_owner: URL) -> bool:
-        return False
-
-    monkeypatch.setattr(layout, "refuse_vectors_inside", still_runs)
-    database.vectors_apart = False
     for name, text in TEXTS.items():
         uploaded(own_service, name, text)
+    for statement in MOVE_INSIDE:
+        own_service.execute(statement)
     [(inside, apart)] = own_service.execute(PLACES)
     assert (inside > 6, apart) == (True, 0)
     before = found(own_service)
     assert [len(each) for each in before] == [3, 3]
-    database.vectors_apart = True
     organization_id = UUID(own_service.call("admin/organization/get").json()["organizationId"])
 
     async def renew_first_slices() -> None:
         async with database.transaction(organization_id) as connection:
-            for each in await queries.list_old(connection, organization_id, after=(0, NIL), limit=9, apart=True):
-                assert await renewal.renew_slice(connection, organization_id, each, first=0, apart=True) == 2
+            for each in await queries.list_old(connection, organization_id, after=(0, NIL), limit=9):
+                assert await renewal.renew_slice(connection, organization_id, each, first=0) == 2
 
     own_service.run(renew_first_slices())
     assert own_service.execute(PLACES) == [(inside - 6, 6)]
@@ -71,25 +57,3 @@ def test_a_search_finds_the_same_before_halfway_and_after_the_move(own_service, 
     own_service.run(renewal.renew_all(database, DiskGuard()))
     assert own_service.execute(PLACES) == [(0, inside)]
     assert [name for name, *_ in found(own_service)[0]] == [name for name, *_ in before[0]]
-
-
-def test_an_older_release_is_refused_once_none_runs(databases: TestDatabases, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until then vectors stay where it looks for them; afterwards it would find none."""
-    name = databases.clone()
-    owner, database = databases.owner_url(name), Database(databases.service_url(name))
-
-    async def settle() -> bool:
-        await layout.refuse_vectors_inside_later(owner, database)
-        async with database.transaction(None) as connection:
-            assert await layout.is_settled(connection) == database.vectors_apart
-        await database.close()
-        return database.vectors_apart
-
-    with databases.connect(name) as older:
-        older.execute(f"SET application_name = '{OLDER_APPLICATION_NAME}'")
-        assert not asyncio.run(settle())
-    assert asyncio.run(settle())
-    monkeypatch.setattr(migrations, "HEAD", "0070")
-    with pytest.raises(MigrationError, match="a newer Carrel's"):
-        migrations.upgrade(owner)
-    databases.drop(name)

@@ -13,7 +13,7 @@ from service.platform.batches import Batch
 from service.platform.disk import DiskGuard
 from service.platform.identifiers import NIL
 from service.schema.indexing import TOTAL_TERM
-from tests.harness.corpus import Corpus
+from tests.harness.corpus import MOVE_INSIDE, Corpus
 
 CHUNKS = ["Send an e-mail to Zürich.", "Plain words.", "See Q3_travel_budget.pdf", "It costs 1,234.56", "The end."]
 FOUND = [term_of(word, "english") for word in ("email", "zurich", "budget", "1234.56", "plain")]
@@ -29,9 +29,10 @@ async def corpus(own_service, monkeypatch):
     with monkeypatch.context() as earlier:
         earlier.setattr(terms, "find_forms", lambda _: ())
         earlier.setattr(terms, "_weigh_word", lambda word, stemming: ((term_of(word, stemming), 1.0),))
-        corpus.database.vectors_apart = False
         await corpus.add("Names", CHUNKS)
-    corpus.database.vectors_apart = True
+    async with corpus.transaction() as connection:
+        for statement in MOVE_INSIDE:
+            await connection.execute(text(statement))
     yield corpus
     await corpus.close()
 
@@ -44,7 +45,7 @@ async def state(corpus: Corpus, *, renewed: bool = False) -> tuple[list[int], in
         current = ask_current_space(batch := Batch(), corpus.organization_id, space_id=corpus.space.space_id)
         await batch.run(connection)
         assert current.rows[0].has_old_forms == (forms[0] < FORMS)
-        return forms, (await read_state(connection, corpus.organization_id, apart=True))["renewing_count"]
+        return forms, (await read_state(connection, corpus.organization_id))["renewing_count"]
 
 
 async def has_terms(corpus: Corpus, name: str) -> bool:
@@ -89,18 +90,15 @@ async def test_a_request_to_index_again_keeps_the_forms_and_a_retired_space_has_
 async def test_a_document_that_changes_meanwhile_is_renewed_as_it_is_then(corpus, first, name, is_indexed):
     await write_as_an_earlier_version(corpus)
     async with corpus.transaction() as connection:
-        [old] = await queries.list_old(connection, corpus.organization_id, after=(0, NIL), limit=9, apart=True)
-        assert (
-            not first
-            or await renewal.renew_slice(connection, corpus.organization_id, old, first=0, apart=True) == first
-        )
+        [old] = await queries.list_old(connection, corpus.organization_id, after=(0, NIL), limit=9)
+        assert not first or await renewal.renew_slice(connection, corpus.organization_id, old, first=0) == first
     async with corpus.transaction() as connection:
         await connection.execute(text("UPDATE documents SET name = :name"), {"name": name})
         assert not is_indexed or await corpus.write(connection, old.document_id, name, CHUNKS)
     if name == "Names":
         await write_as_an_earlier_version(corpus)
     async with corpus.transaction() as connection:
-        assert await renewal.renew_slice(connection, corpus.organization_id, old, first=first, apart=True) is None
+        assert await renewal.renew_slice(connection, corpus.organization_id, old, first=first) is None
     assert await state(corpus) == (PRESENT if is_indexed else EARLIER)
     assert await state(corpus, renewed=True) == PRESENT
     assert await has_terms(corpus, name)

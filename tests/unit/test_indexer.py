@@ -28,8 +28,6 @@ DOCUMENT = UUID(int=100)
 class NoDatabase:
     """Stands for connections that nothing is asked of."""
 
-    vectors_apart = False
-
     @asynccontextmanager
     async def transaction(self, *_: object, **__: object) -> AsyncGenerator[None]:
         await asyncio.sleep(0)

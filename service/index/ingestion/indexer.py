@@ -81,7 +81,7 @@ class Job:
 
 class Indexer:
     """The documents that are being indexed, within the limits of memory, and the requests that wait for them. This
-    indexer writes words, and `meaning` embeds; while a release before runs, this one does both at once."""
+    indexer writes words, and `meaning` embeds."""
 
     def __init__(
         self,
@@ -120,8 +120,8 @@ class Indexer:
 
     @property
     def embedding(self) -> "Indexer":
-        """The indexer that embeds now."""
-        return self.meaning if self.meaning is not None and self.deps.writes_words_alone else self
+        """The indexer that embeds."""
+        return self.meaning or self
 
     @contextmanager
     def words_awaited(self) -> Generator[None]:
@@ -308,7 +308,7 @@ class Indexer:
         job.work.is_followed = self._can_follow(job)
         try:
             while job.space_ids:
-                with self.words_awaited() if self.deps.writes_words_alone else nullcontext():
+                with self.words_awaited() if self.half is Half.WORDS else nullcontext():
                     outcomes = await index_in_spaces(job.work, job.space_ids)
                 self._answer(job, outcomes)
                 made = job.work.made

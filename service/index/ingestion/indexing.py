@@ -108,8 +108,7 @@ class Writer:
         organization_id, space = place
         async with self.database.transaction(organization_id) as connection:
             self._close(place, group)
-            there: dict[str, Any] = {"space": space, "apart": self.database.vectors_apart}
-            return await self.write_part(connection, organization_id, documents=group.documents, **there)
+            return await self.write_part(connection, organization_id, space=space, documents=group.documents)
 
     def _close(self, place: Place, group: Group) -> None:
         if self._gathering.get(place) is group:
@@ -163,10 +162,6 @@ class IndexingDeps:
 
     def __post_init__(self) -> None:
         self.writers = {part: Writer(self.database, part) for part in (write_index, write_words, write_vectors)}
-
-    @property
-    def writes_words_alone(self) -> bool:
-        return self.half is Half.WORDS and self.database.vectors_apart
 
 
 async def index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | None:
@@ -234,7 +229,7 @@ class Work:
                 return IndexOutcome(work.chunk_count, 0)
             if work.expects_caller_chunks and work.caller_chunks is None:
                 return IndexOutcome(work.chunk_count, 0)
-            if self.deps.writes_words_alone and not work.lacks_words:
+            if self.deps.half is Half.WORDS and not work.lacks_words:
                 return IndexOutcome(work.chunk_count, 0, lacks_meaning=True)
             with suppress(_OvertakenError):
                 # Chunks that another release cut differently are written again.
@@ -266,7 +261,7 @@ class Work:
             is_followed=self.is_followed,
         )
         # Without any chunk there is nothing to embed.
-        part = write_words if self.deps.writes_words_alone and chunks else write_index
+        part = write_words if self.deps.half is Half.WORDS and chunks else write_index
         if part is write_words:
             self.deps.pace.count(len(chunks))
         else:
@@ -302,8 +297,7 @@ class Work:
         if work.caller_batch is None:
             return await self.deps.writers[part].write(self.organization_id, space=space, document=document)
         async with self.deps.database.transaction(self.organization_id) as connection:
-            there: dict[str, Any] = {"space": space, "apart": self.deps.database.vectors_apart}
-            written = await part(connection, self.organization_id, documents=[document], **there)
+            written = await part(connection, self.organization_id, space=space, documents=[document])
             batch: dict[str, Any] = {"space_id": work.space_id, "batch_id": work.caller_batch}
             # They are embedded as they are kept.
             keep = queries.lock_caller_chunks if part is write_words else queries.take_caller_chunks

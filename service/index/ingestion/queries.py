@@ -32,7 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from service.index.forms import FORMS, RULES
+from service.index.forms import RULES
 from service.index.ingestion.backlog.queries import FROM_THE_START, LEASE, has_large_text, select_is_large
 from service.index.ingestion.turns import LARGE_BYTES
 from service.index.queries import IndexEntry, is_pending, lacks_words
@@ -361,17 +361,17 @@ class OldEntry:
 _ROW: ColumnElement[str] = cast(literal_column("space_documents.xmin"), Text)
 
 
-def is_old(*, apart: bool) -> ColumnElement[bool]:
+def is_old() -> ColumnElement[bool]:
     """Build the condition that a document was indexed by earlier rules in a space, which is not retired."""
     in_space = spaces.c.space_id == space_documents.c.space_id, spaces.c.retired_at.is_(None)
-    return and_(is_older(apart=apart), *in_space)
+    return and_(is_older(), *in_space)
 
 
-def _select_old(organization_id: UUID, *, apart: bool) -> Select[*tuple[Any, ...]]:
+def _select_old(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     entry, key = space_documents.c, (space_documents.c.document_id, space_documents.c.space_id)
     return (
         select(*columns_of(spaces, OldEntry, *key, NAME, TITLE, _ROW.label("row")))
-        .join(space_documents, is_old(apart=apart))
+        .join(space_documents, is_old())
         .join(documents, documents.c.document_id == entry.document_id)
         .outerjoin(document_contents, document_contents.c.document_id == entry.document_id)
         .outerjoin(
@@ -384,17 +384,17 @@ def _select_old(organization_id: UUID, *, apart: bool) -> Select[*tuple[Any, ...
 
 
 async def list_old(
-    connection: Connection, organization_id: UUID, *, after: tuple[int, UUID], limit: int, apart: bool
+    connection: Connection, organization_id: UUID, *, after: tuple[int, UUID], limit: int
 ) -> list[OldEntry]:
     """List documents of earlier rules by space and id; `after` is the last of the list before."""
     key = space_documents.c.space_id, space_documents.c.document_id
-    statement = _select_old(organization_id, apart=apart).where(tuple_(*key) > after).order_by(*key).limit(limit)
+    statement = _select_old(organization_id).where(tuple_(*key) > after).order_by(*key).limit(limit)
     return await find_rows(connection, statement, OldEntry)
 
 
-async def find_old(connection: Connection, entry: IndexEntry, *, apart: bool) -> OldEntry | None:
+async def find_old(connection: Connection, entry: IndexEntry) -> OldEntry | None:
     """Find a document in a space as `list_old` lists it; None when it is renewed or was removed."""
-    statement = _select_old(entry.organization_id, apart=apart).where(entry.matches(space_documents))
+    statement = _select_old(entry.organization_id).where(entry.matches(space_documents))
     return await find_row(connection, statement, OldEntry)
 
 
@@ -405,31 +405,26 @@ async def try_lock_renewal(connection: Connection) -> bool:
 
 
 async def renew_chunks(
-    connection: Connection,
-    entry: IndexEntry,
-    *,
-    terms: Mapping[int, str],
-    deltas: Mapping[int, int],
-    is_last: bool,
-    apart: bool,
+    connection: Connection, entry: IndexEntry, *, terms: Mapping[int, str], deltas: Mapping[int, int], is_last: bool
 ) -> None:
     """Write terms of a locked document's chunks, and how many chunks have each term more or less; move the chunks'
-    vectors to the table where they lie `apart`. After the last, note by which rules the document is written."""
+    vectors to their own table. After the last, note by which rules the document is written."""
     tables = INDEX_TABLES[entry.dimensions]
     chunks, vectors = tables.chunks, tables.vectors
     this = entry.matches(chunks), chunks.c.chunk_no == bindparam("param_chunk_no", type_=Integer())
-    new: dict[str, Any] = {"terms": cast(bindparam("param_terms", type_=Text()), chunks.c.terms.type)}
+    new: dict[str, Any] = {
+        "terms": cast(bindparam("param_terms", type_=Text()), chunks.c.terms.type),
+        "embedding": None,
+    }
     changed = [{"param_chunk_no": chunk_no, "param_terms": written} for chunk_no, written in terms.items()]
-    if apart:
-        names = vectors.c.keys()
-        inside = entry.matches(chunks), chunks.c.embedding.is_not(None), in_array(chunks.c.chunk_no, terms)
-        moved = insert(vectors).from_select(names, select(*(chunks.c[name] for name in names)).where(*inside))
-        await connection.execute(moved.on_conflict_do_nothing())
-        new["embedding"] = None
+    names = vectors.c.keys()
+    inside = entry.matches(chunks), chunks.c.embedding.is_not(None), in_array(chunks.c.chunk_no, terms)
+    moved = insert(vectors).from_select(names, select(*(chunks.c[name] for name in names)).where(*inside))
+    await connection.execute(moved.on_conflict_do_nothing())
     if changed:
         await connection.execute(update(chunks).where(*this).values(**new), changed)
     counted = as_arrays("deltas", OF_DELTAS, sum_changes([deltas]))
     await connection.execute(ADD_DELTAS, params(entry.organization_id, space_id=entry.space_id, **counted))
     if is_last:
         renewed = update(space_documents).where(entry.matches(space_documents))
-        await connection.execute(renewed.values(forms=RULES if apart else FORMS))
+        await connection.execute(renewed.values(forms=RULES))

@@ -55,9 +55,7 @@ async def renew_all(database: Database, disk: DiskGuard) -> None:
 
 async def _list_old(database: Database, organization_id: UUID, after: tuple[int, UUID]) -> list[OldEntry]:
     async with database.transaction(organization_id, read_only=True) as connection:
-        return await queries.list_old(
-            connection, organization_id, after=after, limit=LISTED_AT_ONCE, apart=database.vectors_apart
-        )
+        return await queries.list_old(connection, organization_id, after=after, limit=LISTED_AT_ONCE)
 
 
 async def _renew_document(database: Database, organization_id: UUID, entry: OldEntry) -> bool:
@@ -69,27 +67,25 @@ async def _renew_document(database: Database, organization_id: UUID, entry: OldE
         while first is not None:
             began = time.monotonic()
             async with database.transaction(organization_id) as connection:
-                first = await renew_slice(connection, organization_id, entry, first=first, apart=database.vectors_apart)
+                first = await renew_slice(connection, organization_id, entry, first=first)
             await asyncio.sleep((time.monotonic() - began) * (1 / WORKING - 1))
     return True
 
 
-async def renew_slice(
-    connection: Connection, organization_id: UUID, entry: OldEntry, *, first: int, apart: bool
-) -> int | None:
+async def renew_slice(connection: Connection, organization_id: UUID, entry: OldEntry, *, first: int) -> int | None:
     """Renew a document's chunks from this number on; return where to go on, None at the end or when it is not as it was
     listed."""
     known = await lock_to_write(connection, organization_id, space_id=entry.space_id, document_ids=[entry.document_id])
     place = IndexEntry(organization_id, entry.space_id, entry.document_id, entry.dimensions)
     # Read with the lock held: terms of an earlier title would stay for good.
-    if entry.document_id not in known or await queries.find_old(connection, place, apart=apart) != entry:
+    if entry.document_id not in known or await queries.find_old(connection, place) != entry:
         return None
     chunks = await list_chunks(connection, place, first=first, limit=SLICE)
     stemming = stemming_of(known[entry.document_id].language, default=entry.language)
     title = title_of(entry.name, entry.title)
     terms, deltas = await asyncio.to_thread(_weigh_again, chunks, title=title, stemming=stemming)
     is_last = len(chunks) < SLICE
-    await queries.renew_chunks(connection, place, terms=terms, deltas=deltas, is_last=is_last, apart=apart)
+    await queries.renew_chunks(connection, place, terms=terms, deltas=deltas, is_last=is_last)
     return None if is_last else chunks[-1].chunk_no + 1
 
 

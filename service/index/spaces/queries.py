@@ -50,9 +50,9 @@ class CurrentSpace(Space):
 _SPACE = columns_of(spaces, Space)
 
 
-def is_older(*, apart: bool) -> ColumnElement[bool]:
+def is_older() -> ColumnElement[bool]:
     """Build the condition that a document was indexed by rules of an earlier number than would be taken now."""
-    return and_(space_documents.c.forms < (RULES if apart else FORMS), space_documents.c.chunk_count > 0)
+    return and_(space_documents.c.forms < RULES, space_documents.c.chunk_count > 0)
 
 
 def is_searched() -> ColumnElement[bool]:

@@ -68,7 +68,7 @@ def _protect_tables() -> None:
 def _create_chunks(dimensions: int) -> None:
     """Make the table of chunks whose vectors have one length, and the function that finds them by their terms.
 
-    A chunk's vector is here only while a release runs that looks for it here (`service.operate.layout`).
+    A vector is here only until the background renewal moves it: a release before 0.3.0 has written it.
 
     Only a user who bypasses row-level security can use the index by terms, because PostgreSQL evaluates nothing on
     hidden rows that it does not know to be leakproof, and no comparison of arrays is. So the function reads with the

@@ -4,7 +4,7 @@ from alembic import op
 
 from service.migrations.online import note_changes
 
-revision, down_revision, usable_from = "0080", "0079", None
+revision, down_revision, usable_from = "0080", "0079", "0079"
 
 
 def upgrade() -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import Column, column, func, select, table, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from service.platform.database import APPLICATION_NAME, OLDER_APPLICATION_NAME
+from service.platform.database import APPLICATION_NAME
 from service.platform.keys import Keys
 from service.platform.sealing import reseal
 from service.platform.sql import count_rows
@@ -55,12 +55,11 @@ async def lock_key_fingerprint(connection: Connection) -> bytes | None:
     return await key_fingerprint(connection)
 
 
-async def count_services(connection: Connection, *, older: bool = False) -> int:
-    """Count the connections of services and commands; with `older` only of releases before vectors lay apart."""
+async def count_services(connection: Connection) -> int:
+    """Count the connections of services and commands."""
     activity = table("pg_stat_activity", column("datname"), column("application_name"))
-    names = (OLDER_APPLICATION_NAME,) if older else (OLDER_APPLICATION_NAME, APPLICATION_NAME)
     is_here = activity.c.datname == func.current_database()
-    return await count_rows(connection, is_here, activity.c.application_name.in_(names))
+    return await count_rows(connection, is_here, activity.c.application_name == APPLICATION_NAME)
 
 
 async def replace_key_fingerprint(connection: Connection, *, fingerprint: bytes) -> None:

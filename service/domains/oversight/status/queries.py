@@ -42,9 +42,9 @@ _ABSENT = ("failed_run_count", "renewing_count", *_OF_INDEXING, *_SYNC_TROUBLES)
 _jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB), column("queue_name", Text))
 
 
-async def read_state(connection: Connection, organization_id: UUID, *, apart: bool) -> dict[str, Any]:
+async def read_state(connection: Connection, organization_id: UUID) -> dict[str, Any]:
     """Read the figures of `AdminStatusGetResponse`, each by the path to its member."""
-    figures: _Figures = {"renewing_count": _count_old(organization_id, apart=apart)}
+    figures: _Figures = {"renewing_count": _count_old(organization_id)}
     for subject in (_of_index, _of_jobs, _of_syncs, _of_loading):
         figures |= subject(organization_id)
     figures |= {name: func.nullif(figures[name], 0) for name in _ABSENT}
@@ -75,11 +75,11 @@ def _of_index(organization_id: UUID) -> _Figures:
     }
 
 
-def _count_old(organization_id: UUID, *, apart: bool) -> ColumnElement[int]:
+def _count_old(organization_id: UUID) -> ColumnElement[int]:
     """Select the number of documents that wait to be renewed."""
     counted = select(func.count(space_documents.c.document_id.distinct()))
     own = space_documents.c.organization_id == organization_id
-    return counted.where(own, is_old(apart=apart)).scalar_subquery()
+    return counted.where(own, is_old()).scalar_subquery()
 
 
 def _of_jobs(organization_id: UUID) -> _Figures:

@@ -26,8 +26,7 @@ async def get_status(
     runtime: Runtime, connection: Connection, caller: Caller, *, connections: Connections | None
 ) -> wire.AdminStatusGetResponse:
     """Return the organization's state at this moment; for admins."""
-    apart = runtime.indexer.database.vectors_apart
-    figures = await queries.read_state(connection, caller.organization_id, apart=apart)
+    figures = await queries.read_state(connection, caller.organization_id)
     backlog = await measure_backlog(connection, caller.organization_id)
     settings, indexer = runtime.settings, runtime.indexer
     embedding = indexer.embedding
