@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from service.domains.documents.catalog import uploads
 from service.index.ingestion import indexing
 from service.index.ingestion.backlog.queries import PendingWork, claim_pending
+from service.index.ingestion.feeding import renew
 from service.index.ingestion.sweeper import release_claims, sweep
 from service.index.ingestion.turns import Lane
 from service.index.progress import Half
@@ -244,6 +245,33 @@ def test_what_waits_for_its_meaning_is_gone_on_with_by_another_process_the_newes
     assert [cut.count(each) for each in cut] == [2, 1, 1, 2]
     assert count_rows(service) == (3, 3, 3)
     assert len(names(search_by(service, "SEMANTIC", "quinquereme"))) == 3
+
+
+CLAIM_ENDS = "UPDATE space_documents SET claimed_until = now()"
+IS_CLAIMED = "SELECT claimed_until > now(), chunks_expected FROM space_documents WHERE document_id = %s"
+
+
+def test_the_claim_on_a_document_of_a_rebuild_is_renewed(service: RunningService, gate: Gate) -> None:
+    """The indexer that embeds writes its words, too."""
+    gate.open.set()
+    document_id = uploaded(service, "log", FERRY, file_name="log.txt")["documentId"]
+    gate.open.clear()
+    service.execute("UPDATE space_documents SET indexed_version = NULL, words_version = NULL, claimed_until = now()")
+    service.execute("UPDATE chunks_384 SET text_hash = 'another'")
+    organization_id = UUID(ok(service.call("admin/organization/get"))["organizationId"])
+    indexer = service.runtime.indexer
+
+    async def begin() -> None:
+        async with indexer.database.transaction(organization_id) as connection:
+            claimed = await claim_pending(connection, organization_id, limit=1)
+        service.runtime.background.spawn(indexer.index_now(organization_id, claimed))
+
+    service.run(begin())
+    until(lambda: any(each.expected for told in indexer.embedding.progress().values() for each in told))
+    service.execute(CLAIM_ENDS)
+    service.run(renew(indexer.embedding))
+    assert service.execute(IS_CLAIMED, [document_id]) == [(True, 1)]
+    finish(service, gate, document_id)
 
 
 def test_a_collection_has_its_words_first_too(service: RunningService, gate: Gate) -> None:

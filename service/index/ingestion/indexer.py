@@ -256,7 +256,8 @@ class Indexer:
         if job is None:
             turn = self.deps.turns.enqueue(organization_id, own_lane)
             left = {space_id: each.left for space_id, each in (made or {}).items()}
-            work = Work(self.deps, turn, claimed.document_id, known or left, made=made or {})
+            is_rebuilt = own_lane is Lane.REBUILD
+            work = Work(self.deps, turn, claimed.document_id, known or left, made=made or {}, both=is_rebuilt)
             job = self._jobs[key] = Job(work, claimed.packed_bytes, claimed.space_ids)
             job.waiters = self._waiters.pop(key, [])
             job.task = asyncio.create_task(self._run(job))
@@ -289,7 +290,7 @@ class Indexer:
         found: dict[UUID, list[Progress]] = {}
         for (organization_id, document_id), job in self._jobs.items():
             for space_id in {*job.space_ids, *job.again}:
-                told = Progress(document_id, space_id, job.work.embedded, job.work.expected)
+                told = Progress(document_id, space_id, job.work.embedded, job.work.expected, both=job.work.both)
                 found.setdefault(organization_id, []).append(told)
         return found
 

@@ -203,7 +203,7 @@ class Made:
 class Work:
     """A document being indexed, with its number of texts and of vectors so far. `known` is the work by space, written
     a moment ago: no need to read it. `made` are its chunks by space, and `is_followed` tells that this process embeds
-    them next."""
+    them next. `both`: words and vectors are being written at once."""
 
     deps: IndexingDeps
     turn: Turn
@@ -213,6 +213,7 @@ class Work:
     expected: int = 0
     made: dict[int, Made] = field(default_factory=dict[int, Made])
     is_followed: bool = False
+    both: bool = False
 
     @property
     def organization_id(self) -> UUID:
@@ -249,6 +250,7 @@ class Work:
         return work
 
     async def _attempt(self, work: IndexingWork) -> IndexOutcome:
+        self.both = work.lacks_words and not self.deps.writes_words_alone
         embedder = self.deps.embedders.get(work.model)
         made = await self._make(work, embedder)
         chunks, embedded = made.chunks, 0

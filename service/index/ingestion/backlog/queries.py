@@ -9,6 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import (
     ARRAY,
+    Boolean,
     ColumnElement,
     FromClause,
     Integer,
@@ -23,7 +24,6 @@ from sqlalchemy import (
     literal,
     or_,
     select,
-    tuple_,
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -60,12 +60,14 @@ class PendingWork:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of indexing a document in a space: chunks with vectors, and all its chunks."""
+    """The progress of indexing a document in a space: chunks with vectors, and all its chunks. `both`: both halves are
+    being written, as for a rebuild."""
 
     document_id: UUID
     space_id: int
     embedded: int
     expected: int
+    both: bool
 
 
 def _searched_spaces(organization_id: UUID) -> Any:
@@ -157,27 +159,29 @@ async def claim_pending(
 async def renew_claims(
     connection: Connection, organization_id: UUID, *, progress: Sequence[Progress], half: Half
 ) -> None:
-    """Renew claims on documents that still lack this half, and record progress; a locked row is skipped, whose
-    transaction ends or takes the work."""
+    """Renew claims on documents that still lack this half, or either where both are written, and record progress; a
+    locked row is skipped, whose transaction ends or takes the work."""
     columns = {
         "document_id": (Uuid(), [each.document_id for each in progress]),
         "space_id": (Integer(), [each.space_id for each in progress]),
         "embedded": (Integer(), [each.embedded for each in progress]),
         "expected": (Integer(), [each.expected for each in progress]),
+        "both": (Boolean(), [each.both for each in progress]),
     }
     rows = func.unnest(*(literal(values, ARRAY(kind)) for kind, values in columns.values()))
     told = rows.table_valued(*(column(name, kind) for name, (kind, _) in columns.items())).render_derived(name="told")
     free = (
-        select(*_KEYS)
-        .where(space_documents.c.organization_id == organization_id, LACKING[half]())
-        .where(tuple_(*_KEYS).in_(select(told.c.document_id, told.c.space_id)))
-        .with_for_update(skip_locked=True)
+        select(*_KEYS, told.c.embedded, told.c.expected)
+        .join(told, and_(*(key == told.c[key.name] for key in _KEYS)))
+        .where(space_documents.c.organization_id == organization_id)
+        .where(case((told.c.both, is_pending()), else_=LACKING[half]()))
+        .with_for_update(of=space_documents, skip_locked=True)
         .cte("free")
     )
     statement = (
         update(space_documents)
-        .where(*(key == free.c[key.name] for key in _KEYS), *(key == told.c[key.name] for key in _KEYS))
-        .values(claimed_until=func.now() + LEASE, chunks_embedded=told.c.embedded, chunks_expected=told.c.expected)
+        .where(*(key == free.c[key.name] for key in _KEYS))
+        .values(claimed_until=func.now() + LEASE, chunks_embedded=free.c.embedded, chunks_expected=free.c.expected)
     )
     await connection.execute(statement)
 
