@@ -42,12 +42,15 @@ class Gate:
     def __init__(self) -> None:
         self.open = threading.Event()
         self.embedded: list[str] = []
+        self.refuses = False
 
     async def embed(
         self, embedder: LocalEmbedder, texts: Sequence[str], *, in_background: bool = False
     ) -> NDArray[np.float32]:
         if in_background:
             await asyncio.to_thread(self.open.wait)
+            if self.refuses:
+                raise RuntimeError("refused")
         self.embedded += texts if in_background else []
         return await embed(embedder, texts, in_background=in_background)
 
@@ -272,6 +275,20 @@ def test_the_claim_on_a_document_of_a_rebuild_is_renewed(service: RunningService
     service.run(renew(indexer.embedding))
     assert service.execute(IS_CLAIMED, [document_id]) == [(True, 1)]
     finish(service, gate, document_id)
+
+
+def test_the_failure_of_a_version_does_not_delay_the_words_of_the_next(
+    service: RunningService, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document_id = send(service, "log", FERRY)["documentId"]
+    until(lambda: service.runtime.indexer.embedding.running == 1)
+    monkeypatch.setattr(gate, "refuses", True)
+    # As requested by another process, which has no room for it.
+    service.execute("UPDATE space_documents SET version = 2, claimed_until = now()")
+    gate.open.set()
+    until(lambda: service.runtime.indexer.embedding.running == 0)
+    state = "SELECT attempts, error, claimed_until < now() FROM space_documents WHERE document_id = %s"
+    assert service.execute(state, [document_id]) == [(0, None, True)]
 
 
 def test_a_collection_has_its_words_first_too(service: RunningService, gate: Gate) -> None:

@@ -182,10 +182,9 @@ async def _index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes |
         traces.fail()
         log_trouble("indexing_failed", error, document_id=str(work.document_id))
         reason = error.message if isinstance(error, ServiceError) else "The service failed; it will try again."
+        failed: dict[str, Any] = {"document_id": work.document_id, "half": None if work.both else work.deps.half}
         async with work.deps.database.transaction(work.organization_id) as connection:
-            await note_failure(
-                connection, work.organization_id, document_id=work.document_id, space_ids=space_ids, error=reason
-            )
+            await note_failure(connection, work.organization_id, **failed, space_ids=space_ids, error=reason)
         return None
 
 

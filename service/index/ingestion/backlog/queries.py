@@ -74,6 +74,10 @@ def _searched_spaces(organization_id: UUID) -> Any:
     return select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, is_searched())
 
 
+def _lacks(half: Half | None) -> ColumnElement[bool]:
+    return LACKING[half]() if half else is_pending()
+
+
 def _with_texts() -> FromClause:
     batch = and_(
         caller_chunks.c.document_id == space_documents.c.document_id,
@@ -126,7 +130,7 @@ def _select_free(organization_id: UUID, *, lane: Lane | None, half: Half | None)
     statement = (
         select(*_KEYS, _packed_bytes().label("packed_bytes"))
         .select_from(_with_texts())
-        .where(entry.organization_id == organization_id, LACKING[half]() if half else is_pending(), _is_free())
+        .where(entry.organization_id == organization_id, _lacks(half), _is_free())
         # As in the indexes of pending places, so that a claim reads the first of many and sorts none.
         .order_by(*((entry.claimed_until.desc(),) if half is Half.MEANING else (entry.is_large, entry.claimed_until)))
     )
@@ -187,12 +191,19 @@ async def renew_claims(
 
 
 async def note_failure(
-    connection: Connection, organization_id: UUID, *, document_id: UUID, space_ids: Sequence[int], error: str
+    connection: Connection,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    space_ids: Sequence[int],
+    half: Half | None,
+    error: str,
 ) -> None:
-    """Record why indexing a document failed and when to try again: later each time, at most an hour."""
+    """Record why indexing a half of a document (None: both) failed, where that is lacking, and when to try again: later
+    each time, at most an hour."""
     wait = func.least(LONGEST_RETRY, FIRST_RETRY * func.power(2, func.least(space_documents.c.attempts, 20)))
     of_document = matches(space_documents, organization_id, document_id=document_id)
-    failed = update(space_documents).where(of_document, space_documents.c.space_id.in_(space_ids), is_pending())
+    failed = update(space_documents).where(of_document, space_documents.c.space_id.in_(space_ids), _lacks(half))
     attempts = space_documents.c.attempts + 1
     await connection.execute(failed.values(claimed_until=func.now() + wait, attempts=attempts, error=error))
 
@@ -251,7 +262,7 @@ async def measure_backlog(connection: Connection, organization_id: UUID, *, half
         .where(
             entries.organization_id == organization_id,
             entries.space_id.in_(_searched_spaces(organization_id)),
-            LACKING[half]() if half else is_pending(),
+            _lacks(half),
             or_(entries.attempts == 0, entries.claimed_until.is_(None), entries.claimed_until < func.now()),
         )
     )
