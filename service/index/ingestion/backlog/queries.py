@@ -11,6 +11,7 @@ from sqlalchemy import (
     ARRAY,
     Boolean,
     ColumnElement,
+    DateTime,
     FromClause,
     Integer,
     Select,
@@ -32,7 +33,7 @@ from carrel.wire.catalog import IndexingStatus
 from service.index.ingestion.pace import Backlog
 from service.index.ingestion.turns import LARGE_BYTES, Lane
 from service.index.progress import FAILED_AFTER, Half
-from service.index.queries import LACKING, is_pending, lacks_words
+from service.index.queries import LACKING, is_pending, lacks_meaning, lacks_words
 from service.index.spaces.queries import is_searched
 from service.platform.sql import in_array, matches
 from service.schema.catalog import document_contents, document_versions
@@ -209,10 +210,12 @@ async def note_failure(
 
 
 async def release_claims(connection: Connection, organization_id: UUID) -> None:
-    """Release every claim, at a start when no other process can be indexing; waiting documents keep their position."""
+    """Release every claim, at a start when no other process can be indexing: what was claimed is first in line."""
     is_claimed = or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until > func.now())
     claimed = and_(space_documents.c.organization_id == organization_id, is_pending(), is_claimed)
-    await connection.execute(update(space_documents).where(claimed).values(claimed_until=FIRST_IN_LINE))
+    # For vectors the newest are first in line.
+    first = case((lacks_meaning(), func.now()), else_=literal(FIRST_IN_LINE, DateTime(timezone=True)))
+    await connection.execute(update(space_documents).where(claimed).values(claimed_until=first))
 
 
 class EntryState(NamedTuple):
