@@ -139,6 +139,24 @@ async def test_an_organization_that_fails_keeps_no_other_from_its_turn(indexer, 
     assert [str(each) for each in told.value.exceptions] == ["broken"]
 
 
+async def test_words_that_can_not_be_claimed_keep_no_vectors_from_it(indexer, replace, monkeypatch):
+    claimed = list[Half]()
+
+    async def claim(*_: object, half: Half, **__: object) -> list[object]:
+        claimed.append(half)
+        if half is Half.WORDS:
+            raise RuntimeError("broken")
+        return []
+
+    replace("has_waiting", AsyncMock(return_value=True))
+    replace("claim_pending", claim)
+    monkeypatch.setattr(sweeper, "organization_ids", AsyncMock(return_value=[ONE]))
+    disk = SimpleNamespace(wait_for_room=AsyncMock())
+    with pytest.raises(ExceptionGroup):
+        await sweeper.sweep(indexer, cast("Any", disk))
+    assert claimed == [Half.WORDS, Half.MEANING, Half.MEANING]
+
+
 async def test_a_backlog_that_can_not_be_measured_stays_as_it_was(indexer, replace):
     """An organization isn't let in because the look at what waits for it failed."""
 

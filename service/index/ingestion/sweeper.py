@@ -13,10 +13,19 @@ from service.platform.disk import DiskGuard
 
 
 async def sweep(indexer: Indexer, disk: DiskGuard) -> int:
-    """Claim each organization's abandoned documents, and count them; documents without room wait."""
+    """Claim each organization's abandoned documents, and count them; documents without room wait. When a part of the
+    indexer fails, the other goes on, and the error is raised at the end."""
     await disk.wait_for_room()
     organizations = await organization_ids(indexer.database)
-    return sum([await feed(part, organizations) for part in indexer.parts])
+    taken, failures = 0, list[ExceptionGroup[Exception]]()
+    for part in indexer.parts:
+        try:
+            taken += await feed(part, organizations)
+        except ExceptionGroup as error:
+            failures.append(error)
+    if failures:
+        raise ExceptionGroup("sweeping has failed in part", failures)
+    return taken
 
 
 async def fold_all(database: Database) -> None:
