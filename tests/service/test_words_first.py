@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from service.domains.documents.catalog import uploads
 from service.index.ingestion import indexing
-from service.index.ingestion.backlog.queries import PendingWork, claim_pending
+from service.index.ingestion.backlog.queries import claim_pending
 from service.index.ingestion.feeding import renew
 from service.index.ingestion.sweeper import release_claims, sweep
 from service.index.ingestion.turns import Lane
@@ -236,17 +236,23 @@ def test_what_waits_for_its_meaning_is_gone_on_with_by_another_process_the_newes
     )
     organization_id = UUID(ok(service.call("admin/organization/get"))["organizationId"])
 
-    async def go_on() -> list[PendingWork]:
+    async def claim(*, newest_first: bool) -> str:
+        how: dict[str, Any] = {"lane": Lane.SMALL, "half": Half.MEANING, "newest_first": newest_first}
         async with indexer.database.transaction(organization_id) as connection:
-            newest = await claim_pending(connection, organization_id, limit=1, lane=Lane.SMALL, half=Half.MEANING)
+            [claimed] = await claim_pending(connection, organization_id, limit=1, **how)
+        return str(claimed.document_id)
+
+    async def go_on() -> list[str]:
+        newest = [await claim(newest_first=True)]
         await release_claims(indexer.database)  # as when that process is killed
-        async with indexer.database.transaction(organization_id) as connection:
-            newest += await claim_pending(connection, organization_id, limit=1, lane=Lane.SMALL, half=Half.MEANING)
+        newest.append(await claim(newest_first=True))
+        await release_claims(indexer.database)
+        oldest = await claim(newest_first=False)
         await release_claims(indexer.database)
         await sweep(indexer, service.runtime.disk)
-        return newest
+        return [*newest, oldest]
 
-    assert [str(each.document_id) for each in service.run(go_on())] == [ids[-1]] * 2
+    assert service.run(go_on()) == [ids[-1], ids[-1], ids[0]]
     finish(service, gate, *ids)
     assert [cut.count(each) for each in cut] == [2, 1, 1, 2]
     assert count_rows(service) == (3, 3, 3)

@@ -157,6 +157,25 @@ async def test_words_that_can_not_be_claimed_keep_no_vectors_from_it(indexer, re
     assert claimed == [Half.WORDS, Half.MEANING, Half.MEANING]
 
 
+async def test_every_fourth_claim_for_vectors_takes_the_oldest(indexer, replace):
+    """Each organization and lane is counted by itself."""
+    claimed: dict[Any, list[bool]] = {}
+
+    async def claim(_: object, organization_id: UUID, *, lane: Lane, newest_first: bool, **__: object) -> list[object]:
+        claimed.setdefault((organization_id, lane), []).append(newest_first)
+        return []
+
+    replace("claim_pending", claim)
+    for part in indexer.parts:
+        claimed.clear()
+        for _ in range(8):
+            for organization_id in (ONE, TWO):
+                part.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
+            await feed(part)
+        turns = [part.half is Half.MEANING] * 3 + [False]
+        assert claimed == {(each, lane): turns * 2 for each in (ONE, TWO) for lane in (Lane.SMALL, Lane.LARGE)}
+
+
 async def test_a_backlog_that_can_not_be_measured_stays_as_it_was(indexer, replace):
     """An organization isn't let in because the look at what waits for it failed."""
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from service.index.ingestion.backlog.queries import (
@@ -17,10 +18,13 @@ from service.index.ingestion.backlog.queries import (
 )
 from service.index.ingestion.indexer import MOST_OF_LANE, Indexer
 from service.index.ingestion.turns import Lane
+from service.index.progress import Half
 from service.platform.background import Background, for_each_organization
 from service.platform.disk import DiskGuard
 
 WATCH_SECONDS = 1.0
+# Vectors are made of the newest documents first; every so many claims take the oldest, so that each comes to its turn.
+CLAIM_OF_OLDEST = 4
 # After a claim that failed, however much comes meanwhile.
 REST_SECONDS = 2.0
 ANSWERED_SECONDS = 2.0
@@ -95,8 +99,11 @@ async def _feed_lane(indexer: Indexer, organization_id: UUID, lane: Lane, room: 
 
 
 async def _claim(indexer: Indexer, organization_id: UUID, lane: Lane, room: int) -> list[PendingWork]:
+    indexer.claims[organization_id, lane] += 1
+    is_floor = indexer.claims[organization_id, lane] % CLAIM_OF_OLDEST == 0
+    how: dict[str, Any] = {"half": indexer.half, "newest_first": indexer.half is Half.MEANING and not is_floor}
     async with indexer.database.transaction(organization_id) as connection:
-        return await claim_pending(connection, organization_id, limit=room, lane=lane, half=indexer.half)
+        return await claim_pending(connection, organization_id, limit=room, lane=lane, **how)
 
 
 def keep_indexing(indexer: Indexer, disk: DiskGuard, background: Background) -> None:

@@ -5,6 +5,7 @@ another indexer, with limits of its own, goes on with the vectors."""
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -109,6 +110,7 @@ class Indexer:
         self.feeding = asyncio.Lock()
         self.backlogged: dict[UUID, set[Lane]] = {}
         self.resting: set[UUID] = set()
+        self.claims = Counter[tuple[UUID, Lane]]()
         self._jobs: dict[Key, Job] = {}
         self._waiters: dict[Key, list[Waiter]] = {}
         self._closed = False

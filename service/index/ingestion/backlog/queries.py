@@ -124,16 +124,19 @@ async def has_waiting(connection: Connection, organization_id: UUID, *, half: Ha
 _KEYS = (space_documents.c.document_id, space_documents.c.space_id)
 
 
-def _select_free(organization_id: UUID, *, lane: Lane | None, half: Half | None) -> Select[UUID, int, int]:
+def _select_free(
+    organization_id: UUID, *, lane: Lane | None, half: Half | None, newest_first: bool
+) -> Select[UUID, int, int]:
     """Select what is unclaimed and lacks a half, or anything: small texts before large ones, or of one lane. The oldest
-    go first, and for vectors the newest."""
+    go first, or for vectors the newest."""
     entry = space_documents.c
+    since = entry.claimed_until.desc() if newest_first else entry.claimed_until
     statement = (
         select(*_KEYS, _packed_bytes().label("packed_bytes"))
         .select_from(_with_texts())
         .where(entry.organization_id == organization_id, _lacks(half), _is_free())
         # As in the indexes of pending places, so that a claim reads the first of many and sorts none.
-        .order_by(*((entry.claimed_until.desc(),) if half is Half.MEANING else (entry.is_large, entry.claimed_until)))
+        .order_by(*((since,) if half is Half.MEANING else (entry.is_large, since)))
     )
     return statement if lane is None else statement.where(entry.is_large == (lane is Lane.LARGE))
 
@@ -146,10 +149,12 @@ async def claim_pending(
     space_id: int | None = None,
     lane: Lane | None = None,
     half: Half | None = None,
+    newest_first: bool = False,
 ) -> list[PendingWork]:
     """Claim `limit` unclaimed documents that lack a `half`, of a lane, or of all in `space_id`; skips locked rows."""
     spaces = _searched_spaces(organization_id) if space_id is None else [space_id]
-    waiting = _select_free(organization_id, lane=lane, half=half).where(space_documents.c.space_id.in_(spaces))
+    free = _select_free(organization_id, lane=lane, half=half, newest_first=newest_first)
+    waiting = free.where(space_documents.c.space_id.in_(spaces))
     free = waiting.limit(limit).with_for_update(of=space_documents, skip_locked=True).cte("free")
     claim = update(space_documents).where(*(key == free.c[key.name] for key in _KEYS))
     statement = claim.values(claimed_until=func.now() + LEASE).returning(*_KEYS, free.c.packed_bytes)
