@@ -78,7 +78,7 @@ class IndexingState(ResponseModel):
     failed_in_collections: int | None = None
     """Documents that can't be indexed in a collection, once for each collection; absent without any."""
     oldest_waiting_at: Instant | None = None
-    """Since when the document that has waited longest waits; absent when none waits."""
+    """Since when the document that has waited longest can't be found at all; absent when none waits for its words."""
     waiting_documents: int | None = None
     """Documents to be indexed in the catalog or a collection, those in work included."""
     waiting_chunks: int | None = None

@@ -16,7 +16,7 @@ from service.domains.documents.docstore.running.applying import SOME_FAILED
 from service.domains.documents.recognition.jobs import OCR
 from service.index.ingestion.queries import is_old
 from service.index.progress import FAILED_AFTER
-from service.index.queries import is_pending, lacks_meaning
+from service.index.queries import is_pending, lacks_words
 from service.platform.sql import columns_of, find_rows, matches
 from service.schema.alerts import alerts
 from service.schema.catalog import document_versions, scanned_pages
@@ -61,7 +61,7 @@ def _of_index(organization_id: UUID) -> _Figures:
         "chunk_count": _chunks(organization_id),
         "indexing.running": _number(pending, ~has_failed),
         "indexing.failed": _number(pending, has_failed),
-        "indexing.without_meaning": _number(pending, ~has_failed, pending.c.lacks_meaning),
+        "indexing.without_meaning": _number(pending, ~has_failed, ~pending.c.lacks_words),
         "indexing.failed_in_collections": _number(
             space_documents,
             space_documents.c.organization_id == organization_id,
@@ -69,7 +69,7 @@ def _of_index(organization_id: UUID) -> _Figures:
             space_documents.c.attempts >= FAILED_AFTER,
             is_pending(),
         ),
-        "indexing.oldest_waiting_at": _oldest(pending, ~has_failed),
+        "indexing.oldest_waiting_at": _oldest(pending, and_(~has_failed, pending.c.lacks_words)),
         "rebuilds_running": _number(index_rebuilds, of_rebuilds, index_rebuilds.c.status == "RUNNING"),
         "embedding_model": _catalog(organization_id, spaces.c.model),
     }
@@ -149,7 +149,7 @@ def _pending(organization_id: UUID) -> Subquery:
     )
     since = func.greatest(space_documents.c.added_at, document_versions.c.created_at)
     return (
-        select(space_documents.c.attempts, since.label("since"), lacks_meaning().label("lacks_meaning"))
+        select(space_documents.c.attempts, since.label("since"), lacks_words().label("lacks_words"))
         .outerjoin(document_versions, wanted)
         .where(
             matches(space_documents, organization_id, space_id=_catalog(organization_id, spaces.c.space_id)),
