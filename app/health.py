@@ -185,7 +185,11 @@ def _of_index(index: oversight.IndexingState, at: datetime) -> Finding:
         said = f"{can} {waits} for an index, in the catalog or in collections: too many, so uploads are refused now."
         return _trouble("The index", said, "uploads_refused")
     if index.failed or index.failed_in_collections:
-        said = f"{can}{waits} {count_text(index.failed, 'document')} could not be indexed."
+        by_words, said = index.failed_in_meaning or 0, f"{can}{waits}"
+        if index.failed > by_words or not by_words:
+            said += f" {count_text(index.failed - by_words, 'document')} could not be indexed."
+        if by_words:
+            said += f" {count_text(by_words, 'document')} can be found by words, but could not be indexed by meaning."
         if index.failed_in_collections:
             said = f"{said} In collections, {count_text(index.failed_in_collections, 'document')} could not be."
         return _trouble("The index", said, "index_failed")

@@ -60,8 +60,8 @@ def test_documents_and_how_far_they_are_indexed(service: RunningService) -> None
     done(service.call("catalog/deleteDocument", {"documentId": ids.pop()}))
     [(catalog,)] = on_rows(service, "SELECT space_id FROM spaces", more="AND is_catalog")
     with service.owner_connection() as connection:
-        # The words of the first are still there.
-        for document, attempts, words in zip(ids, (0, 1, FAILED_AFTER), (1, None, None), strict=False):
+        # The words of the first and the last are still there.
+        for document, attempts, words in zip(ids, (0, 1, *[FAILED_AFTER] * 2), (1, None, None, 1), strict=False):
             # Nobody takes it up.
             connection.execute(
                 "UPDATE space_documents SET indexed_version = NULL, words_version = %s, attempts = %s,"
@@ -76,10 +76,11 @@ def test_documents_and_how_far_they_are_indexed(service: RunningService) -> None
     now = status(service)
     assert (now["documentCount"], now["chunkCount"]) == (5, 5)
     assert {**now["indexing"], "oldestWaitingAt": instant(now["indexing"]["oldestWaitingAt"])} == {
-        "done": 2,
+        "done": 1,
         "running": 2,
         "withoutMeaning": 1,
-        "failed": 1,
+        "failed": 2,
+        "failedInMeaning": 1,
         "oldestWaitingAt": since,
         # What has failed waits for nothing but its next attempt.
         "waitingDocuments": 1,

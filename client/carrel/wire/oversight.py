@@ -75,6 +75,8 @@ class IndexingState(ResponseModel):
     """Those of them that are found by their words already, and not by their meaning; absent without any."""
     failed: int
     """Documents that can't be indexed in the catalog."""
+    failed_in_meaning: int | None = None
+    """Those of them that are found by their words, and not by their meaning; absent without any."""
     failed_in_collections: int | None = None
     """Documents that can't be indexed in a collection, once for each collection; absent without any."""
     oldest_waiting_at: Instant | None = None

@@ -37,7 +37,7 @@ NO_DOCUMENTS = (ResourceType.DOCUMENT_COLLECTION.value, ResourceType.AGENT.value
 _Figures = dict[str, ColumnElement[Any]]
 # These are absent without any, as from a service that doesn't know them.
 _SYNC_TROUBLES = ("syncs.incomplete", "syncs.refused_documents", "syncs.refusing")
-_OF_INDEXING = ("indexing.failed_in_collections", "indexing.without_meaning")
+_OF_INDEXING = ("indexing.failed_in_collections", "indexing.failed_in_meaning", "indexing.without_meaning")
 _ABSENT = ("failed_run_count", "renewing_count", *_OF_INDEXING, *_SYNC_TROUBLES)
 _jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB), column("queue_name", Text))
 
@@ -61,6 +61,7 @@ def _of_index(organization_id: UUID) -> _Figures:
         "chunk_count": _chunks(organization_id),
         "indexing.running": _number(pending, ~has_failed),
         "indexing.failed": _number(pending, has_failed),
+        "indexing.failed_in_meaning": _number(pending, has_failed, ~pending.c.lacks_words),
         "indexing.without_meaning": _number(pending, ~has_failed, ~pending.c.lacks_words),
         "indexing.failed_in_collections": _number(
             space_documents,
