@@ -223,7 +223,7 @@ class AdminStatusGetResponse(ResponseModel):
     rebuilds_running: int
     """Number of indexes that are being rebuilt."""
     renewing_count: int | None = None
-    """Number of documents whose words do not have this version's forms yet; absent without any."""
+    """Number of documents whose index is as an earlier version wrote it, and is being updated; absent without any."""
     embedding_model: str
     """Embedding model of the catalog."""
     arithmetic: ArithmeticState | None = None
