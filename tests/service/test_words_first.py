@@ -118,6 +118,8 @@ def test_an_upload_is_found_by_its_words_when_it_is_answered(service: RunningSer
     assert (answer["indexing"], answer["wordsIndexed"]) == ("RUNNING", True)
     document_id = answer["documentId"]
     assert state(service, document_id) == ("RUNNING", True, 1)
+    again = send(service, "log", FERRY)
+    assert (again["status"], again["indexing"], again["wordsIndexed"]) == ("UNCHANGED", "RUNNING", True)
     for mode in ("LEXICAL", "HYBRID"):
         found = search_by(service, mode, "quinquereme")
         assert names(found) == ["log"]

@@ -27,8 +27,8 @@ async def wait_for_index(
     # What was saved is on the disk, and seen there.
     promise_of(request).end()
     outcomes = await _wait(request, runtime, saved, patiently=patiently)
-    has_words = outcomes is not None and not saved.is_pending
-    is_done = has_words and not any(each.lacks_meaning for each in (outcomes or {}).values())
+    has_words = outcomes is not None and not saved.lacks_words
+    is_done = has_words and not saved.is_pending and not any(each.lacks_meaning for each in (outcomes or {}).values())
     file = saved.file
     not_read: Any = known_not_read(file.not_read, file.file_count, file.files_done)
     return UploadFileResponse(

@@ -47,12 +47,14 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class SavedUpload:
-    """The document after an upload; `is_pending`: a part of it waited for its index before."""
+    """The document after an upload; `is_pending`: a part of it waited for its index before, `lacks_words`: for its
+    words, too."""
 
     document_id: UUID
     version: int
     status: UploadStatus
     is_pending: bool
+    lacks_words: bool
     file: StoredFile
     text_recognition: TextRecognition | None = None
     waiter: Waiter | None = None
@@ -120,8 +122,9 @@ async def describe(
         organization_id = decision.caller.organization_id
         recognition = await read_recognition(connection, organization_id, document_id=decision.document_id)
     is_indexed = indexing is not None and bool(indexing.space_ids)
-    is_pending = decision.before is not None and decision.before.pending and not is_indexed
-    return SavedUpload(decision.document_id, decision.version, status, is_pending, file, recognition)
+    before = None if is_indexed else decision.before
+    waits = before is not None and before.pending, before is not None and before.lacks_words
+    return SavedUpload(decision.document_id, decision.version, status, *waits, file, recognition)
 
 
 def _file(decision: Decision, contents: Contents | None) -> StoredFile:

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.catalog import ContainedFiles, LeftOutFile
 from service.auth.callers import Caller
 from service.index.progress import FAILED_AFTER
-from service.index.queries import is_pending
+from service.index.queries import is_pending, lacks_words
 from service.index.spaces.queries import is_searched
 from service.permissions.access import Access
 from service.permissions.queries import ask_lock, is_readable
@@ -63,7 +63,8 @@ class DocumentFields:
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A document that exists; `container_id`: it is a file in that one, `pending`: a version waits for an index."""
+    """A document that exists; `container_id`: it is a file in that one, `pending`: a version waits for an index,
+    `lacks_words`: for its words, too."""
 
     document_id: UUID
     version: int
@@ -74,6 +75,7 @@ class StoredDocument:
     container_id: UUID | None
     access: Access
     pending: bool
+    lacks_words: bool
     created_at: datetime
     updated_at: datetime
 
@@ -119,15 +121,14 @@ _document_columns = (
     .where(class_readers.c.access_class == resources.c.access_class)
     .scalar_subquery()
     .label("readers"),
-    select(space_documents.c.space_id)
-    .join(spaces, spaces.c.space_id == space_documents.c.space_id)
-    .where(
-        is_searched(),
-        space_documents.c.document_id == documents.c.document_id,
-        space_documents.c.indexed_version.is_distinct_from(space_documents.c.version),
-    )
-    .exists()
-    .label("pending"),
+    *(
+        select(space_documents.c.space_id)
+        .join(spaces, spaces.c.space_id == space_documents.c.space_id)
+        .where(is_searched(), space_documents.c.document_id == documents.c.document_id, lacks)
+        .exists()
+        .label(name)
+        for name, lacks in {"pending": is_pending(), "lacks_words": lacks_words()}.items()
+    ),
 )
 
 
