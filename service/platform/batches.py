@@ -35,6 +35,8 @@ Convert = Callable[[Any], Any]
 # Numbered parameters are sent once however often a statement names them, and the driver need not look for them.
 _DIALECT: Dialect = PGDialectAsync_psycopg(paramstyle="numeric_dollar")
 STATEMENTS = 1024
+# After the first that fails, which may be the preparing of a statement, all others are aborted.
+_FAILED = frozenset({ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED})
 
 
 class Answer(Generic[Found]):
@@ -145,20 +147,21 @@ def _exchange(driver: "DriverConnection[Any]", adapting: Adapting, parts: Sequen
 
     The driver's own pipeline waits for the socket at each statement, and makes a cursor for each."""
     server, prepared = driver.pgconn, driver._prepared  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - as its cursors do
+    # Before anything is sent: what can't be written as PostgreSQL reads it is an error of its own.
+    queries = [_write_query(adapting, part) for part in parts]
     yield from prepared.maintain_gen(driver)
     server.enter_pipeline_mode()
     try:
-        sent = [_send(server, prepared, PostgresRawQuery(adapting), part) for part in parts]
+        sent = [_send(server, prepared, query) for query in queries]
         server.pipeline_sync()
         yield from send(server)
         results, failures = list[PGresult](), list[DriverError]()
         for query, prepare, name in sent:
-            if prepare is Prepare.SHOULD:
-                yield from fetch_many(server)
+            told = (yield from fetch_many(server)) if prepare is Prepare.SHOULD else list[PGresult]()
             [result] = yield from fetch_many(server)
             prepared.validate(prepared.key(query), prepare, name, [result])
-            if result.status == ExecStatus.FATAL_ERROR:
-                failures.append(error_from_result(result, encoding=driver.info.encoding))
+            failed = [each for each in (*told, result) if each.status in _FAILED]
+            failures += [error_from_result(each, encoding=driver.info.encoding) for each in failed]
             results.append(result)
         yield from fetch_many(server)
     finally:
@@ -169,10 +172,13 @@ def _exchange(driver: "DriverConnection[Any]", adapting: Adapting, parts: Sequen
     return results
 
 
-def _send(
-    server: PGconn, prepared: PrepareManager, query: PostgresRawQuery, part: _Part
-) -> tuple[PostgresRawQuery, Prepare, bytes]:
+def _write_query(adapting: Adapting, part: _Part) -> PostgresRawQuery:
+    query = PostgresRawQuery(adapting)
     query.convert(part.text.encode(), part.values)
+    return query
+
+
+def _send(server: PGconn, prepared: PrepareManager, query: PostgresRawQuery) -> tuple[PostgresRawQuery, Prepare, bytes]:
     prepare, name = prepared.get(query, prepare=True)
     if prepare is Prepare.SHOULD:
         server.send_prepare(name, query.query, param_types=query.types)

@@ -97,15 +97,29 @@ async def test_a_row_too_many_is_an_error(database: Database) -> None:
         _ = numbers.row
 
 
-async def test_a_failed_statement_leaves_the_connection_as_it_was(database: Database) -> None:
+@pytest.mark.parametrize(
+    ("text", "values", "error"),
+    [
+        ("SELECT 1 / $1::int", (0,), psycopg.errors.DivisionByZero),
+        ("SELECT $1::text", ("no\0end",), psycopg.DataError),  # is not sent
+        ("SELECT count(*) FROM organizations", (), psycopg.errors.QueryCanceled),  # is not prepared
+    ],
+)
+async def test_a_failed_statement_leaves_the_connection_as_it_was(
+    database: Database, owner, text, values, error
+) -> None:
     """The error is the driver's, and the statements after it, which the server has not seen, can be sent again."""
     for _ in range(2):
         batch = Batch()
-        divide(batch, 0)
+        batch.tell("SELECT set_config('statement_timeout', '100', true)")
+        batch.tell(text, *values)
         count = batch.ask(ORGANIZATIONS, Count, {})
-        with pytest.raises(DBAPIError) as failure:
-            await database.read(None, batch)
-        assert isinstance(failure.value.orig, psycopg.errors.DivisionByZero)
+        with owner.transaction():
+            # As by a migration.
+            owner.execute("LOCK TABLE organizations IN ACCESS EXCLUSIVE MODE")
+            with pytest.raises(DBAPIError) as failure:
+                await database.read(None, batch)
+        assert isinstance(failure.value.orig, error)
         assert not failure.value.connection_invalidated
         again = Batch()
         count, half = again.ask(ORGANIZATIONS, Count, {}), divide(again, 2)
