@@ -4,7 +4,6 @@ Waiting documents are listed a thousand at a time, so that a round costs no more
 import asyncio
 import time
 from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -34,11 +33,14 @@ async def wait_until_indexed(
     client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy, user_email: str | None = None
 ) -> None:
     """Wait until every uploaded document's index is there or has failed, and note how far that is. Only `user_email`
-    may be able to read it. Raises ServiceDownError when nothing moves for long."""
+    may be able to read it. Raises ServiceDownError when nothing moves for long, and RefusedError."""
     wait = _IndexWait(client, ledger, outages, user_email)
     try:
-        with suppress(RefusedError):  # a key that may only write sees no state; the service indexes all the same
-            await wait.run()
+        await wait.run()
+    except RefusedError as exc:
+        # A key that may only write sees no state; the service indexes all the same.
+        if getattr(exc.__cause__, "code", "") != "missing_scope":
+            raise
     finally:
         notes_of(ledger.address.name).end_wait(_PART)
 

@@ -1,11 +1,12 @@
 """Waiting for what was sent to become searchable."""
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 from pydantic import SecretStr
 
-from flows.errors import ServiceDownError
+from flows.errors import RefusedError, ServiceDownError
 from flows.operations import index_waits
 from flows.operations.index_waits import wait_until_indexed
 from flows.operations.jobs import Hooks, Job, open_client, outage_policy_of, run_in_turn
@@ -48,8 +49,9 @@ async def test_index_that_does_not_come_is_no_success(slow: Source, monkeypatch:
     assert (outcome.plan.resumed, outcome.summary.created, outcome.summary.indexing) == (12, 12, 0)
 
 
-async def test_document_deleted_meanwhile_costs_itself_alone(tmp_path, source: Source) -> None:
-    """While the index is waited for, a document that is deleted is quarantined, and the others settle."""
+@pytest.fixture
+def sent(tmp_path, source: Source) -> Iterator[Ledger]:
+    """The ledger of a run that has sent two documents, of which the second is deleted meanwhile."""
     with Ledger.at(tmp_path, target="t", source="s") as ledger, source.client() as client:
         ledger.begin()
         for key in ("kept", "gone"):
@@ -60,11 +62,23 @@ async def test_document_deleted_meanwhile_costs_itself_alone(tmp_path, source: S
             document_id = str(uploaded.document_id)
             ledger.mark_sent(key, Sent(State.UPLOADED, document_id, 1, "f"))
         client.catalog.delete_document(document_id)
-        async with open_client(source.settings) as asynchronous:
-            await wait_until_indexed(asynchronous, ledger, outages=outage_policy_of(asynchronous, source.settings))
-        summary = summarize(ledger)
-        assert (summary.indexing, summary.created, summary.failed) == (0, 1, 1)
-        assert [failure.external_id for failure in ledger.failures()] == ["gone"]
+        yield ledger
+
+
+async def test_document_deleted_meanwhile_costs_itself_alone(sent: Ledger, source: Source) -> None:
+    """While the index is waited for, a document that is deleted is quarantined, and the others settle."""
+    async with open_client(source.settings) as client:
+        await wait_until_indexed(client, sent, outages=outage_policy_of(client, source.settings))
+    summary = summarize(sent)
+    assert (summary.indexing, summary.created, summary.failed) == (0, 1, 1)
+    assert [failure.external_id for failure in sent.failures()] == ["gone"]
+
+
+async def test_a_key_that_is_revoked_meanwhile_ends_the_run(sent: Ledger, source: Source) -> None:
+    settings = source.settings.model_copy(update={"api_key": SecretStr(f"{source.service.api_key}x")})
+    async with open_client(settings) as client:
+        with pytest.raises(RefusedError, match="does not accept the API key"):
+            await wait_until_indexed(client, sent, outages=outage_policy_of(client, settings))
 
 
 _BROKEN = """
