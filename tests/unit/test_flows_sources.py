@@ -108,6 +108,18 @@ def test_a_single_file_is_the_one_document_of_its_source(folder: Path) -> None:
     assert not _documents(_read(folder / ".hidden.md"))
 
 
+def test_a_link_that_is_a_source_is_a_link_as_everywhere(folder: Path) -> None:
+    """It has its own name, and leads out of its folder no more than others."""
+    inside, outside = folder / "inside.md", folder / "outside.md"
+    inside.symlink_to(folder / "b.md")
+    [item] = _documents(_read(inside))
+    assert (item.external_id, item.file_name) == ("inside.md", "inside.md")
+    assert source_identity(str(inside)) == f"{folder.resolve()}/inside.md"
+    (folder.parent / "secret.md").write_text("secret")
+    outside.symlink_to(folder.parent / "secret.md")
+    assert [item.code for item in _problems(_read(outside))] == ["link_escapes"]
+
+
 def test_identity_is_the_same_however_it_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder.parent)
     assert source_identity("library") == source_identity(f"{folder}/") == source_identity("library/a/..")

@@ -50,12 +50,17 @@ def _read(source: str, defaults: documents.Defaults) -> Iterator[documents.Sourc
     if path.is_file():
         if path.suffix.lower() in MANIFEST_SUFFIXES:
             return read_manifest(path, defaults=defaults)
-        root = path.resolve().parent
-        return _matches(root, [path.resolve()], defaults)
+        path = _single(path)
+        return _matches(path.parent, [path], defaults)
     if _WILDCARDS & set(source):
         return _glob(path, defaults)
     msg = f"{source} does not exist; give a folder, a file, a glob pattern, or a manifest ending in .csv or .jsonl"
     raise SourceError(msg)
+
+
+def _single(path: Path) -> Path:
+    """Return the path of a file that is a source: of a link itself, not of the file that the link leads to."""
+    return path.parent.resolve() / path.name
 
 
 def check_source(source: str) -> None:
@@ -98,7 +103,8 @@ def source_identity(source: str) -> str:
         return source
     path = local_path(source)
     if path.exists():
-        identity = str(path.resolve())
+        is_single = path.is_file() and path.suffix.lower() not in MANIFEST_SUFFIXES
+        identity = str(_single(path) if is_single else path.resolve())
     else:
         root, pattern = _split_pattern(path)
         identity = f"{root.resolve()}::{pattern}"
