@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from service.text.embedding import arithmetic
+from service.text.embedding import arithmetic, prepared
 from service.text.embedding.arithmetic import Chosen, read_chosen
 from service.text.embedding.graph import build
 from service.text.embedding.local import LocalEmbedder
@@ -152,6 +152,14 @@ def test_two_processes_build_at_once(tmp_path: Path, tmp_path_factory: pytest.Te
     assert [process.communicate(timeout=120)[0].strip() for process in processes] == ["(1, 384)"] * 2
     assert sorted(path.suffix or path.name for path in tmp_path.iterdir()) == [".lock", ".onnx", ".weights"]
     assert list(home.iterdir()) == []
+
+
+def test_weights_are_on_the_disk_before_the_graph_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    synced = list[tuple[str, bool]]()
+    monkeypatch.setattr(prepared, "sync", lambda path: synced.append((path.name, any(tmp_path.glob("*.onnx")))))
+    graph = prepare(tmp_path, "fp32", files=locate())
+    names = [graph.with_suffix(".weights").name, f"{graph.name}.partial", tmp_path.name]
+    assert synced == [(name, False) for name in names]
 
 
 def test_the_mean_is_the_models(exact: Session):

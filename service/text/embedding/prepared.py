@@ -10,6 +10,7 @@ from typing import BinaryIO, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from service.platform.files import sync
 from service.text.embedding.models import MINILM
 from service.text.embedding.tokenizer import WordPieces
 from service.text.embedding.weights import WEIGHTS_SHA256, ModelFiles, ModelFilesError, verify
@@ -84,9 +85,9 @@ def _build(path: Path, precision: Precision, files: ModelFiles) -> None:
     onnx.save_model(  # pyright: ignore[reportUnknownMemberType]
         model, partial, save_as_external_data=True, location=weights.name
     )
-    for each in (weights, partial):
-        with each.open("rb") as file:
-            os.fsync(file.fileno())
+    # The names, too: after a power cut no graph is there without its weights.
+    for each in (weights, partial, path.parent):
+        sync(each)
     partial.replace(path)
 
 
