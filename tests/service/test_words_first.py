@@ -261,10 +261,6 @@ def test_what_waits_for_its_meaning_is_gone_on_with_by_another_process_the_newes
     assert len(names(search_by(service, "SEMANTIC", "quinquereme"))) == 3
 
 
-CLAIM_ENDS = "UPDATE space_documents SET claimed_until = now()"
-IS_CLAIMED = "SELECT claimed_until > now(), chunks_expected FROM space_documents WHERE document_id = %s"
-
-
 def test_the_claim_on_a_document_of_a_rebuild_is_renewed(service: RunningService, gate: Gate) -> None:
     """The indexer that embeds writes its words, too."""
     gate.open.set()
@@ -282,24 +278,24 @@ def test_the_claim_on_a_document_of_a_rebuild_is_renewed(service: RunningService
 
     service.run(begin())
     until(lambda: any(each.expected for told in indexer.embedding.progress().values() for each in told))
-    service.execute(CLAIM_ENDS)
+    service.execute("UPDATE space_documents SET claimed_until = now()")
     service.run(renew(indexer.embedding))
-    assert service.execute(IS_CLAIMED, [document_id]) == [(True, 1)]
+    assert service.execute("SELECT claimed_until > now(), chunks_expected FROM space_documents") == [(True, 1)]
     finish(service, gate, document_id)
 
 
 def test_the_failure_of_a_version_does_not_delay_the_words_of_the_next(
     service: RunningService, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    document_id = send(service, "log", FERRY)["documentId"]
+    send(service, "log", FERRY)
     until(lambda: service.runtime.indexer.embedding.running == 1)
     monkeypatch.setattr(gate, "refuses", True)
     # As requested by another process, which has no room for it.
     service.execute("UPDATE space_documents SET version = 2, claimed_until = now()")
     gate.open.set()
     until(lambda: service.runtime.indexer.embedding.running == 0)
-    state = "SELECT attempts, error, claimed_until < now() FROM space_documents WHERE document_id = %s"
-    assert service.execute(state, [document_id]) == [(0, None, True)]
+    state = "SELECT attempts, error, claimed_until < now() FROM space_documents"
+    assert service.execute(state) == [(0, None, True)]
 
 
 def test_a_collection_has_its_words_first_too(service: RunningService, gate: Gate) -> None:

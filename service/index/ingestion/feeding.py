@@ -9,7 +9,6 @@ from uuid import UUID
 
 from service.index.ingestion.backlog.queries import (
     LEASE,
-    PendingWork,
     claim_pending,
     has_waiting,
     list_pending,
@@ -45,18 +44,15 @@ async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None)
         nonlocal taken
         # One at a time: two would both take up as much as there is room for.
         async with indexer.feeding:
-            if is_looked_for and await _has_waiting(indexer, organization_id):
-                indexer.note_backlog(organization_id, *MOST_OF_LANE)
+            if is_looked_for:
+                async with indexer.database.transaction(organization_id, read_only=True) as connection:
+                    if await has_waiting(connection, organization_id, half=indexer.half):
+                        indexer.note_backlog(organization_id, *MOST_OF_LANE)
             if organization_id not in indexer.resting:
                 taken += await _feed_organization(indexer, organization_id)
 
     await for_each_organization(organization_ids, feed_one)
     return taken
-
-
-async def _has_waiting(indexer: Indexer, organization_id: UUID) -> bool:
-    async with indexer.database.transaction(organization_id, read_only=True) as connection:
-        return await has_waiting(connection, organization_id, half=indexer.half)
 
 
 def _rest(indexer: Indexer, organization_id: UUID) -> None:
@@ -84,8 +80,12 @@ async def _feed_organization(indexer: Indexer, organization_id: UUID) -> int:
 
 async def _feed_lane(indexer: Indexer, organization_id: UUID, lane: Lane, room: int) -> int:
     is_empty = False
+    indexer.claims[organization_id, lane] += 1
+    newest_first = indexer.half is Half.MEANING and indexer.claims[organization_id, lane] % CLAIM_OF_OLDEST != 0
     try:
-        claimed = await _claim(indexer, organization_id, lane, room)
+        async with indexer.database.transaction(organization_id) as connection:
+            how: dict[str, Any] = {"lane": lane, "half": indexer.half, "newest_first": newest_first}
+            claimed = await claim_pending(connection, organization_id, limit=room, **how)
         for each in claimed:
             indexer.take_up(organization_id, each)
         is_empty = sum(len(each.space_ids) for each in claimed) < room
@@ -96,14 +96,6 @@ async def _feed_lane(indexer: Indexer, organization_id: UUID, lane: Lane, room: 
     finally:
         if not is_empty:
             indexer.backlogged.setdefault(organization_id, set()).add(lane)
-
-
-async def _claim(indexer: Indexer, organization_id: UUID, lane: Lane, room: int) -> list[PendingWork]:
-    indexer.claims[organization_id, lane] += 1
-    is_floor = indexer.claims[organization_id, lane] % CLAIM_OF_OLDEST == 0
-    how: dict[str, Any] = {"half": indexer.half, "newest_first": indexer.half is Half.MEANING and not is_floor}
-    async with indexer.database.transaction(organization_id) as connection:
-        return await claim_pending(connection, organization_id, limit=room, lane=lane, **how)
 
 
 def keep_indexing(indexer: Indexer, disk: DiskGuard, background: Background) -> None:

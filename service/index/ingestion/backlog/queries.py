@@ -14,7 +14,6 @@ from sqlalchemy import (
     DateTime,
     FromClause,
     Integer,
-    Select,
     Uuid,
     and_,
     case,
@@ -124,23 +123,6 @@ async def has_waiting(connection: Connection, organization_id: UUID, *, half: Ha
 _KEYS = (space_documents.c.document_id, space_documents.c.space_id)
 
 
-def _select_free(
-    organization_id: UUID, *, lane: Lane | None, half: Half | None, newest_first: bool
-) -> Select[UUID, int, int]:
-    """Select what is unclaimed and lacks a half, or anything: small texts before large ones, or of one lane. The oldest
-    go first, or for vectors the newest."""
-    entry = space_documents.c
-    since = entry.claimed_until.desc() if newest_first else entry.claimed_until
-    statement = (
-        select(*_KEYS, _packed_bytes().label("packed_bytes"))
-        .select_from(_with_texts())
-        .where(entry.organization_id == organization_id, _lacks(half), _is_free())
-        # As in the indexes of pending places, so that a claim reads the first of many and sorts none.
-        .order_by(*((since,) if half is Half.MEANING else (entry.is_large, since)))
-    )
-    return statement if lane is None else statement.where(entry.is_large == (lane is Lane.LARGE))
-
-
 async def claim_pending(
     connection: Connection,
     organization_id: UUID,
@@ -151,10 +133,20 @@ async def claim_pending(
     half: Half | None = None,
     newest_first: bool = False,
 ) -> list[PendingWork]:
-    """Claim `limit` unclaimed documents that lack a `half`, of a lane, or of all in `space_id`; skips locked rows."""
+    """Claim `limit` unclaimed documents that lack a `half`, or anything, of a lane, or of all in `space_id`; skips
+    locked rows. Small texts go before large ones, and the oldest first unless `newest_first`."""
+    entry = space_documents.c
     spaces = _searched_spaces(organization_id) if space_id is None else [space_id]
-    free = _select_free(organization_id, lane=lane, half=half, newest_first=newest_first)
-    waiting = free.where(space_documents.c.space_id.in_(spaces))
+    since = entry.claimed_until.desc() if newest_first else entry.claimed_until
+    waiting = (
+        select(*_KEYS, _packed_bytes().label("packed_bytes"))
+        .select_from(_with_texts())
+        .where(entry.organization_id == organization_id, entry.space_id.in_(spaces), _lacks(half), _is_free())
+        # As in the indexes of pending places, so that a claim reads the first of many and sorts none.
+        .order_by(*((since,) if half is Half.MEANING else (entry.is_large, since)))
+    )
+    if lane is not None:
+        waiting = waiting.where(entry.is_large == (lane is Lane.LARGE))
     free = waiting.limit(limit).with_for_update(of=space_documents, skip_locked=True).cte("free")
     claim = update(space_documents).where(*(key == free.c[key.name] for key in _KEYS))
     statement = claim.values(claimed_until=func.now() + LEASE).returning(*_KEYS, free.c.packed_bytes)
