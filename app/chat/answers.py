@@ -37,7 +37,8 @@ _QUESTION = re.compile(r"[?\uff1f\u061f]\s*$|^(?:[Ww]h(?:o|at|en|ere|y|ich)|[Hh]
 
 @dataclass
 class Asked:
-    """A question that an agent was asked; `problem` is why it could not be sent, `message` has the ended reply."""
+    """A question that an agent was asked; `problem` is why it could not be sent, `message` has the ended reply. Without
+    a `problem` and a `reader`, a click ended the run of the page that was sending it."""
 
     agent: Agent
     text: str
@@ -45,6 +46,7 @@ class Asked:
     reader: ReplyReader | None = None
     problem: Problem | None = None
     message: ConversationMessage | None = None
+    outgoing: Outgoing | None = None
 
     @property
     def place(self) -> ChatLocation:
@@ -53,12 +55,15 @@ class Asked:
     @property
     def is_read(self) -> bool:
         """Whether the page can show the answer without fetching more."""
-        return self.reader is None or self.message is not None or not self.reader.ended
+        if self.reader is None:
+            return self.problem is not None
+        return self.message is not None or not self.reader.ended
 
     def send(self) -> None:
-        """Send the question, and begin to read the reply."""
+        """Send the question, which is asked once however often it is sent, and begin to read the reply."""
+        self.outgoing = self.outgoing or Outgoing(self.place, self.text)
         try:
-            sent = Outgoing(self.place, self.text).send()
+            sent = self.outgoing.send()
         except carrel.CarrelError as error:
             self.problem = problem_of(error)
             return
@@ -149,6 +154,8 @@ def _show(asked: Asked, is_busy: Callable[[], bool]) -> None:
 
 
 def _show_state(asked: Asked, is_busy: Callable[[], bool]) -> None:
+    if asked.reader is None and asked.problem is None:
+        asked.send()
     reader = asked.reader
     if not asked.is_read and reader is not None and reader.problem is None:
         asked.read()

@@ -4,6 +4,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from streamlit.runtime.scriptrunner_utils.exceptions import StopException
 
 from app.auth import current
 from app.chat.answers import is_question
@@ -118,3 +119,23 @@ def test_results_stay_where_the_agent_can_not_be_asked(visit: Visit, monkeypatch
     assert "carrel-result" in page.shown
     monkeypatch.setattr(current.connections(), "send", real)
     until_replied(page.press_key("agent_answer.again"), "carrel-sources")
+
+
+def test_a_question_whose_sending_a_click_ends_is_asked_once(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streamlit ends the run of a page wherever it is, and begins another."""
+    real, sent, text = current.connections().send, list[int](), "Where does the ferry wait at night?"
+
+    def send(request: httpx.Request, **options) -> httpx.Response:
+        response = real(request, **options)
+        if request.url.path.endswith("sendMessage"):
+            sent.append(response.status_code)
+            if len(sent) == 1:
+                raise StopException
+        return response
+
+    monkeypatch.setattr(current.connections(), "send", send)
+    page = search(visit, text)
+    assert "carrel-result" in page.shown
+    until_replied(page.run(), "carrel-sources")
+    turns = visit.house.service.execute("SELECT count(*) FROM turns WHERE message = %s", [text])
+    assert (sent, turns) == ([200, 200], [(1,)])
