@@ -41,7 +41,8 @@ SLEEP = select(func.length(func.pg_sleep(bindparam("seconds", type_=Integer())).
 
 
 @pytest.fixture
-def name(databases) -> Iterator[str]:
+def name(databases, service_harness) -> Iterator[str]:
+    del service_harness  # has put the organization into what is cloned
     name = databases.clone()
     yield name
     databases.drop(name)
