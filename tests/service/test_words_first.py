@@ -288,7 +288,7 @@ def test_the_failure_of_a_version_does_not_delay_the_words_of_the_next(
     service: RunningService, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(service, "log", FERRY)
-    until(lambda: service.runtime.indexer.embedding.running == 1)
+    until(lambda: any(each.expected for [each] in service.runtime.indexer.embedding.progress().values()))
     monkeypatch.setattr(gate, "refuses", True)
     # As requested by another process, which has no room for it.
     service.execute("UPDATE space_documents SET version = 2, claimed_until = now()")
