@@ -25,7 +25,7 @@ from bench.report import report
 from bench.running import run_stack
 from bench.search import CHUNKS, SCALED, address
 from service.operate.archiving.archive import Archive
-from service.operate.backup.errors import ArchiveError
+from service.operate.backup.archive import ArchiveError
 from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres
 
 _COUNTS = "SELECT count(*), sum(hashtext(text)::bigint), (SELECT count(*) FROM documents) FROM chunks_384"

@@ -21,11 +21,9 @@ from numpy.typing import NDArray
 
 from bench.report import report
 from service.text.embedding.batching import BatchLimits
-from service.text.embedding.engine import Engine
-from service.text.embedding.local import LocalEmbedder
+from service.text.embedding.local import Engine, LocalEmbedder, Session
+from service.text.embedding.models import WordPieces
 from service.text.embedding.prepared import Precision, prepare
-from service.text.embedding.session import Session
-from service.text.embedding.tokenizer import WordPieces
 from service.text.embedding.weights import locate
 
 DOCUMENT = 12

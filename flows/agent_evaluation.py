@@ -8,8 +8,7 @@ from prefect.client.schemas.objects import State
 
 from carrel.evaluation import SCORES_OF_REPLIES
 from flows.operations.evaluating import EvaluationOptions, evaluate_agent
-from flows.progress import publish_progress
-from flows.running import complete, current_run_id
+from flows.running import complete, current_run_id, publish_progress
 from flows.settings import FlowSettings
 
 

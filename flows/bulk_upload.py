@@ -9,8 +9,7 @@ from prefect.states import Completed
 from flows.operations.backlog import notes_of
 from flows.operations.loading import upload
 from flows.operations.options import UploadOptions
-from flows.progress import publish_progress
-from flows.running import conclude, current_run_id, hooks_of, skip_while_busy
+from flows.running import conclude, current_run_id, hooks_of, publish_progress, skip_while_busy
 from flows.settings import FlowSettings
 
 

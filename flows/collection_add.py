@@ -7,8 +7,7 @@ from prefect.client.schemas.objects import State
 
 from flows.operations.loading import add_to_collection
 from flows.operations.options import CollectionOptions
-from flows.progress import publish_progress
-from flows.running import conclude, current_run_id, hooks_of, skip_while_busy
+from flows.running import conclude, current_run_id, hooks_of, publish_progress, skip_while_busy
 from flows.settings import FlowSettings
 
 

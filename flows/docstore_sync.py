@@ -8,8 +8,7 @@ from prefect.client.schemas.objects import State
 from carrel.wire.docstore import DocstoreSync
 from flows.operations.options import SyncOptions
 from flows.operations.syncing import counts_of, is_running, plan_text, sync
-from flows.progress import publish_progress
-from flows.running import complete, current_run_id
+from flows.running import complete, current_run_id, publish_progress
 from flows.runs import FAILURES, PLAN
 from flows.settings import FlowSettings
 

@@ -6,8 +6,7 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 
 from flows.operations.snapshots.files import Difference
-from flows.progress import publish_progress
-from flows.running import complete, current_run_id
+from flows.running import complete, current_run_id, publish_progress
 from flows.runs import CHANGES
 from flows.settings import FlowSettings
 

@@ -7,8 +7,7 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 
 from flows.operations.quarantine import retry
-from flows.progress import publish_progress
-from flows.running import conclude, current_run_id, hooks_of, skip_while_busy
+from flows.running import conclude, current_run_id, hooks_of, publish_progress, skip_while_busy
 from flows.settings import FlowSettings
 
 

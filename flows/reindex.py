@@ -10,8 +10,7 @@ from prefect.client.schemas.objects import State
 from carrel.wire.rebuilds import IndexRebuild
 from flows.operations.options import ReindexOptions
 from flows.operations.reindexing import Rebuilt, Reindexed, rebuild_index, reindex_documents
-from flows.progress import publish_progress
-from flows.running import complete, current_run_id, skip_while_busy
+from flows.running import complete, current_run_id, publish_progress, skip_while_busy
 from flows.runs import FAILURES, PLAN
 from flows.settings import FlowSettings
 

@@ -1,30 +1,227 @@
-"""Serving the flows: what the file of deployments declares, run as processes of this machine."""
+"""Serving the flows: what the file of deployments declares, run as processes of this machine. Times of schedules that
+were missed meanwhile, runs that lost their process, and the reports by which the service notices when nothing starts
+them."""
 
 import asyncio
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import httpx
-from prefect.client.orchestration import get_client
+from prefect.automations import Automation
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.events.actions import ChangeFlowRunState
 from prefect.events.clients import get_events_subscriber
 from prefect.events.filters import EventFilter, EventNameFilter
+from prefect.events.schemas.automations import EventTrigger, Posture
+from prefect.events.schemas.events import ResourceSpecification
+from prefect.exceptions import ObjectNotFound
 from prefect.runner import Runner
 from prefect.settings import PREFECT_API_URL
+from prefect.states import AwaitingRetry
 
-from flows.deployments import Entry, read_served, register
+from carrel.errors import CarrelError
+from carrel.wire.alerts import MOST_SCHEDULES, ReportedSchedule
+from flows.deployments import TAG, Entry, read_served, register
 from flows.errors import DeploymentsError, FlowError
-from flows.lost_runs import keep_taking_over, watch_for_lost_runs
-from flows.missed_times import read_without_missed
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.reporting import report_ledgers
+from flows.processes import is_living
 from flows.running import set_limits
-from flows.schedule_reports import report_schedules
+from flows.runs import MISSED, SKIPPED, Runs, RunsError, missed_times
+from flows.schedules import list_schedules, next_times
 from flows.settings import FlowSettings
+
+_AGAIN_SECONDS = 60.0
+_WAITING = {"type": {"any_": ["SCHEDULED"]}, "name": {"any_": ["Scheduled", "Late"]}}
+_PAGE = 200
+_LONGEST_NAME = 200
+
+
+async def report_schedules(settings: FlowSettings, *, say: Callable[[str], None]) -> None:
+    """Report every minute, until cancelled, when the schedules of Prefect's server are due."""
+    async with get_client() as client:
+        api_url = str(client.api_url)
+    failed = ""
+    with Runs(api_url) as runs:
+        while True:
+            try:
+                schedules = await asyncio.to_thread(read_due, runs)
+                async with open_client(settings) as client:
+                    await client.alerts.report_schedules(schedules)
+                failed = ""
+            except (CarrelError, RunsError) as exc:
+                if failed != str(exc):  # not every minute
+                    failed = str(exc)
+                    say(f"When schedules are due was not reported to the service ({failed}); it is tried again.")
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+
+def read_due(runs: Runs) -> list[ReportedSchedule]:
+    """Return each schedule that isn't paused, with its next time, or since when it waits. Raises RunsError."""
+    schedules = [one for one in list_schedules(runs) if not one.paused and any(times.cron for times in one.times)]
+    since = _waiting_since(runs) if schedules else {}
+    due = {one.key: [since[one.key]] if one.key in since else next_times(one.times, 1) for one in schedules}
+    return [
+        ReportedSchedule(subject=one.key, name=one.name[:_LONGEST_NAME] or one.flow, due_at=due[one.key][0])
+        for one in schedules
+        if due[one.key]
+    ][:MOST_SCHEDULES]
+
+
+def _waiting_since(runs: Runs) -> dict[str, datetime]:
+    """Return, by the keys of schedules, when the first run that is due and that nothing has started was due. A run that
+    waits for another run of its schedule to end is not late."""
+    is_running = {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}, "limit": _PAGE}
+    busy = {key for row in runs.rows("/flow_runs/filter", is_running) for key in _keys_of(row)}
+    due = {"expected_start_time": {"before_": datetime.now(UTC).isoformat()}}
+    rows = runs.rows(
+        "/flow_runs/filter",
+        {"flow_runs": {**due, "state": _WAITING}, "sort": "EXPECTED_START_TIME_ASC", "limit": _PAGE},
+    )
+    since: dict[str, datetime] = {}
+    for row in (row for row in reversed(rows) if row.get("auto_scheduled")):
+        since |= dict.fromkeys(_keys_of(row), datetime.fromisoformat(str(row["expected_start_time"])))
+    return {key: at for key, at in since.items() if key not in busy}
+
+
+def _keys_of(run: Mapping[str, Any]) -> set[str]:
+    creator: Mapping[str, Any] = run.get("created_by") or {}
+    return {str(key) for key in (creator.get("id"), run.get("deployment_id")) if key}
+
+
+NAME = "carrel: end runs that have gone silent"
+SILENCE = timedelta(seconds=120)  # four heartbeats
+# An event is named after its state; those that flows of ours end with are named in flows.running.
+_ENDS = ("Completed", "CompletedWithQuarantine", "CompletedWithProblems", SKIPPED, "Failed", "Cancelled", "Crashed")
+_SILENT = "The run has sent no heartbeat"
+MOST_STARTS = 3
+"""A run that ends its process each time, as one that takes all memory does, isn't started for ever."""
+TAKEN_OVER_FOR = timedelta(hours=1)
+"""What has been lost for longer stays so: the next run of its source does its work."""
+_LOOKING_FOR_LOST = 10.0
+
+
+async def watch_for_lost_runs(*, silence: timedelta = SILENCE) -> None:
+    """Create the automation by which the server marks lost runs, in place of one of an earlier version."""
+    wanted = _automation(silence)
+    async with get_client() as client:
+        known = await client.read_automations_by_name(NAME)
+    if any(_same(one.trigger, wanted.trigger) for one in known):
+        return
+    for old in known:
+        await Automation(**old.model_dump()).adelete()
+    await wanted.acreate()
+
+
+async def keep_taking_over(*, say: Callable[[str], None]) -> None:
+    """Take over lost runs until cancelled; what goes wrong is said, once as long as it stays the same."""
+    failed = ""
+    while True:
+        try:
+            async with get_client() as client:
+                for name in await take_over(client):
+                    say(f"The run {name} was lost with its process, and is started again.")
+            failed = ""
+        except Exception as exc:  # noqa: BLE001 - the server is away: it is asked again
+            if failed != repr(exc):
+                failed = repr(exc)
+                say(f"Lost runs could not be looked for ({failed}); that is tried again.")
+        await asyncio.sleep(_LOOKING_FOR_LOST)
+
+
+async def take_over(client: PrefectClient) -> list[str]:
+    """Start lost runs again in a process that serves the file's deployments; return the names of the runs. A run whose
+    process lives on this machine was only cut off, or suspended: it is left alone."""
+    recently = {"after_": datetime.now(UTC) - TAKEN_OVER_FOR}
+    lost = FlowRunFilter.model_validate({"state": _in_state(StateType.CRASHED), "end_time": recently})
+    # A runner takes a run some seconds before it is due; when the runner ends then, nothing else would begin that run.
+    taken = FlowRunFilter.model_validate({"state": _in_state(StateType.PENDING)})
+    ours = DeploymentFilter.model_validate({"tags": {"all_": [TAG]}})
+    silent = [await client.read_flow_runs(flow_run_filter=which, deployment_filter=ours) for which in (lost, taken)]
+    found = [run for runs in silent for run in runs if _is_lost(run)]
+    again = AwaitingRetry(message="The process of this run was lost; it continues in another one.")
+    started: list[str] = []
+    for run in found:
+        if not await asyncio.to_thread(is_living, str(run.id)) and _is_lost(await client.read_flow_run(run.id)):
+            answer = await client.set_flow_run_state(run.id, again)
+            if answer.status.value == "ACCEPT":
+                started.append(run.name)
+    return started
+
+
+def _in_state(state: StateType) -> dict[str, object]:
+    return {"type": {"any_": [state]}}
+
+
+def _is_lost(run: FlowRun) -> bool:
+    if (state := run.state) is None or run.deployment_id is None or run.run_count >= MOST_STARTS:
+        return False
+    if state.is_pending():
+        return SILENCE < datetime.now(UTC) - state.timestamp < TAKEN_OVER_FOR
+    return state.is_crashed() and (state.message or "").startswith(_SILENT)
+
+
+def _automation(silence: timedelta) -> Automation:
+    message = f"{_SILENT} for {silence.total_seconds():.0f} seconds."
+    return Automation(
+        name=NAME,
+        trigger=EventTrigger(
+            after={"prefect.flow-run.heartbeat"},
+            expect={"prefect.flow-run.heartbeat", *(f"prefect.flow-run.{state}" for state in _ENDS)},
+            match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
+            for_each={"prefect.resource.id"},
+            posture=Posture.Proactive,
+            threshold=1,
+            within=silence,
+        ),
+        actions=[ChangeFlowRunState(name=None, state=StateType.CRASHED, message=message, force=False)],
+    )
+
+
+def _same(known: object, wanted: object) -> bool:
+    return (
+        isinstance(known, EventTrigger)
+        and isinstance(wanted, EventTrigger)
+        and (known.expect, known.after, known.within) == (wanted.expect, wanted.after, wanted.within)
+    )
+
+
+ReadDue = Callable[[], Awaitable[list[FlowRun]]]
+
+
+async def read_without_missed(client: PrefectClient, read: ReadDue) -> list[FlowRun]:
+    """Return the runs that `read` finds. Of a schedule's due runs all but the latest are deleted; a tag counts them."""
+    while True:
+        found, latest, earlier = await read(), dict[object, FlowRun](), list[FlowRun]()
+        for run in sorted(found, key=_due_at):
+            is_due = _due_at(run) <= datetime.now(UTC) and not run.run_count
+            if run.auto_scheduled and run.created_by and is_due:
+                if before := latest.get(run.created_by.id):
+                    earlier.append(before)
+                    number = missed_times(before.tags) + missed_times(run.tags) + 1
+                    run.tags = [*(tag for tag in run.tags if not tag.startswith(MISSED)), f"{MISSED}{number}"]
+                latest[run.created_by.id] = run
+        if not earlier:
+            return found
+        for run in latest.values():
+            await client.update_flow_run(run.id, tags=run.tags)
+        for run in earlier:
+            with suppress(ObjectNotFound):
+                await client.delete_flow_run(run.id)
+
+
+def _due_at(run: FlowRun) -> datetime:
+    return run.next_scheduled_start_time or datetime.max.replace(tzinfo=UTC)
+
 
 Say = Callable[[str], None]
 _Mark = tuple[int, int] | None  # what tells one state of a file from another; None: it isn't there

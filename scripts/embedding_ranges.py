@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from service.text.embedding.graph import build
+from service.text.embedding.models import WordPieces
 from service.text.embedding.quantization import RANGES_FILE, measure
-from service.text.embedding.tokenizer import WordPieces
 from service.text.embedding.weights import locate
 
 FOLDERS = (("docs", "*.md"), ("sample/documents", "*.md"), ("sample/documents", "*.txt"), ("sample/documents", "*.eml"))

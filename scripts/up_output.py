@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from service.platform.log_lines import line_of
+from service.platform.logs import line_of
 
 LARGEST_FILE = 4 * 1024 * 1024
 COLOURS = (36, 33, 32, 35, 34)

@@ -62,7 +62,7 @@ from service.runtime import Runtime, standbys
 from service.runtime.jobs.models import AGENTS, Queue, Task
 from service.runtime.jobs.worker import NAME as JOBS
 from service.runtime.jobs.worker import RELEASE_SECONDS, keep_working, release_stalled
-from service.web import guidance, operations, pages, reference_page
+from service.web import guidance, openapi, operations, pages
 from service.web.dependencies import V0_PREFIX, V1_PREFIX
 from service.web.edge import Edge
 from service.web.idempotency import queries as idempotency
@@ -123,7 +123,7 @@ def routes() -> Sequence[BaseRoute]:
     """Return every endpoint, which FastAPI takes long to look through: once, however many applications there are."""
     router = APIRouter()
     router.include_router(operations.router)
-    router.include_router(reference_page.router)
+    router.include_router(openapi.router)
     for prefix, domains in ((V0_PREFIX, (*DOMAINS, *V0_DOMAINS)), (V1_PREFIX, (*DOMAINS, *V1_DOMAINS))):
         for domain in domains:
             router.include_router(domain.router, prefix=prefix, responses=ERRORS)

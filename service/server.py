@@ -13,8 +13,7 @@ from service.main import open_app
 from service.platform.processes import DRAIN, READY, Orders
 from service.platform.settings import Settings
 from service.platform.sharing import Share
-from service.web.connections import Connections, shared_addresses
-from service.web.listener import Listener
+from service.web.connections import Connections, Listener, shared_addresses
 from service.web.protocol import BoundedProtocol
 
 # How long in-flight requests may go on after SIGTERM.

@@ -35,9 +35,8 @@ from service.platform.settings import Settings
 from service.platform.sharing import MOST_COUNTS, Counts, Figure, Figures, Share
 from service.server import CANCELLED_SECONDS, GRACE_SECONDS, bind, serve
 from service.text.embedding import MODEL_FOLDER, local_files
-from service.text.embedding.arithmetic import choose
-from service.text.embedding.engine import Engine
 from service.text.embedding.exchange import DistantArithmetic, Line
+from service.text.embedding.local import Engine, choose
 from service.text.embedding.prepared import prepare as prepare_graph
 from service.text.embedding.weights import ModelFilesError
 from service.text.pools import SharedForkServer

@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from carrel._client import AsyncCarrel, Carrel
     from carrel._credentials import TokenSource
     from carrel._downloads import AsyncDownload, Download
-    from carrel._pages import AsyncPager, Pager
-    from carrel._replies import Reply
-    from carrel._reply_streams import Restarted
-    from carrel._streams import AsyncStream, Stream
+    from carrel._pages import AsyncPager, AsyncStream, Pager, Stream
+    from carrel._replies import Reply, Restarted
     from carrel.errors import (
         APIConnectionError,
         APIError,
@@ -100,14 +98,14 @@ _MODULES = {
     "AsyncCarrel": "_client",
     "AsyncDownload": "_downloads",
     "AsyncPager": "_pages",
-    "AsyncStream": "_streams",
+    "AsyncStream": "_pages",
     "Carrel": "_client",
     "Download": "_downloads",
     "Pager": "_pages",
     "RawResponse": "_calls",
     "Reply": "_replies",
-    "Restarted": "_reply_streams",
-    "Stream": "_streams",
+    "Restarted": "_replies",
+    "Stream": "_pages",
     "TextDelta": "wire.replies",
     "TokenSource": "_credentials",
     "sign_in": "oauth.interactive",

@@ -1,26 +1,202 @@
-"""What an operation is: a Call. How it is carried out: one flow that sends, retries, and reads the answer."""
+"""What an operation is: a Call. How it is carried out: one flow that sends, retries, and reads the answer, a wire model
+or an exception."""
 
 import itertools
 import logging
+import math
+import random
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Generic, TypeVar
 
 import httpx
+from pydantic import TypeAdapter, ValidationError
 
-from carrel._answers import connection_error, error_from, model_from
+from carrel import errors
 from carrel._credentials import TokenSource
-from carrel._flow import Flow, Request, Sleep
+from carrel._drivers import Flow, Request, Sleep
 from carrel._logging import logger
-from carrel._retries import RetryPolicy
 from carrel._uploads import Upload
-from carrel.errors import APIError, AuthenticationError, CarrelError, ConfigurationError
-from carrel.wire.common import RequestModel, ResponseModel
+from carrel.environment import proxy_for
+from carrel.errors import LONGEST_RETRY_AFTER, APIError, AuthenticationError, CarrelError, ConfigurationError
+from carrel.wire.common import ErrorBody, ErrorResponse, RequestModel, ResponseModel
 from carrel.wire.operations import KEYED, ApiOperation, Version
 
 Model = TypeVar("Model", bound=ResponseModel)
+
+
+def model_from(response: httpx.Response, answer: type[Model] | TypeAdapter[Model]) -> Model:
+    """Return the body of a 2xx response as its wire model; raises UnexpectedResponseError when it isn't one."""
+    try:
+        if isinstance(answer, TypeAdapter):
+            return answer.validate_json(response.content)
+        return answer.model_validate_json(response.content)
+    except ValidationError as exc:
+        wanted = "what was asked for" if isinstance(answer, TypeAdapter) else f"a {answer.__name__}"
+        raise unreadable(response, wanted) from exc
+
+
+def unreadable(response: httpx.Response, wanted: str) -> errors.UnexpectedResponseError:
+    """Build the exception for a 2xx response whose body isn't `wanted`."""
+    return errors.UnexpectedResponseError(
+        f"The answer isn't {wanted}; is base_url the address of a Carrel service?",
+        status=response.status_code,
+        code="unreadable_response",
+        request_id=response.headers.get("x-request-id"),
+    )
+
+
+def error_from(response: httpx.Response) -> errors.APIError:
+    """Build the exception for a response that is not 2xx, from the service or from a proxy."""
+    status = response.status_code
+    body = _error_body(response)
+    return _error_class(status, body)(
+        body.message if body else _unknown_message(response),
+        status=status,
+        code=body.code if body else f"http_{status}",
+        request_id=(body and body.request_id) or response.headers.get("x-request-id"),
+        details=(body and body.details) or (),
+        retry_after=retry_after(response.headers),
+        confirmation_url=body and body.confirmation_url,
+        meanwhile=body and body.meanwhile,
+    )
+
+
+def _error_class(status: int, body: ErrorBody | None) -> type[errors.APIError]:
+    if body is not None and body.meanwhile is not None:
+        return errors.ChangedMeanwhileError
+    if status >= 500:
+        return errors.ERRORS_BY_STATUS.get(status, errors.ServerError)
+    return errors.ERRORS_BY_STATUS.get(status, errors.APIError if body else errors.UnexpectedResponseError)
+
+
+def _error_body(response: httpx.Response) -> ErrorBody | None:
+    try:
+        return ErrorResponse.model_validate_json(response.content).error
+    except ValidationError:
+        return None
+
+
+def _unknown_message(response: httpx.Response) -> str:
+    if response.status_code == 407:
+        return _wants_password(response.url)
+    if 300 <= response.status_code < 400:
+        target = response.next_request.url.copy_with(raw_path=b"/") if response.next_request else "elsewhere"
+        return f"Redirected to {target}, where the API key is not sent; set base_url to the service's own address"
+    return f"The answer isn't one of Carrel's: HTTP {response.status_code} {response.reason_phrase}".rstrip()
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds of a Retry-After header, which is a number or a date (RFC 9110, section 10.2.3)."""
+    value = headers.get("retry-after", "")
+    with suppress(ValueError):
+        seconds = float(value)
+        return max(seconds, 0.0) if math.isfinite(seconds) else None
+    with suppress(ValueError):
+        moment = parsedate_to_datetime(value)
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max((aware - datetime.now(UTC)).total_seconds(), 0.0)
+    return None
+
+
+def connection_error(cause: httpx.HTTPError) -> errors.APIConnectionError:
+    """Build the exception for a request without a complete response; ConfigurationError for a proxy's password."""
+    if isinstance(cause, httpx.ProxyError) and str(cause).startswith("407"):
+        raise errors.ConfigurationError(_wants_password(cause.request.url)) from cause
+    late = isinstance(cause, httpx.TimeoutException)
+    what = "No answer in time from" if late else "No whole answer from"
+    plain = ": this port speaks http, so begin base_url with http://" if "WRONG_VERSION_NUMBER" in str(cause) else ""
+    error = (errors.APITimeoutError if late else errors.APIConnectionError)(
+        f"{what} {_way_of(cause)} ({type(cause).__name__}{f': {cause}' if str(cause) else ''}){plain}"
+    )
+    error.__cause__ = cause
+    return error
+
+
+def _way_of(cause: httpx.HTTPError) -> str:
+    try:
+        url = cause.request.url
+    except RuntimeError:  # raised by httpx when an error belongs to no request
+        return "the service"
+    name, proxy = "", None
+    if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
+        with suppress(errors.ConfigurationError):
+            name, proxy = proxy_for(url)
+    return f"{url.scheme}://{url.netloc.decode('ascii')}{f' through the proxy {proxy.url} of {name}' if proxy else ''}"
+
+
+def _wants_password(url: httpx.URL) -> str:
+    place = proxy_for(url)[0] or "the proxy of your HTTP client"
+    return f"The proxy asks for a user and a password that it knows: set {place} to http://user:password@host:port"
+
+
+RETRIED_CONFLICTS = frozenset({"concurrent_change"})
+RETRIED_STATUSES = frozenset({408, 429})
+FINAL_SERVER_ERRORS = frozenset({501, 505, 507})
+FIRST_BACKOFF, LONGEST_BACKOFF = 0.5, 8.0
+# Whose pauses are some twenty seconds in all, about what a service takes to start again.
+OVER_A_RESTART = 6
+
+# How the codes begin by which v0 says that there is no reply; on v1 the same codes are a failed job's.
+NO_REPLY = ("model_", "reply_")
+# v0 has waited as long as it does: the reply is still being made.
+DELAYED = "reply_delayed"
+
+TRANSIENT = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """At most `max_retries` retries; waits are in seconds."""
+
+    max_retries: int = 2
+
+    def wait_after_answer(self, error: APIError, *, attempt: int) -> float | None:
+        """Return how long to wait after an error response to attempt 0, 1, …; None: give up. Retry-After gets a little
+        jitter, so that callers don't return together; beyond two minutes the caller decides. A busy service that gives
+        it is asked more often."""
+        is_busy = error.status == 503 and error.retry_after is not None
+        most = self.over_a_restart().max_retries if is_busy else self.max_retries
+        if attempt >= most or not is_temporary(error):
+            return None
+        if error.retry_after is None:
+            return backoff(attempt)
+        if error.retry_after > LONGEST_RETRY_AFTER:
+            return None
+        return error.retry_after + random.uniform(0.0, min(0.1 * error.retry_after, 1.0))  # noqa: S311 - jitter
+
+    def wait_after_failure(self, cause: httpx.HTTPError, *, attempt: int) -> float | None:
+        """Return how long to wait after attempt 0, 1, … got no response; None: give up."""
+        return None if attempt >= self.max_retries or not isinstance(cause, TRANSIENT) else backoff(attempt)
+
+    def wait_after_cut(self, *, cuts: int) -> float | None:
+        """Return how long to wait before resuming a stream after 1, 2, … connections that brought nothing."""
+        return None if cuts > self.max_retries else backoff(cuts - 1)
+
+    def over_a_restart(self) -> "RetryPolicy":
+        """Return the policy for work that survives a restart of the service; without retries if this one has none."""
+        return replace(self, max_retries=max(self.max_retries, OVER_A_RESTART)) if self.max_retries else self
+
+
+def is_temporary(error: APIError) -> bool:
+    """Return whether a request with this error may succeed a little later."""
+    if error.status == 409:
+        return error.code in RETRIED_CONFLICTS or error.retry_after is not None
+    if error.status == 503 and error.code.startswith(NO_REPLY):
+        return error.code == DELAYED
+    return error.status in RETRIED_STATUSES or (error.status >= 500 and error.status not in FINAL_SERVER_ERRORS)
+
+
+def backoff(attempt: int) -> float:
+    """Return the seconds to wait: doubling from a half up to eight, reduced randomly by up to half."""
+    return min(FIRST_BACKOFF * 2**attempt, LONGEST_BACKOFF) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+
+
 CREDENTIALS: Mapping[str | None, str] = {
     "v0": "api_key=… (or a service account's token)",
     "v1": "access_token=… or tokens=…",

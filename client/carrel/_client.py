@@ -12,7 +12,7 @@ from carrel._display import register_displays
 from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._logging import log_if_configured
 from carrel._operations import Async, Operation, Session, Sync
-from carrel._streams import AsyncClosing, Closing
+from carrel._pages import AsyncClosing, Closing
 from carrel.environment import http_options
 from carrel.resources._client import Resources
 from carrel.wire.common import RequestModel

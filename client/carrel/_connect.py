@@ -10,9 +10,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import httpx
 
-from carrel._calls import Connection
+from carrel._calls import Connection, RetryPolicy
 from carrel._credentials import Credentials
-from carrel._retries import RetryPolicy
 from carrel._version import __version__
 from carrel.errors import ConfigurationError
 

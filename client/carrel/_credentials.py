@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from carrel._flow import Flow
+from carrel._drivers import Flow
 from carrel.errors import ConfigurationError
 
 
@@ -13,7 +13,7 @@ class TokenSource(Protocol):
     """A source of access tokens, as flows; one source serves many requests, threads and tasks at once.
 
     `carrel.oauth` has a source that refreshes tokens kept in a store. A source of your own makes blocking calls through
-    `carrel._flow.run_in_thread`, so that they don't block an event loop."""
+    `carrel._drivers.run_in_thread`, so that they don't block an event loop."""
 
     def current(self) -> Flow[str]:
         """Return the access token to send; raises CarrelError when there is none."""

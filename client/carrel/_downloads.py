@@ -14,8 +14,8 @@ from urllib.parse import unquote
 import anyio.to_thread
 import httpx
 
-from carrel._answers import connection_error
-from carrel._streams import AsyncClosing, Closing
+from carrel._calls import connection_error
+from carrel._pages import AsyncClosing, Closing
 from carrel.wire.file_names import safe_name
 from carrel.wire.pages import PAGE_COUNT
 

@@ -14,10 +14,8 @@ from pydantic import ValidationError
 from carrel._calls import Call, Connection, RawResponse, perform, perform_streamed
 from carrel._connect import UNCHANGED, MaybeTimeout, reconnect
 from carrel._downloads import AsyncDownload, Download
-from carrel._drivers import AsyncDriver, SyncDriver
-from carrel._flow import Flow, Walk
-from carrel._pages import AsyncPager, Listing, Page, Pager
-from carrel._streams import AsyncStream, Stream
+from carrel._drivers import AsyncDriver, Flow, SyncDriver, Walk
+from carrel._pages import AsyncPager, AsyncStream, Listing, Page, Pager, Stream
 from carrel.errors import InvalidArgumentError
 from carrel.wire.common import ResponseModel
 

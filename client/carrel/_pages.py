@@ -1,12 +1,12 @@
-"""Lists that fetch their pages while they are iterated over."""
+"""Lists that fetch their pages while they are iterated over, and streams: iterators over the items that an operation
+emits, closed by `with` and `async with`."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
 
 from carrel._calls import Call, Connection, perform
-from carrel._drivers import AsyncDriver, SyncDriver
-from carrel._flow import Flow
+from carrel._drivers import AsyncDriver, Flow, SyncDriver
 from carrel.errors import CarrelError
 from carrel.wire.common import PagedRequest, PagedResponse, ResponseModel
 from carrel.wire.frames import frame_of
@@ -14,6 +14,8 @@ from carrel.wire.operations import ApiOperation
 
 if TYPE_CHECKING:
     import pandas as pd
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Generator
 
 Item = TypeVar("Item", bound=ResponseModel)
 Page = TypeVar("Page", bound=PagedResponse)
@@ -126,3 +128,69 @@ class AsyncPager(_Paged[Item, Page, AsyncDriver]):
 
 def _row_type(listing: Listing[Item, Page]) -> object:
     return cast("type[PagedResponse]", listing.operation.answer).row_type()
+
+
+class Closing(ABC):
+    """Closed when its `with` ends, however that ends."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the resources of the object."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncClosing(ABC):
+    """Closed when its `async with` ends, however that ends."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Release the resources of the object."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+Streamed = TypeVar("Streamed")
+
+
+class Stream(Closing, Generic[Streamed]):
+    """Items of a response as they arrive; the first `next` sends the request, and it can be iterated over once. The
+    connection is closed early at the end of a `with`, by `close`, or when nothing refers to the stream any more."""
+
+    def __init__(self, walk: Generator[Streamed, None, None]) -> None:
+        self._walk = walk
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Streamed:
+        return next(self._walk)
+
+    def close(self) -> None:
+        """Close the connection without reading the rest of the stream."""
+        self._walk.close()
+
+
+class AsyncStream(AsyncClosing, Generic[Streamed]):
+    """Items of a response as they arrive, as Stream has them, for `async for` and `async with`."""
+
+    def __init__(self, walk: AsyncGenerator[Streamed, None]) -> None:
+        self._walk = walk
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Streamed:
+        return await anext(self._walk)
+
+    async def close(self) -> None:
+        """Close the connection without reading the rest of the stream."""
+        await self._walk.aclose()

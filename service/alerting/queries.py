@@ -15,9 +15,8 @@ from service.auth.callers import Caller
 from service.platform.identifiers import to_uuid, uuid7
 from service.platform.sql import as_member, columns_of, count_rows, find_row, find_rows, in_array, matches
 from service.schema.alerts import alert_leases, alerts
-from service.schema.docstore import docstore_failures, docstore_syncs
+from service.schema.catalog import docstore_failures, docstore_syncs, sources
 from service.schema.identity import principals
-from service.schema.sources import sources
 
 # What is as it was told is told again after so long.
 TOLD_AGAIN_AFTER = timedelta(days=1)

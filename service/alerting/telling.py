@@ -16,8 +16,8 @@ from service.alerting.sending.queries import Rule
 from service.alerting.sending.task import LEFT_OUT, enqueue_deliveries
 from service.alerting.wording import text_of
 from service.identity.queries import get_organization
-from service.platform.clock import Clock
 from service.platform.identifiers import uuid7
+from service.platform.sql import Clock
 from service.runtime import Runtime
 
 BEGAN, CONTINUES, ENDED = "alert.began", "alert.continues", "alert.ended"

@@ -15,16 +15,11 @@ from carrel.wire.common import ResourceType
 from carrel.wire.oversight import MOST_LOOKED_THROUGH
 from service.platform import sql
 from service.platform.batches import Batch
-from service.schema.agents import agents
-from service.schema.audit import audit_entries, free_texts
-from service.schema.catalog import documents
-from service.schema.collections import collections
-from service.schema.evaluation import evaluation_sets
+from service.schema.agents import agents, evaluation_sets
+from service.schema.catalog import collections, documents, source_reports
 from service.schema.identity import api_keys, organizations, principals, scim_tokens, service_account_tokens
-from service.schema.oauth import oauth_clients
-from service.schema.search import searches
-from service.schema.signin import failed_sign_ins, sign_in_providers
-from service.schema.sources import source_reports
+from service.schema.search import audit_entries, free_texts, searches
+from service.schema.signin import failed_sign_ins, oauth_clients, sign_in_providers
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from service.auth.callers import Caller, find_acting
 from service.platform.batches import Batch
 from service.platform.identifiers import uuid7
 from service.platform.logs import request_id
-from service.platform.senders import NOBODY, Sender, current_sender
+from service.platform.networks import NOBODY, Sender, current_sender
 
 
 @dataclass(frozen=True)

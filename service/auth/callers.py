@@ -23,7 +23,7 @@ from service.platform import secrets
 from service.platform.batches import Answer, Batch
 from service.platform.database import leave_out_when_full
 from service.platform.errors import BadRequest, FieldError, Forbidden, Unauthenticated
-from service.platform.keys import Keys
+from service.platform.secrets import Keys
 
 Version = Literal["v0", "v1", "mcp"]
 # By these a request on v0 names whom it acts for; on v1 everybody acts as themselves.

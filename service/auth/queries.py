@@ -14,7 +14,7 @@ from service.identity.queries import credential_status
 from service.platform.batches import Answer, Batch
 from service.platform.sql import ORGANIZATION, find_row, get_row, in_array, matches, param, params, set_organization
 from service.schema.identity import api_keys, group_members, organizations, principals, service_account_tokens
-from service.schema.oauth import oauth_access_tokens, oauth_clients, oauth_consents, oauth_token_families
+from service.schema.signin import oauth_access_tokens, oauth_clients, oauth_consents, oauth_token_families
 
 CredentialKind = Literal["apiKey", "serviceAccountToken", "accessToken"]
 
@@ -90,7 +90,7 @@ class ActingPrincipal(Grantee):
     is_admin: bool
 
 
-# How far the clock that credentials expire by is from the database's (`service.platform.clock`).
+# How far the clock that credentials expire by is from the database's (`service.platform.sql`).
 _OFFSET = sa.bindparam("param_offset", type_=sa.Interval())
 
 

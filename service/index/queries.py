@@ -63,8 +63,8 @@ from service.platform.sql import (
     params,
     unnest_rows,
 )
+from service.schema.identity import resources
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, TOTAL_TERM, space_documents, spaces, term_deltas
-from service.schema.permissions import resources
 
 # As many rows as the driver writes into one statement without holding the event loop for longer than a moment.
 ROWS_AT_ONCE = 64

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from service.mcp import asking, documents, readers, resources
+from service.mcp import asking, documents, readers
 from service.mcp.tools import Call, Context, Tool
 from service.platform import traces
 from service.platform.errors import DATABASE_ERRORS, ServiceError, answer_for_database, from_validation, internal_error
@@ -118,18 +118,18 @@ async def _call_tool(context: Context, params: types.CallToolRequestParams) -> t
 
 async def _list_resources(context: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
     call = Call.of(context)
-    return await _answer(call.request, resources.list_page(call, cursor=params and params.cursor))
+    return await _answer(call.request, documents.list_page(call, cursor=params and params.cursor))
 
 
 async def _list_templates(
     _context: Context, _params: types.PaginatedRequestParams | None
 ) -> types.ListResourceTemplatesResult:
-    return types.ListResourceTemplatesResult(resource_templates=[resources.TEMPLATE])
+    return types.ListResourceTemplatesResult(resource_templates=[documents.TEMPLATE])
 
 
 async def _read_resource(context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
     call = Call.of(context)
-    return await _answer(call.request, resources.read(call, uri=params.uri))
+    return await _answer(call.request, documents.read(call, uri=params.uri))
 
 
 async def _answer(request: Request, answer: Awaitable[Answer]) -> Answer:

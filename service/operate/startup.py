@@ -17,20 +17,19 @@ from service.index.ingestion.sweeper import release_claims
 from service.operate.archiving.queries import drop_slot
 from service.operate.bootstrap import bootstrap
 from service.operate.deployment.queries import key_fingerprint
-from service.operate.deployment.restore_mark import refuse_marked
-from service.operate.deployment.service import ensure_secret_key
+from service.operate.deployment.service import ensure_secret_key, refuse_marked
 from service.operate.distribution import is_distributed
 from service.platform.database import CONNECT_SECONDS, POOL_WAIT_SECONDS, Database, driver_url
 from service.platform.deployment_errors import ClusterError
 from service.platform.descriptors import INDEXING_CONNECTIONS, database_connections
 from service.platform.disk import open_guard
 from service.platform.files import open_files
-from service.platform.keys import Keys
 from service.platform.logs import logger
 from service.platform.postgres.host import DatabaseServerError, warn_of_lost_clusters
 from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres, FolderLock
 from service.platform.primary import NewestPrimary
 from service.platform.rate_limits import RateLimits, open_rate_limits
+from service.platform.secrets import Keys
 from service.platform.settings import Settings
 from service.platform.sharing import Share
 from service.runtime import Runtime

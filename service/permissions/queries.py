@@ -18,10 +18,9 @@ from service.platform.batches import Answer, Batch
 from service.platform.errors import Forbidden
 from service.platform.sql import ORGANIZATION, columns_of, find_row, find_rows, in_array, param, params, rows_of
 from service.schema.agents import agents
-from service.schema.collections import collections
-from service.schema.identity import principals
+from service.schema.catalog import collections
+from service.schema.identity import access_classes, class_readers, principals, resources
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
-from service.schema.permissions import access_classes, class_readers, resources
 
 
 class Reader(Protocol):

@@ -1,13 +1,15 @@
-"""Copies on this machine's disk of files in a remote store, for a few minutes after they were read last. They have no
-name in their folder: they are open files, which the system deletes whenever this process ends."""
+"""Copies that are kept for a while: files of a remote store, on this machine's disk, and answers of others, in
+memory."""
 
 import asyncio
 import os
+import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 MOST_BYTES = 256 << 20
 """The copies of a process take up so much at most; a larger file is copied whenever it is read."""
@@ -70,3 +72,46 @@ class Copies:
 def _close(descriptor: int) -> None:
     """Close a descriptor in a thread: with the last one of a copy, the system deletes it."""
     asyncio.get_running_loop().run_in_executor(None, os.close, descriptor)
+
+
+Found = TypeVar("Found")
+# An error answers for so long.
+ERROR_SECONDS = 3.0
+MOST = 256
+
+
+@dataclass(slots=True)
+class _Entry:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    came_at: float = float("-inf")
+    answer: Any = None
+    error: Exception | None = None
+
+
+class Kept:
+    """Answers by name, in the memory of one process: the `MOST` that were asked for last."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+
+    async def get(
+        self, name: Hashable, ask: Callable[[], Awaitable[Found]], *, since: float, errors: type[Exception]
+    ) -> Found:
+        """Return the answer of this name from after `since` (`time.monotonic`), or ask for one. Raises what `ask`
+        raises; errors of the kind `errors` repeat for `ERROR_SECONDS`."""
+        entry = self._entries.setdefault(name, _Entry())
+        self._entries.move_to_end(name)
+        while len(self._entries) > MOST:
+            self._entries.popitem(last=False)
+        async with entry.lock:
+            oldest = since if entry.error is None else max(since, time.monotonic() - ERROR_SECONDS)
+            if entry.came_at < oldest:
+                # An older answer stays until there is another one: this request may be cancelled.
+                try:
+                    entry.answer, entry.error = await ask(), None
+                except errors as error:
+                    entry.answer, entry.error = None, error
+                entry.came_at = time.monotonic()
+            if entry.error is not None:
+                raise entry.error
+            return entry.answer

@@ -1,12 +1,12 @@
-"""The store of documents' files in a folder or bucket: one object per content, named by its SHA-256.
-InsufficientStorage `storage_full` (507): the disk or bucket takes no more. Unavailable `file_unavailable` (503): a file
-can't be read."""
+"""The store of documents' files in a folder or bucket: one object per content, named by its SHA-256. And the names that
+senders give their files, made safe to show, to store and to offer for download."""
 
 import asyncio
 import errno
 import os
 import re
 import time
+import unicodedata
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
-from service.platform.errors import InsufficientStorage, ServiceError, Unavailable
+from service.platform.errors import BadRequest, InsufficientStorage, ServiceError, Unavailable
 from service.platform.settings import Settings
 
 _READ = 1 << 20
@@ -267,3 +267,27 @@ def _full() -> InsufficientStorage:
     return InsufficientStorage(
         "There is no space left to store files; nothing of this one was kept. Tell an operator, and try again later."
     )
+
+
+_LONGEST = 255
+# Directional overrides make "exe.pdf" out of "fdp.exe"; control characters and line separators break headers and logs.
+# The zero-width joiner stays: emoji are made with it.
+_UNSHOWN = re.compile("[\x01-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+def clean_file_name(name: str) -> str:
+    """Return the last component of a name, in composed Unicode, without characters that hide what it says. Raises
+    BadRequest (file_name_invalid) when it holds a NUL, is too long, or nothing of it is left."""
+    if "\x00" in name:
+        raise _invalid("It holds a NUL character.")
+    last = name.replace("\\", "/").rsplit("/", 1)[-1]
+    cleaned = unicodedata.normalize("NFC", _UNSHOWN.sub("", last)).strip()
+    if cleaned.strip(".") == "":
+        raise _invalid("It names no file.")
+    if len(cleaned) > _LONGEST:
+        raise _invalid(f"It is longer than {_LONGEST} characters.")
+    return cleaned
+
+
+def _invalid(reason: str) -> BadRequest:
+    return BadRequest(f"The file's name can't be used. {reason} Rename it and send it again.", code="file_name_invalid")

@@ -4,7 +4,7 @@ import logging
 import re
 import sys
 import time
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -13,8 +13,23 @@ from uuid import uuid4
 import structlog
 
 from service.platform import traces
-from service.platform.log_lines import line_of
 from service.platform.secrets import PREFIXES
+
+# The line has its own place for these, or a reader at a terminal has no use for them.
+_BESIDE = frozenset({"event", "level", "logger", "timestamp", "exception", "stack_info"})
+
+
+def line_of(event: Mapping[str, object]) -> str:
+    """Return one line: the level, the event in words, its details, and the last line of its traceback."""
+    words = str(event.get("event", ""))
+    if words.isidentifier():
+        words = words.replace("_", " ").capitalize()
+    details = [f"{name}={value}" for name, value in event.items() if name not in _BESIDE and value not in (None, "")]
+    if trace := str(event.get("exception", "")).strip():
+        details.append(trace.splitlines()[-1].lstrip(" |+-"))
+    line = f"{event.get('level', 'info')}: {words}" + (f" ({', '.join(details)})" if details else "")
+    return " ".join(line.split())
+
 
 SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
 # What a credential of ours, a bearer or basic header, or a password in a URL looks like.

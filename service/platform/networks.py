@@ -1,17 +1,24 @@
-"""The hosts that the service may connect to if others name them: by default, public addresses only. Neither the person
-nor the name is trusted: each address is checked while connecting."""
+"""Addresses: of the web, and which of them the service may connect to if others name them (by default, public ones
+only); and of the senders of requests, as the audit log and sessions keep them."""
 
 import asyncio
 import ipaddress
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, Self, cast
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import httpcore
 import httpx
+from starlette.requests import HTTPConnection
+
+from carrel.wire.oauth_clients import IN_BRACKETS, LOOPBACK
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -183,3 +190,144 @@ class _Body(httpx.AsyncByteStream):
 async def _look_up(host: str, port: int) -> list[Address]:
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [ipaddress.ip_address(str(one[4][0]).split("%", maxsplit=1)[0]) for one in found]
+
+
+def parts_of(address: str) -> SplitResult | None:
+    """Split an absolute http or https address into its parts; None for any other text. Accepted is printable ASCII
+    without spaces, with a host and, if any, a valid port, and neither user, password nor fragment."""
+    try:
+        parts = urlsplit(address)
+        host, _port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    odd = not address.isascii() or not address.isprintable() or any(char in address for char in ' "<>\\^`{|}#')
+    # Python takes what stands in brackets for the host, whatever stands next to them; browsers don't.
+    odd = odd or "@" in parts.netloc or ("[" in parts.netloc and not IN_BRACKETS.fullmatch(parts.netloc))
+    return parts if parts.scheme in {"http", "https"} and host and not odd else None
+
+
+def is_confidential(address: str) -> bool:
+    """Return whether data sent to an address stays secret on its way: by https, or by http within this machine."""
+    parts = parts_of(address)
+    return parts is not None and (parts.scheme == "https" or parts.hostname in LOOPBACK)
+
+
+def without_local_port(address: str) -> str | None:
+    """Return an http address of this machine without its port; None for any other address."""
+    parts = parts_of(address)
+    if parts is None or parts.scheme != "http" or parts.hostname not in LOOPBACK:
+        return None
+    return parts._replace(netloc=f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname).geturl()
+
+
+def name_loopback(address: str) -> str:
+    """Return an http address of this machine with `localhost` in place of its IP, where browsers allow passkeys
+    (WebAuthn, section 5.1.3); any other address as it is. An address with a path is a proxy's, and stays."""
+    parts = parts_of(address)
+    if parts is None or parts.scheme != "http" or parts.path or parts.hostname not in LOOPBACK:
+        return address
+    return f"http://localhost:{parts.port}" if parts.port else "http://localhost"
+
+
+def is_redis(url: str) -> bool:
+    """Return whether an address is a Redis database, whose number may be its path."""
+    try:
+        parsed = urlsplit(url)
+        return (
+            parsed.scheme in {"redis", "rediss"}
+            and bool(parsed.hostname)
+            and parsed.port != 0
+            and not parsed.fragment
+            and not parsed.query
+            and (parsed.path in {"", "/"} or parsed.path.removeprefix("/").isdecimal())
+        )
+    except ValueError:  # a port that is none, or half an IPv6 address
+        return False
+
+
+def is_mail_server(url: str) -> bool:
+    """Return whether an address is a mail server: smtp or smtps, a host, and nothing after its port."""
+    try:
+        parsed = urlsplit(url)
+        plain = not (parsed.path.strip("/") or parsed.query or parsed.fragment)
+        return parsed.scheme in {"smtp", "smtps"} and bool(parsed.hostname) and parsed.port != 0 and plain
+    except ValueError:  # as above
+        return False
+
+
+def overlap(one: str, other: str) -> bool:
+    """Return whether two addresses of objects (file:, s3:, gs:, az:) are one place, or one lies within the other."""
+    return all(part == its for part, its in zip(_place(one), _place(other), strict=False))
+
+
+def _place(url: str) -> tuple[str, ...]:
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.scheme == "file":
+        return ("file", *Path(path).resolve().parts)
+    return (parts.scheme, parts.netloc, *filter(None, path.split("/")))
+
+
+LONGEST_ADDRESS = 64
+# What a browser says of itself is far shorter; a longer text is cut before it is looked through.
+LONGEST_USER_AGENT = 512
+# By what their User-Agents have and no other's: most browsers also name those that they are built like.
+_BROWSERS = (
+    ("Edg", "Edge"),
+    ("OPR/", "Opera"),
+    ("SamsungBrowser/", "Samsung Internet"),
+    ("Firefox/", "Firefox"),
+    ("FxiOS/", "Firefox"),
+    ("CriOS/", "Chrome"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+)
+_SYSTEMS = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
+    ("CrOS", "ChromeOS"),
+    ("Mac OS X", "macOS"),
+    ("Linux", "Linux"),
+)
+_PROGRAM = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,39}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Sender:
+    """The address and device of a request; None where unknown, and both outside of a request."""
+
+    address: str | None = None
+    device: str | None = None
+
+    @property
+    def columns(self) -> dict[str, str | None]:
+        return asdict(self)
+
+
+NOBODY = Sender()
+_sender: ContextVar[Sender] = ContextVar("carrel_sender", default=NOBODY)
+
+
+def current_sender() -> Sender:
+    """Return the sender of the request being answered."""
+    return _sender.get()
+
+
+def begin_sender(connection: HTTPConnection) -> None:
+    """Note the sender of a request; what a trusted proxy forwards for is in the connection's client by now."""
+    host = connection.client.host if connection.client else ""
+    address = "".join(letter for letter in host[:LONGEST_ADDRESS] if letter.isprintable())
+    _sender.set(Sender(address or None, describe_device(connection.headers.get("user-agent", ""))))
+
+
+def describe_device(user_agent: str) -> str | None:
+    """Return what a User-Agent names in few words, such as "Firefox on Windows" or "curl"; None for nothing known."""
+    text = user_agent[:LONGEST_USER_AGENT]
+    if not text.startswith("Mozilla/"):
+        program = _PROGRAM.match(text)
+        return program[0] if program else None
+    browser = next((name for mark, name in _BROWSERS if mark in text), "A browser")
+    system = next((name for mark, name in _SYSTEMS if mark in text), None)
+    return f"{browser} on {system}" if system else browser

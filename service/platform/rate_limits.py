@@ -17,7 +17,7 @@ from limits.aio.strategies import FixedWindowRateLimiter
 from limits.errors import StorageError
 
 from service.platform.errors import TooMany
-from service.platform.senders import LONGEST_ADDRESS
+from service.platform.networks import LONGEST_ADDRESS
 from service.platform.settings import IN_MEMORY, Settings
 from service.platform.sharing import Share
 

@@ -1,12 +1,18 @@
-"""Credentials: a prefix, 32 random base-62 characters (190 bits) and CRC-32 of both (6), stored as SHA-256."""
+"""Secrets: credentials (a prefix, 32 random base-62 characters, 190 bits, and CRC-32 of both, 6; stored as SHA-256),
+keys derived for one purpose each, and values that the service must read again, sealed by AES-256-GCM."""
 
 import hashlib
+import hmac
+import os
 import secrets
 import string
 import zlib
 from dataclasses import dataclass
 from typing import Literal, get_args
+from uuid import UUID
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import SecretStr
 
 Prefix = Literal[
@@ -81,3 +87,88 @@ def _checksum(body: str) -> str:
         number, digit = divmod(number, len(_ALPHABET))
         digits = _ALPHABET[digit] + digits
     return digits
+
+
+_NONCE_BYTES = 12
+
+
+class SealError(Exception):
+    """The sealed secret is of another key or row, or was changed."""
+
+
+def seal(key: bytes, *, row_id: UUID, secret: SecretStr) -> bytes:
+    """Encrypt a secret of a row: a random nonce, the ciphertext, and its tag. The key has 32 bytes."""
+    nonce = os.urandom(_NONCE_BYTES)
+    return nonce + AESGCM(key).encrypt(nonce, secret.get_secret_value().encode(), row_id.bytes)
+
+
+def unseal(key: bytes, *, row_id: UUID, sealed: bytes) -> SecretStr:
+    """Decrypt a secret that `seal` encrypted; SealError for another key or row, or changed bytes."""
+    try:
+        return SecretStr(AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], row_id.bytes).decode())
+    except (InvalidTag, ValueError) as exc:
+        raise SealError from exc
+
+
+def reseal(old: bytes | None, new: bytes, *, row_id: UUID, sealed: bytes) -> bytes | None:
+    """Encrypt a secret under a new key; None when it can't be decrypted, since the old key is lost (None)."""
+    if old is None:
+        return None
+    try:
+        return seal(new, row_id=row_id, secret=unseal(old, row_id=row_id, sealed=sealed))
+    except SealError:
+        return None
+
+
+class Keys:
+    """The keys derived from one secret key; equal on every replica with the same secret key."""
+
+    def __init__(self, secret_key: SecretStr) -> None:
+        self._secret_key = secret_key.get_secret_value().encode()
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Tells whether two secret keys are the same; the database keeps it."""
+        return self._derive(b"fingerprint")
+
+    def page_key(self, organization_id: UUID) -> bytes:
+        return self._derive(b"page tokens", organization_id.bytes)
+
+    def form_token(self, *, browser: str, purpose: str) -> bytes:
+        return self._derive(b"form token", f"{browser}\n{purpose}".encode())
+
+    def upstream_secret(self, *, browser: str, purpose: str) -> bytes:
+        """Return what only this browser's sign-in with another provider has: a verifier, a nonce, a signature."""
+        return self._derive(b"upstream sign-in", f"{browser}\n{purpose}".encode())
+
+    def docstore_key(self, organization_id: UUID) -> bytes:
+        """Return the key that an organization's connection addresses are encrypted under (AES-256)."""
+        return self._derive(b"docstore addresses", organization_id.bytes)
+
+    def webhook_key(self, organization_id: UUID) -> bytes:
+        """Return the key that the secrets of an organization's webhooks are encrypted under (AES-256)."""
+        return self._derive(b"webhook secrets", organization_id.bytes)
+
+    def second_factor_key(self, organization_id: UUID) -> bytes:
+        """Return the key that the secrets of an organization's authenticator apps are encrypted under (AES-256)."""
+        return self._derive(b"second factors", organization_id.bytes)
+
+    def new_factor_secret(self, *, browser: str, nonce: str) -> bytes:
+        """Return the 32-byte secret that a browser shows for an authenticator app; it is stored only once used. Each
+        `nonce` gives another secret."""
+        return self._derive(b"new second factor", f"{browser}\n{nonce}".encode())
+
+    def challenge_code(self, *, browser: str, purpose: str) -> bytes:
+        """Return the code by which the service knows its own challenge to a passkey, for this browser and purpose."""
+        return self._derive(b"passkey challenge", f"{browser}\n{purpose}".encode())
+
+    def user_handle(self, principal_id: UUID) -> bytes:
+        """Return what the authenticators of a person's passkeys know them by: it tells nothing about the person."""
+        return self._derive(b"user handle", principal_id.bytes)
+
+    def provider_key(self, organization_id: UUID) -> bytes:
+        """Return the key that an organization's secrets of sign-in providers are encrypted under (AES-256)."""
+        return self._derive(b"provider secrets", organization_id.bytes)
+
+    def _derive(self, purpose: bytes, context: bytes = b"") -> bytes:
+        return hmac.digest(self._secret_key, purpose + b"\0" + context, hashlib.sha256)

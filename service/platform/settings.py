@@ -12,7 +12,7 @@ import platformdirs
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from service.platform.addresses import is_confidential, is_mail_server, is_redis, overlap, parts_of
+from service.platform.networks import is_confidential, is_mail_server, is_redis, overlap, parts_of
 
 MEBIBYTE = 1024 * 1024
 IN_MEMORY = "memory"

@@ -5,16 +5,15 @@ from dataclasses import dataclass, field, replace
 from service.index.held.service import HeldSpaces
 from service.index.ingestion.indexer import Indexer
 from service.platform.background import Background
-from service.platform.clock import Clock
-from service.platform.copies import Copies
+from service.platform.copies import Copies, Kept
 from service.platform.database import Database
 from service.platform.disk import DiskGuard
 from service.platform.files import FileStore
-from service.platform.kept import Kept
-from service.platform.keys import Keys
 from service.platform.rate_limits import RateLimits
+from service.platform.secrets import Keys
 from service.platform.settings import Settings
 from service.platform.sharing import Share
+from service.platform.sql import Clock
 from service.runtime.jobs.queue import Jobs
 from service.runtime.standbys import Standbys
 from service.text.embedding import Embedders

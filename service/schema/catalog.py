@@ -1,10 +1,11 @@
-"""Documents, their versions, the newest one's text, the pages of it to be read by machine, and files left out of it."""
+"""Documents, their versions, the newest one's text, the pages of it to be read by machine, and files left out of
+archives; collections, their syncs with document databases, and the sources that runs load documents from."""
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
 from service.platform.database import metadata
-from service.schema.tables import table
+from service.schema.tables import deleted_with, table
 
 # `document_id` is UUIDv5(organization, external_id), so an upsert is by primary key and needs no other
 # unique constraint. A deleted document's row stays (without a resource): its versions are never numbered again.
@@ -135,3 +136,155 @@ scanned_pages = table(
         postgresql_where=sa.text("state = 'WAITING' OR blocks IS NOT NULL"),
     ),
 )
+
+
+collections = table(
+    "collections",
+    sa.Column("collection_id", sa.Uuid, primary_key=True),
+    sa.Column("space_id", sa.Integer, sa.ForeignKey("spaces.space_id"), nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    # The newest first; a schedule or a saved search may still have them.
+    sa.Column("former_names", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'")),
+    sa.Column("distance_metric", sa.Text, nullable=False),
+    sa.Column("schema_fields", JSONB, nullable=False),
+    sa.Column("created_by", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
+    sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.CheckConstraint("distance_metric IN ('EUCLIDEAN', 'COSINE', 'DOTPRODUCT')", name="distance_metric"),
+    sa.UniqueConstraint("organization_id", "name"),
+    sa.Index("ix_collections_created_by", "created_by"),
+    sa.Index("ix_collections_space", "space_id"),
+)
+
+# Chunks a caller made, from the moment they are accepted until they are indexed: a crash in between loses none.
+# `batch_id` tells one sending from the next, so that an overtaken one is never written over a newer one.
+caller_chunks = table(
+    "caller_chunks",
+    sa.Column("document_id", sa.Uuid, sa.ForeignKey("documents.document_id"), primary_key=True),
+    sa.Column("space_id", sa.Integer, sa.ForeignKey("spaces.space_id"), primary_key=True),
+    sa.Column("batch_id", sa.Uuid, nullable=False),
+    sa.Column("chunks", sa.LargeBinary, nullable=False),
+    sa.Index("ix_caller_chunks_space", "space_id"),
+)
+
+
+# `sealed_uri` is encrypted under the deployment's secret key; NULL once that key was lost. The principal, the
+# credential and who acted are those of the request that made the sync: runs act as that principal.
+# `runs` are the last runs that ended, as they are shown, newest first.
+# `attempt` fences workers: a run writes only while it is the last one that was begun, and nothing newer was launched.
+docstore_syncs = table(
+    "docstore_syncs",
+    sa.Column("sync_id", sa.Uuid, primary_key=True),
+    sa.Column("collection_id", sa.Uuid, deleted_with("collections.collection_id"), nullable=False),
+    sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
+    sa.Column("credential_id", sa.Uuid, nullable=False),
+    sa.Column("acting_through_id", sa.Uuid),
+    sa.Column("sealed_uri", sa.LargeBinary),
+    sa.Column("config", JSONB, nullable=False),
+    sa.Column("status", sa.Text, nullable=False, server_default=sa.text("'PENDING'")),
+    sa.Column("attempt", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.Column("cursor", JSONB),
+    sa.Column("listing_no", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.Column("read_count", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("created_count", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("updated_count", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("unchanged_count", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("deleted_count", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("warning_code", sa.Text),
+    sa.Column("warning_message", sa.Text),
+    sa.Column("error_code", sa.Text),
+    sa.Column("error_message", sa.Text),
+    sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Column("started_at", sa.DateTime(timezone=True)),
+    sa.Column("progress_at", sa.DateTime(timezone=True)),
+    sa.Column("finished_at", sa.DateTime(timezone=True)),
+    sa.Column("runs", JSONB, nullable=False, server_default=sa.text("'[]'::jsonb")),
+    sa.CheckConstraint("status IN ('PENDING', 'RUNNING', 'COMPLETED', 'FAILED')", name="status"),
+    sa.Index("ix_docstore_syncs_collection", "collection_id"),
+    sa.Index("ix_docstore_syncs_organization", "organization_id", "sync_id"),
+    sa.Index("ix_docstore_syncs_principal", "principal_id"),
+)
+
+# Every source document that was ever tried, written down before it is tried, so that none is forgotten when a run is
+# killed: what is here and was not in the last listing has vanished from the source. `outcome` is what the run that
+# began at `run_at` did with it; `removal` is `held` by the limit of removals, or `approved`.
+docstore_documents = table(
+    "docstore_documents",
+    sa.Column("document_id", sa.Uuid, primary_key=True),
+    sa.Column("sync_id", sa.Uuid, deleted_with("docstore_syncs.sync_id"), primary_key=True),
+    sa.Column("listing_no", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.Column("run_at", sa.DateTime(timezone=True)),
+    sa.Column("outcome", sa.Text),
+    sa.Column("removal", sa.Text),
+    sa.Index("ix_docstore_documents_sync", "sync_id", "listing_no"),
+)
+
+# `source_id` is the `_id` in canonical Extended JSON, by which the document is read again.
+docstore_failures = table(
+    "docstore_failures",
+    sa.Column("document_id", sa.Uuid, primary_key=True),
+    sa.Column("sync_id", sa.Uuid, deleted_with("docstore_syncs.sync_id"), primary_key=True),
+    sa.Column("source_id", sa.Text, nullable=False),
+    sa.Column("external_id", sa.Text, nullable=False),
+    sa.Column("code", sa.Text, nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("failed_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Index("ix_docstore_failures_sync", "sync_id", "document_id"),
+)
+
+__all__ = ["docstore_documents", "docstore_failures", "docstore_syncs"]
+
+
+# Two people may load from the same path of two machines, so a ledger's name is unique for who reports it.
+# `shown_no` is the report that people see; NULL until the first one has ended. `latest_no` counts all that were begun.
+# The counts are of the shown report, kept with it so that a list need not count.
+sources = table(
+    "sources",
+    sa.Column("source_id", sa.Uuid, primary_key=True),
+    sa.Column("ledger", sa.Text, nullable=False),
+    sa.Column("principal_id", sa.Uuid, sa.ForeignKey("principals.principal_id"), nullable=False),
+    sa.Column("latest_no", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.Column("shown_no", sa.Integer),
+    sa.Column("item_count", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.Column("ignored_count", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.Column("reported_at", sa.DateTime(timezone=True)),
+    sa.Index("uq_sources_ledger", "organization_id", "principal_id", "ledger", unique=True),
+    sa.Index("ix_sources_organization", "organization_id", "source_id"),
+)
+
+# The report that is shown, and at most one that goes on. `collection_id` is as it was reported, and refers to nothing:
+# a collection may be deleted, and what was loaded into it is still told.
+source_reports = table(
+    "source_reports",
+    sa.Column("source_id", sa.Uuid, deleted_with("sources.source_id"), primary_key=True),
+    sa.Column("report_no", sa.Integer, primary_key=True),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("collection_id", sa.Uuid),
+    sa.Column("fingerprint", sa.Text),
+    sa.Column("sent_count", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.Column("begun_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+)
+
+# `item_id` is made of name and place, so that an item is the same one in every report. `sort_key` is the beginning of
+# the name, since a name can be longer than an index takes.
+source_items = table(
+    "source_items",
+    sa.Column("source_id", sa.Uuid, primary_key=True),
+    sa.Column("report_no", sa.Integer, primary_key=True),
+    sa.Column("item_id", sa.Uuid, primary_key=True),
+    sa.Column("sort_key", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("place", sa.Text, nullable=False),
+    sa.Column("external_id", sa.Text),
+    sa.Column("code", sa.Text, nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("fingerprint", sa.Text, nullable=False),
+    sa.Column("since", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("ignored", sa.Boolean, nullable=False),
+    sa.ForeignKeyConstraint(
+        ["source_id", "report_no"], ["source_reports.source_id", "source_reports.report_no"], ondelete="CASCADE"
+    ),
+    sa.Index("ix_source_items_sorted", "source_id", "report_no", "sort_key", "item_id"),
+)
+
+__all__ = ["source_items", "source_reports", "sources"]

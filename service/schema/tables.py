@@ -1,6 +1,9 @@
-"""The columns that tables of the schema share."""
+"""Columns that tables share, and the tables of no subject: the deployment as a whole, and responses by
+Idempotency-Key."""
 
 import sqlalchemy as sa
+from sqlalchemy import ARRAY, Boolean, CheckConstraint, Column, DateTime, LargeBinary, Table, Text, Uuid, text
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql.schema import SchemaItem
 
 from service.platform.database import metadata
@@ -17,3 +20,38 @@ def table(name: str, *parts: SchemaItem) -> sa.Table:
 def deleted_with(column: str) -> sa.ForeignKey:
     """Refer to the row that a row is deleted with."""
     return sa.ForeignKey(column, ondelete="CASCADE")
+
+
+# `idempotency_key` is the SHA-256 of what the client sent, in hexadecimal digits; `body` is NULL for a response that
+# showed a secret: that one is told once.
+kept_responses = table(
+    "kept_responses",
+    sa.Column("organization_id", sa.Uuid, sa.ForeignKey("organizations.organization_id"), primary_key=True),
+    sa.Column("principal_id", sa.Uuid, primary_key=True),
+    sa.Column("idempotency_key", sa.Text, primary_key=True),
+    sa.Column("request_digest", sa.LargeBinary, nullable=False),
+    sa.Column("body", sa.LargeBinary),
+    sa.Column("headers", JSONB, nullable=False, server_default=sa.text("'{}'")),
+    sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Index("ix_kept_responses_created", "organization_id", "created_at"),
+)
+
+
+# One row. The service may add it, and change times and marks alone: the key's fingerprint moves only with `rotate-key`.
+# `store_id` stands in the file store that is this deployment's: no other one removes files there. At
+# `files_listed_at` a process began to look for files that nothing refers to. `replication_marks` are the last marks,
+# the newest first: random values, which a standby has only if it follows this server. `replication_timeline` is the
+# server's timeline when the newest was written, and the time of its start: either changes with another primary, or
+# another state of its files.
+deployment = Table(
+    "deployment",
+    metadata,
+    Column("only_row", Boolean, primary_key=True, server_default=text("true")),
+    Column("key_fingerprint", LargeBinary, nullable=False),
+    Column("store_id", Uuid, nullable=False, server_default=text("gen_random_uuid()")),
+    Column("files_listed_at", DateTime(timezone=True), nullable=False, server_default=text("'-infinity'")),
+    Column("replication_marks", ARRAY(Uuid), nullable=False, server_default=text("ARRAY[gen_random_uuid()]")),
+    Column("replication_marked_at", DateTime(timezone=True), nullable=False, server_default=text("'-infinity'")),
+    Column("replication_timeline", Text, nullable=False, server_default=""),
+    CheckConstraint("only_row", name="only_row"),
+)

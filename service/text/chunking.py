@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from carrel.wire.places import PassagePlace
-from service.text.embedding.tokenizer import MAX_PIECES, WordPieces
+from service.text.embedding.models import MAX_PIECES, WordPieces
 from service.text.extraction.blocks import Block, cut_block
 from service.text.places import join_places
 from service.text.sentences import Span, cut_lines, cut_sentences, cut_windows

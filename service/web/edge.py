@@ -16,7 +16,7 @@ from carrel.wire.operations import ApiOperation
 from service.platform import traces
 from service.platform.errors import BadRequest, ServiceError, error_response, internal_error
 from service.platform.logs import begin_request, logger
-from service.platform.senders import begin_sender
+from service.platform.networks import begin_sender
 from service.web.existing_clients import OLDER_FORM, replace_older_form
 from service.web.metrics import UNKNOWN_ROUTE, Metrics
 

@@ -16,8 +16,7 @@ from python_multipart.multipart import parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from service.platform.errors import BadRequest, FieldError, TooLarge, UnsupportedMedia
-from service.platform.file_names import clean_file_name
-from service.platform.files import remove_untouched, storage_full
+from service.platform.files import clean_file_name, remove_untouched, storage_full
 from service.platform.settings import Settings
 from service.web.guidance import find_nearest, sent_as
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from service.identity_server.signin import id_tokens
-from service.platform.addresses import name_loopback
+from service.platform.networks import name_loopback
 from tests.browser.people import window
 from tests.harness.node import install_programs
 from tests.harness.services import RunningService, ServiceHarness

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from carrel._answers import connection_error, error_from
+from carrel._calls import connection_error, error_from
 from carrel.errors import ConfigurationError
 from flows.errors import FlowError
 from flows.settings import FlowSettings, prepare_http

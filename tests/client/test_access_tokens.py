@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from carrel import AsyncCarrel, AuthenticationError, Carrel, ConfigurationError
-from carrel._flow import Flow
+from carrel._drivers import Flow
 from tests.client.conftest import API_KEY, MakeCaller, delete
 from tests.client.samples import DELETED, DOCUMENT_ID, FOUND
 from tests.client.server import Server, refuse

@@ -166,7 +166,7 @@ async def test_a_message_that_never_arrived(make_caller: MakeCaller) -> None:
 
 
 async def test_a_service_that_falls_silent(make_caller, server, monkeypatch):
-    monkeypatch.setattr("carrel._reply_streams.SILENCE", 0.2)
+    monkeypatch.setattr("carrel._replies.SILENCE", 0.2)
     hasty = make_caller(api_key=None, access_token=ACCESS_TOKEN, max_retries=0, timeout=0.2)
     server.will(Endless())
     with pytest.raises(errors.ReplyTimeoutError, match="in time") as caught:

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from carrel import errors
-from carrel._retries import LONGEST_BACKOFF, RetryPolicy, backoff
+from carrel._calls import LONGEST_BACKOFF, RetryPolicy, backoff
 from tests.client.conftest import Caller, MakeCaller, delete
 from tests.client.samples import COLLECTION_ID, DELETED, DOCUMENT_ID, OTHER_ID, SENT_CHAT
 from tests.client.server import Server, cut_short, raw, refuse, resetting, slowly

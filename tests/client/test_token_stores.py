@@ -15,8 +15,7 @@ import anyio.to_thread
 import pytest
 
 from carrel import errors
-from carrel._drivers import AsyncDriver, SyncDriver
-from carrel._flow import Flow, Work
+from carrel._drivers import AsyncDriver, Flow, SyncDriver, Work
 from carrel.oauth import FileTokenStore, MemoryTokenStore, StoredTokens, Tokens, TokenStore
 
 T = TypeVar("T")

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.operate.archiving.archive import Archive
-from service.operate.archiving.models import segment_name
+from service.operate.archiving.archive import Archive, segment_name
 from service.operate.commands import run
 from service.platform.settings import Settings
 from tests.faults.test_backup import content, documents, refused, upload

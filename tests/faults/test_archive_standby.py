@@ -7,8 +7,7 @@ import pytest
 
 from service.operate.archiving.archive import Archive
 from service.operate.archiving.bases import take_base
-from service.operate.archiving.following import Follower, make_standby, promote_standby
-from service.operate.archiving.restoring import plan_restore
+from service.operate.archiving.restoring import Follower, make_standby, plan_restore, promote_standby
 from service.operate.archiving.shipping import open_shipper
 from service.operate.startup import prepare
 from service.platform.files import open_files

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from service.operate.backup.errors import ArchiveError
-from service.operate.backup.restoring import verify
+from service.operate.backup.archive import ArchiveError
+from service.operate.backup.taking import verify
 from service.operate.commands import run
 from service.platform.settings import Settings
 from tests.harness.cases import statement
@@ -226,9 +226,7 @@ def test_a_killed_backup_leaves_no_archive_and_harms_nothing(deployment: Deploym
 def test_a_restore_killed_at_its_end_is_no_deployment(deployment, tmp_path, capsys) -> None:
     """Until the very last step the folder is marked: a start and a command say so, and what to do."""
     with closing(ServiceProcess()) as process:
-        process.command(
-            "restore", str(deployment.archive), killed_at="service.operate.deployment.restore_mark:remove_mark"
-        )
+        process.command("restore", str(deployment.archive), killed_at="service.operate.deployment.service:remove_mark")
         start = process.command()
         assert start.returncode == 1
         assert "cut off: wait for it, or run it again" in start.stderr

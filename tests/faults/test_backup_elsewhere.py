@@ -17,9 +17,8 @@ from sqlalchemy.engine import URL, make_url
 
 from service import migrations
 from service.operate.backup import postgres_tools
-from service.operate.backup.archive import ArchiveWriter, new_file
-from service.operate.backup.errors import ArchiveError, BackupError, PostgresToolError
-from service.operate.backup.restoring import verify
+from service.operate.backup.archive import ArchiveError, ArchiveWriter, BackupError, PostgresToolError, new_file
+from service.operate.backup.taking import verify
 from service.operate.commands import run
 from service.platform.database import SERVICE_ROLE
 from service.platform.files import FileStore

@@ -13,8 +13,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from service.web.connections import Connections
-from service.web.listener import PAUSE_SECONDS, Listener
+from service.web.connections import PAUSE_SECONDS, Connections, Listener
 from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
 from tests.harness.services import API_KEY

@@ -15,7 +15,7 @@ import pytest
 from service.domains.documents.files import queries
 from service.domains.documents.files.collecting import collect_files, collect_when_due
 from service.operate.backup.queries import open_snapshot
-from service.operate.backup.restoring import verify
+from service.operate.backup.taking import verify
 from service.operate.commands import run
 from service.platform.batches import Batch
 from service.platform.database import driver_url

@@ -17,7 +17,7 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Crashed, Pending, Running
 
-from flows import lost_runs
+from flows import serving as lost_runs
 from flows.bulk_upload import bulk_upload
 from flows.deployments import TAG
 from flows.processes import living

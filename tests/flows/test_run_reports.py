@@ -8,7 +8,7 @@ import pytest
 from flows.errors import SourceError
 from flows.operations.jobs import Hooks
 from flows.runs import Runs
-from flows.schedule_reports import read_due
+from flows.serving import read_due
 from tests.app.prefect_api import PrefectServer
 from tests.flows.sources import Source
 from tests.harness.services import RunningService

@@ -13,12 +13,12 @@ import yaml
 from prefect.client.schemas.objects import FlowRun
 
 from flows.deployments import read_served
-from flows.missed_times import read_without_missed
 from flows.operations.ledger.quarantine import list_sources
 from flows.operations.loading import open_ledger
 from flows.operations.options import UploadOptions
 from flows.runs import Runs, RunStatus
 from flows.schedules import Draft, Schedule, Times, add_schedule, look_at, pause_schedule, resume_schedule
+from flows.serving import read_without_missed
 from flows.settings import SHIPPED
 from tests.flows.processes import said, until
 from tests.flows.serving import deploy, register_entries, schedule_named, serving, waiting_runs

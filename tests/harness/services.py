@@ -39,7 +39,7 @@ from service.platform.sharing import MOST_COUNTS, Counts, Figures, Share
 from service.runtime import Runtime
 from service.text.embedding import MODEL_FOLDER, Arithmetic, Embedders, open_embedders
 from service.text.embedding.batching import Rows, Tokens
-from service.text.embedding.engine import Engine
+from service.text.embedding.local import Engine
 from service.text.embedding.remote import RemoteEmbedder
 from service.text.recognition import workers as recognition
 from tests.harness.databases import TestDatabases, connect

@@ -12,8 +12,8 @@ from pydantic import SecretStr
 from service.identity.passwords import hash_password
 from service.identity_server.oauth import purging
 from service.identity_server.signin import provider
-from service.platform import kept
-from service.platform.clock import Clock
+from service.platform import copies
+from service.platform.sql import Clock
 from tests.harness.services import ADMIN_PASSWORD, SWEEP_SECONDS, RunningService, ServiceHarness
 from tests.oauth.flow import EVERY_SCOPE, App, Person, Pkce, a_person, an_app, an_mcp_client
 from tests.service.directory import organization_id
@@ -109,7 +109,7 @@ def still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 def _keep_nothing_of_providers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a provider asked each time, so that a test may change what it says."""
     monkeypatch.setattr(provider, "KEPT_SECONDS", 0.0)
-    monkeypatch.setattr(kept, "ERROR_SECONDS", 0.0)
+    monkeypatch.setattr(copies, "ERROR_SECONDS", 0.0)
 
 
 @pytest.fixture(autouse=True)

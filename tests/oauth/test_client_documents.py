@@ -11,7 +11,7 @@ import pytest
 
 from service.identity_server.oauth import client_documents
 from service.identity_server.oauth.client_documents import Unreadable, fetch_document, host_of
-from service.platform import kept
+from service.platform import copies
 from service.platform.errors import Unauthenticated
 from tests.harness.http_servers import Handler, serving
 from tests.harness.services import RunningService
@@ -147,7 +147,7 @@ def test_documents_are_asked_for_in_vain_so_often_alone(make_service, publisher)
 def test_few_documents_are_fetched_at_once_and_failures_are_remembered(near, publisher, monkeypatch):
     """Two who come at once with one client make one fetch; beyond the most at once, people are asked to come again."""
     allow(near, publisher.host)
-    monkeypatch.setattr(kept, "ERROR_SECONDS", 60.0)
+    monkeypatch.setattr(copies, "ERROR_SECONDS", 60.0)
     agent = App(near, publisher.publish("/kept.json", status=500), None, LOCAL)
     assert [Person(near).open(agent).status_code for _ in range(3)] == [400, 400, 400]
     assert publisher.asked == ["/kept.json"]

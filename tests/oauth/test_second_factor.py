@@ -13,7 +13,7 @@ from carrel.wire.api import OPERATIONS
 from carrel.wire.operations import CONFIRMED
 from service.operate.commands import run
 from service.operate.deployment.queries import reseal_secrets
-from service.platform.keys import Keys
+from service.platform.secrets import Keys
 from tests.harness.jobs import until
 from tests.harness.services import RunningService
 from tests.oauth import flow

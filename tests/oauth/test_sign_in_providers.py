@@ -24,7 +24,7 @@ from service.identity_server.signin.id_tokens import NotVouched, Subject
 from service.identity_server.signin.providers import binding
 from service.identity_server.signin.providers.binding import is_of_one_tenant, named_groups, vouched_address
 from service.identity_server.signin.providers.queries import StoredProvider
-from service.platform import kept as keeping
+from service.platform import copies as keeping
 from service.platform.rate_limits import Counter
 from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.flow import App, Person, Pkce, a_person, an_app, entries, sent_back, works

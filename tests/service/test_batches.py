@@ -15,8 +15,7 @@ from carrel.wire.common import ResourceType
 from service.platform.batches import Answer, Batch
 from service.platform.database import Database
 from service.platform.sql import as_member
-from service.schema.identity import organizations, principals
-from service.schema.permissions import resources
+from service.schema.identity import organizations, principals, resources
 from tests.harness.jobs import until
 
 

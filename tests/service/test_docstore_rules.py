@@ -5,8 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from service.platform.keys import Keys
-from service.platform.sealing import SealError, unseal
+from service.platform.secrets import Keys, SealError, unseal
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
 from tests.service.directory import another_organization, code, collection, done, entries, grant, on_rows, user, walk
 from tests.service.docstore import FOLDER, LOOPBACK, Syncing, a_thing, counts

@@ -16,7 +16,7 @@ from service.operate.commands import run
 from service.operate.deployment.service import ensure_secret_key
 from service.platform.database import Database
 from service.platform.deployment_errors import WrongSecretKeyError
-from service.platform.keys import Keys
+from service.platform.secrets import Keys
 from service.platform.settings import Settings
 from tests.harness.processes import environment_without_settings, run_command
 from tests.harness.services import RunningService, settings_for_test
@@ -24,9 +24,9 @@ from tests.service.directory import code, done
 
 OLD, NEW = SecretStr("the old secret key of these tests, long"), SecretStr("the new secret key of these tests, long")
 KILLS = {
-    "before anything": "service.operate.deployment.key_files:write_successor",
+    "before anything": "service.operate.deployment.service:write_successor",
     "with the new key kept beside": "service.operate.deployment.queries:replace_key_fingerprint",
-    "with the database changed": "service.operate.deployment.key_files:promote_successor",
+    "with the database changed": "service.operate.deployment.service:promote_successor",
 }
 
 

@@ -11,7 +11,7 @@ from service.index.progress import FAILED_AFTER
 from service.platform.identifiers import uuid7
 from service.platform.version import VERSION
 from service.text.embedding import MODEL_FOLDER
-from service.text.embedding.arithmetic import choose
+from service.text.embedding.local import choose
 from tests.harness.documents import create_collection, uploaded
 from tests.harness.services import MakeService, RunningService
 from tests.service.directory import another_organization, done, on_rows, organization_id

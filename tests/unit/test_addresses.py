@@ -4,7 +4,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from carrel.wire.oauth_clients import RedirectUri
-from service.platform.addresses import is_confidential, without_local_port
+from service.platform.networks import is_confidential, without_local_port
 
 REDIRECT_URI: TypeAdapter[str] = TypeAdapter(RedirectUri)
 

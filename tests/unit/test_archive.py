@@ -19,14 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service import migrations
-from service.operate.archiving import bases, copying, shipping
-from service.operate.archiving.archive import Archive
+from service.operate.archiving import bases, shipping
+from service.operate.archiving.archive import Archive, Base, Position, read_log_range, segment_name
 from service.operate.archiving.bases import remove_old
-from service.operate.archiving.copying import Copied, copy_files
-from service.operate.archiving.following import Follower, GapError
-from service.operate.archiving.models import Base, Position, read_log_range, segment_name
-from service.operate.archiving.restoring import plan_restore
-from service.operate.backup.errors import ArchiveError, BackupError, MomentError
+from service.operate.archiving.restoring import Follower, GapError, plan_restore
+from service.operate.archiving.shipping import Copied, copy_files
+from service.operate.backup.archive import ArchiveError, BackupError, MomentError
 from service.platform.deployment_errors import ForeignArchiveError
 from service.platform.files import FileStore
 from service.platform.identifiers import uuid7
@@ -310,7 +308,7 @@ async def test_a_stored_file_is_noted_once_for_the_archive(tmp_path: Path) -> No
 
 def test_copying_can_be_ended_within_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large file on a slow way holds up no stop of the service; of large ones, one at a time lies on the disk."""
-    monkeypatch.setattr(copying, "_IN_MEMORY", 1)
+    monkeypatch.setattr(shipping, "_IN_MEMORY", 1)
     source = FileStore.from_url((tmp_path / "source").as_uri())
     contents = {sha256(content).digest(): content for content in (bytes([n]) * 2_000_000 for n in range(9))}
     for name, content in contents.items():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.text.chunking import Chunk, caller_chunks, chunk_blocks
-from service.text.embedding.tokenizer import MAX_PIECES, WordPieces
+from service.text.embedding.models import MAX_PIECES, WordPieces
 from service.text.embedding.weights import locate
 from service.text.extraction.blocks import Block, BlockKind
 from service.text.sentences import cut_sentences

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from service.platform import copies
-from service.platform.copies import Copies
-from service.platform.kept import Kept
+from service.platform.copies import Copies, Kept
 from tests.harness.jobs import until
 
 

@@ -17,14 +17,11 @@ import pytest
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from service.text.embedding import arithmetic, prepared
-from service.text.embedding.arithmetic import Chosen, read_chosen
+from service.text.embedding import prepared
 from service.text.embedding.graph import build
-from service.text.embedding.local import LocalEmbedder
-from service.text.embedding.models import minilm
+from service.text.embedding.local import Chosen, LocalEmbedder, Session, read_chosen
+from service.text.embedding.models import MAX_PIECES, MAX_TOKENS, WordPieces, minilm
 from service.text.embedding.prepared import GRAPH_VERSION, prepare
-from service.text.embedding.session import Session
-from service.text.embedding.tokenizer import MAX_PIECES, MAX_TOKENS, WordPieces
 from service.text.embedding.weights import ModelFilesError, locate, read_folder
 from tests.harness.cases import cases
 
@@ -86,7 +83,7 @@ async def test_equals_sentence_transformers_in_the_order_of_the_texts(folder: Pa
 
 def test_the_faster_arithmetic_is_measured_once_a_processor(folder: Path, monkeypatch: pytest.MonkeyPatch):
     """What is configured wins, and measures nothing. Another processor, or an unreadable file, is measured."""
-    monkeypatch.setattr(arithmetic, "MEASURED_SECONDS", 0)
+    monkeypatch.setattr(local, "MEASURED_SECONDS", 0)
     measured: list[str] = []
 
     def run(self: Session, texts: Sequence[NDArray[np.int64]]) -> NDArray[np.float32]:
@@ -95,28 +92,28 @@ def test_the_faster_arithmetic_is_measured_once_a_processor(folder: Path, monkey
 
     run_session = Session.run
     monkeypatch.setattr(Session, "run", run)
-    assert [arithmetic.choose(folder, each) for each in ("fp32", "int8")] == [Chosen("fp32"), Chosen("int8")]
+    assert [local.choose(folder, each) for each in ("fp32", "int8")] == [Chosen("fp32"), Chosen("int8")]
     assert read_chosen(folder, "auto") is None
     assert not measured
-    chosen = arithmetic.choose(folder, "auto")
+    chosen = local.choose(folder, "auto")
     assert chosen.times_as_fast
     assert chosen.precision == ("int8" if chosen.times_as_fast > 1 else "fp32")
     assert chosen.processor
     before = len(measured)
-    assert arithmetic.choose(folder, "auto") == read_chosen(folder, "auto") == chosen
+    assert local.choose(folder, "auto") == read_chosen(folder, "auto") == chosen
     assert len(measured) == before > 0
-    monkeypatch.setattr(arithmetic, "_name_processor", lambda: "Abacus")
-    assert arithmetic.choose(folder, "auto").processor == "Abacus"
+    monkeypatch.setattr(local, "_name_processor", lambda: "Abacus")
+    assert local.choose(folder, "auto").processor == "Abacus"
     (folder / "arithmetic.json").write_text("{")
-    assert arithmetic.choose(folder, "auto").processor == "Abacus"
+    assert local.choose(folder, "auto").processor == "Abacus"
 
 
 @pytest.mark.parametrize(("seconds", "precision"), [((0.2, 0.3), "int8"), ((0.3, 0.2), "fp32")])
 def test_the_arithmetic_is_the_faster_one(folder: Path, monkeypatch: pytest.MonkeyPatch, seconds, precision):
     clock = accumulate(cycle((0.0, 0.0, seconds[0], 0.0, seconds[1])))
-    monkeypatch.setattr(arithmetic, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    monkeypatch.setattr(arithmetic, "read_chosen", lambda *_: None)
-    assert arithmetic.choose(folder, "auto").precision == precision
+    monkeypatch.setattr(local, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(local, "read_chosen", lambda *_: None)
+    assert local.choose(folder, "auto").precision == precision
 
 
 def test_tokenizer_is_not_cut_at_128():
@@ -141,7 +138,7 @@ def test_two_processes_build_at_once(tmp_path: Path, tmp_path_factory: pytest.Te
     (tmp_path / "killed.partial").write_bytes(b"left by a process that was killed")
     code = (
         "import sys; from pathlib import Path; from service.text.embedding.prepared import prepare;"
-        "from service.text.embedding.session import Session; from service.text.embedding.weights import locate;"
+        "from service.text.embedding.local import Session; from service.text.embedding.weights import locate;"
         "import numpy; session = Session(prepare(Path(sys.argv[1]), 'fp32', files=locate()));"
         "print(session.run([numpy.array([101, 102])]).shape)"
     )

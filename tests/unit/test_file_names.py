@@ -3,7 +3,7 @@
 import pytest
 
 from service.platform.errors import BadRequest
-from service.platform.file_names import clean_file_name
+from service.platform.files import clean_file_name
 from tests.harness.cases import cases
 
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from carrel import errors
-from carrel._answers import error_from
+from carrel._calls import error_from
 from flows.errors import RefusedError, ServiceDownError
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Action, Entry, Sent, State

@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 
 from carrel.wire.places import Box, PageBox, PassagePlace, Rows, describe_place
 from service.text.chunking import chunk_blocks
-from service.text.embedding.tokenizer import WordPieces
+from service.text.embedding.models import WordPieces
 from service.text.embedding.weights import locate
 from service.text.extraction.blocks import Block, cut_block, pack_blocks, unpack_blocks
 from service.text.extraction.building import BlockBuilder, Limits

@@ -14,8 +14,8 @@ from service.platform.errors import BadRequest, Unavailable
 from service.platform.settings import Settings
 from service.text.embedding import Embedders, remote_models
 from service.text.embedding import remote as remote_module
+from service.text.embedding.models import WordPieces
 from service.text.embedding.remote import TEXTS_A_REQUEST, RemoteEmbedder, endpoint
-from service.text.embedding.tokenizer import WordPieces
 from service.text.embedding.weights import locate
 
 TOKENIZER = WordPieces(locate().tokenizer)

@@ -7,7 +7,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from carrel._calls import Call, Connection, perform
-from carrel._flow import Flow
+from carrel._drivers import Flow
 from carrel.directory.plan import (
     DirectoryChanges,
     DirectoryPlan,

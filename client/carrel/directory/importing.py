@@ -6,7 +6,7 @@ from functools import partial
 from typing import cast
 
 from carrel._calls import Connection
-from carrel._flow import Flow, run_in_thread
+from carrel._drivers import Flow, run_in_thread
 from carrel.directory import state as organization
 from carrel.directory.applying import Applying
 from carrel.directory.plan import DirectoryChanges, DirectoryPlan

@@ -6,7 +6,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from carrel._calls import Call, Connection, perform
-from carrel._flow import Flow
+from carrel._drivers import Flow
 from carrel._pages import Listing, fetch
 from carrel.directory.progress import OnProgress, Progress
 from carrel.directory.tables import Entries

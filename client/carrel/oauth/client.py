@@ -9,11 +9,10 @@ import httpx
 
 from carrel import _connect as connect
 from carrel._calls import Connection
-from carrel._drivers import AsyncDriver, SyncDriver
-from carrel._flow import Flow
+from carrel._drivers import AsyncDriver, Flow, SyncDriver
 from carrel._logging import log_if_configured
 from carrel._operations import Async, FlowOperation, Resource, Session, Sync
-from carrel._streams import AsyncClosing, Closing
+from carrel._pages import AsyncClosing, Closing
 from carrel.environment import http_options
 from carrel.errors import ConfigurationError
 from carrel.oauth.authorization import AuthorizationRequest, ServerMetadata, begin, metadata_at

@@ -9,9 +9,8 @@ import httpx
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from carrel import errors
-from carrel._answers import error_from, retry_after
-from carrel._calls import Connection, exchange
-from carrel._flow import Flow, Request
+from carrel._calls import Connection, error_from, exchange, retry_after
+from carrel._drivers import Flow, Request
 from carrel.oauth import authorization
 from carrel.oauth.tokens import TokenResponse, Tokens
 

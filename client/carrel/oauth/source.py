@@ -6,8 +6,8 @@ from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
 
-from carrel._flow import Flow, Sleep, Work
-from carrel._retries import is_temporary
+from carrel._calls import is_temporary
+from carrel._drivers import Flow, Sleep, Work
 from carrel.errors import APIConnectionError, APIError, CarrelError, InvalidGrantError, SignInRequiredError
 from carrel.oauth.stores import TokenStore
 from carrel.oauth.tokens import Tokens

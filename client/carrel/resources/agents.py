@@ -7,11 +7,20 @@ from uuid import UUID
 
 from carrel._calls import Call
 from carrel._connect import UNCHANGED, MaybeTimeout
-from carrel._flow import Flow, Walk
+from carrel._drivers import Flow, Walk
 from carrel._operations import FlowOperation, ListOperation, Operation, Raw, Resource, StreamOperation
 from carrel._pages import Listing
-from carrel._replies import Job, Reply, fetch, send_and_wait, submit_and_wait
-from carrel._reply_streams import ReplyEvent, send_and_stream, stream_message, stream_reply
+from carrel._replies import (
+    Job,
+    Reply,
+    ReplyEvent,
+    fetch,
+    send_and_stream,
+    send_and_wait,
+    stream_message,
+    stream_reply,
+    submit_and_wait,
+)
 from carrel.errors import InvalidArgumentError
 from carrel.resources._arguments import Id, as_any, require_id
 from carrel.resources._by_hand import REPLY_PATIENCE, message_call

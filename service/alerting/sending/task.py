@@ -16,7 +16,7 @@ from service.alerting.sending.queries import Delivery
 from service.alerting.sending.webhooks import Attempt, post
 from service.platform.logs import logger
 from service.platform.networks import AllowedHosts
-from service.platform.sealing import SealError, unseal
+from service.platform.secrets import SealError, unseal
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.running import refuse_deadly

@@ -23,9 +23,8 @@ from pydantic import SecretStr
 
 from service.alerting.wording import one_line
 from service.platform import traces
-from service.platform.addresses import parts_of
 from service.platform.errors import BadRequest, FieldError
-from service.platform.networks import AddressDenied, AllowedHosts, GuardedTransport
+from service.platform.networks import AddressDenied, AllowedHosts, GuardedTransport, parts_of
 from service.platform.version import VERSION
 
 SECONDS = 20.0

@@ -37,9 +37,8 @@ from service.permissions.queries import reader_parameters
 from service.platform import traces
 from service.platform.batches import Answer, Batch
 from service.platform.sql import columns_of, count_where, find_row, find_rows, optional_in
-from service.schema.audit import free_texts
 from service.schema.identity import principals
-from service.schema.search import searches
+from service.schema.search import free_texts, searches
 
 # Pages, then documents, whose chunks the first pass by meaning hands on to the exact scores. More pages than documents,
 # so that one long document on the very subject leaves room for others.

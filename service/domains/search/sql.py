@@ -62,8 +62,8 @@ from service.index.queries import lacks_meaning, shown_version
 from service.permissions.queries import readable_by_parameters, within_parameters
 from service.platform.sql import as_member, count_of
 from service.schema.catalog import documents
+from service.schema.identity import resources
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, TERM_DIMENSIONS, space_documents
-from service.schema.permissions import resources
 
 # Who can read no more code pages than so many gets each of their chunks scored: that takes less than to look for them.
 FEW_PAGES = 2000

@@ -5,7 +5,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.oversight import AdminSearchLogSummarizeRequest, AdminSearchLogSummarizeResponse, SearchesInBucket
 from service.auth.callers import Caller
 from service.domains.search import queries
-from service.web.buckets import bucket_starts
+from service.web.pagination import bucket_starts
 
 
 async def summarize(

@@ -21,10 +21,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from carrel.wire.oauth_clients import RedirectUri
 from carrel.wire.scopes import ApiScope
-from service.platform.addresses import parts_of
 from service.platform.bodies import read_at_most
 from service.platform.errors import Unavailable
-from service.platform.networks import AllowedHosts, GuardedTransport
+from service.platform.networks import AllowedHosts, GuardedTransport, parts_of
 from service.platform.settings import Settings
 from service.platform.version import VERSION
 

@@ -20,7 +20,7 @@ from service.identity_server.signin.providers.registrations import open_registra
 from service.identity_server.signin.sessions import Browser, SignedIn, end_session, find_session
 from service.permissions.agents.queries import read_deployed_names
 from service.platform.errors import BadRequest, ServiceError
-from service.platform.sealing import SealError, unseal
+from service.platform.secrets import SealError, unseal
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
 from service.web.pages import page

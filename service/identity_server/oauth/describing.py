@@ -15,10 +15,10 @@ from service.identity_server.oauth import client_documents, queries
 from service.identity_server.oauth.queries import get_client
 from service.identity_server.requests import Parameters, first_of
 from service.identity_server.signin.sessions import Browser, SignedIn, find_session
-from service.platform import kept
+from service.platform import copies
 from service.platform.errors import BadRequest, Forbidden
+from service.platform.networks import current_sender
 from service.platform.secrets import hash_secret
-from service.platform.senders import current_sender
 from service.runtime import Runtime
 
 MOST_ADMINS = 5
@@ -51,7 +51,7 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
         document = await runtime.kept.get(
             ("client document", address),
             partial(_FETCHES.fetch, runtime.settings, address),
-            since=time.monotonic() - kept.ERROR_SECONDS,
+            since=time.monotonic() - copies.ERROR_SECONDS,
             errors=client_documents.Unreadable,
         )
     except client_documents.Unreadable as error:

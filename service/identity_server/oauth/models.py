@@ -17,8 +17,7 @@ from service.auth.audiences import hash_client_secret
 from service.auth.scopes import covers, intersect_scopes, parse_scopes
 from service.identity_server.oauth.records import StoredCode, StoredRefreshToken, StoredToken
 from service.identity_server.requests import Parameters, all_of, first_of
-from service.platform.addresses import without_local_port
-from service.platform.senders import Sender
+from service.platform.networks import Sender, without_local_port
 
 
 class _Payload(OAuth2Payload):

@@ -16,15 +16,16 @@ from service.identity_server.oauth.models import Client
 from service.identity_server.oauth.records import StoredCode, StoredRefreshToken, StoredToken
 from service.platform import sql
 from service.schema.identity import organizations, principals
-from service.schema.oauth import (
+from service.schema.signin import (
+    browser_sessions,
     oauth_access_tokens,
     oauth_clients,
     oauth_codes,
     oauth_consents,
     oauth_refresh_tokens,
     oauth_token_families,
+    pending_sign_ins,
 )
-from service.schema.signin import browser_sessions, pending_sign_ins
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from service.identity_server.oauth.records import StoredCode, StoredRefreshToken
 from service.identity_server.signin.queries import get_person
 from service.platform import secrets
 from service.platform.identifiers import to_uuid, uuid7
-from service.platform.senders import current_sender
+from service.platform.networks import current_sender
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")

@@ -18,8 +18,8 @@ from service.identity_server.oauth.server import Answer, AuthorizationServer, Un
 from service.identity_server.oauth.store import Store, in_thread
 from service.identity_server.requests import Parameters, first_of, query_of
 from service.identity_server.signin.sessions import Browser, SignedIn, find_session
-from service.platform.addresses import without_local_port
 from service.platform.errors import BadRequest
+from service.platform.networks import without_local_port
 from service.runtime import Runtime
 from service.web.pages.routing import lead_to
 

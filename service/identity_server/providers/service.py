@@ -19,14 +19,13 @@ from service.identity_server.signin.providers.binding import is_of_one_tenant
 from service.identity_server.signin.providers.queries import ChosenProvider, StoredProvider
 from service.identity_server.signin.providers.registrations import open_registration, require_provider
 from service.identity_server.signin.queries import delete_identities_of
-from service.platform.addresses import is_confidential
-from service.platform.clock import Clock
 from service.platform.database import Database
 from service.platform.errors import BadRequest, Conflict, FieldError
 from service.platform.identifiers import uuid7
-from service.platform.networks import AllowedHosts
-from service.platform.sealing import seal
+from service.platform.networks import AllowedHosts, is_confidential
+from service.platform.secrets import seal
 from service.platform.settings import Settings
+from service.platform.sql import Clock
 from service.runtime import Runtime
 from service.web.pagination import Cursor
 

@@ -9,8 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.sessions import PersonSession, SessionKind
 from service.platform.sql import columns_of, find_rows, matches, optional_in
-from service.schema.oauth import oauth_clients, oauth_refresh_tokens, oauth_token_families
-from service.schema.signin import browser_sessions
+from service.schema.signin import browser_sessions, oauth_clients, oauth_refresh_tokens, oauth_token_families
 
 _OF_BOTH = ("created_at", "last_used_at", "address", "device")
 

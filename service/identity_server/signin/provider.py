@@ -21,10 +21,9 @@ from pydantic import SecretStr
 
 from service.identity_server.signin import id_tokens
 from service.platform import base64url
-from service.platform.addresses import is_confidential, parts_of
 from service.platform.bodies import read_at_most
 from service.platform.logs import logger
-from service.platform.networks import AddressDenied, AllowedHosts, GuardedTransport
+from service.platform.networks import AddressDenied, AllowedHosts, GuardedTransport, is_confidential, parts_of
 from service.platform.settings import Settings
 from service.runtime import Runtime
 

@@ -19,8 +19,8 @@ from service.auth.lifetimes import LAST_USED_PRECISION
 from service.identity_server.signin import queries
 from service.platform import base64url, secrets
 from service.platform.identifiers import uuid7
-from service.platform.sealing import seal
-from service.platform.senders import current_sender
+from service.platform.networks import current_sender
+from service.platform.secrets import seal
 from service.runtime import Runtime
 
 COOKIE = "carrel_session"

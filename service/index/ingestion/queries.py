@@ -50,8 +50,7 @@ from service.platform.sql import (
     param,
     params,
 )
-from service.schema.catalog import document_contents, document_versions, documents
-from service.schema.collections import caller_chunks
+from service.schema.catalog import caller_chunks, document_contents, document_versions, documents
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
 
 # A document that is called by its title is found by the name of its file, too.

@@ -33,11 +33,9 @@ from service.index.queries import is_pending, shown_version
 from service.index.spaces.queries import SearchedSpace, Space
 from service.permissions.queries import readable_classes
 from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array, matches, rows_after
-from service.schema.catalog import documents
-from service.schema.collections import caller_chunks, collections
-from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
-from service.schema.permissions import resources
-from service.schema.rebuilds import index_rebuilds
+from service.schema.catalog import caller_chunks, collections, documents
+from service.schema.identity import resources
+from service.schema.indexing import INDEX_TABLES, index_rebuilds, space_documents, spaces, term_deltas, term_statistics
 from service.text.embedding import EmbeddingModel
 
 

@@ -16,12 +16,10 @@ from typing import IO, Any, NamedTuple
 from sqlalchemy.engine import URL
 
 from service import migrations
-from service.operate.archiving.archive import SHA256_BYTES, Archive
-from service.operate.archiving.models import Base, read_log_range, segment_name
+from service.operate.archiving.archive import SHA256_BYTES, Archive, Base, read_log_range, segment_name
 from service.operate.archiving.shipping import archive_files, claim_archive, open_shipper
 from service.operate.backup import postgres_tools, queries
-from service.operate.backup.errors import ArchiveError, BackupError, PostgresToolError
-from service.operate.backup.progress import Progress
+from service.operate.backup.archive import ArchiveError, BackupError, PostgresToolError, Progress
 from service.platform.files import open_files
 from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres
 from service.platform.settings import Settings

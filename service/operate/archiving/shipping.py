@@ -5,34 +5,140 @@ from collection. At start, a comparison of archive and database finds lost notes
 writes it. A replication slot keeps unarchived log up to `max_slot_wal_keep_size`; beyond that the archive has a gap,
 and continues behind it."""
 
+import hashlib
+import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from multiprocessing.connection import wait
+from operator import itemgetter
 from pathlib import Path
 from socket import MSG_DONTWAIT, socket
+from threading import Lock
+from typing import IO
 
+from obstore.exceptions import BaseError
 from sqlalchemy.engine import URL
 
 from service.operate.archiving import queries
-from service.operate.archiving.archive import Archive
-from service.operate.archiving.copying import copy_files, select_lacking
-from service.operate.archiving.models import Position, segment_name
-from service.operate.backup.errors import ArchiveError
+from service.operate.archiving.archive import Archive, Position, segment_name
+from service.operate.backup.archive import ArchiveError
 from service.operate.backup.queries import open_snapshot
-from service.operate.deployment import key_files
+from service.operate.deployment import service
 from service.platform.background import Failures
 from service.platform.deployment_errors import ForeignArchiveError
 from service.platform.files import FileStore, open_files
-from service.platform.keys import Keys
 from service.platform.logs import logger
 from service.platform.postgres.host import cluster_folder
 from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres
 from service.platform.processes import READY, end_when_parent_dies
+from service.platform.secrets import Keys
 from service.platform.settings import Settings
 from service.platform.sharing import Figure
+
+COPIED_AT_ONCE = 8
+_READ = 1024 * 1024
+_IN_MEMORY = 8 * _READ
+# Of files that are too large for memory, one at a time lies on the disk.
+_large = Lock()
+
+
+class _UnreadableError(Exception):
+    """The disk doesn't give a file that it has."""
+
+
+@dataclass
+class Copied:
+    """Copied files and bytes, and SHA-256s of `faulty` files: missing, altered, or `unreadable`, perhaps for now."""
+
+    files: int = 0
+    size: int = 0
+    faulty: list[bytes] = field(default_factory=list[bytes])
+    unreadable: list[bytes] = field(default_factory=list[bytes])
+
+
+def copy_files(
+    source: FileStore,
+    target: FileStore,
+    sha256s: Iterable[bytes],
+    *,
+    spool: Path | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> Copied:
+    """Copy contents between stores, several at a time. Missing, altered and unreadable files are left out; other
+    errors, and those of the repeated `check`, are raised. `spool` is the folder for large files on their way (None:
+    TMPDIR)."""
+    copied, left, copy = Copied(), iter(sha256s), partial(_copy, source, target, spool, check)
+    with ThreadPoolExecutor(COPIED_AT_ONCE) as pool:
+        while batch := list(islice(left, COPIED_AT_ONCE * 8)):
+            for sha256, result in zip(batch, pool.map(copy, batch), strict=True):
+                if isinstance(result, int):
+                    copied.files += 1
+                    copied.size += result
+                    continue
+                copied.faulty.append(sha256)
+                if isinstance(result, _UnreadableError):
+                    copied.unreadable.append(sha256)
+    return copied
+
+
+def select_lacking(target: FileStore, sha256s: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the contents that a store lacks, in order; a 256th of the store's names is in memory at a time."""
+    for first_byte, wanted in groupby(sha256s, key=itemgetter(0)):
+        batches = target.list_stored(first_byte=first_byte)
+        stored = {each.sha256 for batch in batches for each in batch}
+        yield from (sha256 for sha256 in wanted if sha256 not in stored)
+
+
+def _copy(
+    source: FileStore, target: FileStore, spool: Path | None, check: Callable[[], None], sha256: bytes
+) -> int | _UnreadableError | None:
+    # The whole content first: its SHA-256 is known then, and a store can't be read within a write to another.
+    with ExitStack() as stack:
+        held = stack.enter_context(
+            tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, dir=str(spool) if spool else None)
+        )
+        digest, is_large = hashlib.sha256(), False
+        try:
+            for piece in _read(source, sha256):
+                check()
+                if not is_large and held.tell() + len(piece) > _IN_MEMORY:
+                    stack.enter_context(_large)
+                    is_large = True
+                digest.update(piece)
+                held.write(piece)
+        except FileNotFoundError:
+            return None
+        except _UnreadableError as error:
+            return error
+        if digest.digest() != sha256:
+            return None
+        size = held.tell()
+        held.seek(0)
+        target.write(sha256, _take(held, check))
+    return size
+
+
+def _take(held: IO[bytes], check: Callable[[], None]) -> Iterator[bytes]:
+    while piece := held.read(_READ):
+        check()
+        yield piece
+
+
+def _read(source: FileStore, sha256: bytes) -> Iterator[bytes]:
+    try:
+        yield from source.read(sha256)
+    except FileNotFoundError:
+        raise
+    except (BaseError, OSError) as error:
+        if source.folder is None:  # a bucket that doesn't answer fails for all files alike
+            raise
+        raise _UnreadableError from error
+
 
 Check = Callable[[], None]
 Tell = Callable[[Figure, float], None]
@@ -288,6 +394,6 @@ def _log_faulty(faulty: list[bytes]) -> None:
 def _archive_keys(settings: Settings, archive: Archive) -> None:
     if settings.secret_key is not None:
         return
-    for key in (key_files.read_key(settings.data_dir), key_files.read_successor(settings.data_dir)):
+    for key in (service.read_key(settings.data_dir), service.read_successor(settings.data_dir)):
         if key is not None:
             archive.put_key(key, fingerprint=Keys(key).fingerprint)

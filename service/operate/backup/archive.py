@@ -15,21 +15,103 @@ import io
 import os
 import re
 import stat
+import sys
 import tarfile
 import time
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Self, cast
+from typing import IO, Annotated, Any, Literal, Self, cast
 
-from pydantic import SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from service.operate.backup.errors import ArchiveError, BackupError
-from service.operate.backup.manifest import Contents, Manifest
-from service.operate.backup.progress import Progress
 from service.platform.files import sync
+
+_EVERY_SECONDS = 0.2
+_MEGABYTE = 1_000_000
+
+
+class Progress:
+    """A line of progress that is overwritten; nothing when standard error isn't a terminal."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._shown_at = 0.0
+        self._is_watched = sys.stderr.isatty()
+        self._bytes = 0
+
+    def add(self, size: int, detail: str = "") -> None:
+        self._bytes += size
+        if self._is_watched and time.monotonic() - self._shown_at >= _EVERY_SECONDS:
+            self._shown_at = time.monotonic()
+            self._show(f"{self._what}: {self._bytes / _MEGABYTE:,.0f} MB{detail}")
+
+    def end(self) -> None:
+        if self._is_watched:
+            self._show("")
+
+    def _show(self, line: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{line}")
+        sys.stderr.flush()
+
+
+class BackupError(Exception):
+    """The root."""
+
+
+class ArchiveError(BackupError):
+    """The archive is damaged, cut off, or none of Carrel's; nothing of it was kept."""
+
+
+class MomentError(ArchiveError):
+    """The archive can't go back to this moment."""
+
+
+class PostgresToolError(BackupError):
+    """A program of PostgreSQL's failed; the message ends with what it said."""
+
+
+class NotEmptyError(BackupError):
+    """A backup is restored into an empty data folder and an empty database only."""
+
+
+FORMAT = 1
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Described(BaseModel):
+    """A part of a description that is written once, and never changed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Contents(Described):
+    """The contents of an archive; reading must find the same. A file is named by its SHA-256; `files_sha256` is of all
+    names in order. `secret_key_sha256` is None if the key wasn't in the data folder."""
+
+    files: Count = 0
+    file_bytes: Count = 0
+    files_sha256: Sha256
+    database_bytes: Count = 0
+    database_sha256: Sha256
+    secret_key_sha256: Sha256 | None = None
+
+
+class Manifest(Described):
+    """The last member: `rows` of each table, and the database's `key_fingerprint` in hexadecimal (None: never set)."""
+
+    format: Literal[1] = FORMAT
+    created_at: datetime
+    schema_revision: Annotated[str, Field(pattern=r"^[0-9]{4}$")]
+    postgresql: Count
+    key_fingerprint: Sha256 | None
+    rows: dict[str, Count]
+    contents: Contents
+
 
 PIECE = 8 * 1024 * 1024
 _READ = 1024 * 1024

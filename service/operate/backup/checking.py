@@ -6,8 +6,7 @@ from enum import StrEnum
 
 from obstore.exceptions import BaseError
 
-from service.operate.backup.errors import BackupError
-from service.operate.backup.progress import Progress
+from service.operate.backup.archive import BackupError, Progress
 from service.operate.backup.queries import Snapshot
 from service.platform.files import FileStore
 

@@ -14,8 +14,7 @@ from psycopg.conninfo import make_conninfo
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.engine import URL
 
-from service.operate.backup.archive import PIECE
-from service.operate.backup.errors import PostgresToolError
+from service.operate.backup.archive import PIECE, PostgresToolError
 from service.platform.database import BACKUP_SETTING
 from service.platform.postgres.host import own_binaries
 

@@ -8,10 +8,10 @@ from sqlalchemy import Connection, Engine, LargeBinary, column, create_engine, d
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
-from service.operate.backup.errors import BackupError
+from service.operate.backup.archive import BackupError
 from service.platform.database import BACKUP_SETTING, FILES_LOCK, MAY_BECOME, SERVICE_ROLE
 from service.schema.catalog import document_versions, unused_files
-from service.schema.deployment import deployment
+from service.schema.tables import deployment
 
 _FETCHED_AT_ONCE = 1000
 _OPTIONS = f"-c {BACKUP_SETTING}=on -c TimeZone=UTC -c statement_timeout=0 -c idle_in_transaction_session_timeout=0"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import typer
 from sqlalchemy.exc import DBAPIError
 
-from service.operate.backup.errors import BackupError
+from service.operate.backup.archive import BackupError
 from service.operate.commands import archives, deployment, domains, files, organizations, texts, users
 from service.operate.commands.context import CommandError
 from service.platform.deployment_errors import DeploymentError

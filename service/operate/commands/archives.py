@@ -15,21 +15,30 @@ from typing import IO, Annotated
 import typer
 from obstore.exceptions import BaseError
 
-from service.operate.archiving.archive import Archive, is_address
+from service.operate.archiving.archive import Archive, format_moment, is_address
 from service.operate.archiving.bases import remove_old, take_base
-from service.operate.archiving.following import Follower, make_standby, promote_standby
-from service.operate.archiving.models import format_moment
-from service.operate.archiving.restoring import Restored, plan_restore, restore_moment
+from service.operate.archiving.restoring import (
+    Follower,
+    Restored,
+    make_standby,
+    plan_restore,
+    promote_standby,
+    restore_moment,
+)
 from service.operate.backup import queries
+from service.operate.backup.archive import ArchiveError, Manifest, NotEmptyError
 from service.operate.backup.checking import check_files
-from service.operate.backup.errors import ArchiveError, NotEmptyError
-from service.operate.backup.manifest import Manifest
-from service.operate.backup.restoring import fill, refuse_filled_database
-from service.operate.backup.restoring import verify as verify_archive
-from service.operate.backup.taking import take_backup
-from service.operate.commands.access import open_access, refuse_strangers
-from service.operate.commands.context import CommandError, format_count, format_size, settings_of
-from service.operate.deployment import key_files, restore_mark
+from service.operate.backup.taking import fill, refuse_filled_database, take_backup
+from service.operate.backup.taking import verify as verify_archive
+from service.operate.commands.context import (
+    CommandError,
+    format_count,
+    format_size,
+    open_access,
+    refuse_strangers,
+    settings_of,
+)
+from service.operate.deployment import service
 from service.platform import logs
 from service.platform.database import driver_url
 from service.platform.files import FileStore, open_files
@@ -113,36 +122,34 @@ def follow(context: typer.Context, source: Followed) -> None:
     settings = settings_of(context)
     _refuse_outside_database(settings)
     archive = Archive.find(source)
-    if restore_mark.read_standby(settings.data_dir) is None or restore_mark.is_marked(settings.data_dir):
+    if service.read_standby(settings.data_dir) is None or service.is_marked(settings.data_dir):
         _refuse_filled_folder(settings)
         plan = plan_restore(archive, None)
         with _mark_folder(settings):
             make_standby(archive, plan, EmbeddedStandby(settings.data_dir))
-            restore_mark.set_standby(settings.data_dir, source)
+            service.set_standby(settings.data_dir, source)
     logs.configure(settings.log_level)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     with _open_standby(settings, FolderLock(settings.data_dir)) as server:
         typer.echo(f"Following {source}. To promote: python -m service promote", err=True)
-        Follower(archive, server, open_files(settings)).follow(
-            lambda: restore_mark.is_promotion_asked(settings.data_dir)
-        )
+        Follower(archive, server, open_files(settings)).follow(lambda: service.is_promotion_asked(settings.data_dir))
         _promote(settings, server)
 
 
 def promote(context: typer.Context) -> None:
     """Make the standby in the data folder a deployment of its own, with all that the archive has."""
     settings = settings_of(context)
-    if restore_mark.read_standby(settings.data_dir) is None:
+    if service.read_standby(settings.data_dir) is None:
         raise CommandError(f"There is no standby in {settings.data_dir}. Set CARREL_DATA_DIR to its folder.")
-    restore_mark.ask_promotion(settings.data_dir)
-    while restore_mark.read_standby(settings.data_dir) is not None:
+    service.ask_promotion(settings.data_dir)
+    while service.read_standby(settings.data_dir) is not None:
         try:
             lock = FolderLock(settings.data_dir)
         except DatabaseServerError:  # the process that follows has the folder, and promotes it
             time.sleep(0.2)
             continue
         with _open_standby(settings, lock) as server:
-            if restore_mark.read_standby(settings.data_dir) is not None:
+            if service.read_standby(settings.data_dir) is not None:
                 _promote(settings, server)
     typer.echo("Promoted. Start the service on it, with an archive of its own.", err=True)
 
@@ -160,7 +167,7 @@ def _open_standby(settings: Settings, lock: FolderLock) -> Generator[EmbeddedSta
 
 
 def _promote(settings: Settings, server: EmbeddedStandby) -> None:
-    source = restore_mark.read_standby(settings.data_dir)
+    source = service.read_standby(settings.data_dir)
     assert source is not None  # noqa: S101 - looked at by its callers
     try:
         archive = Archive.find(source)
@@ -170,7 +177,7 @@ def _promote(settings: Settings, server: EmbeddedStandby) -> None:
         archive = None
     key_folder = settings.data_dir if settings.secret_key is None else None
     restored = promote_standby(archive, server, files=open_files(settings), key_folder=key_folder)
-    restore_mark.remove_standby(settings.data_dir)
+    service.remove_standby(settings.data_dir)
     _show_restored(restored)
 
 
@@ -277,16 +284,16 @@ def _mark_folder(settings: Settings) -> Generator[FileStore]:
     lock = FolderLock(settings.data_dir)
     try:
         _refuse_filled_folder(settings)
-        if restore_mark.is_marked(settings.data_dir):
+        if service.is_marked(settings.data_dir):
             _empty(settings)
-        restore_mark.set_mark(settings.data_dir)
+        service.set_mark(settings.data_dir)
         try:
             yield open_files(settings)
         except BaseException:
             _empty(settings)
-            restore_mark.remove_mark(settings.data_dir)
+            service.remove_mark(settings.data_dir)
             raise
-        restore_mark.remove_mark(settings.data_dir)
+        service.remove_mark(settings.data_dir)
     finally:
         lock.release()
 
@@ -313,10 +320,10 @@ def _refuse_filled_folder(settings: Settings) -> None:
             "The store of CARREL_FILES_URL is a deployment's. Set CARREL_FILES_URL to a store of its own; if that"
             " deployment is gone for good, delete the object `deployment` there."
         )
-    if restore_mark.is_marked(settings.data_dir):
+    if service.is_marked(settings.data_dir):
         refuse_strangers(settings.data_dir / "postgres")
         return
-    places = [settings.data_dir / "postgres", settings.data_dir / key_files.KEY_FILE]
+    places = [settings.data_dir / "postgres", settings.data_dir / service.KEY_FILE]
     found = [place for place in places if place.exists()]
     if settings.files_url is None and settings.files_dir.exists() and any(settings.files_dir.iterdir()):
         found.append(settings.files_dir)
@@ -328,9 +335,9 @@ def _refuse_filled_folder(settings: Settings) -> None:
 
 
 def _empty(settings: Settings) -> None:
-    restore_mark.remove_standby(settings.data_dir)
+    service.remove_standby(settings.data_dir)
     remove_cluster(settings.data_dir)
     if settings.files_url is None:
         shutil.rmtree(settings.files_dir, ignore_errors=True)
     if settings.secret_key is None:
-        (settings.data_dir / key_files.KEY_FILE).unlink(missing_ok=True)
+        (settings.data_dir / service.KEY_FILE).unlink(missing_ok=True)

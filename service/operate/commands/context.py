@@ -3,12 +3,23 @@ message is printed."""
 
 import getpass
 import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import typer
 from pydantic import SecretStr, TypeAdapter, ValidationError
+from sqlalchemy.engine import URL
 
 from carrel.wire.fields import Password
+from service import migrations
+from service.operate.backup import queries
+from service.operate.deployment.service import refuse_marked
+from service.platform.database import Database, driver_url
+from service.platform.postgres.host import DatabaseServerError, server_account
+from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres, FolderLock
 from service.platform.settings import Settings
 
 _PASSWORD: TypeAdapter[SecretStr] = TypeAdapter(Password)
@@ -51,3 +62,93 @@ def ask_password() -> SecretStr:
         return _PASSWORD.validate_python(first)
     except ValidationError as error:
         raise CommandError("A password has 8 to 1024 characters, none of them NUL. Nothing was changed.") from error
+
+
+@dataclass(frozen=True)
+class Access:
+    """A database that can be connected to: its addresses as owner and as service, and whether no service is running."""
+
+    owner: URL
+    service: URL
+    is_alone: bool
+
+
+@contextmanager
+def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -> Generator[Access]:
+    """Open the deployment's database until the block ends. `alone` refuses a running service; only `new` allows a
+    missing database. Raises CommandError for either, DatabaseServerError if PostgreSQL does not start,
+    UnfinishedRestoreError after an interrupted restore."""
+    refuse_marked(settings.data_dir)
+    if settings.database_url is not None:
+        url = driver_url(settings.database_url.get_secret_value())
+        yield Access(owner=url, service=url, is_alone=False)
+        return
+    if not new and not (settings.data_dir / "postgres").exists():
+        raise CommandError(
+            f"There is no Carrel database in {settings.data_dir}. Set CARREL_DATA_DIR to its folder, or give the "
+            "command all settings of the service; of `make up` these are in .env: set -a; . ./.env; set +a"
+        )
+    if new and not (settings.data_dir / "postgres").exists():
+        sys.stderr.write(f"Making a new database in {settings.data_dir}; CARREL_DATA_DIR names another folder.\n")
+    settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+    lock = _lock(settings, alone=alone)
+    refuse_strangers(settings.data_dir / "postgres")
+    server = EmbeddedPostgres(settings.data_dir, is_archived=settings.archive_url is not None)
+    if lock is None:
+        server.wait_for_start()
+        yield Access(owner=server.url(user=SUPERUSER), service=server.url(), is_alone=False)
+        return
+    try:
+        server.start()
+        yield Access(owner=server.url(user=SUPERUSER), service=server.url(), is_alone=True)
+    finally:
+        server.stop()
+        lock.release()
+
+
+@asynccontextmanager
+async def open_database(settings: Settings, *, new: bool = False) -> AsyncGenerator[Database]:
+    """Open the database as the service does, one organization at a time. With `new`, a missing database is made and
+    migrated, and its folder announced first."""
+    with open_access(settings, new=new) as access:
+        with queries.connect(access.owner) as connection:
+            is_empty = not queries.has_anything(connection)
+        if is_empty or access.is_alone:
+            migrations.upgrade(access.owner)
+        check_schema(access)
+        database = Database(access.service, pool_size=2, statement_seconds=settings.request_seconds)
+        try:
+            yield database
+        finally:
+            await database.close()
+
+
+def check_schema(access: Access) -> None:
+    """Raise CommandError unless the database has the schema of this version; MigrationError when that can't be made."""
+    with queries.connect(access.owner) as connection:
+        revision = migrations.current_revision(connection)
+    migrations.refuse_unknown(revision)
+    if revision != migrations.HEAD:
+        raise CommandError(
+            f"The database's schema is {revision or 'empty'}, this Carrel's is {migrations.HEAD}. Start the service of"
+            " this version, which migrates it, and run the command again."
+        )
+
+
+def refuse_strangers(cluster: Path) -> None:
+    """Raise CommandError unless this user may connect: PostgreSQL accepts its own user, and root if root started it."""
+    account = server_account()
+    if cluster.exists() and cluster.stat().st_uid != account.pw_uid:
+        raise CommandError(f"{cluster} is not {account.pw_name}'s. Run the command as the user the service runs as.")
+
+
+def _lock(settings: Settings, *, alone: bool) -> FolderLock | None:
+    try:
+        return FolderLock(settings.data_dir)
+    except DatabaseServerError:
+        if alone:
+            raise
+        return None
+    except PermissionError as exc:
+        message = f"{settings.data_dir} belongs to another user. Run the command as the user the service runs as."
+        raise CommandError(message) from exc

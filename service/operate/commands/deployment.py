@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from service.operate.commands.access import check_schema, open_access
-from service.operate.commands.context import CommandError, settings_of
-from service.operate.deployment import key_files
+from service.operate.commands.context import CommandError, check_schema, open_access, settings_of
+from service.operate.deployment import service
 from service.operate.deployment.service import Rotation, rotate_secret_key
 from service.operate.distribution import distribute_index as distribute
 
@@ -25,7 +24,7 @@ def rotate_key(
         check_schema(access)
         is_changed = asyncio.run(rotate_secret_key(access.owner, rotation))
     if rotation.given is None:
-        message = f"The secret key is changed; the new one is in {settings.data_dir / key_files.KEY_FILE}."
+        message = f"The secret key is changed; the new one is in {settings.data_dir / service.KEY_FILE}."
     elif is_changed:
         message = "The secret key is changed. Set CARREL_SECRET_KEY to the new one on every replica, then start them."
     else:

@@ -10,8 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from service.identity.queries import list_organizations
 from service.identity_server.interface import Claim, confirm_domain, list_claims
-from service.operate.commands.access import open_database
-from service.operate.commands.context import CommandError, new_group, settings_of
+from service.operate.commands.context import CommandError, new_group, open_database, settings_of
 from service.platform.database import Database
 from service.platform.settings import Settings
 

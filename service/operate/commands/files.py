@@ -7,8 +7,14 @@ import typer
 
 from service.operate.backup import queries
 from service.operate.backup.checking import Checked, Fault, check_files
-from service.operate.commands.access import check_schema, open_access
-from service.operate.commands.context import format_count, format_size, new_group, settings_of
+from service.operate.commands.context import (
+    check_schema,
+    format_count,
+    format_size,
+    new_group,
+    open_access,
+    settings_of,
+)
 from service.platform.files import open_files
 
 app = new_group("The documents' files in the file store.")

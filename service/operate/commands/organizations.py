@@ -14,8 +14,7 @@ from service.audit.service import Change, record_unattended
 from service.domains.people.directory.organizations import create_organization
 from service.identity.passwords import hash_password
 from service.identity.queries import Organization, list_organizations, update_organization
-from service.operate.commands.access import open_database
-from service.operate.commands.context import CommandError, ask_password, new_group, settings_of
+from service.operate.commands.context import CommandError, ask_password, new_group, open_database, settings_of
 from service.platform import secrets
 from service.platform.database import Database, enter_organization
 from service.platform.identifiers import uuid7

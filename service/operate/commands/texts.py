@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from service.operate.commands.access import open_database
-from service.operate.commands.context import format_count, new_group, settings_of
+from service.operate.commands.context import format_count, new_group, open_database, settings_of
 from service.platform.settings import Settings
 
 app = new_group("What people wrote: queries, comments, conversations with agents.")

@@ -11,8 +11,7 @@ from service.domains.people.directory.users import set_password
 from service.identity import queries
 from service.identity.passwords import hash_password
 from service.identity_server.interface import reset_for_operator
-from service.operate.commands.access import open_database
-from service.operate.commands.context import CommandError, ask_password, new_group, settings_of
+from service.operate.commands.context import CommandError, ask_password, new_group, open_database, settings_of
 from service.operate.commands.organizations import find_organizations, name_organizations, switch_passwords_on
 from service.platform.database import Database
 from service.platform.settings import Settings

@@ -9,13 +9,12 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.platform.database import APPLICATION_NAME
-from service.platform.keys import Keys
-from service.platform.sealing import reseal
+from service.platform.secrets import Keys, reseal
 from service.platform.sql import count_rows
 from service.schema.alerts import alert_rules
-from service.schema.deployment import deployment
-from service.schema.docstore import docstore_syncs
+from service.schema.catalog import docstore_syncs
 from service.schema.signin import second_factors, sign_in_providers
+from service.schema.tables import deployment
 
 
 class Sealed(NamedTuple):

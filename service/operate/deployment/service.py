@@ -4,6 +4,9 @@ it takes the old one's place."""
 
 import asyncio
 import hmac
+import os
+import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +14,71 @@ from pydantic import SecretStr
 from sqlalchemy.engine import URL
 
 from service.identity.queries import list_organizations
-from service.operate.deployment import key_files, queries
+from service.operate.deployment import queries
 from service.platform.database import Database, enter_organization, owner_transaction
-from service.platform.deployment_errors import RotationError, WrongSecretKeyError
-from service.platform.keys import Keys
+from service.platform.deployment_errors import RotationError, UnfinishedRestoreError, WrongSecretKeyError
+from service.platform.files import sync
+from service.platform.secrets import Keys
+
+KEY_FILE = "secret.key"
+SUCCESSOR_FILE = "secret.key.next"
+_RANDOM_BYTES = 32
+
+
+def new_key() -> SecretStr:
+    return SecretStr(secrets.token_urlsafe(_RANDOM_BYTES))
+
+
+def read_key(data_dir: Path) -> SecretStr | None:
+    """Return the folder's key; None when it has none."""
+    return _read(data_dir / KEY_FILE)
+
+
+def read_successor(data_dir: Path) -> SecretStr | None:
+    """Return the key that an interrupted rotation was changing to; None when there is none."""
+    return _read(data_dir / SUCCESSOR_FILE)
+
+
+def keep_key(data_dir: Path, key: SecretStr) -> SecretStr:
+    """Store `key` as the folder's, unless it has one by now; return the folder's key."""
+    partial = _write_aside(data_dir, key)
+    with suppress(FileExistsError):
+        (data_dir / KEY_FILE).hardlink_to(partial)
+    partial.unlink()
+    sync(data_dir)
+    return read_key(data_dir) or key
+
+
+def write_successor(data_dir: Path, key: SecretStr) -> None:
+    """Store the new key beside the folder's key; durable when this returns."""
+    _write_aside(data_dir, key).replace(data_dir / SUCCESSOR_FILE)
+    sync(data_dir)
+
+
+def promote_successor(data_dir: Path) -> None:
+    (data_dir / SUCCESSOR_FILE).replace(data_dir / KEY_FILE)
+    sync(data_dir)
+
+
+def drop_successor(data_dir: Path) -> None:
+    (data_dir / SUCCESSOR_FILE).unlink(missing_ok=True)
+
+
+def _read(path: Path) -> SecretStr | None:
+    try:
+        return SecretStr(path.read_text().strip())
+    except FileNotFoundError:
+        return None
+
+
+def _write_aside(data_dir: Path, key: SecretStr) -> Path:
+    partial = data_dir / f"{KEY_FILE}.{secrets.token_hex(4)}"
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(key.get_secret_value())
+        file.flush()
+        os.fsync(descriptor)
+    return partial
 
 
 @dataclass(frozen=True)
@@ -50,7 +114,7 @@ async def rotate_secret_key(owner: URL, rotation: Rotation) -> bool:
             await queries.reseal_secrets(connection, row.organization_id, old=Keys(old) if old else None, new=Keys(new))
         await queries.replace_key_fingerprint(connection, fingerprint=Keys(new).fingerprint)
     if rotation.given is None:
-        await asyncio.to_thread(key_files.promote_successor, rotation.data_dir)
+        await asyncio.to_thread(promote_successor, rotation.data_dir)
     return True
 
 
@@ -60,11 +124,11 @@ async def _prepare(rotation: Rotation, fingerprint: bytes) -> tuple[SecretStr | 
         old = rotation.given or await asyncio.to_thread(_ensure_folder_key, rotation.data_dir, fingerprint)
         if not matches(old, fingerprint):
             raise WrongSecretKeyError(_advice(rotation.data_dir, given=rotation.given is not None))
-    new = rotation.new or key_files.new_key()
+    new = rotation.new or new_key()
     if matches(new, fingerprint):
         raise RotationError("The new secret key is the old one. Set CARREL_NEW_SECRET_KEY to another, or not at all.")
     if rotation.given is None:
-        await asyncio.to_thread(key_files.write_successor, rotation.data_dir, new)
+        await asyncio.to_thread(write_successor, rotation.data_dir, new)
     return old, new
 
 
@@ -90,14 +154,14 @@ def matches(key: SecretStr | None, fingerprint: bytes | None) -> bool:
 def _ensure_folder_key(data_dir: Path, wanted: bytes | None) -> SecretStr:
     """Return the data folder's key after finishing a rotation; blocks. Without a fingerprint, a missing key is created.
     Raises WrongSecretKeyError when the key is gone."""
-    if matches(key_files.read_successor(data_dir), wanted):
-        key_files.promote_successor(data_dir)
-    elif matches(key_files.read_key(data_dir), wanted):
-        key_files.drop_successor(data_dir)
-    key = key_files.read_key(data_dir)
+    if matches(read_successor(data_dir), wanted):
+        promote_successor(data_dir)
+    elif matches(read_key(data_dir), wanted):
+        drop_successor(data_dir)
+    key = read_key(data_dir)
     if key is None and wanted is not None:
         raise WrongSecretKeyError(_advice(data_dir, given=False))
-    return key or key_files.keep_key(data_dir, key_files.new_key())
+    return key or keep_key(data_dir, new_key())
 
 
 def _advice(data_dir: Path, *, given: bool) -> str:
@@ -105,6 +169,69 @@ def _advice(data_dir: Path, *, given: bool) -> str:
     what = "CARREL_SECRET_KEY" if given else f"The secret key in {data_dir}"
     return (
         f"{what} is not the one this database was set up with. Set the same CARREL_SECRET_KEY on every replica, or put"
-        f" {key_files.KEY_FILE} back from a backup. To change the key, run `python -m service rotate-key` with the old"
+        f" {KEY_FILE} back from a backup. To change the key, run `python -m service rotate-key` with the old"
         " one in its place; if the old one is lost, `python -m service rotate-key --lost`."
     )
+
+
+_MARK = "restore.unfinished"
+_STANDBY = "standby.archive"
+_PROMOTE = "standby.promote"
+
+
+def set_mark(data_dir: Path) -> None:
+    """Mark a data folder as being restored; durable when this returns."""
+    (data_dir / _MARK).touch(mode=0o600)
+    sync(data_dir)
+
+
+def remove_mark(data_dir: Path) -> None:
+    (data_dir / _MARK).unlink()
+    sync(data_dir)
+
+
+def is_marked(data_dir: Path) -> bool:
+    """Return whether a restore is filling the folder, or was interrupted there."""
+    return (data_dir / _MARK).exists()
+
+
+def set_standby(data_dir: Path, archive: str) -> None:
+    """Mark a data folder as a standby that follows an archive; durable when this returns."""
+    (data_dir / _STANDBY).write_text(archive)
+    sync(data_dir)
+
+
+def remove_standby(data_dir: Path) -> None:
+    """Remove the mark of a standby, and that it is to be promoted."""
+    for name in (_STANDBY, _PROMOTE):
+        (data_dir / name).unlink(missing_ok=True)
+    sync(data_dir)
+
+
+def ask_promotion(data_dir: Path) -> None:
+    (data_dir / _PROMOTE).touch(mode=0o600)
+
+
+def is_promotion_asked(data_dir: Path) -> bool:
+    return (data_dir / _PROMOTE).exists()
+
+
+def read_standby(data_dir: Path) -> str | None:
+    """Return the archive that a standby follows; None when the folder isn't one."""
+    try:
+        return (data_dir / _STANDBY).read_text()
+    except FileNotFoundError:
+        return None
+
+
+def refuse_marked(data_dir: Path) -> None:
+    """Raise UnfinishedRestoreError when the folder is marked."""
+    if read_standby(data_dir) is not None:
+        raise UnfinishedRestoreError(
+            f"{data_dir} is a standby. `python -m service promote` makes it a deployment of its own, which can be used."
+        )
+    if is_marked(data_dir):
+        raise UnfinishedRestoreError(
+            f"A restore into {data_dir} is going on, or was cut off: wait for it, or run it again, which begins from"
+            " the start. An outside database must be emptied first."
+        )

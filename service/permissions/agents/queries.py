@@ -14,9 +14,9 @@ from service.permissions.queries import Reader, is_deployed, readable_classes
 from service.platform.identifiers import NIL
 from service.platform.sql import columns_of, find_rows, matches, optional_in, rows_after
 from service.schema.agents import agent_collections, agents
-from service.schema.collections import collections
+from service.schema.catalog import collections
+from service.schema.identity import resources
 from service.schema.indexing import space_documents
-from service.schema.permissions import resources
 
 _collection_resources = resources.alias("collection_resources")
 _document_resources = resources.alias("document_resources")

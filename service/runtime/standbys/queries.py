@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from service.platform.batches import Answer, Batch
-from service.schema.deployment import deployment
+from service.schema.tables import deployment
 
 MARK_EVERY = timedelta(seconds=0.9)
 # So long before a standby is read from, its mark may have been read from the primary: longer than a request takes.

@@ -6,12 +6,9 @@ from itertools import zip_longest
 
 from service.platform.errors import BadRequest
 from service.platform.settings import VECTOR_DIMENSIONS, Settings
-from service.text.embedding.arithmetic import choose
-from service.text.embedding.engine import Arithmetic
-from service.text.embedding.local import LocalEmbedder
-from service.text.embedding.models import MINILM, Embedder, EmbeddingModel
+from service.text.embedding.local import Arithmetic, LocalEmbedder, choose
+from service.text.embedding.models import MINILM, Embedder, EmbeddingModel, WordPieces
 from service.text.embedding.remote import RemoteEmbedder
-from service.text.embedding.tokenizer import WordPieces
 from service.text.embedding.weights import ModelFiles, locate, read_folder
 
 __all__ = ["MINILM", "Arithmetic", "Embedder", "Embedders", "EmbeddingModel", "WordPieces", "open_embedders"]

@@ -18,7 +18,7 @@ from service.platform.errors import Unavailable
 from service.platform.logs import logger
 from service.platform.traces import TRACEPARENT
 from service.text.embedding.batching import Rows, Tokens
-from service.text.embedding.engine import Arithmetic
+from service.text.embedding.local import Arithmetic
 
 # How long texts wait for an embedding process that is being started again.
 PATIENCE_SECONDS = 30.0

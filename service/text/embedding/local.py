@@ -1,19 +1,111 @@
-"""The local model: onnxruntime on the service's own cores."""
+"""The local model: onnxruntime on the service's own cores, in the configured precision, or the one that is faster on
+this processor."""
 
 import asyncio
-from collections.abc import Sequence
+import fcntl
+import json
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+from typing import Any, Literal, Protocol, cast
+
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
 
 from service.platform import traces
-from service.text.embedding.batching import Tokens
-from service.text.embedding.engine import Arithmetic, Engine
-from service.text.embedding.models import MINILM, EmbeddingModel, minilm
-from service.text.embedding.prepared import Precision, prepare, read_mean
-from service.text.embedding.tokenizer import WordPieces
+from service.platform.settings import usable_cores
+from service.text.embedding.batching import Batcher, BatchLimits, Rows, Tokens
+from service.text.embedding.models import MINILM, EmbeddingModel, WordPieces, minilm
+from service.text.embedding.prepared import GRAPH_VERSION, Precision, prepare, read_mean, read_texts
 from service.text.embedding.weights import ModelFiles, locate
+
+_ERRORS_ONLY = 3
+
+
+class Session:
+    """A loaded graph. It runs in the calling thread; several threads may run it at once and share its weights."""
+
+    def __init__(self, path: Path) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = _ERRORS_ONLY
+        # A pattern is kept for each shape of input, and here nearly every batch has its own.
+        options.enable_mem_pattern = False
+        # The fused operator takes five times as long as the two it stands for (28 % of a batch in int8).
+        self._session = onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"], disabled_optimizers=["SkipLayerNormFusion"]
+        )
+
+    def run(self, texts: Sequence[NDArray[np.int64]]) -> NDArray[np.float32]:
+        """Embed one batch of token ids, padded to the longest; returns a row of unit length for each."""
+        ids = np.zeros((len(texts), max(map(len, texts))), np.int64)
+        mask = np.zeros_like(ids)
+        for row, text in enumerate(texts):
+            ids[row, : len(text)] = text
+            mask[row, : len(text)] = 1
+        outputs = self._session.run(None, {"input_ids": ids, "attention_mask": mask})
+        return cast("NDArray[np.float32]", outputs[0])
+
+
+DOCUMENTS_NICENESS = 10
+"""A core that a query wants is its own within a moment: one more such step would hardly be felt."""
+
+_ONE_BY_ONE = BatchLimits(texts=1)
+"""In int8, whose small products cost so little that batches gain nothing, and would make vectors depend on company."""
+
+
+class Arithmetic(Protocol):
+    """What computes vectors from tokens."""
+
+    async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
+        """Return a row for each text, in their order; Unavailable (with Retry-After) when too much waits already."""
+        ...
+
+    async def close(self) -> None:
+        """Stop; calls under way fail with Unavailable."""
+        ...
+
+
+class Engine:
+    """A session of onnxruntime behind micro-batchers of queries and of documents, whose threads yield. Each thread uses
+    one core: measured, long texts are as fast as with two cores and short texts half again as fast. On a busy core
+    documents mostly rest while they `must_rest`."""
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        threads: int | None = None,
+        limits: BatchLimits | None = None,
+        must_rest: Callable[[], bool] = lambda: False,
+    ) -> None:
+        workers = threads or usable_cores()
+        self._queries = Batcher(session.run, workers=workers, limits=limits)
+        self._documents = Batcher(
+            session.run, workers=workers, limits=limits, niceness=DOCUMENTS_NICENESS, must_rest=must_rest
+        )
+
+    @classmethod
+    def open(cls, folder: Path, *, precision: Precision, files: ModelFiles | None = None, **options: Any) -> "Engine":
+        """Load the graph from `folder`, building it there first if need be; blocks, and raises ModelFilesError."""
+        session = Session(prepare(folder, precision, files=files or locate()))
+        return cls(session, limits=_ONE_BY_ONE if precision == "int8" else None, **options)
+
+    async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
+        batcher = self._documents if in_background else self._queries
+        with batcher.admit(len(texts)):
+            return await batcher.embed(texts)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(asyncio.to_thread(each.close) for each in (self._queries, self._documents)))
+
 
 _INLINE_CHARACTERS = 2000
 """Up to here (a search query, say) tokenizing takes less time than handing it to a thread."""
@@ -70,3 +162,79 @@ class LocalEmbedder:
     async def close(self) -> None:
         """Stop the arithmetic; calls under way fail with Unavailable."""
         await self._arithmetic.close()
+
+
+MEASURED_SECONDS = 0.8
+_TEXTS = 4
+_BITS8, _BITS32 = "int8", "fp32"
+# The instructions that the speed of the two depends on.
+_INSTRUCTIONS = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "amx_int8", "asimddp", "i8mm")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The precision that vectors are computed in. If measured: how many times as fast 8 bits are as 32, and where."""
+
+    precision: Precision
+    processor: str | None = None
+    times_as_fast: float | None = None
+    version: str | None = None
+
+
+def choose(folder: Path, asked: Precision | Literal["auto"]) -> Chosen:
+    """Return what was asked for; for `auto` what is kept in the folder, or else measure and keep it. Processes that
+    come meanwhile wait. Raises ModelFilesError."""
+    if known := read_chosen(folder, asked):
+        return known
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".measuring").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (chosen := read_chosen(folder, asked)) is None:
+            chosen = _measure(folder)
+            made = folder / "arithmetic.json.partial"
+            made.write_text(json.dumps(asdict(chosen)))
+            made.replace(folder / "arithmetic.json")
+    return chosen
+
+
+def read_chosen(folder: Path, asked: Precision | Literal["auto"]) -> Chosen | None:
+    """Return what was asked for; for `auto` what was measured with this processor and these libraries, if anything."""
+    if asked != "auto":
+        return Chosen(asked)
+    try:
+        kept = Chosen(**json.loads((folder / "arithmetic.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return kept if (kept.processor, kept.version) == (_name_processor(), _version()) else None
+
+
+def _measure(folder: Path) -> Chosen:
+    files, fastest = locate(), {_BITS8: float("inf"), _BITS32: float("inf")}
+    graphs = {precision: prepare(folder, precision, files=files) for precision in (_BITS8, _BITS32)}
+    sessions = {precision: Session(graph) for precision, graph in graphs.items()}
+    texts = WordPieces(files.tokenizer).token_ids(read_texts()[:_TEXTS])
+    end = time.perf_counter() + MEASURED_SECONDS
+    # In turns, and the fastest of each, so that other work on the machine decides nothing.
+    while fastest[_BITS32] == float("inf") or time.perf_counter() < end:
+        for precision, session in sessions.items():
+            began = time.perf_counter()
+            for text in texts:
+                session.run([text])
+            fastest[precision] = min(fastest[precision], time.perf_counter() - began)
+    ratio = fastest[_BITS32] / fastest[_BITS8]
+    return Chosen(_BITS8 if ratio > 1 else _BITS32, _name_processor(), round(ratio, 2), _version())
+
+
+def _version() -> str:
+    return f"{onnxruntime.__version__} {GRAPH_VERSION}"
+
+
+def _name_processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    told = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    flags = told.get("flags", told.get("features", "")).split()
+    name = told.get("model name", platform.machine())
+    return f"{name} ({', '.join(each for each in _INSTRUCTIONS if each in flags)})"

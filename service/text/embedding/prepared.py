@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.platform.files import sync
-from service.text.embedding.models import MINILM
-from service.text.embedding.tokenizer import WordPieces
+from service.text.embedding.models import MINILM, WordPieces
 from service.text.embedding.weights import WEIGHTS_SHA256, ModelFiles, ModelFilesError, verify
 
 Precision = Literal["fp32", "int8"]

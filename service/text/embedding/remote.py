@@ -13,8 +13,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from service.platform import traces
 from service.platform.errors import Unavailable
 from service.platform.logs import logger
-from service.text.embedding.models import EmbeddingModel
-from service.text.embedding.tokenizer import MAX_PIECES, WordPieces
+from service.text.embedding.models import MAX_PIECES, EmbeddingModel, WordPieces
 
 TEXTS_A_REQUEST = 64
 # Of all workers, each of which has its part of them, and one at least.

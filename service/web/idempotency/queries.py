@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
-from service.schema.idempotency import kept_responses
+from service.schema.tables import kept_responses
 
 KEPT_FOR = timedelta(hours=24)
 

@@ -3,9 +3,9 @@ public address decides; without https there, the requested address must be this 
 
 from fastapi import Request
 
-from service.platform.addresses import is_confidential
 from service.platform.errors import Forbidden
 from service.platform.logs import logger
+from service.platform.networks import is_confidential
 from service.platform.settings import Settings
 from service.runtime import Runtime
 

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from service.platform.addresses import name_loopback
 from service.platform.errors import ServiceError
 from service.platform.logs import request_id
+from service.platform.networks import name_loopback
 from service.web.dependencies import current_runtime
 from service.web.errors import Handler, OwnErrorsRoute
 from service.web.pages import page

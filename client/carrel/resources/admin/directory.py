@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from carrel._flow import Flow
+from carrel._drivers import Flow
 from carrel._operations import FlowOperation, Resource
 from carrel.directory.importing import apply_plan, plan_import
 from carrel.directory.plan import DirectoryChanges, DirectoryPlan

@@ -14,9 +14,15 @@ from carrel.wire.common import ResourceType, Role
 from service.auth.callers import Caller
 from service.permissions.queries import readable_by_parameters, readable_classes, reader_parameters
 from service.platform.sql import ORGANIZATION, as_member, count_of, find_rows, in_array, matches, param, params
-from service.schema.identity import api_keys, group_members, principals, service_account_tokens
-from service.schema.oauth import oauth_access_tokens, oauth_clients
-from service.schema.permissions import class_readers, resources
+from service.schema.identity import (
+    api_keys,
+    class_readers,
+    group_members,
+    principals,
+    resources,
+    service_account_tokens,
+)
+from service.schema.signin import oauth_access_tokens, oauth_clients
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,9 @@ from service.domains.access.lookups.queries import resources_in
 from service.permissions.queries import open_classes, owned_classes, readable_classes
 from service.platform.sql import as_member, columns_of, find_rows, in_array, matches, params
 from service.schema.agents import agents
-from service.schema.audit import audit_entries
-from service.schema.catalog import documents
-from service.schema.collections import collections
-from service.schema.identity import group_members, principals
-from service.schema.permissions import access_classes, class_readers, resources
+from service.schema.catalog import collections, documents
+from service.schema.identity import access_classes, class_readers, group_members, principals, resources
+from service.schema.search import audit_entries
 
 _NAMED = {documents.c.document_id: documents, collections.c.collection_id: collections, agents.c.agent_id: agents}
 

@@ -17,7 +17,7 @@ from service.domains.agents.definitions.service import unknown_agent
 from service.platform.errors import Forbidden
 from service.platform.identifiers import uuid7
 from service.platform.logs import request_id
-from service.platform.senders import current_sender
+from service.platform.networks import current_sender
 from service.runtime import Runtime
 from service.web.idempotency import REPLAYED
 from service.web.idempotency import Attempt as Request

@@ -13,7 +13,7 @@ from service.auth.callers import Caller
 from service.domains.agents.conversations.reading.queries import list_names
 from service.permissions.rights import unknown_document
 from service.platform.errors import BadRequest, FieldError
-from service.platform.senders import Sender
+from service.platform.networks import Sender
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,8 @@ from service.auth.callers import Caller
 from service.permissions.queries import is_deployed
 from service.platform.sql import columns_of, find_row, find_rows, in_array, matches, optional_in, rows_of
 from service.schema.agents import agent_collections, agent_versions, agents
-from service.schema.collections import collections
-from service.schema.identity import principals
-from service.schema.permissions import resources
+from service.schema.catalog import collections
+from service.schema.identity import principals, resources
 
 MOST_VERSIONS = 50
 """Versions that are kept of an agent; a further one takes the place of the oldest."""

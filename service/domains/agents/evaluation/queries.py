@@ -15,9 +15,8 @@ from service.auth.callers import Caller
 from service.domains.agents.definitions.queries import select_collection_ids
 from service.identity.queries import user_as
 from service.platform import sql
-from service.schema.agents import agents
-from service.schema.collections import collections
-from service.schema.evaluation import evaluation_cases, evaluation_results, evaluation_runs, evaluation_sets
+from service.schema.agents import agents, evaluation_cases, evaluation_results, evaluation_runs, evaluation_sets
+from service.schema.catalog import collections
 from service.schema.identity import principals
 
 

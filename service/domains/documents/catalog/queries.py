@@ -62,11 +62,17 @@ from service.platform.sql import (
     param,
     params,
 )
-from service.schema.catalog import document_contents, document_versions, documents, name_key, path_key, path_of_document
-from service.schema.collections import collections
-from service.schema.identity import principals
+from service.schema.catalog import (
+    collections,
+    document_contents,
+    document_versions,
+    documents,
+    name_key,
+    path_key,
+    path_of_document,
+)
+from service.schema.identity import principals, resources
 from service.schema.indexing import space_documents, spaces
-from service.schema.permissions import resources
 
 
 @dataclass(frozen=True, slots=True)

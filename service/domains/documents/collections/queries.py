@@ -21,10 +21,9 @@ from service.permissions.access import RANKED
 from service.permissions.queries import classes_of, readable_classes
 from service.platform import sql
 from service.platform.batches import Answer, Batch
-from service.schema.catalog import documents
-from service.schema.collections import caller_chunks, collections
+from service.schema.catalog import caller_chunks, collections, documents
+from service.schema.identity import class_readers, resources
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
-from service.schema.permissions import class_readers, resources
 
 MOST_FORMER_NAMES = 20
 

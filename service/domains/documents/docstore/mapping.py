@@ -15,7 +15,7 @@ from carrel.wire.uploads import UploadFileForm
 from service.domains.documents.docstore.sources import SourceDocument, SyncError
 from service.domains.documents.docstore.values import SourceId, plain_value, time_of, value_at
 from service.platform.errors import ServiceError
-from service.platform.file_names import clean_file_name
+from service.platform.files import clean_file_name
 
 # Which fields come to what is a part of every fingerprint: when it changes, all documents are written anew.
 _MAPPING_VERSION = 1

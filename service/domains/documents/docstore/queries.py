@@ -16,11 +16,9 @@ from carrel.wire.common import Role, digest_of
 from service.auth.callers import Caller
 from service.permissions.queries import readable_classes
 from service.platform import sql
-from service.schema.catalog import documents
-from service.schema.collections import collections
-from service.schema.docstore import docstore_documents, docstore_failures, docstore_syncs
+from service.schema.catalog import collections, docstore_documents, docstore_failures, docstore_syncs, documents
+from service.schema.identity import resources
 from service.schema.indexing import space_documents
-from service.schema.permissions import resources
 
 # A run that has told nothing for so long is taken for lost; it may be launched again, and then writes no more.
 LOST_AFTER = timedelta(minutes=15)

@@ -29,7 +29,7 @@ from service.permissions.service import resolve_readers
 from service.platform.errors import BadRequest, FieldError, Forbidden, NotFound
 from service.platform.identifiers import uuid7
 from service.platform.networks import AllowedHosts
-from service.platform.sealing import seal
+from service.platform.secrets import seal
 from service.runtime import Runtime
 from service.web.pagination import Cursor
 

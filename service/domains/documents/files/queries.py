@@ -13,7 +13,7 @@ from service.platform.batches import Batch
 from service.platform.database import FILES_LOCK, enter_organization
 from service.platform.sql import in_array, rows_after, rows_of
 from service.schema.catalog import document_versions, unused_files
-from service.schema.deployment import deployment
+from service.schema.tables import deployment
 
 _KEY = "key"
 

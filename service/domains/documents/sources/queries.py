@@ -15,8 +15,8 @@ from carrel.wire.sources import SourceItem
 from service.auth.callers import Caller
 from service.identity.queries import user_as
 from service.platform import sql
+from service.schema.catalog import source_items, source_reports, sources
 from service.schema.identity import principals
-from service.schema.sources import source_items, source_reports, sources
 
 # As much of a name as fits into an index, whatever its characters.
 SORTED_CHARACTERS = 200

@@ -19,10 +19,16 @@ from service.permissions.access import Access
 from service.permissions.queries import ask_lock, is_readable
 from service.platform import sql
 from service.platform.batches import Answer, Batch
-from service.schema.catalog import document_contents, document_versions, documents, left_out_files, scanned_pages
-from service.schema.collections import caller_chunks
+from service.schema.catalog import (
+    caller_chunks,
+    document_contents,
+    document_versions,
+    documents,
+    left_out_files,
+    scanned_pages,
+)
+from service.schema.identity import class_readers, resources
 from service.schema.indexing import space_documents, spaces
-from service.schema.permissions import class_readers, resources
 
 
 @dataclass(frozen=True, slots=True)

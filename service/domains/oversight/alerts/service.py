@@ -27,7 +27,7 @@ from service.identity.queries import lock_organization
 from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
 from service.platform.identifiers import uuid7
 from service.platform.networks import AllowedHosts
-from service.platform.sealing import seal
+from service.platform.secrets import seal
 from service.runtime import Runtime
 from service.web.pagination import Cursor
 

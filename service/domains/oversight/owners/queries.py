@@ -13,12 +13,9 @@ from service.domains.documents.docstore.queries import StoredSync
 from service.identity.queries import PrincipalSummary
 from service.permissions.queries import Reader, owned_classes, readable_classes
 from service.platform.sql import columns_of, count_of, find_rows, in_array, matches, optional, optional_in
-from service.schema.catalog import documents
-from service.schema.docstore import docstore_syncs
-from service.schema.identity import group_members, principals
-from service.schema.oauth import oauth_consents, oauth_token_families
-from service.schema.permissions import class_readers, resources
-from service.schema.signin import browser_sessions
+from service.schema.catalog import docstore_syncs, documents
+from service.schema.identity import class_readers, group_members, principals, resources
+from service.schema.signin import browser_sessions, oauth_consents, oauth_token_families
 
 
 async def set_document_owner(

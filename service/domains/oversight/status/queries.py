@@ -19,14 +19,18 @@ from service.index.progress import FAILED_AFTER
 from service.index.queries import is_pending, lacks_words
 from service.platform.sql import columns_of, find_rows, matches
 from service.schema.alerts import alerts
-from service.schema.catalog import document_versions, scanned_pages
-from service.schema.collections import collections
+from service.schema.catalog import (
+    collections,
+    docstore_failures,
+    docstore_syncs,
+    document_versions,
+    scanned_pages,
+    source_reports,
+    sources,
+)
 from service.schema.conversations import conversations, turns
-from service.schema.docstore import docstore_failures, docstore_syncs
-from service.schema.indexing import TOTAL_TERM, space_documents, spaces, term_deltas, term_statistics
-from service.schema.permissions import resources
-from service.schema.rebuilds import index_rebuilds
-from service.schema.sources import source_reports, sources
+from service.schema.identity import resources
+from service.schema.indexing import TOTAL_TERM, index_rebuilds, space_documents, spaces, term_deltas, term_statistics
 
 LATELY = timedelta(hours=24)
 # A conversation is noted as changed when a message comes, and the reply may end so much later.

@@ -15,8 +15,7 @@ from service.platform.sharing import Figure, Share
 from service.platform.version import VERSION
 from service.runtime import Runtime
 from service.text.embedding import MODEL_FOLDER
-from service.text.embedding.arithmetic import read_chosen
-from service.text.embedding.local import LocalEmbedder
+from service.text.embedding.local import LocalEmbedder, read_chosen
 from service.web.connections import Connections
 
 BUILT_IN = "built-in"

@@ -12,10 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.admin import UserFilters
 from service.platform.sql import columns_of, count_rows, find_rows, in_array, matches, optional_in, rows_after
-from service.schema.audit import audit_entries
 from service.schema.identity import group_members, principals
-from service.schema.oauth import oauth_clients
-from service.schema.signin import invitations, passkeys, second_factors
+from service.schema.search import audit_entries
+from service.schema.signin import invitations, oauth_clients, passkeys, second_factors
 
 
 @dataclass(frozen=True, slots=True)

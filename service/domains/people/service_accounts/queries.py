@@ -16,12 +16,10 @@ from service.identity.queries import credential_status
 from service.permissions.queries import readable_classes
 from service.platform import sql
 from service.schema.agents import agents
-from service.schema.audit import audit_entries
-from service.schema.catalog import documents
-from service.schema.collections import collections
-from service.schema.identity import principals, service_account_tokens
+from service.schema.catalog import collections, documents
+from service.schema.identity import class_readers, principals, resources, service_account_tokens
 from service.schema.indexing import space_documents
-from service.schema.permissions import class_readers, resources
+from service.schema.search import audit_entries
 
 _ACCOUNT = sql.columns_of(
     principals,

@@ -14,11 +14,9 @@ from service.domains.search.sql import array_of
 from service.domains.search.syntax.queries import ending_of_file, time_of_change
 from service.permissions.queries import readable_by_parameters, reader_parameters, within_parameters
 from service.platform.batches import Answer, Batch
-from service.schema.catalog import document_versions, documents
-from service.schema.collections import collections
-from service.schema.identity import principals
+from service.schema.catalog import collections, document_versions, documents
+from service.schema.identity import principals, resources
 from service.schema.indexing import space_documents
-from service.schema.permissions import resources
 
 
 @dataclass(frozen=True, slots=True)

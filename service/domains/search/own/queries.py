@@ -12,9 +12,8 @@ from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.auth.queries import is_by_hand
 from service.platform.sql import as_member, columns_of, find_rows, matches
-from service.schema.audit import free_texts
 from service.schema.identity import principals
-from service.schema.search import saved_searches, searches
+from service.schema.search import free_texts, saved_searches, searches
 
 # So many of the newest searches are looked at for those of late, however many of them programs made.
 MOST_LOOKED_AT = 2000

@@ -27,11 +27,9 @@ from service.auth.callers import Caller
 from service.domains.search.syntax.parsing import FieldClause, FieldName, is_phrase
 from service.index.tokenization import has_unspaced
 from service.permissions.queries import readable_by_parameters, within_parameters
-from service.schema.catalog import document_versions, documents
-from service.schema.collections import collections
-from service.schema.identity import principals
+from service.schema.catalog import collections, document_versions, documents
+from service.schema.identity import principals, resources
 from service.schema.indexing import space_documents
-from service.schema.permissions import resources
 
 FieldShape = tuple[FieldName, bool]
 """A field of a statement without its value, and whether it excludes."""

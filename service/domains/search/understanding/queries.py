@@ -12,7 +12,7 @@ from service.domains.search.scoring.sql import ORGANIZATION, SPACE, AnySelect
 from service.domains.search.sql import array_of, may_read_index
 from service.permissions.queries import readable_by_parameters, reader_parameters
 from service.platform.batches import Answer, Batch
-from service.schema.permissions import resources
+from service.schema.identity import resources
 
 MOST_DOCUMENTS = 1000
 """Documents with a value that are looked at; where the caller may read none of so many, it is no value for them."""

@@ -27,7 +27,7 @@ from service.domains.search.understanding.queries import ask_values
 from service.domains.search.understanding.query_texts import read_query
 from service.identity.queries import ask_organization
 from service.platform.batches import Batch
-from service.platform.clock import Clock
+from service.platform.sql import Clock
 from service.runtime import Runtime
 
 LONGEST_READ = 2000

@@ -14,11 +14,10 @@ from service.identity_server.oauth.records import ReadableCollection
 from service.permissions.queries import Reader, classes_of
 from service.platform.identifiers import NIL
 from service.platform.sql import columns_of, find_rows, in_array, matches
-from service.schema.audit import audit_entries
-from service.schema.collections import collections
-from service.schema.identity import principals
-from service.schema.oauth import oauth_clients, oauth_codes, oauth_consents, oauth_token_families
-from service.schema.permissions import resources
+from service.schema.catalog import collections
+from service.schema.identity import principals, resources
+from service.schema.search import audit_entries
+from service.schema.signin import oauth_clients, oauth_codes, oauth_consents, oauth_token_families
 
 BEFORE_ALL = (NIL, NIL)  # the ids of client and person before all others
 

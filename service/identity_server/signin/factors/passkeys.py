@@ -22,7 +22,7 @@ from webauthn.helpers import structs
 from service.identity_server.signin.factors.queries import Factor, PasskeyUse
 from service.identity_server.signin.queries import Person
 from service.identity_server.signin.sessions import Browser
-from service.platform.addresses import name_loopback, parts_of
+from service.platform.networks import name_loopback, parts_of
 from service.platform.settings import Settings
 from service.runtime import Runtime
 

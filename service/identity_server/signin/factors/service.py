@@ -19,8 +19,7 @@ from service.identity_server.signin.factors import codes, queries
 from service.identity_server.signin.factors.passkeys import Ceremony, expiry_of, hash_challenge, read_answer, read_new
 from service.identity_server.signin.queries import find_person, get_person, require_user
 from service.platform.identifiers import uuid7
-from service.platform.keys import Keys
-from service.platform.sealing import SealError, seal, unseal
+from service.platform.secrets import Keys, SealError, seal, unseal
 
 Use = Literal["totp", "recoveryCode", "passkey"]
 

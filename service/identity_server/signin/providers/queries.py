@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.sign_in_providers import GroupsClaim
 from service.platform import sql
-from service.schema.audit import audit_entries
 from service.schema.identity import principals
+from service.schema.search import audit_entries
 from service.schema.signin import browser_sessions, provider_memberships, sign_in_domains, sign_in_providers
 
 MOST_LOOKED_AT = 1000

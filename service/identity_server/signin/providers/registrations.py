@@ -15,7 +15,7 @@ from service.identity_server.signin.providers.queries import ChosenProvider, Sto
 from service.identity_server.signin.sessions import ProviderSession
 from service.platform.errors import BadRequest, NotFound
 from service.platform.identifiers import NIL
-from service.platform.sealing import SealError, unseal
+from service.platform.secrets import SealError, unseal
 from service.platform.settings import Settings
 from service.runtime import Runtime
 

@@ -35,8 +35,7 @@ from service.index.progress import FAILED_AFTER, Half
 from service.index.queries import LACKING, is_pending, lacks_meaning, lacks_words
 from service.index.spaces.queries import is_searched
 from service.platform.sql import in_array, matches
-from service.schema.catalog import document_contents, document_versions
-from service.schema.collections import caller_chunks
+from service.schema.catalog import caller_chunks, document_contents, document_versions
 from service.schema.indexing import space_documents, spaces
 
 # How long a worker that died keeps its work from the others; a living one renews its claim well before.

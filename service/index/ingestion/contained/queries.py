@@ -12,10 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from service.index.ingestion.backlog.queries import FROM_THE_START, has_large_text
 from service.index.ingestion.queries import extend_claim
 from service.platform.sql import columns_of, find_rows, in_array
-from service.schema.catalog import documents
-from service.schema.collections import collections
+from service.schema.catalog import collections, documents
+from service.schema.identity import resources
 from service.schema.indexing import space_documents, spaces
-from service.schema.permissions import resources
 
 
 @dataclass(frozen=True, slots=True)

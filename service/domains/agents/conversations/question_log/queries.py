@@ -15,9 +15,9 @@ from carrel.wire.question_log import MOST_LOOKED_THROUGH, Outcome, QuestionsInBu
 from service.domains.agents.answering.phrases import PHRASES
 from service.platform.sql import as_member, columns_of, count_where, find_row, find_rows, in_array, matches, optional_in
 from service.schema.agents import agents
-from service.schema.audit import audit_entries, free_texts
 from service.schema.conversations import COMPLETED, conversations, questions, turns
 from service.schema.identity import group_members, principals
+from service.schema.search import audit_entries, free_texts
 
 MOST_RANKED = 100
 

@@ -6,7 +6,7 @@ from carrel.wire import question_log as wire
 from service.auth.callers import Caller
 from service.domains.agents.conversations.question_log import queries
 from service.domains.agents.conversations.question_log.queries import QuestionFilter
-from service.web.buckets import bucket_starts, require_span
+from service.web.pagination import bucket_starts, require_span
 
 
 async def summarize(

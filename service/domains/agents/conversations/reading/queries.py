@@ -19,7 +19,7 @@ from service.platform.sql import as_member, columns_of, find_row, find_rows, in_
 from service.schema.agents import agents
 from service.schema.catalog import documents
 from service.schema.conversations import COMPLETED, conversations, turn_passages, turns
-from service.schema.permissions import resources
+from service.schema.identity import resources
 
 TITLE_CHARACTERS = 200
 

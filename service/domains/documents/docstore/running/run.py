@@ -21,7 +21,7 @@ from service.domains.documents.docstore.queries import StoredSync
 from service.domains.documents.docstore.sources import SyncError
 from service.permissions.service import resolve_readers
 from service.platform.errors import ServiceError
-from service.platform.sealing import SealError, unseal
+from service.platform.secrets import SealError, unseal
 from service.runtime import Runtime
 
 if TYPE_CHECKING:
