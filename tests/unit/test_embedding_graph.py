@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from service.text.embedding import prepared
+from service.text.embedding import local, prepared
 from service.text.embedding.graph import build
 from service.text.embedding.local import Chosen, LocalEmbedder, Session, read_chosen
 from service.text.embedding.models import MAX_PIECES, MAX_TOKENS, WordPieces, minilm

@@ -282,7 +282,7 @@ CREATE TABLE scanned_pages (
 CREATE INDEX ix_scanned_pages_unfinished ON scanned_pages (organization_id, document_id)
     WHERE state = 'WAITING' OR blocks IS NOT NULL;
 
--- Spaces (the catalog, each collection) and their index; chunks, vectors and code pages are in 0079_baseline.py.
+-- Spaces (the catalog, each collection) and their index; chunks, vectors and code pages are in 0079_index.sql.
 
 CREATE TABLE term_deltas (
     organization_id uuid NOT NULL,
