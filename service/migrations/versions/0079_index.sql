@@ -1,6 +1,6 @@
 -- The index of vectors of one length, as version 0.3.0 has it: 0079_baseline.py runs this for each number of dimensions.
 
--- Chunks. A chunk's vector is here only while a release runs that looks for it here (`service.operate.distribution`).
+-- Chunks. A vector is here until the background renewal moves it: a release before 0.3.0 wrote it.
 CREATE TABLE chunks_{dimensions} (
     document_id uuid NOT NULL,
     chunk_id uuid NOT NULL,
