@@ -12,7 +12,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +26,8 @@ from pydantic import SecretStr
 
 from bench import synthetic
 from bench.report import report
-from service.domains.search import pipeline, queries, snapshot
+from service.domains.search import queries, snapshot
 from service.domains.search.search_query import Scope, SearchQuery
-from service.index.held.service import LARGE
-from service.index.service import Space
 from service.index.term_keys import NO_LOOKUP
 from service.main import create_app
 from service.operate.startup import open_runtime
@@ -38,7 +36,6 @@ from service.platform.batches import Batch
 from service.platform.database import SERVICE_ROLE
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
 from service.platform.settings import Settings
-from service.runtime import Runtime
 from service.text.embedding import Embedders
 from service.text.embedding.models import EmbeddingModel
 
@@ -137,23 +134,11 @@ async def bare_milliseconds(connection: psycopg.AsyncConnection, statements: lis
 
 
 @contextmanager
-def by_the_database_alone() -> Iterator[None]:
-    """Search without the codes that the worker holds of a large space."""
-
-    async def without_nearest(_runtime: Runtime, read: snapshot.Snapshot, _scope: Scope) -> Sequence[SearchQuery]:
-        return read.search_queries
-
-    with patch.object(pipeline, "with_nearest", without_nearest):
-        yield
-
-
-@contextmanager
 def every_chunk_scored() -> Iterator[None]:
     """Score all that is readable, instead of what has the best codes or the rarest terms."""
     with (
         patch.multiple(queries, BEST_PAGES=10**9, BEST_DOCUMENTS=10**9),
         patch.object(snapshot, "choose_keys", lambda *_, **__: NO_LOOKUP),
-        by_the_database_alone(),
     ):
         yield
 
@@ -176,7 +161,6 @@ class Setting:
     timer: LegTimer
     plain: psycopg.AsyncConnection
     owner: psycopg.AsyncConnection
-    runtime: Runtime
 
 
 Measure = Callable[[Setting, str, str, list[str]], Awaitable[dict[str, Any]]]
@@ -188,15 +172,9 @@ async def measure_mode(setting: Setting, reader: str, mode: str, questions: list
     Each has been asked once before: what is read first from the disk's cache would count for whichever comes first.
     """
     service: list[float] = []
-    alone: list[float] = []
     bare: list[float] = []
     found: list[list[str]] = []
     for question in questions:
-        with by_the_database_alone():
-            await ask(setting.client, question, reader, mode)
-            began = time.perf_counter()
-            await ask(setting.client, question, reader, mode)
-            alone.append((time.perf_counter() - began) * 1000)
         setting.timer.statements.clear()
         await ask(setting.client, question, reader, mode)
         legs = list(setting.timer.statements)
@@ -214,7 +192,6 @@ async def measure_mode(setting: Setting, reader: str, mode: str, questions: list
         "service p50 ms": round(float(p50), 1),
         "p95 ms": round(float(p95), 1),
         "p95/p50": round(float(p95 / p50), 2),
-        "without held codes p50 ms": round(float(np.median(alone)), 1),
         "legs p50 ms": round(float(np.median(bare)), 1),
         "service/legs": round(float(p50 / np.median(bare)), 2),
         "exact join p50 ms": await exact_join(setting, reader, questions) if mode == "SEMANTIC" else "-",
@@ -248,21 +225,12 @@ async def measure(setting: Setting, one: Measure = measure_mode) -> list[dict[st
     """Measure every reader and mode; a row each."""
     random = np.random.default_rng(5)
     rows: list[dict[str, Any]] = []
-    await hold_codes(setting)
     for reader in READERS:
         questions = questions_for(setting.made, setting.book, reader, random)
         for mode in ("HYBRID", "SEMANTIC", "LEXICAL"):
             rows.append(await one(setting, reader, mode, questions))
             print(rows[-1])
     return rows
-
-
-async def hold_codes(setting: Setting) -> None:
-    """Load the codes of a large space, as the first search of a worker does."""
-    made, runtime = setting.made, setting.runtime
-    if len(made.texts) >= LARGE:
-        space = Space(made.space_id, setting.book.model.name, synthetic.DIMENSIONS)
-        await runtime.held.load(runtime.database, made.organization_id, space)
 
 
 def address(server: EmbeddedPostgres, user: str) -> str:
@@ -309,7 +277,7 @@ async def open_service(chunks: int) -> AsyncGenerator[Setting]:
             ):
                 entered = "SELECT set_config('carrel.organization_id', $1, false)"
                 await plain.execute(entered, [str(made.organization_id)])
-                yield Setting(client, made, book, LegTimer(), plain, owner, runtime)
+                yield Setting(client, made, book, LegTimer(), plain, owner)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

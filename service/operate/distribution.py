@@ -84,9 +84,6 @@ async def _distribute(connection: AsyncConnection, name: str, *, shards: int) ->
     if name.startswith("chunks"):
         # Nothing can read it through row-level security but a function, which would run on the coordinator.
         statements.append(f"DROP INDEX ix_{name}_terms")
-    elif name.startswith("code_pages"):
-        # Only one server's transactions have numbers in common; and Citus takes no trigger.
-        statements.append(f"DROP TRIGGER IF EXISTS note_change ON {name}")
     for statement in statements:
         await connection.exec_driver_sql(statement)
     placed = (name, "none", shards) if name == first else (name, first, None)

@@ -11,7 +11,6 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from service import migrations
-from service.index.held.service import HeldSpaces
 from service.index.ingestion.indexer import Indexer
 from service.index.ingestion.sweeper import release_claims
 from service.operate.archiving.queries import drop_slot
@@ -169,7 +168,6 @@ async def open_runtime(
             reranker=_close_with(stack, Reranker(reranked, settings, share=share)) if reranked else None,
             indexer=_open_indexer(stack, url, settings, embedders, primary=primary, share=share),
             standbys=_open_standbys(stack, settings),
-            held=HeldSpaces(settings.held_codes_bytes),
             share=share,
         )
         stack.callback(runtime.copies.close)

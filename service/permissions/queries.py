@@ -3,7 +3,6 @@ once, at authentication. So visibility is one look at `class_readers`, and a cha
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -129,18 +128,6 @@ def reader_parameters(caller: Caller, *, is_narrowing: bool = False) -> dict[str
         "reading_principals": list(caller.principals),
         "narrowed_to": list(caller.collection_ids or ()),
     }
-
-
-@lru_cache(1)
-def _readable_classes() -> sa.Select[bytes]:
-    number = readable_by_parameters().subquery().c.access_class
-    joined = sa.func.string_agg(sa.func.int8send(number), sa.literal_column("''::bytea", sa.LargeBinary()))
-    return sa.select(joined.label("classes")).having(sa.func.count(number) > 0)
-
-
-def ask_readable_classes(batch: Batch, caller: Caller) -> Answer[dict[str, bytes]]:
-    """Ask for the `classes` that a caller may read, eight bytes each; there is no row without any."""
-    return batch.ask(_readable_classes(), dict[str, bytes], reader_parameters(caller))
 
 
 def within_parameters() -> sa.Select[UUID]:

@@ -63,7 +63,6 @@ def part_of(settings: Settings, *, worker: int) -> Settings:
             "agent_workers": part(settings.agent_workers, least=1),
             "docstore_workers": part(settings.docstore_workers, least=0),
             "ocr_workers": part(settings.ocr_workers, least=0),
-            "held_codes_bytes": part(settings.held_codes_bytes, least=0),
         }
     )
 

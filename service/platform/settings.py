@@ -126,9 +126,6 @@ class Settings(BaseSettings):
     storage_reserve_bytes: int | None = Field(default=None, ge=0)
     """Size of the file beside the embedded database that is given up to keep it running on a full disk; by default a
     sixteenth of the disk, 64 MiB at most. 0: none."""
-    held_codes_bytes: int = Field(default=512 * MEBIBYTE, ge=0)
-    """Memory in which all workers together hold codes of large indexes, in bytes: 54 MB a million passages in each
-    worker. What does not fit is searched by the database alone. 0: none."""
     max_upload_bytes: int = Field(default=100 * MEBIBYTE, ge=1)
     """Largest file taken, in bytes."""
     max_json_bytes: int = Field(default=32 * MEBIBYTE, ge=1024)

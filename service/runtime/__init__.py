@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 
-from service.index.held.service import HeldSpaces
 from service.index.ingestion.indexer import Indexer
 from service.platform.background import Background
 from service.platform.copies import Copies, Kept
@@ -43,7 +42,6 @@ class Runtime:
     jobs: Jobs = field(default_factory=Jobs)
     background: Background = field(default_factory=Background)
     kept: Kept = field(default_factory=Kept)
-    held: HeldSpaces = field(default_factory=HeldSpaces)
     copies: Copies = field(default_factory=Copies)
     clock: Clock = field(default_factory=Clock)
 

@@ -200,8 +200,6 @@ def index_tables(dimensions: int) -> IndexTables:
         sa.Column("space_id", sa.Integer, nullable=False),
         sa.Column("page_no", sa.Integer, nullable=False),
         *codes,
-        # The transaction that wrote the page last, which a trigger notes; NULL of a page from before there was one.
-        sa.Column("changed_in", sa.BigInteger),
         sa.PrimaryKeyConstraint("document_id", "space_id", "page_no"),
         _of_document_in_space(f"code_pages_{dimensions}"),
         sa.Index(
@@ -210,12 +208,6 @@ def index_tables(dimensions: int) -> IndexTables:
             "space_id",
             "access_class",
             postgresql_include=["document_id", *(code.name for code in codes)],
-        ),
-        sa.Index(
-            f"ix_code_pages_{dimensions}_changed",
-            "space_id",
-            "changed_in",
-            postgresql_where=sa.text("changed_in IS NOT NULL"),
         ),
     )
     return IndexTables(chunks=chunks, vectors=vectors, code_pages=code_pages)

@@ -24,7 +24,6 @@ SHAPES = [
     for distributed in (False, True)
     for inside in (False, True)
 ]
-NEAREST = [Shape(384, by_chunk, has_nearest=True) for by_chunk in (False, True)]
 LEGS = (sql.dense_leg, sql.lexical_leg)
 REST = (sql.scores_near, sql.found_documents, sql.found_chunks)
 # What a leg reads by itself, and not of the documents that it has found already.
@@ -44,7 +43,7 @@ def text_of(statement: AnySelect) -> str:
     return str(statement.compile(dialect=postgresql.dialect()))
 
 
-@pytest.mark.parametrize("shape", [*SHAPES, *NEAREST], ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("build", [*LEGS, both_legs, *REST], ids=lambda build: build.__name__)
 def test_every_table_is_bound_to_the_organization(build, shape):
     statement = text_of(build(shape))
@@ -70,12 +69,6 @@ def test_access_stands_in_both_legs_of_a_search(shape):
     statement = text_of(both_legs(shape))
     assert len(CLASSES.findall(statement)) == len(INDEXED.findall(statement)) == (2 if shape.is_distributed else 6)
     assert statement.count("fitting AS MATERIALIZED") == bool(shape.conditions)
-
-
-@pytest.mark.parametrize("shape", NEAREST, ids=str)
-def test_access_stands_before_the_order_of_given_chunks(shape):
-    assert CLASSES.search(text_of(sql.dense_leg(shape)).partition("ORDER BY")[0])
-    assert len(CLASSES.findall(text_of(both_legs(shape)))) == 4
 
 
 def test_a_statement_is_built_and_compiled_once_for_all_values():

@@ -51,8 +51,6 @@ EXCUSED = {
     *(f"domains.search.sql.found_{name}" for name in ("chunks", "documents")),
     *(f"domains.search.sql.{name}" for name in ("further_passages", "scores_near", "select_chunks")),
     "domains.search.scoring.sql.dense_score",
-    # What isn't in scope of these is left out by the leg.
-    "domains.search.scoring.sql.given_chunks",
     # It keeps the name of what was changed on the log, which admins alone read.
     "audit.queries.add_entries",
 }

@@ -30,7 +30,6 @@ from service.auth.callers import Caller
 from service.domains.search.filters import Condition
 from service.domains.search.log import SearchLog
 from service.domains.search.narrowing import find_narrowing, find_unmet
-from service.domains.search.nearest import with_nearest
 from service.domains.search.queries import ChunkWeights, FoundPassage, Row, ask_passages, ask_without_meaning
 from service.domains.search.ranking import NOTHING_RANKED, Ranking, merge_rankings, rank
 from service.domains.search.reranking import CANDIDATES, rerank, text_of
@@ -155,8 +154,8 @@ async def search(plan: Plan[Row], log: SearchLog | None = None) -> Found[Row]:
 
 async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Source) -> Found[Row]:
     """Find hits and their contents in one snapshot of a server."""
-    open_it = partial(open_snapshot, source, plan.caller.organization_id, space, partial(embed, plan))
-    async with open_it(held=plan.runtime.held, read_only=log is None) as snapshot:
+    prepare, is_read_only = partial(embed, plan), log is None
+    async with open_snapshot(source, plan.caller.organization_id, space, prepare, read_only=is_read_only) as snapshot:
         drawn = None
         read = snapshot if plan.by_frequency else await weigh_among_readable(snapshot, plan.caller)
         if plan.filtering is not None:
@@ -286,8 +285,7 @@ async def _rank(plan: Plan[Row], read: Snapshot, drawn: Sequence[DrawnCondition]
 
 
 async def _rank_in(plan: Plan[Row], read: Snapshot, scope: Scope) -> Ranking:
-    asked = await with_nearest(plan.runtime, read, scope)
-    rankings = [await rank(read.connection, scope, each, at_least=plan.most) for each in asked]
+    rankings = [await rank(read.connection, scope, each, at_least=plan.most) for each in read.search_queries]
     return plan.cut(merge_rankings(rankings))
 
 

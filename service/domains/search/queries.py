@@ -68,7 +68,6 @@ class Candidate(NamedTuple):
     lexical_rank: int | None
     nearest: int
     size: int
-    alive: int = 0
 
 
 class _Nearness(NamedTuple):
@@ -212,16 +211,11 @@ def _hits(hits: Collection[Hit], *, prefix: str = "") -> dict[str, Any]:
 def ask_candidates(batch: Batch, scope: Scope, search_query: SearchQuery, *, at_least: int) -> Answer[Candidate]:
     """Ask what the legs of a search's mode find; one of them at least is asked for."""
     by_meaning = search_query.mode is not SearchMode.LEXICAL
-    nearest, shape = search_query.nearest, shape_of(scope)
-    given = dict[str, object]()
-    if nearest is not None:
-        shape = replace(shape, has_nearest=True)
-        given = {"nearest_ids": nearest.document_ids, "nearest_numbers": nearest.chunk_numbers}
-    statement = sql.candidates(shape, by_words=search_query.looks_for_words, by_meaning=by_meaning)
+    statement = sql.candidates(shape_of(scope), by_words=search_query.looks_for_words, by_meaning=by_meaning)
     limits = {"page_limit": BEST_PAGES, "document_limit": BEST_DOCUMENTS, "at_least": at_least}
     few, lookup = search_query.few, search_query.lookup
     keys = {"few_keys": list(few.keys), "few_bound": few.bound, "keys": list(lookup.keys), "bound": lookup.bound}
-    return batch.ask(statement, Candidate, _parameters(scope, search_query) | limits | keys | given)
+    return batch.ask(statement, Candidate, _parameters(scope, search_query) | limits | keys)
 
 
 def ask_containing(
@@ -246,10 +240,6 @@ async def find_candidates(
     with traces.span("search legs", {"carrel.mode": search_query.mode}) as span:
         await batch.run(connection)
         span.set_attribute("carrel.hits", len(answer.rows))
-    nearest = search_query.nearest
-    if nearest is not None and max((row.alive for row in answer.rows[:1]), default=0) < nearest.least:
-        nearest.give_up()
-        return await find_candidates(connection, scope, replace(search_query, nearest=None), at_least=at_least)
     by_rank = [row.dense for row in answer.rows if row.dense is not None and row.dense_rank is not None]
     known = by_rank or [row.dense for row in answer.rows if row.dense is not None]
     mean = sum(known) / len(known) if known else 0.0

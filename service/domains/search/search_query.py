@@ -63,17 +63,6 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Nearest:
-    """Chunks whose codes are nearest to a query, as PostgreSQL writes arrays: their documents, and their numbers there.
-    Where fewer than `least` of them are in scope, `give_up` is called, and the database looks for the nearest."""
-
-    document_ids: str
-    chunk_numbers: str
-    least: int
-    give_up: Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
 class SearchQuery:
     """A query in the forms that search the index, with `stemmings` of the space; `with_weights` weighs `terms`.
 
@@ -96,7 +85,6 @@ class SearchQuery:
     few: Lookup = NO_LOOKUP
     full_score: float = 1.0
     frequencies: Mapping[int, int] = field(default_factory=dict[int, int])
-    nearest: Nearest | None = None
 
     @property
     def _read(self) -> QueryTerms:

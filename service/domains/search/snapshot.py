@@ -14,8 +14,6 @@ from service.auth.callers import Caller
 from service.domains.search import queries
 from service.domains.search.queries import Row
 from service.domains.search.search_query import WORDS, Hit, SearchQuery, compute
-from service.index.held.codes import HeldCodes
-from service.index.held.service import HeldSpaces
 from service.index.service import Space, ask_current_space
 from service.index.statistics.queries import Frequency, ask_frequencies
 from service.index.stemming import ENGLISH, stemming_of
@@ -36,7 +34,6 @@ class Snapshot:
     connection: Connection
     space: Space
     search_queries: Sequence[SearchQuery]
-    codes: HeldCodes | None = None
 
     @property
     def search_query(self) -> SearchQuery:
@@ -75,7 +72,6 @@ async def open_snapshot(
     space: Space,
     prepare: Callable[[Space], Awaitable[Sequence[SearchQuery]]],
     *,
-    held: HeldSpaces,
     read_only: bool = False,
 ) -> AsyncGenerator[Snapshot]:
     """Open a snapshot of a space or its replacement; `prepare` embeds queries. A deleted space is empty."""
@@ -86,7 +82,6 @@ async def open_snapshot(
         first = Batch()
         current = ask_current_space(first, organization_id, space_id=space.space_id)
         counted = [await _ask_statistics(first, organization_id, space, each) for each in prepared]
-        codes = held.find(space.space_id)  # before the snapshot, which is then later than that of the codes
         async with source.snapshot(organization_id, read_only=read_only, first=first) as connection:
             now = current.row or space
             if now.space_id == space.space_id:
@@ -95,7 +90,7 @@ async def open_snapshot(
                     await _weigh(connection, organization_id, now, replace(each, has_old_forms=has_old_forms), its)
                     for each, its in zip(prepared, counted, strict=True)
                 ]
-                yield Snapshot(source, connection, now, weighed, codes)
+                yield Snapshot(source, connection, now, weighed)
                 return
         space = now
 

@@ -52,7 +52,6 @@ from service.domains.search.scoring.sql import (
     constant,
     dense_score,
     embedding_of,
-    given_chunks,
     lexical_score,
     with_vectors,
 )
@@ -163,9 +162,6 @@ def _reads_little(shape: Shape) -> ColumnElement[bool]:
 def dense_leg(shape: Shape) -> AnySelect:
     """Build the semantic leg: the chunks nearest in meaning. In a small scope every vector is scored. In a large scope,
     binary codes find the best `page_limit` code pages, and every chunk of their best `document_limit` documents is."""
-    if shape.has_nearest:
-        near = _nearest_in_scope(shape)
-        return _hits(shape, select(near.c.document_id, near.c.chunk_no, near.c.dense.label("negative")))
     tables = INDEX_TABLES[shape.dimensions]
     pages, table = tables.code_pages, tables.chunks if shape.has_vectors_inside else tables.vectors
     code = constant("code", BIT(shape.dimensions), shape)
@@ -201,12 +197,6 @@ def dense_leg(shape: Shape) -> AnySelect:
 
 
 @lru_cache(SHAPES)
-def _nearest_in_scope(shape: Shape) -> CTE:
-    given = given_chunks(shape)
-    return select(*given.c).where(_in_scope(given, shape)).cte("nearest").prefix_with("MATERIALIZED")
-
-
-@lru_cache(SHAPES)
 def lexical_leg(shape: Shape) -> AnySelect:
     """Build the lexical leg: the chunks with the highest BM25 scores. In a large scope, an index finds chunks by few
     keys of terms, or by more if these are not enough; otherwise every readable chunk is scored."""
@@ -233,8 +223,7 @@ def _look_up(
 ) -> tuple[AnySelect, ColumnElement[bool]]:
     """Build what `keys` find in a large scope, and whether that will do: at least `proven` chunks, and `at_least` hits
     (or twenty), reach `bound`, or it is 0."""
-    reads_much = () if shape.has_nearest else (not_(_reads_little(shape)),)
-    is_worth = _materialize(f"{name}_worth", *reads_much, _can_look_up(shape, keys), *worth)
+    is_worth = _materialize(f"{name}_worth", not_(_reads_little(shape)), _can_look_up(shape, keys), *worth)
     found = _find_by_terms(shape, keys).where(is_worth).cte(name).prefix_with("MATERIALIZED")
     hits = func.count() if shape.by_chunk else func.count(distinct(found.c.document_id))
     is_enough = and_(hits >= func.greatest(AT_LEAST, LEAST_PROVEN), func.count() >= proven)
@@ -361,7 +350,6 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
             _first_of(value, *by_nearness).label(name)
             for name, value in (("nearest", chosen.c.chunk_no), ("size", chosen.c.size))
         ),
-        *((select(count_of(_nearest_in_scope(shape))).scalar_subquery().label("alive"),) if shape.has_nearest else ()),
     ).group_by(chosen.c.document_id, chosen.c.hit_no)
 
 

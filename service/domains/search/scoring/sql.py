@@ -5,21 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from pgvector.sqlalchemy import HALFVEC, SPARSEVEC
-from sqlalchemy import (
-    ARRAY,
-    CTE,
-    ColumnElement,
-    Float,
-    Integer,
-    Select,
-    Text,
-    Uuid,
-    and_,
-    bindparam,
-    cast,
-    func,
-    select,
-)
+from sqlalchemy import ColumnElement, Float, Integer, Select, Text, Uuid, and_, bindparam, cast, func, select
 from sqlalchemy.types import TypeEngine
 
 from service.domains.search.filters import Comparison
@@ -34,8 +20,7 @@ SHAPES = 256
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The parts of a search that change its statements; `is_distributed`: the index tables lie on several servers.
-    `has_vectors_inside`: some vectors lie in the rows of their chunks, where an earlier version has written them.
-    `has_nearest`: much is in scope, and the chunks whose codes are nearest are given."""
+    `has_vectors_inside`: some vectors lie in the rows of their chunks, where an earlier version has written them."""
 
     dimensions: int
     by_chunk: bool
@@ -49,7 +34,6 @@ class Shape:
     has_pattern: bool = False
     has_passages: bool = False
     has_vectors_inside: bool = False
-    has_nearest: bool = False
 
 
 ORGANIZATION: ColumnElement[UUID] = bindparam("organization_id", type_=Uuid())
@@ -84,20 +68,3 @@ def with_vectors(statement: AnySelect, shape: Shape) -> AnySelect:
 def lexical_score(column: ColumnElement[Any], shape: Shape) -> ColumnElement[float]:
     """Build a chunk's negative BM25 score, from its terms."""
     return column.op("<#>", return_type=Float())(constant("terms", SPARSEVEC(TERM_DIMENSIONS), shape))
-
-
-def given_chunks(shape: Shape) -> CTE:
-    """Build the part of a statement that scores given chunks, in scope or not."""
-    tables = INDEX_TABLES[shape.dimensions]
-    table = tables.chunks if shape.has_vectors_inside else tables.vectors
-    arrays = {"nearest_ids": ARRAY(Uuid()), "nearest_numbers": ARRAY(Integer())}
-    lists = (cast(bindparam(name, type_=Text()), kind) for name, kind in arrays.items())
-    given = func.unnest(*lists).table_valued("document_id", "chunk_no").render_derived(name="given")
-    names = ("document_id", "organization_id", "space_id", "access_class", "chunk_no")
-    is_given = table.c.document_id == given.c.document_id, table.c.chunk_no == given.c.chunk_no
-    own = table.c.organization_id == ORGANIZATION, table.c.space_id == SPACE
-    scored: AnySelect = select(*(table.c[name] for name in names), dense_score(shape).label("dense"))
-    scored = scored.select_from(given).join(table, and_(*own, *is_given))
-    if shape.has_vectors_inside:
-        scored = with_vectors(scored, shape).where(embedding_of(shape).is_not(None))
-    return scored.cte("held").prefix_with("MATERIALIZED")

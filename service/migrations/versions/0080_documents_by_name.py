@@ -4,7 +4,7 @@ import sqlalchemy as sa
 
 from service.migrations.online import add_index
 
-revision, down_revision, usable_from = "0090", "0087", None
+revision, down_revision, usable_from = "0080", "0079", "0079"
 
 
 def upgrade() -> None:

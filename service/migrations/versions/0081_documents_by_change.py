@@ -4,7 +4,7 @@ import sqlalchemy as sa
 
 from service.migrations.online import add_index
 
-revision, down_revision, usable_from = "0091", "0090", None
+revision, down_revision, usable_from = "0081", "0080", None
 
 
 def upgrade() -> None:

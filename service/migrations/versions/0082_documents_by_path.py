@@ -4,7 +4,7 @@ import sqlalchemy as sa
 
 from service.migrations.online import add_index
 
-revision, down_revision, usable_from = "0092", "0091", None
+revision, down_revision, usable_from = "0082", "0081", None
 
 
 def upgrade() -> None:

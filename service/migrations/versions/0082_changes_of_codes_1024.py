@@ -1,8 +1,0 @@
-"""Code pages of 1024 dimensions tell by which transaction they were written last."""
-
-from functools import partial
-
-from service.migrations.online import note_changes
-
-revision, down_revision, usable_from = "0082", "0081", None
-upgrade = partial(note_changes, "code_pages_1024")

@@ -1,8 +1,0 @@
-"""An index by which a search reads the code pages of 384 dimensions that were written after a snapshot."""
-
-from functools import partial
-
-from service.migrations.online import add_index_of_changes
-
-revision, down_revision, usable_from = "0084", "0083", None
-upgrade = partial(add_index_of_changes, "code_pages_384")
