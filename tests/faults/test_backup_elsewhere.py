@@ -24,7 +24,7 @@ from service.platform.database import SERVICE_ROLE
 from service.platform.files import FileStore
 from service.platform.settings import Settings
 from tests.harness.databases import TestDatabases
-from tests.harness.documents import upload
+from tests.harness.documents import uploaded
 from tests.harness.releases import export_release_before, migrate_before, run_before
 from tests.harness.services import settings_for_test
 from tests.service.directory import done
@@ -80,7 +80,7 @@ def test_an_outside_database_is_backed_up_and_restored_by_its_owner(outside, mak
     source, url = outside.new_database()
     service = make_service(database=source, database_url=settings_of(tmp_path / "a", url).database_url)
     service.new_user("ada@example.test")
-    upload(service, "tides", "High water at noon.", internalPublic="true").raise_for_status()
+    uploaded(service, "tides", "High water at noon.", internalPublic="true")
     assert run(["backup", str(archive)], service.settings) == 0, capsys.readouterr().err
     target, url = outside.new_database()
     settings = settings_of(tmp_path / "b", url)

@@ -15,7 +15,7 @@ from service.index.ingestion.backlog.queries import EntryState, PendingWork
 from service.index.ingestion.feeding import answer_waiting, feed, measure, renew
 from service.index.ingestion.indexer import MOST_BYTES, MOST_DOCUMENTS, Indexer
 from service.index.ingestion.indexing import IndexOutcome
-from service.index.ingestion.pace import FIRST_PACE, FIRST_WORDS_PACE, Backlog
+from service.index.ingestion.pace import Backlog
 from service.index.ingestion.turns import LARGE_BYTES, Lane
 from service.index.progress import Half
 from service.platform.errors import Unavailable
@@ -155,15 +155,6 @@ async def test_words_that_can_not_be_claimed_keep_no_vectors_from_it(indexer, re
     with pytest.raises(ExceptionGroup):
         await sweeper.sweep(indexer, cast("Any", disk))
     assert claimed == [Half.WORDS, Half.MEANING, Half.MEANING]
-
-
-@pytest.mark.parametrize(("vectors_apart", "pace"), [(False, FIRST_PACE), (True, FIRST_WORDS_PACE)])
-async def test_the_first_pace_is_that_of_what_is_done(
-    monkeypatch: pytest.MonkeyPatch, vectors_apart: bool, pace: float
-):
-    monkeypatch.setattr(NoDatabase, "vectors_apart", vectors_apart)
-    made = Indexer(cast("Any", NoDatabase()), cast("Embedders", SimpleNamespace()), backlog_seconds=300)
-    assert made.deps.pace.chunks_per_second == pace
 
 
 async def test_every_fourth_claim_for_vectors_takes_the_oldest(indexer, replace):

@@ -98,9 +98,7 @@ class Indexer:
         pace, self.meaning = Pace(share=self._share), None
         if half is Half.WORDS:
             self.meaning = Indexer(database, embedders, backlog_seconds=math.inf, share=share, half=Half.MEANING)
-            pace.figure = Figure.WORDS_PER_SECOND
-            if database.vectors_apart:
-                pace.chunks_per_second = FIRST_WORDS_PACE
+            pace.figure, pace.chunks_per_second = Figure.WORDS_PER_SECOND, FIRST_WORDS_PACE
         self.deps = IndexingDeps(database, embedders, half, pace=pace)
         self.pressure = BackPressure(backlog_seconds, pace=pace)
         self.changed = asyncio.Event()

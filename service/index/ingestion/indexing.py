@@ -249,7 +249,7 @@ class Work:
         return work
 
     async def _attempt(self, work: IndexingWork) -> IndexOutcome:
-        self.both = work.lacks_words and not self.deps.writes_words_alone
+        self.both = work.lacks_words and self.deps.half is Half.MEANING
         embedder = self.deps.embedders.get(work.model)
         made = await self._make(work, embedder)
         chunks, embedded = made.chunks, 0
