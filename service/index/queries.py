@@ -6,37 +6,7 @@ from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    Boolean,
-    ColumnElement,
-    Delete,
-    Executable,
-    FromClause,
-    Integer,
-    LargeBinary,
-    Select,
-    Table,
-    TableValuedAlias,
-    Text,
-    Update,
-    Uuid,
-    and_,
-    any_,
-    bindparam,
-    case,
-    cast,
-    delete,
-    false,
-    func,
-    insert,
-    literal,
-    select,
-    true,
-    union_all,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import Insert, distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -81,7 +51,7 @@ class IndexEntry:
     language: str | None = None
     chunk_count: int = 0
 
-    def matches(self, table: Table) -> ColumnElement[bool]:
+    def matches(self, table: sa.Table) -> sa.ColumnElement[bool]:
         """Build the condition that a row of `table` is of this document in this space."""
         return matches(table, self.organization_id, document_id=self.document_id, space_id=self.space_id)
 
@@ -98,45 +68,49 @@ class ChunkRow:
     place: PassagePlace | None
 
 
-def is_pending(entries: FromClause = space_documents) -> ColumnElement[bool]:
+def is_pending(entries: sa.FromClause = space_documents) -> sa.ColumnElement[bool]:
     """Build the condition that an entry's desired version isn't indexed, as in the index of pending entries."""
     return entries.c.indexed_version.is_distinct_from(entries.c.version)
 
 
-def lacks_words(entries: FromClause = space_documents) -> ColumnElement[bool]:
+def lacks_words(entries: sa.FromClause = space_documents) -> sa.ColumnElement[bool]:
     """Build the condition that an entry's desired version is not indexed at all, as in the partial index."""
-    return and_(entries.c.words_version.is_distinct_from(entries.c.version), is_pending(entries))
+    return sa.and_(entries.c.words_version.is_distinct_from(entries.c.version), is_pending(entries))
 
 
-def lacks_meaning(entries: FromClause = space_documents) -> ColumnElement[bool]:
+def lacks_meaning(entries: sa.FromClause = space_documents) -> sa.ColumnElement[bool]:
     """Build the condition that of an entry's desired version the words alone are indexed, as in the index of those."""
-    return and_(entries.c.words_version == entries.c.version, is_pending(entries))
+    return sa.and_(entries.c.words_version == entries.c.version, is_pending(entries))
 
 
 LACKING = {Half.WORDS: lacks_words, Half.MEANING: lacks_meaning}
 
 
-def shown_version(entries: FromClause = space_documents) -> ColumnElement[int | None]:
+def shown_version(entries: sa.FromClause = space_documents) -> sa.ColumnElement[int | None]:
     """Select the indexed version, with or without vectors; an earlier release writes `indexed_version` alone."""
-    return func.greatest(entries.c.words_version, entries.c.indexed_version)
+    return sa.func.greatest(entries.c.words_version, entries.c.indexed_version)
 
 
 def has_status(
-    status: IndexingStatus, *, document_id: ColumnElement[UUID], organization_id: UUID, space_id: ColumnElement[int]
-) -> ColumnElement[bool]:
+    status: IndexingStatus,
+    *,
+    document_id: sa.ColumnElement[UUID],
+    organization_id: UUID,
+    space_id: sa.ColumnElement[int],
+) -> sa.ColumnElement[bool]:
     """Build the condition that an entry of `space_documents` has a status of `progress.indexing_status`. The CASE keeps
     the planner on the index of the few pending entries."""
     if status is IndexingStatus.DONE:
-        return case((is_pending(), false()), else_=space_documents.c.version.is_not(None))
+        return sa.case((is_pending(), sa.false()), else_=space_documents.c.version.is_not(None))
     entries = space_documents.alias("pending")
     has_failed = entries.c.attempts >= FAILED_AFTER
-    found = select(entries.c.document_id).where(
+    found = sa.select(entries.c.document_id).where(
         matches(entries, organization_id, space_id=space_id),
         is_pending(entries),
         has_failed if status is IndexingStatus.FAILED else ~has_failed,
     )
-    ids: Any = func.array(found.scalar_subquery())
-    return document_id == any_(ids)
+    ids: Any = sa.func.array(found.scalar_subquery())
+    return document_id == sa.any_(ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +138,15 @@ class IndexedChunk:
     is_inside: bool
 
 
-def _build_lock(*, skip_locked: bool) -> Select[*tuple[Any, ...]]:
-    entry, ids = space_documents.c, bindparam("param_document_ids", type_=ARRAY(Uuid))
+def _build_lock(*, skip_locked: bool) -> sa.Select[*tuple[Any, ...]]:
+    entry, ids = space_documents.c, sa.bindparam("param_document_ids", type_=sa.ARRAY(sa.Uuid))
     return (
-        select(*columns_of(space_documents, LockedEntry, resources.c.access_class))
+        sa.select(*columns_of(space_documents, LockedEntry, resources.c.access_class))
         .join(space_documents, entry.document_id == resources.c.object_id)
         .join(spaces, spaces.c.space_id == entry.space_id)
         .where(
             resources.c.organization_id == ORGANIZATION,
-            resources.c.object_id == any_(ids),
+            resources.c.object_id == sa.any_(ids),
             entry.space_id == param(entry.space_id),
             spaces.c.retired_at.is_(None),
         )
@@ -203,11 +177,11 @@ async def lock_to_write(
 
 
 @cache
-def _select_chunks(dimensions: int) -> Select[*tuple[Any, ...]]:
+def _select_chunks(dimensions: int) -> sa.Select[*tuple[Any, ...]]:
     chunks = INDEX_TABLES[dimensions].chunks
     is_inside = chunks.c.embedding.is_not(None).label("is_inside")
     return (
-        select(*columns_of(chunks, IndexedChunk, cast(chunks.c.terms, Text).label("terms"), is_inside))
+        sa.select(*columns_of(chunks, IndexedChunk, sa.cast(chunks.c.terms, sa.Text).label("terms"), is_inside))
         .where(
             chunks.c.organization_id == ORGANIZATION,
             chunks.c.document_id == param(chunks.c.document_id),
@@ -215,7 +189,7 @@ def _select_chunks(dimensions: int) -> Select[*tuple[Any, ...]]:
             chunks.c.chunk_no >= param(chunks.c.chunk_no),
         )
         .order_by(chunks.c.chunk_no)
-        .limit(bindparam("param_limit", type_=Integer()))
+        .limit(sa.bindparam("param_limit", type_=sa.Integer()))
     )
 
 
@@ -240,24 +214,24 @@ class ChunkState:
 
 
 @cache
-def _select_states(dimensions: int) -> Select[*tuple[Any, ...]]:
+def _select_states(dimensions: int) -> sa.Select[*tuple[Any, ...]]:
     tables = INDEX_TABLES[dimensions]
     chunks, vectors, pages = tables.chunks, tables.vectors, tables.code_pages
-    of_page = and_(
+    of_page = sa.and_(
         pages.c.document_id == chunks.c.document_id,
         pages.c.space_id == chunks.c.space_id,
         pages.c.page_no == chunks.c.chunk_no.op("/")(CHUNKS_PER_PAGE),
     )
-    is_embedded = func.coalesce(chunks.c.embedding, vectors.c.embedding).is_not(None).label("is_embedded")
+    is_embedded = sa.func.coalesce(chunks.c.embedding, vectors.c.embedding).is_not(None).label("is_embedded")
     is_coded = pages.c.page_no.is_not(None).label("is_coded")
     return (
-        select(*columns_of(chunks, ChunkState, is_embedded, is_coded))
-        .outerjoin(vectors, and_(tables.vector_of(chunks), vectors.c.organization_id == ORGANIZATION))
-        .outerjoin(pages, and_(of_page, pages.c.organization_id == ORGANIZATION))
+        sa.select(*columns_of(chunks, ChunkState, is_embedded, is_coded))
+        .outerjoin(vectors, sa.and_(tables.vector_of(chunks), vectors.c.organization_id == ORGANIZATION))
+        .outerjoin(pages, sa.and_(of_page, pages.c.organization_id == ORGANIZATION))
         .where(
             chunks.c.organization_id == ORGANIZATION,
             chunks.c.space_id == param(chunks.c.space_id),
-            chunks.c.document_id == any_(bindparam("param_document_ids", type_=ARRAY(Uuid))),
+            chunks.c.document_id == sa.any_(sa.bindparam("param_document_ids", type_=sa.ARRAY(sa.Uuid))),
         )
         .order_by(chunks.c.document_id, chunks.c.chunk_no)
     )
@@ -272,10 +246,10 @@ def ask_states(
 
 
 @cache
-def _select_texts(dimensions: int) -> Select[*tuple[Any, ...]]:
+def _select_texts(dimensions: int) -> sa.Select[*tuple[Any, ...]]:
     chunks = INDEX_TABLES[dimensions].chunks.c
     key = chunks.document_id == param(chunks.document_id), chunks.space_id == param(chunks.space_id)
-    return select(chunks.text).where(chunks.organization_id == ORGANIZATION, *key).order_by(chunks.chunk_no)
+    return sa.select(chunks.text).where(chunks.organization_id == ORGANIZATION, *key).order_by(chunks.chunk_no)
 
 
 def ask_texts(batch: Batch, entry: IndexEntry) -> Answer[dict[str, str]]:
@@ -292,23 +266,23 @@ class KnownVector(NamedTuple):
 
 
 @cache
-def _select_embeddings(dimensions: int) -> Select[*tuple[Any, ...]]:
+def _select_embeddings(dimensions: int) -> sa.Select[*tuple[Any, ...]]:
     tables = INDEX_TABLES[dimensions]
     chunks, vectors = tables.chunks, tables.vectors
-    embedding = func.coalesce(chunks.c.embedding, vectors.c.embedding)
-    hashes: Any = bindparam("param_hashes", type_=ARRAY(LargeBinary))
-    is_of_model = and_(spaces.c.organization_id == ORGANIZATION, spaces.c.model == param(spaces.c.model))
-    of_model = select(spaces.c.space_id).where(is_of_model)
+    embedding = sa.func.coalesce(chunks.c.embedding, vectors.c.embedding)
+    hashes: Any = sa.bindparam("param_hashes", type_=sa.ARRAY(sa.LargeBinary))
+    is_of_model = sa.and_(spaces.c.organization_id == ORGANIZATION, spaces.c.model == param(spaces.c.model))
+    of_model = sa.select(spaces.c.space_id).where(is_of_model)
     return (
-        select(chunks.c.text_hash, func.halfvec_send(embedding, type_=LargeBinary).label("sent"))
+        sa.select(chunks.c.text_hash, sa.func.halfvec_send(embedding, type_=sa.LargeBinary).label("sent"))
         .ext(distinct_on(chunks.c.text_hash))
-        .outerjoin(vectors, and_(tables.vector_of(chunks), vectors.c.organization_id == ORGANIZATION))
+        .outerjoin(vectors, sa.and_(tables.vector_of(chunks), vectors.c.organization_id == ORGANIZATION))
         .where(
             embedding.is_not(None),
             chunks.c.organization_id == ORGANIZATION,
             chunks.c.document_id == param(chunks.c.document_id),
             chunks.c.space_id.in_(of_model),
-            chunks.c.text_hash == any_(hashes),
+            chunks.c.text_hash == sa.any_(hashes),
         )
         .order_by(chunks.c.text_hash, chunks.c.space_id, chunks.c.chunk_no)
     )
@@ -324,54 +298,55 @@ def ask_embeddings(
 
 _SLOTS = tuple(f"c{number}" for number in range(1, CHUNKS_PER_PAGE + 1))
 _OF_WORDS: dict[str, TypeEngine[Any]] = {
-    "document_id": Uuid(),
-    "version": Integer(),
-    "chunk_count": Integer(),
-    "language": Text(),
-    "is_followed": Boolean(),
+    "document_id": sa.Uuid(),
+    "version": sa.Integer(),
+    "chunk_count": sa.Integer(),
+    "language": sa.Text(),
+    "is_followed": sa.Boolean(),
 }
-_OF_DOCUMENTS: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "version": Integer()}
-_OF_EACH_ROW: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "access_class": BigInteger()}
+_OF_DOCUMENTS: dict[str, TypeEngine[Any]] = {"document_id": sa.Uuid(), "version": sa.Integer()}
+_OF_EACH_ROW: dict[str, TypeEngine[Any]] = {"document_id": sa.Uuid(), "access_class": sa.BigInteger()}
 _OF_A_CHUNK: dict[str, TypeEngine[Any]] = {
-    "chunk_no": Integer(),
-    "chunk_id": Uuid(),
-    "text": Text(),
-    "text_hash": LargeBinary(),
-    "terms": Text(),
+    "chunk_no": sa.Integer(),
+    "chunk_id": sa.Uuid(),
+    "text": sa.Text(),
+    "text_hash": sa.LargeBinary(),
+    "terms": sa.Text(),
     "place": ModelJson(PassagePlace),
 }
 _OF_CHUNKS = _OF_EACH_ROW | _OF_A_CHUNK
-_OF_VECTORS: dict[str, TypeEngine[Any]] = _OF_EACH_ROW | {"chunk_no": Integer(), "embedding": Text()}
-_OF_PAGES: dict[str, TypeEngine[Any]] = _OF_EACH_ROW | {"page_no": Integer(), **dict.fromkeys(_SLOTS, Text())}
+_OF_VECTORS: dict[str, TypeEngine[Any]] = _OF_EACH_ROW | {"chunk_no": sa.Integer(), "embedding": sa.Text()}
+_OF_PAGES: dict[str, TypeEngine[Any]] = _OF_EACH_ROW | {"page_no": sa.Integer(), **dict.fromkeys(_SLOTS, sa.Text())}
 
 
-def _upsert_rows(table: Table, rows: TableValuedAlias, *, key: str) -> Insert:
-    values: dict[str, ColumnElement[Any]] = {"organization_id": ORGANIZATION, "space_id": param(table.c.space_id)}
+def _upsert_rows(table: sa.Table, rows: sa.TableValuedAlias, *, key: str) -> Insert:
+    values: dict[str, sa.ColumnElement[Any]] = {"organization_id": ORGANIZATION, "space_id": param(table.c.space_id)}
     types: dict[str, TypeEngine[Any]] = {column.name: column.type for column in table.columns}
-    values |= {column.name: cast(column, types[column.name]) for column in rows.c}
-    statement = upsert(table).from_select(list(values), select(*values.values()))
+    values |= {column.name: sa.cast(column, types[column.name]) for column in rows.c}
+    statement = upsert(table).from_select(list(values), sa.select(*values.values()))
     replaced = {name: statement.excluded[name] for name in values if name not in {"document_id", "space_id", key}}
     # A vector that an earlier release wrote into a chunk's row is of the replaced text.
     cleared = dict.fromkeys(types.keys() & {"embedding"} - values.keys())
     return statement.on_conflict_do_update(index_elements=["document_id", "space_id", key], set_=replaced | cleared)
 
 
-def _update_entries(given: TableValuedAlias) -> Update:
+def _update_entries(given: sa.TableValuedAlias) -> sa.Update:
     entry = space_documents.c
     is_given = entry.document_id == given.c.document_id, entry.space_id == param(entry.space_id)
-    return update(space_documents).where(entry.organization_id == ORGANIZATION, *is_given)
+    return sa.update(space_documents).where(entry.organization_id == ORGANIZATION, *is_given)
 
 
 @cache
-def _build_words(dimensions: int) -> Update:
+def _build_words(dimensions: int) -> sa.Update:
     """Build the statement that writes chunks. The vectors of earlier chunks of these numbers go, with their codes."""
     tables, given = INDEX_TABLES[dimensions], unnest_rows("chunks", _OF_CHUNKS)
     numbers = {
         tables.vectors: tables.vectors.c.chunk_no == given.c.chunk_no,
-        tables.code_pages: tables.code_pages.c.page_no == cast(given.c.chunk_no, Integer).op("/")(CHUNKS_PER_PAGE),
+        tables.code_pages: tables.code_pages.c.page_no
+        == sa.cast(given.c.chunk_no, sa.Integer).op("/")(CHUNKS_PER_PAGE),
     }
     removed = [
-        delete(table)
+        sa.delete(table)
         .where(table.c.organization_id == ORGANIZATION, table.c.space_id == param(table.c.space_id))
         .where(table.c.document_id == given.c.document_id, is_of_chunk)
         .cte(f"removed_{table.name}")
@@ -384,7 +359,7 @@ def _build_words(dimensions: int) -> Update:
         language=written.c.language,
         forms=RULES,
         chunks_expected=written.c.chunk_count,
-        claimed_until=case((written.c.is_followed, space_documents.c.claimed_until), else_=func.now()),
+        claimed_until=sa.case((written.c.is_followed, space_documents.c.claimed_until), else_=sa.func.now()),
         attempts=0,
         error=None,
     )
@@ -399,7 +374,7 @@ def _insert_vectors(dimensions: int) -> Insert:
 
 
 @cache
-def _build_vectors(dimensions: int) -> Update:
+def _build_vectors(dimensions: int) -> sa.Update:
     tables, vectors = INDEX_TABLES[dimensions], _insert_vectors(dimensions)
     pages = _upsert_rows(tables.code_pages, unnest_rows("pages", _OF_PAGES), key="page_no")
     written = unnest_rows("documents", _OF_DOCUMENTS)
@@ -469,7 +444,7 @@ async def write_vectors(
 
 async def _write(
     connection: Connection,
-    statement: Executable,
+    statement: sa.Executable,
     given: dict[str, Any],
     *,
     many: Sequence[tuple[str, Iterable[str], Sequence[Any]]],
@@ -489,12 +464,12 @@ async def truncate_entry(connection: Connection, entry: IndexEntry, *, chunk_cou
     beyond = {table: table.c.chunk_no >= chunk_count for table in (tables.chunks, tables.vectors)}
     beyond[tables.code_pages] = tables.code_pages.c.page_no >= chunk_count // CHUNKS_PER_PAGE
     for table, is_beyond in beyond.items():
-        await connection.execute(delete(table).where(entry.matches(table), is_beyond))
+        await connection.execute(sa.delete(table).where(entry.matches(table), is_beyond))
 
 
 # So much is removed by one statement: it ends long before a statement may take too long.
 CHUNKS_AT_ONCE = ENTRIES_AT_ONCE = 2000
-_OF_ENTRIES: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "space_id": Integer(), "stemming": Integer()}
+_OF_ENTRIES: dict[str, TypeEngine[Any]] = {"document_id": sa.Uuid(), "space_id": sa.Integer(), "stemming": sa.Integer()}
 
 
 async def lock_entries(
@@ -503,7 +478,7 @@ async def lock_entries(
     """Lock documents' rows in order, in every space, or with `space_id` in that one and its replacement."""
     entry = space_documents.c
     statement = (
-        select(*columns_of(space_documents, IndexEntry, spaces.c.dimensions))
+        sa.select(*columns_of(space_documents, IndexEntry, spaces.c.dimensions))
         .join(spaces, spaces.c.space_id == entry.space_id)
         .where(entry.organization_id == organization_id, in_array(entry.document_id, document_ids))
         .order_by(entry.document_id, entry.space_id)
@@ -542,29 +517,34 @@ def _divide(entries: Collection[IndexEntry]) -> Iterator[Sequence[IndexEntry]]:
 
 
 @cache
-def _build_removal(dimensions: int) -> Delete:
+def _build_removal(dimensions: int) -> sa.Delete:
     tables = INDEX_TABLES[dimensions]
     given = unnest_rows("entries", _OF_ENTRIES)
 
-    def delete_from(table: Table) -> Delete:
+    def delete_from(table: sa.Table) -> sa.Delete:
         is_given = table.c.document_id == given.c.document_id, table.c.space_id == given.c.space_id
-        return delete(table).where(table.c.organization_id == ORGANIZATION, *is_given)
+        return sa.delete(table).where(table.c.organization_id == ORGANIZATION, *is_given)
 
     chunks = tables.chunks
-    terms, stemming = cast(chunks.c.terms, Text).label("terms"), cast(given.c.stemming, Integer).label("stemming")
+    terms, stemming = (
+        sa.cast(chunks.c.terms, sa.Text).label("terms"),
+        sa.cast(given.c.stemming, sa.Integer).label("stemming"),
+    )
     removed = delete_from(chunks).returning(chunks.c.space_id, terms, stemming).cte("removed")
     # As pgvector writes terms: {term:weight,term:weight}/dimensions.
-    listed = func.split_part(func.ltrim(removed.c.terms, "{"), "}", 1)
-    entries = func.string_to_table(func.nullif(listed, ""), ",").table_valued("entry").render_derived(name="entries")
-    counted = union_all(
-        select(removed.c.space_id, cast(func.split_part(entries.c.entry, ":", 1), Integer).label("term"))
+    listed = sa.func.split_part(sa.func.ltrim(removed.c.terms, "{"), "}", 1)
+    entries = (
+        sa.func.string_to_table(sa.func.nullif(listed, ""), ",").table_valued("entry").render_derived(name="entries")
+    )
+    counted = sa.union_all(
+        sa.select(removed.c.space_id, sa.cast(sa.func.split_part(entries.c.entry, ":", 1), sa.Integer).label("term"))
         .select_from(removed)
-        .join(entries, true()),
-        select(removed.c.space_id, literal(TOTAL_TERM)),
-        select(removed.c.space_id, removed.c.stemming).where(removed.c.stemming.is_not(None)),
+        .join(entries, sa.true()),
+        sa.select(removed.c.space_id, sa.literal(TOTAL_TERM)),
+        sa.select(removed.c.space_id, removed.c.stemming).where(removed.c.stemming.is_not(None)),
     ).subquery()
-    sums = select(ORGANIZATION, counted.c.space_id, counted.c.term, -func.count())
-    deltas = insert(term_deltas).from_select(
+    sums = sa.select(ORGANIZATION, counted.c.space_id, counted.c.term, -sa.func.count())
+    deltas = sa.insert(term_deltas).from_select(
         ["organization_id", "space_id", "term", "delta"], sums.group_by(counted.c.space_id, counted.c.term)
     )
     others = [delete_from(table).cte(f"removed_{table.name}") for table in (tables.vectors, tables.code_pages)]

@@ -6,38 +6,8 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+import sqlalchemy as sa
 from pgvector.sqlalchemy import BIT, HALFVEC, SPARSEVEC, VECTOR
-from sqlalchemy import (
-    ARRAY,
-    CTE,
-    BigInteger,
-    Boolean,
-    ColumnElement,
-    Double,
-    Float,
-    FromClause,
-    Integer,
-    Select,
-    Table,
-    Text,
-    Uuid,
-    all_,
-    and_,
-    any_,
-    bindparam,
-    case,
-    cast,
-    column,
-    distinct,
-    func,
-    literal_column,
-    not_,
-    null,
-    or_,
-    select,
-    tuple_,
-    union_all,
-)
 from sqlalchemy.dialects.postgresql import aggregate_order_by, distinct_on
 from sqlalchemy.types import NullType, TypeEngine
 
@@ -76,71 +46,71 @@ FURTHEST = 1000
 NEARLY_EMPTY = 64  # bytes: a title or a heading alone has the words of many questions, and answers none
 RANKS = ("dense_rank", "lexical_rank")
 
-KEYS: ColumnElement[Any] = bindparam("keys", type_=ARRAY(BigInteger()))
-BOUND: ColumnElement[float] = bindparam("bound", type_=Double[float]())
-FEW_KEYS: ColumnElement[Any] = bindparam("few_keys", type_=ARRAY(BigInteger()))
-FEW_BOUND: ColumnElement[float] = bindparam("few_bound", type_=Double[float]())
-AT_LEAST: ColumnElement[int] = bindparam("at_least", type_=Integer())
-PATTERN: ColumnElement[str] = bindparam("pattern", type_=Text())
-MOST: ColumnElement[int] = bindparam("most", type_=Integer())
+KEYS: sa.ColumnElement[Any] = sa.bindparam("keys", type_=sa.ARRAY(sa.BigInteger()))
+BOUND: sa.ColumnElement[float] = sa.bindparam("bound", type_=sa.Double[float]())
+FEW_KEYS: sa.ColumnElement[Any] = sa.bindparam("few_keys", type_=sa.ARRAY(sa.BigInteger()))
+FEW_BOUND: sa.ColumnElement[float] = sa.bindparam("few_bound", type_=sa.Double[float]())
+AT_LEAST: sa.ColumnElement[int] = sa.bindparam("at_least", type_=sa.Integer())
+PATTERN: sa.ColumnElement[str] = sa.bindparam("pattern", type_=sa.Text())
+MOST: sa.ColumnElement[int] = sa.bindparam("most", type_=sa.Integer())
 # Of documents that wait for their vectors, so that counting those in scope costs little however many wait.
 WAITING_LOOKED_AT = 5000
-UNKNOWN: ColumnElement[float] = bindparam("unknown", type_=Float())
+UNKNOWN: sa.ColumnElement[float] = sa.bindparam("unknown", type_=sa.Float())
 
-_ORDER: Sequence[ColumnElement[Any]] = [
-    literal_column(name, NullType()) for name in ("negative", "document_id", "chunk_no")
+_ORDER: Sequence[sa.ColumnElement[Any]] = [
+    sa.literal_column(name, NullType()) for name in ("negative", "document_id", "chunk_no")
 ]
 
 
 def array_of(name: str, of: TypeEngine[Any]) -> Any:
-    return bindparam(name, type_=ARRAY(of))
+    return sa.bindparam(name, type_=sa.ARRAY(of))
 
 
-def _in_scope(table: FromClause, shape: Shape) -> ColumnElement[bool]:
+def _in_scope(table: sa.FromClause, shape: Shape) -> sa.ColumnElement[bool]:
     """Build the condition of index rows in scope: THE place that limits a search to readable rows. The table's index
     finds access classes singly; rows without one are compared with a hash table."""
     columns: Any = table.c
-    document_id: ColumnElement[UUID] = columns.document_id
-    access_class: ColumnElement[int] = columns.access_class
+    document_id: sa.ColumnElement[UUID] = columns.document_id
+    access_class: sa.ColumnElement[int] = columns.access_class
     readable = readable_by_parameters()
-    classes: Any = func.array(readable.scalar_subquery())
+    classes: Any = sa.func.array(readable.scalar_subquery())
     conditions = [
         table.c.organization_id == ORGANIZATION,
         table.c.space_id == SPACE,
-        access_class == any_(classes) if isinstance(table, Table) else access_class.in_(readable),
+        access_class == sa.any_(classes) if isinstance(table, sa.Table) else access_class.in_(readable),
     ]
     if shape.by_resource_type:
-        of_type = resources.c.resource_type == any_(array_of("resource_types", Text()))
-        kinds = select(resources.c.object_id).where(resources.c.organization_id == ORGANIZATION, of_type)
+        of_type = resources.c.resource_type == sa.any_(array_of("resource_types", sa.Text()))
+        kinds = sa.select(resources.c.object_id).where(resources.c.organization_id == ORGANIZATION, of_type)
         conditions.append(document_id.in_(kinds))
     if shape.is_narrowed:
         conditions.append(document_id.in_(within_parameters()))
     if shape.has_only:
-        conditions.append(document_id == any_(array_of("only_ids", Uuid())))
+        conditions.append(document_id == sa.any_(array_of("only_ids", sa.Uuid())))
     if shape.has_passages and "chunk_no" in columns:
         conditions.append(_is_passage(columns))
     if shape.has_without:
-        conditions.append(document_id != all_(array_of("without_ids", Uuid())))
+        conditions.append(document_id != sa.all_(array_of("without_ids", sa.Uuid())))
     if shape.conditions or shape.fields:
-        conditions.append(document_id.in_(select(_fitting(shape).c.document_id)))
-    return and_(*conditions)
+        conditions.append(document_id.in_(sa.select(_fitting(shape).c.document_id)))
+    return sa.and_(*conditions)
 
 
-def _is_passage(columns: Any) -> ColumnElement[bool]:
+def _is_passage(columns: Any) -> sa.ColumnElement[bool]:
     given = _given_hits(ids="passage_ids", numbers="passage_numbers")
-    own = tuple_(columns.document_id, columns.chunk_no).in_(select(given.c.document_id, given.c.chunk_no))
-    return or_(own, columns.document_id.in_(select(given.c.document_id).where(given.c.chunk_no == WHOLE)))
+    own = sa.tuple_(columns.document_id, columns.chunk_no).in_(sa.select(given.c.document_id, given.c.chunk_no))
+    return sa.or_(own, columns.document_id.in_(sa.select(given.c.document_id).where(given.c.chunk_no == WHOLE)))
 
 
 @lru_cache(SHAPES)
-def _fitting(shape: Shape) -> CTE:
+def _fitting(shape: Shape) -> sa.CTE:
     """Build the CTE of the documents that fit, because reading metadata for each chunk costs more than a score."""
     return _select_matching(shape).cte("fitting").prefix_with("MATERIALIZED")
 
 
-def _select_matching(shape: Shape) -> Select[UUID]:
+def _select_matching(shape: Shape) -> sa.Select[UUID]:
     source = space_documents if shape.by_chunk else documents
-    statement = select(source.c.document_id).where(source.c.organization_id == ORGANIZATION)
+    statement = sa.select(source.c.document_id).where(source.c.organization_id == ORGANIZATION)
     if shape.by_chunk:
         statement = statement.where(space_documents.c.space_id == SPACE)
     if shape.fields:
@@ -152,9 +122,9 @@ def _select_matching(shape: Shape) -> Select[UUID]:
 
 
 @lru_cache(SHAPES)
-def _reads_little(shape: Shape) -> ColumnElement[bool]:
+def _reads_little(shape: Shape) -> sa.ColumnElement[bool]:
     pages = INDEX_TABLES[shape.dimensions].code_pages
-    some = select(pages.c.page_no).where(_in_scope(pages, shape)).limit(FEW_PAGES)
+    some = sa.select(pages.c.page_no).where(_in_scope(pages, shape)).limit(FEW_PAGES)
     return _materialize("little", count_of(some.subquery("some")) < FEW_PAGES)
 
 
@@ -166,24 +136,24 @@ def dense_leg(shape: Shape) -> AnySelect:
     pages, table = tables.code_pages, tables.chunks if shape.has_vectors_inside else tables.vectors
     code = constant("code", BIT(shape.dimensions), shape)
     slots = (pages.c[f"c{slot}"] for slot in range(1, CHUNKS_PER_PAGE + 1))
-    distance = func.least(*(slot.op("<~>", return_type=Float())(code) for slot in slots)).label("distance")
+    distance = sa.func.least(*(slot.op("<~>", return_type=sa.Float())(code) for slot in slots)).label("distance")
     # Servers of a cluster don't ask whether all in scope is scored at once.
-    reads_much = () if shape.is_distributed else (not_(_reads_little(shape)),)
+    reads_much = () if shape.is_distributed else (sa.not_(_reads_little(shape)),)
     nearest = (
-        select(pages.c.document_id, distance)
+        sa.select(pages.c.document_id, distance)
         .where(*reads_much, _in_scope(pages, shape))
         .order_by(distance, pages.c.document_id)
-        .limit(bindparam("page_limit", type_=Integer()))
+        .limit(sa.bindparam("page_limit", type_=sa.Integer()))
         .cte("nearest")
     )
     candidates = (
-        select(nearest.c.document_id)
+        sa.select(nearest.c.document_id)
         .group_by(nearest.c.document_id)
-        .order_by(func.min(nearest.c.distance), nearest.c.document_id)
-        .limit(bindparam("document_limit", type_=Integer()))
+        .order_by(sa.func.min(nearest.c.distance), nearest.c.document_id)
+        .limit(sa.bindparam("document_limit", type_=sa.Integer()))
         .cte("candidates")
     )
-    scores: AnySelect = select(table.c.document_id, table.c.chunk_no, dense_score(shape).label("negative"))
+    scores: AnySelect = sa.select(table.c.document_id, table.c.chunk_no, dense_score(shape).label("negative"))
     every, best = (
         with_vectors(each, shape).where(embedding_of(shape).is_not(None)) if shape.has_vectors_inside else each
         for each in (scores, scores.join(candidates, candidates.c.document_id == table.c.document_id))
@@ -202,13 +172,13 @@ def lexical_leg(shape: Shape) -> AnySelect:
     keys of terms, or by more if these are not enough; otherwise every readable chunk is scored."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scores = lexical_score(chunks.c.terms, shape)
-    scored = select(chunks.c.document_id, chunks.c.chunk_no, scores.label("negative"))
+    scored = sa.select(chunks.c.document_id, chunks.c.chunk_no, scores.label("negative"))
     if shape.is_distributed:
         return _hits(shape, scored.where(_in_scope(chunks, shape), scores < 0))
     # Few keys have to find all that the ranking is made of: with more keys, it is the same.
     by_few, few_do = _look_up(shape, "few", keys=FEW_KEYS, bound=FEW_BOUND, proven=LEG)
-    by_more, more_do = _look_up(shape, "more", keys=KEYS, bound=BOUND, worth=(not_(few_do),))
-    rest = scored.where(not_(few_do), not_(more_do), _in_scope(chunks, shape), scores < 0)
+    by_more, more_do = _look_up(shape, "more", keys=KEYS, bound=BOUND, worth=(sa.not_(few_do),))
+    rest = scored.where(sa.not_(few_do), sa.not_(more_do), _in_scope(chunks, shape), scores < 0)
     return _hits(shape, by_few, by_more, rest)
 
 
@@ -216,54 +186,54 @@ def _look_up(
     shape: Shape,
     name: str,
     *,
-    keys: ColumnElement[Any],
-    bound: ColumnElement[float],
+    keys: sa.ColumnElement[Any],
+    bound: sa.ColumnElement[float],
     proven: int = 0,
-    worth: Sequence[ColumnElement[bool]] = (),
-) -> tuple[AnySelect, ColumnElement[bool]]:
+    worth: Sequence[sa.ColumnElement[bool]] = (),
+) -> tuple[AnySelect, sa.ColumnElement[bool]]:
     """Build what `keys` find in a large scope, and whether that will do: at least `proven` chunks, and `at_least` hits
     (or twenty), reach `bound`, or it is 0."""
-    is_worth = _materialize(f"{name}_worth", not_(_reads_little(shape)), _can_look_up(shape, keys), *worth)
+    is_worth = _materialize(f"{name}_worth", sa.not_(_reads_little(shape)), _can_look_up(shape, keys), *worth)
     found = _find_by_terms(shape, keys).where(is_worth).cte(name).prefix_with("MATERIALIZED")
-    hits = func.count() if shape.by_chunk else func.count(distinct(found.c.document_id))
-    is_enough = and_(hits >= func.greatest(AT_LEAST, LEAST_PROVEN), func.count() >= proven)
-    reached = select(is_enough).where(found.c.negative <= -bound * MARGIN).scalar_subquery()
-    will_do = _materialize(f"{name}_do", is_worth, or_(bound == 0, reached))
-    return select(*found.c).where(will_do, found.c.negative < 0), will_do
+    hits = sa.func.count() if shape.by_chunk else sa.func.count(sa.distinct(found.c.document_id))
+    is_enough = sa.and_(hits >= sa.func.greatest(AT_LEAST, LEAST_PROVEN), sa.func.count() >= proven)
+    reached = sa.select(is_enough).where(found.c.negative <= -bound * MARGIN).scalar_subquery()
+    will_do = _materialize(f"{name}_do", is_worth, sa.or_(bound == 0, reached))
+    return sa.select(*found.c).where(will_do, found.c.negative < 0), will_do
 
 
-def _materialize(name: str, *conditions: ColumnElement[bool]) -> ColumnElement[bool]:
-    holds = select(and_(*conditions).label("holds")).cte(name).prefix_with("MATERIALIZED")
-    return select(holds.c.holds).scalar_subquery()
+def _materialize(name: str, *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    holds = sa.select(sa.and_(*conditions).label("holds")).cte(name).prefix_with("MATERIALIZED")
+    return sa.select(holds.c.holds).scalar_subquery()
 
 
-def _can_look_up(shape: Shape, keys: ColumnElement[Any]) -> ColumnElement[bool]:
+def _can_look_up(shape: Shape, keys: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     reads = may_read_index(f"chunks_with_terms_{shape.dimensions}", of=f"chunks_{shape.dimensions}")
-    return and_(func.cardinality(keys) > 0, reads)
+    return sa.and_(sa.func.cardinality(keys) > 0, reads)
 
 
-def may_read_index(function: str, *, of: str) -> ColumnElement[bool]:
+def may_read_index(function: str, *, of: str) -> sa.ColumnElement[bool]:
     """Build the condition that a function can use its table's index: its owner bypasses row-level security and may read
     the table. A superuser counts only as the table's owner, who could change what the function calls."""
     table = f"'{of}'::regclass"
     may_read = f"has_table_privilege(proowner, {table}, 'SELECT')"
     owner = f"rolsuper AND proowner = relowner OR rolbypassrls AND NOT rolsuper AND {may_read}"
     source = "pg_proc JOIN pg_roles ON pg_roles.oid = proowner CROSS JOIN pg_class"
-    return literal_column(
+    return sa.literal_column(
         f"(SELECT {owner} FROM {source} WHERE pg_proc.oid = '{function}'::regproc AND pg_class.oid = {table})",  # noqa: S608 - names of ours
-        Boolean(),
+        sa.Boolean(),
     )
 
 
-def _find_by_terms(shape: Shape, keys: ColumnElement[Any]) -> AnySelect:
+def _find_by_terms(shape: Shape, keys: sa.ColumnElement[Any]) -> AnySelect:
     """Select the best chunks in scope by keys, with a function, as row-level security hides the index of terms."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     names = ("document_id", "organization_id", "space_id", "access_class", "chunk_no")
-    columns = [*(column(name, chunks.c[name].type) for name in names), column("negative", Float())]
-    function = getattr(func, f"chunks_with_terms_{shape.dimensions}")
+    columns = [*(sa.column(name, chunks.c[name].type) for name in names), sa.column("negative", sa.Float())]
+    function = getattr(sa.func, f"chunks_with_terms_{shape.dimensions}")
     terms = constant("terms", SPARSEVEC(TERM_DIMENSIONS), shape)
     with_terms = function(keys, terms).table_valued(*columns).alias("with_terms")
-    best = select(with_terms.c.document_id, with_terms.c.chunk_no, with_terms.c.negative)
+    best = sa.select(with_terms.c.document_id, with_terms.c.chunk_no, with_terms.c.negative)
     return best.where(_in_scope(with_terms, shape)).order_by(*_ORDER).limit(FURTHEST)
 
 
@@ -272,56 +242,56 @@ def chunks_containing(shape: Shape, *, is_phrase: bool) -> AnySelect:
     """Build the statement of at most `most` chunks in scope with a word (any of `terms`) or a phrase (`pattern`); the
     number is WHOLE for a phrase in a title. In a large scope, an index finds the chunks to compare by `keys`."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
-    scored = select(chunks.c.document_id, chunks.c.chunk_no).where(_in_scope(chunks, shape))
+    scored = sa.select(chunks.c.document_id, chunks.c.chunk_no).where(_in_scope(chunks, shape))
     has_phrase = chunks.c.text.op("~*", is_comparison=True)(PATTERN)
     if not is_phrase:
         scored = scored.where(lexical_score(chunks.c.terms, shape) < 0)
     if shape.is_distributed:
         return (scored.where(has_phrase) if is_phrase else scored).limit(MOST)
-    is_worth = _materialize("worth", not_(_reads_little(shape)), _can_look_up(shape, KEYS))
+    is_worth = _materialize("worth", sa.not_(_reads_little(shape)), _can_look_up(shape, KEYS))
     looked_up = _find_by_terms(shape, KEYS).order_by(None).limit(MOST).where(is_worth).cte("looked_up")
-    scanned = scored.where(not_(is_worth)).limit(MOST).subquery("scanned")
-    found = union_all(
-        select(looked_up.c.document_id, looked_up.c.chunk_no).where(looked_up.c.negative < 0), select(*scanned.c)
+    scanned = scored.where(sa.not_(is_worth)).limit(MOST).subquery("scanned")
+    found = sa.union_all(
+        sa.select(looked_up.c.document_id, looked_up.c.chunk_no).where(looked_up.c.negative < 0), sa.select(*scanned.c)
     ).subquery("found")
     if not is_phrase:
-        return select(*found.c).limit(MOST)
-    of_chunk = and_(chunks.c.document_id == found.c.document_id, chunks.c.chunk_no == found.c.chunk_no)
+        return sa.select(*found.c).limit(MOST)
+    of_chunk = sa.and_(chunks.c.document_id == found.c.document_id, chunks.c.chunk_no == found.c.chunk_no)
     is_in_title = name_matches(PATTERN)
-    number = case((is_in_title, literal_column(str(WHOLE), Integer())), else_=found.c.chunk_no)
+    number = sa.case((is_in_title, sa.literal_column(str(WHOLE), sa.Integer())), else_=found.c.chunk_no)
     return (
-        select(found.c.document_id, number.label("chunk_no"))
+        sa.select(found.c.document_id, number.label("chunk_no"))
         .distinct()
-        .join(chunks, and_(of_chunk, chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE))
+        .join(chunks, sa.and_(of_chunk, chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE))
         .join(documents, documents.c.document_id == found.c.document_id)
         .where(documents.c.organization_id == ORGANIZATION)
-        .where(or_(is_in_title, has_phrase))
+        .where(sa.or_(is_in_title, has_phrase))
         .limit(MOST)
     )
 
 
 def _hits(shape: Shape, *sources: AnySelect) -> AnySelect:
-    scored = (union_all(*sources) if sources[1:] else sources[0]).subquery("scored")
-    best = select(*scored.c).order_by(*_ORDER).limit(LEG if shape.by_chunk else FURTHEST).subquery("best")
-    ranked = select(best.c.document_id, best.c.chunk_no, func.row_number().over(order_by=_ORDER).label("rank"))
+    scored = (sa.union_all(*sources) if sources[1:] else sources[0]).subquery("scored")
+    best = sa.select(*scored.c).order_by(*_ORDER).limit(LEG if shape.by_chunk else FURTHEST).subquery("best")
+    ranked = sa.select(best.c.document_id, best.c.chunk_no, sa.func.row_number().over(order_by=_ORDER).label("rank"))
     if shape.by_chunk:
-        return ranked.order_by(literal_column("rank"))
+        return ranked.order_by(sa.literal_column("rank"))
     chunks = ranked.subquery("chunks")
-    first = func.min(chunks.c.rank).label("rank")
-    return select(chunks.c.document_id, first).group_by(chunks.c.document_id).order_by(first).limit(LEG)
+    first = sa.func.min(chunks.c.rank).label("rank")
+    return sa.select(chunks.c.document_id, first).group_by(chunks.c.document_id).order_by(first).limit(LEG)
 
 
-def select_chunks(hit: FromClause, shape: Shape) -> AnySelect:
+def select_chunks(hit: sa.FromClause, shape: Shape) -> AnySelect:
     """Select the chunks of hits, each with its hit's number."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
-    of_hit = and_(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, _is_of(hit, chunks, shape))
+    of_hit = sa.and_(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, _is_of(hit, chunks, shape))
     hit_no = hit.c.chunk_no.label("hit_no")
-    return select(chunks.c.document_id, hit_no, chunks.c.chunk_no).select_from(hit).join(chunks, of_hit)
+    return sa.select(chunks.c.document_id, hit_no, chunks.c.chunk_no).select_from(hit).join(chunks, of_hit)
 
 
-def _is_of(hit: FromClause, chunks: FromClause, shape: Shape) -> ColumnElement[bool]:
+def _is_of(hit: sa.FromClause, chunks: sa.FromClause, shape: Shape) -> sa.ColumnElement[bool]:
     of_document = chunks.c.document_id == hit.c.document_id
-    return and_(of_document, chunks.c.chunk_no == hit.c.chunk_no) if shape.by_chunk else of_document
+    return sa.and_(of_document, chunks.c.chunk_no == hit.c.chunk_no) if shape.by_chunk else of_document
 
 
 @lru_cache(SHAPES)
@@ -331,21 +301,21 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
     chunks = INDEX_TABLES[shape.dimensions].chunks
     legs = {"dense_rank": dense_leg(shape)} if by_meaning else {}
     legs |= {"lexical_rank": lexical_leg(shape)} if by_words else {}
-    named = union_all(*(_rank_as(rank, leg, shape) for rank, leg in legs.items())).subquery("named")
+    named = sa.union_all(*(_rank_as(rank, leg, shape) for rank, leg in legs.items())).subquery("named")
     hit = (
-        select(named.c.document_id, named.c.chunk_no, *(func.min(named.c[rank]).label(rank) for rank in RANKS))
+        sa.select(named.c.document_id, named.c.chunk_no, *(sa.func.min(named.c[rank]).label(rank) for rank in RANKS))
         .group_by(named.c.document_id, named.c.chunk_no)
         .cte("hit")
     )
     ranks = [hit.c[rank] for rank in RANKS]
     scores = dense_score(shape).label("dense"), lexical_score(chunks.c.terms, shape).label("lexical")
-    size = func.pg_column_size(chunks.c.text).label("size")
+    size = sa.func.pg_column_size(chunks.c.text).label("size")
     chosen = with_vectors(select_chunks(hit, shape).add_columns(*scores, size, *ranks), shape).subquery("chosen")
     by_nearness = chosen.c.dense, chosen.c.chunk_no
-    return select(
+    return sa.select(
         chosen.c.document_id,
         chosen.c.hit_no,
-        *(func.min(chosen.c[name]).label(name) for name in ("lexical", "dense", *RANKS)),
+        *(sa.func.min(chosen.c[name]).label(name) for name in ("lexical", "dense", *RANKS)),
         *(
             _first_of(value, *by_nearness).label(name)
             for name, value in (("nearest", chosen.c.chunk_no), ("size", chosen.c.size))
@@ -353,25 +323,25 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
     ).group_by(chosen.c.document_id, chosen.c.hit_no)
 
 
-def _first_of(value: ColumnElement[int], *order: ColumnElement[Any]) -> ColumnElement[int]:
+def _first_of(value: sa.ColumnElement[int], *order: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     ordered: Any = aggregate_order_by(value, *order)
-    return func.array_agg(ordered, type_=ARRAY(Integer))[1]
+    return sa.func.array_agg(ordered, type_=sa.ARRAY(sa.Integer))[1]
 
 
 def _rank_as(name: str, leg: AnySelect, shape: Shape) -> AnySelect:
     """Select what counts of a leg, with the ranks of both legs: its own by its name, the other's NULL."""
     found = leg.cte(f"by_{name}")
-    place = func.row_number().over(order_by=found.c.rank).label("place")
-    placed = select(found, place).subquery(f"placed_{name}")
-    return select(
+    place = sa.func.row_number().over(order_by=found.c.rank).label("place")
+    placed = sa.select(found, place).subquery(f"placed_{name}")
+    return sa.select(
         placed.c.document_id,
-        (placed.c.chunk_no if shape.by_chunk else literal_column(str(WHOLE), Integer())).label("chunk_no"),
-        *((placed.c.rank if rank == name else cast(null(), BigInteger())).label(rank) for rank in RANKS),
-    ).where(or_(placed.c.rank <= LEG, placed.c.place <= AT_LEAST))
+        (placed.c.chunk_no if shape.by_chunk else sa.literal_column(str(WHOLE), sa.Integer())).label("chunk_no"),
+        *((placed.c.rank if rank == name else sa.cast(sa.null(), sa.BigInteger())).label(rank) for rank in RANKS),
+    ).where(sa.or_(placed.c.rank <= LEG, placed.c.place <= AT_LEAST))
 
 
-def _given_hits(*, ids: str = "ids", numbers: str = "numbers") -> FromClause:
-    hits = func.unnest(array_of(ids, Uuid()), array_of(numbers, Integer()))
+def _given_hits(*, ids: str = "ids", numbers: str = "numbers") -> sa.FromClause:
+    hits = sa.func.unnest(array_of(ids, sa.Uuid()), array_of(numbers, sa.Integer()))
     return hits.table_valued("document_id", "chunk_no", with_ordinality="number").render_derived(name="hit")
 
 
@@ -382,35 +352,35 @@ def scores_near(shape: Shape) -> AnySelect:
     vector = VECTOR(shape.dimensions)
     given = _given_hits(ids="example_ids", numbers="example_numbers")
     examples = select_chunks(given, Shape(shape.dimensions, by_chunk=True))
-    examples = with_vectors(examples.add_columns(cast(embedding_of(shape), vector).label("embedding")), shape)
+    examples = with_vectors(examples.add_columns(sa.cast(embedding_of(shape), vector).label("embedding")), shape)
     example = examples.subquery("example")
-    mean: ColumnElement[Any] = select(func.avg(example.c.embedding)).scalar_subquery()
-    moved = func.l2_normalize(
+    mean: sa.ColumnElement[Any] = sa.select(sa.func.avg(example.c.embedding)).scalar_subquery()
+    moved = sa.func.l2_normalize(
         constant("vector", vector, shape).op("+")(mean.op("*")(constant("weights", vector, shape)))
     )
-    asked = select(cast(moved, HALFVEC(shape.dimensions))).scalar_subquery()
-    dense = func.min(embedding_of(shape).op("<#>", return_type=Float())(asked)).label("dense")
+    asked = sa.select(sa.cast(moved, HALFVEC(shape.dimensions))).scalar_subquery()
+    dense = sa.func.min(embedding_of(shape).op("<#>", return_type=sa.Float())(asked)).label("dense")
     hit = _given_hits()
     near = with_vectors(select_chunks(hit, shape), shape).with_only_columns(hit.c.number, dense)
     return near.group_by(hit.c.number)
 
 
-def _worth(chunks: Table, negative: ColumnElement[float]) -> ColumnElement[float]:
+def _worth(chunks: sa.Table, negative: sa.ColumnElement[float]) -> sa.ColumnElement[float]:
     """Build a passage's negative score, of which a nearly empty passage has half."""
-    return negative * case((func.pg_column_size(chunks.c.text) < NEARLY_EMPTY, 0.5), else_=1.0)
+    return negative * sa.case((sa.func.pg_column_size(chunks.c.text) < NEARLY_EMPTY, 0.5), else_=1.0)
 
 
 @lru_cache(SHAPES)
 def found_documents(shape: Shape) -> AnySelect:
     """Build the statement of documents (`ids`) with their resource and best chunk, by the two scores' shares."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
-    shares = {name: bindparam(name, type_=Float()) for name in ("lexical_share", "dense_share")}
+    shares = {name: sa.bindparam(name, type_=sa.Float()) for name in ("lexical_share", "dense_share")}
     lexical = shares["lexical_share"] * lexical_score(chunks.c.terms, shape)
-    dense = shares["dense_share"] * func.coalesce(dense_score(shape), UNKNOWN)
-    ids = any_(array_of("ids", Uuid()))
-    preferred = (not_(chunks.c.text.op("~*", is_comparison=True)(PATTERN)),) if shape.has_pattern else ()
+    dense = shares["dense_share"] * sa.func.coalesce(dense_score(shape), UNKNOWN)
+    ids = sa.any_(array_of("ids", sa.Uuid()))
+    preferred = (sa.not_(chunks.c.text.op("~*", is_comparison=True)(PATTERN)),) if shape.has_pattern else ()
     best = (
-        with_vectors(select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place), shape)
+        with_vectors(sa.select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place), shape)
         .ext(distinct_on(chunks.c.document_id))
         .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, chunks.c.document_id == ids)
         .order_by(chunks.c.document_id, *preferred, _worth(chunks, lexical + dense), chunks.c.chunk_no)
@@ -429,7 +399,7 @@ def found_documents(shape: Shape) -> AnySelect:
         shown_version().label("version"),
     )
     found = (
-        select(*columns)
+        sa.select(*columns)
         .join(resources, resources.c.object_id == documents.c.document_id)
         .join(space_documents, space_documents.c.document_id == documents.c.document_id)
         .where(
@@ -441,7 +411,7 @@ def found_documents(shape: Shape) -> AnySelect:
         )
         .subquery("found")
     )
-    return select(*found.c, best.c.chunk_no, best.c.text, best.c.place).join(
+    return sa.select(*found.c, best.c.chunk_no, best.c.text, best.c.place).join(
         best, best.c.document_id == found.c.document_id
     )
 
@@ -450,28 +420,30 @@ def found_documents(shape: Shape) -> AnySelect:
 def further_passages(shape: Shape) -> AnySelect:
     """Build the statement of documents' (`ids`) passages by the two scores' shares, the best `most` of each."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
-    lexical = bindparam("lexical_share", type_=Float()) * lexical_score(chunks.c.terms, shape)
-    dense = bindparam("dense_share", type_=Float()) * func.coalesce(dense_score(shape), UNKNOWN)
+    lexical = sa.bindparam("lexical_share", type_=sa.Float()) * lexical_score(chunks.c.terms, shape)
+    dense = sa.bindparam("dense_share", type_=sa.Float()) * sa.func.coalesce(dense_score(shape), UNKNOWN)
     place = (
-        func.row_number().over(partition_by=chunks.c.document_id, order_by=_worth(chunks, lexical + dense)).label("no")
+        sa.func.row_number()
+        .over(partition_by=chunks.c.document_id, order_by=_worth(chunks, lexical + dense))
+        .label("no")
     )
-    ids = any_(array_of("ids", Uuid()))
+    ids = sa.any_(array_of("ids", sa.Uuid()))
     ranked = (
-        with_vectors(select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place, place), shape)
+        with_vectors(sa.select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place, place), shape)
         .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, chunks.c.document_id == ids)
         .subquery("ranked")
     )
     columns = (ranked.c[name] for name in ("document_id", "chunk_no", "text", "place"))
-    return select(*columns).where(ranked.c.no <= MOST).order_by(ranked.c.document_id, ranked.c.no)
+    return sa.select(*columns).where(ranked.c.no <= MOST).order_by(ranked.c.document_id, ranked.c.no)
 
 
 @lru_cache(SHAPES)
 def readable_passages(shape: Shape) -> AnySelect:
     """Build the statement of the first `most` passages of a document (`ids`) in scope."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
-    ids = any_(array_of("ids", Uuid()))
+    ids = sa.any_(array_of("ids", sa.Uuid()))
     columns = (chunks.c[name] for name in ("document_id", "chunk_no", "text", "place"))
-    found = select(*columns).where(_in_scope(chunks, shape), chunks.c.document_id == ids, chunks.c.chunk_no < MOST)
+    found = sa.select(*columns).where(_in_scope(chunks, shape), chunks.c.document_id == ids, chunks.c.chunk_no < MOST)
     return found.order_by(chunks.c.chunk_no)
 
 
@@ -479,16 +451,18 @@ def readable_passages(shape: Shape) -> AnySelect:
 def counts_of_terms(shape: Shape) -> AnySelect:
     """Build the statement of how many of the first `most` chunks in scope have a term of each of the `vectors`."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
-    first = select(chunks.c.terms).where(_in_scope(chunks, shape)).order_by(chunks.c.document_id, chunks.c.chunk_no)
+    first = sa.select(chunks.c.terms).where(_in_scope(chunks, shape)).order_by(chunks.c.document_id, chunks.c.chunk_no)
     sample = first.limit(MOST).cte("sample").prefix_with("MATERIALIZED")
-    given = func.unnest(array_of("vectors", Text())).table_valued("written", with_ordinality="number")
+    given = sa.func.unnest(array_of("vectors", sa.Text())).table_valued("written", with_ordinality="number")
     word = given.render_derived(name="word")
-    vectors = select(word.c.number, cast(word.c.written, SPARSEVEC(TERM_DIMENSIONS)).label("vector")).cte("vectors")
+    vectors = sa.select(word.c.number, sa.cast(word.c.written, SPARSEVEC(TERM_DIMENSIONS)).label("vector")).cte(
+        "vectors"
+    )
     vectors = vectors.prefix_with("MATERIALIZED")
-    has = sample.c.terms.op("<#>", return_type=Float())(vectors.c.vector) < 0
-    counted = select(vectors.c.number.label("term"), func.count().label("chunks")).join_from(vectors, sample, has)
-    every = select(literal_column("0", BigInteger()).label("term"), func.count().label("chunks"))
-    return union_all(counted.group_by(vectors.c.number), every.select_from(sample))  # pyright: ignore
+    has = sample.c.terms.op("<#>", return_type=sa.Float())(vectors.c.vector) < 0
+    counted = sa.select(vectors.c.number.label("term"), sa.func.count().label("chunks")).join_from(vectors, sample, has)
+    every = sa.select(sa.literal_column("0", sa.BigInteger()).label("term"), sa.func.count().label("chunks"))
+    return sa.union_all(counted.group_by(vectors.c.number), every.select_from(sample))  # pyright: ignore
 
 
 @lru_cache(SHAPES)
@@ -497,18 +471,20 @@ def documents_without_meaning(shape: Shape) -> AnySelect:
     some are looked at."""
     chunks, entry = INDEX_TABLES[shape.dimensions].chunks, space_documents.c
     place = entry.organization_id == ORGANIZATION, entry.space_id == SPACE
-    waiting = select(entry.document_id).where(*place, lacks_meaning()).limit(WAITING_LOOKED_AT).subquery("waiting")
-    in_scope = select(chunks.c.chunk_no).where(_in_scope(chunks, shape), chunks.c.document_id == waiting.c.document_id)
-    found = select(waiting).where(in_scope.exists()).limit(MOST).subquery("found")
-    return select(func.count().label("documents")).select_from(found)
+    waiting = sa.select(entry.document_id).where(*place, lacks_meaning()).limit(WAITING_LOOKED_AT).subquery("waiting")
+    in_scope = sa.select(chunks.c.chunk_no).where(
+        _in_scope(chunks, shape), chunks.c.document_id == waiting.c.document_id
+    )
+    found = sa.select(waiting).where(in_scope.exists()).limit(MOST).subquery("found")
+    return sa.select(sa.func.count().label("documents")).select_from(found)
 
 
 @lru_cache(2)
 def readable_documents(*, is_narrowed: bool) -> AnySelect:
     """Build the statement of those documents (`ids`) that the caller may read."""
-    statement = select(resources.c.object_id.label("document_id")).where(
+    statement = sa.select(resources.c.object_id.label("document_id")).where(
         resources.c.organization_id == ORGANIZATION,
-        resources.c.object_id == any_(array_of("ids", Uuid())),
+        resources.c.object_id == sa.any_(array_of("ids", sa.Uuid())),
         resources.c.access_class.in_(readable_by_parameters()),
     )
     return statement.where(resources.c.object_id.in_(within_parameters())) if is_narrowed else statement
@@ -519,7 +495,7 @@ def found_chunks(shape: Shape) -> AnySelect:
     """Build the statement of chunks with their document, and its metadata in the collection."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     entries = (
-        select(
+        sa.select(
             documents.c.document_id,
             documents.c.name,
             documents.c.external_id,
@@ -532,7 +508,7 @@ def found_chunks(shape: Shape) -> AnySelect:
             documents.c.organization_id == ORGANIZATION,
             space_documents.c.organization_id == ORGANIZATION,
             space_documents.c.space_id == SPACE,
-            documents.c.document_id == any_(array_of("ids", Uuid())),
+            documents.c.document_id == sa.any_(array_of("ids", sa.Uuid())),
         )
         .subquery("entries")
     )

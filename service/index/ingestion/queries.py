@@ -6,29 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    Boolean,
-    ColumnElement,
-    Integer,
-    LargeBinary,
-    Select,
-    Text,
-    Uuid,
-    and_,
-    bindparam,
-    case,
-    cast,
-    delete,
-    func,
-    literal,
-    literal_column,
-    or_,
-    select,
-    true,
-    tuple_,
-    union_all,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -54,8 +32,8 @@ from service.schema.catalog import caller_chunks, document_contents, document_ve
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
 
 # A document that is called by its title is found by the name of its file, too.
-NAME = case((documents.c.named_by == "FILE", document_versions.c.file_name), else_=documents.c.name).label("name")
-TITLE = func.coalesce(func.nullif(document_contents.c.title, ""), documents.c.name).label("title")
+NAME = sa.case((documents.c.named_by == "FILE", document_versions.c.file_name), else_=documents.c.name).label("name")
+TITLE = sa.func.coalesce(sa.func.nullif(document_contents.c.title, ""), documents.c.name).label("title")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,53 +70,53 @@ class IndexingWork:
         return self.desired_version < self.contents_version
 
 
-def _claim_until(is_begun: ColumnElement[bool]) -> ColumnElement[Any]:
+def _claim_until(is_begun: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
     """Select the end of a new claim: after the lease if indexing begins at once, else now."""
-    return case((is_begun, func.now() + LEASE), else_=func.now())
+    return sa.case((is_begun, sa.func.now() + LEASE), else_=sa.func.now())
 
 
-def extend_claim(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
+def extend_claim(claimed_until: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     """Select the end of a claim on a document requested again: unchanged unless indexing begins now. A document that
     waits for its words keeps its position; its indexer finds the newer version at the end."""
     known = space_documents.c
-    return case(
-        (claimed_until > func.now(), claimed_until),
-        (and_(lacks_words(), known.attempts == 0), known.claimed_until),
+    return sa.case(
+        (claimed_until > sa.func.now(), claimed_until),
+        (sa.and_(lacks_words(), known.attempts == 0), known.claimed_until),
         else_=claimed_until,
     )
 
 
-def _is_pending_where_replaced() -> ColumnElement[bool]:
+def _is_pending_where_replaced() -> sa.ColumnElement[bool]:
     """Build the condition that an entry is in a replacement of a space, and its document pending in that space."""
     replaced, entry = space_documents.alias("replaced_places"), space_documents.c
     same = replaced.c.document_id == entry.document_id, replaced.c.space_id == spaces.c.replaces_space_id
-    return select(true()).where(replaced.c.organization_id == ORGANIZATION, *same, is_pending(replaced)).exists()
+    return sa.select(sa.true()).where(replaced.c.organization_id == ORGANIZATION, *same, is_pending(replaced)).exists()
 
 
-def _build_request(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
+def _build_request(*, collections_too: bool) -> sa.Select[*tuple[Any, ...]]:
     entry = space_documents.c
     version, own = param(entry.version), param(entry.document_id)
     is_large = has_large_text(ORGANIZATION, own)
-    is_begun: ColumnElement[bool] = bindparam("param_is_begun", type_=Boolean())
-    is_catalog = and_(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
-    catalog_id = select(spaces.c.space_id).where(is_catalog).scalar_subquery()
+    is_begun: sa.ColumnElement[bool] = sa.bindparam("param_is_begun", type_=sa.Boolean())
+    is_catalog = sa.and_(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
+    catalog_id = sa.select(spaces.c.space_id).where(is_catalog).scalar_subquery()
     # The catalog's space and the one that is built to replace it, as they are with the lock held: whoever puts one in
     # the other's place waits for this, or this for them.
     homes = (
-        select(spaces)
+        sa.select(spaces)
         .where(
             spaces.c.organization_id == ORGANIZATION,
             spaces.c.retired_at.is_(None),
-            or_(spaces.c.is_catalog, spaces.c.replaces_space_id == catalog_id),
+            sa.or_(spaces.c.is_catalog, spaces.c.replaces_space_id == catalog_id),
         )
         .order_by(spaces.c.space_id)
         .with_for_update(key_share=True, read=True)
         .cte("homes")
     )
-    claim = _claim_until(and_(homes.c.is_catalog, is_begun))
+    claim = _claim_until(sa.and_(homes.c.is_catalog, is_begun))
     new = insert(space_documents).from_select(
         ["document_id", "space_id", "organization_id", "version", "is_large", "claimed_until"],
-        select(own, homes.c.space_id, ORGANIZATION, version, is_large, claim),
+        sa.select(own, homes.c.space_id, ORGANIZATION, version, is_large, claim),
     )
     replaced = {
         "version": new.excluded.version,
@@ -149,7 +127,7 @@ def _build_request(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
         "catalog"
     )
     elsewhere = (
-        update(space_documents)
+        sa.update(space_documents)
         .where(
             entry.organization_id == ORGANIZATION,
             entry.document_id == own,
@@ -158,22 +136,24 @@ def _build_request(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
             spaces.c.retired_at.is_(None),
             spaces.c.replaces_space_id.is_distinct_from(catalog_id),
             ~entry.caller_chunks,
-            true() if collections_too else or_(is_pending(), _is_pending_where_replaced()),
+            sa.true() if collections_too else sa.or_(is_pending(), _is_pending_where_replaced()),
         )
         .values(
             version=version,
             is_large=is_large,
-            claimed_until=extend_claim(_claim_until(and_(is_searched(), is_begun))),
+            claimed_until=extend_claim(_claim_until(sa.and_(is_searched(), is_begun))),
             **FROM_THE_START,
         )
         .returning(entry.space_id)
         .cte("elsewhere")
     )
-    both = union_all(
-        select(homes).where(homes.c.is_catalog),
-        select(spaces).join(elsewhere, elsewhere.c.space_id == spaces.c.space_id).where(is_searched()),
+    both = sa.union_all(
+        sa.select(homes).where(homes.c.is_catalog),
+        sa.select(spaces).join(elsewhere, elsewhere.c.space_id == spaces.c.space_id).where(is_searched()),
     ).subquery()
-    return select(*columns_of(both, SearchedSpace)).add_cte(catalog).order_by(both.c.is_catalog.desc(), both.c.space_id)
+    return (
+        sa.select(*columns_of(both, SearchedSpace)).add_cte(catalog).order_by(both.c.is_catalog.desc(), both.c.space_id)
+    )
 
 
 _REQUEST_INDEXING = {
@@ -207,17 +187,17 @@ async def request_indexing_in_space(
     """Request a version's indexing in a collection's space, with this metadata. `is_begun` claims the work for this
     process; otherwise it waits. Replacements of the space get the request for later. `caller_bytes` is the packed size
     of a caller's chunks. Those, and with `anew` the document's own, count as not indexed."""
-    own, owner = literal(document_id, Uuid()), literal(organization_id, Uuid())
-    values: dict[str, ColumnElement[Any]] = {
-        "version": literal(version, Integer()),
-        "custom_metadata": literal(dict(custom_metadata), JSONB()),
-        "caller_chunks": literal(caller_bytes is not None),
-        "is_large": has_large_text(owner, own) if caller_bytes is None else literal(caller_bytes >= LARGE_BYTES),
-        "claimed_until": _claim_until(and_(spaces.c.space_id == space_id, literal(is_begun))),
+    own, owner = sa.literal(document_id, sa.Uuid()), sa.literal(organization_id, sa.Uuid())
+    values: dict[str, sa.ColumnElement[Any]] = {
+        "version": sa.literal(version, sa.Integer()),
+        "custom_metadata": sa.literal(dict(custom_metadata), JSONB()),
+        "caller_chunks": sa.literal(caller_bytes is not None),
+        "is_large": has_large_text(owner, own) if caller_bytes is None else sa.literal(caller_bytes >= LARGE_BYTES),
+        "claimed_until": _claim_until(sa.and_(spaces.c.space_id == space_id, sa.literal(is_begun))),
     }
     new = insert(space_documents).from_select(
         ["document_id", "space_id", "organization_id", *values],
-        select(own, spaces.c.space_id, spaces.c.organization_id, *values.values())
+        sa.select(own, spaces.c.space_id, spaces.c.organization_id, *values.values())
         .where(spaces.c.organization_id == organization_id, stands_for(space_id))
         .order_by(spaces.c.space_id),
     )
@@ -235,12 +215,12 @@ async def keep_caller_chunks(
     """Store a caller's chunks for a space and its replacement, in place of the caller's chunks that still wait."""
     new = insert(caller_chunks).from_select(
         ["document_id", "space_id", "organization_id", "batch_id", "chunks"],
-        select(
-            literal(document_id, Uuid()),
+        sa.select(
+            sa.literal(document_id, sa.Uuid()),
             spaces.c.space_id,
             spaces.c.organization_id,
-            literal(batch_id, Uuid()),
-            literal(chunks, LargeBinary()),
+            sa.literal(batch_id, sa.Uuid()),
+            sa.literal(chunks, sa.LargeBinary()),
         )
         .where(spaces.c.organization_id == organization_id, stands_for(space_id))
         .order_by(spaces.c.space_id),
@@ -255,7 +235,7 @@ async def take_caller_chunks(
 ) -> bool:
     """Delete the stored chunks of a batch that is indexed in this transaction; False when a newer batch replaced it."""
     this = matches(caller_chunks, organization_id, document_id=document_id, space_id=space_id, batch_id=batch_id)
-    return (await connection.execute(delete(caller_chunks).where(this))).rowcount == 1
+    return (await connection.execute(sa.delete(caller_chunks).where(this))).rowcount == 1
 
 
 async def lock_caller_chunks(
@@ -263,23 +243,23 @@ async def lock_caller_chunks(
 ) -> bool:
     """Lock the stored chunks of a batch until the transaction ends; False when a newer batch replaced it."""
     this = matches(caller_chunks, organization_id, document_id=document_id, space_id=space_id, batch_id=batch_id)
-    statement = select(caller_chunks.c.batch_id).where(this).with_for_update()
+    statement = sa.select(caller_chunks.c.batch_id).where(this).with_for_update()
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-def _build_work() -> Select[*tuple[Any, ...]]:
+def _build_work() -> sa.Select[*tuple[Any, ...]]:
     entry, contents = space_documents.c, document_contents.c
-    successor = func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
+    successor = sa.func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
     asked = spaces.c.organization_id == ORGANIZATION, spaces.c.space_id == param(spaces.c.space_id)
     others = space_documents.alias()
-    before = select(others.c.space_id).where(others.c.document_id == entry.document_id, others.c.chunk_count > 0)
-    batch = and_(caller_chunks.c.document_id == entry.document_id, caller_chunks.c.space_id == entry.space_id)
-    version = and_(
+    before = sa.select(others.c.space_id).where(others.c.document_id == entry.document_id, others.c.chunk_count > 0)
+    batch = sa.and_(caller_chunks.c.document_id == entry.document_id, caller_chunks.c.space_id == entry.space_id)
+    version = sa.and_(
         document_versions.c.document_id == contents.document_id, document_versions.c.version == contents.version
     )
-    is_cut = or_(lacks_words(), entry.version < contents.version, bindparam("param_is_whole", type_=Boolean()))
+    is_cut = sa.or_(lacks_words(), entry.version < contents.version, sa.bindparam("param_is_whole", type_=sa.Boolean()))
     return (
-        select(
+        sa.select(
             *columns_of(
                 spaces,
                 IndexingWork,
@@ -289,7 +269,7 @@ def _build_work() -> Select[*tuple[Any, ...]]:
                 NAME,
                 contents.version.label("contents_version"),
                 TITLE,
-                case((is_cut, contents.blocks), else_=None).label("blocks"),
+                sa.case((is_cut, contents.blocks), else_=None).label("blocks"),
                 document_versions.c.media_type,
                 caller_chunks.c.batch_id.label("caller_batch"),
                 caller_chunks.c.chunks.label("caller_chunks"),
@@ -307,7 +287,7 @@ def _build_work() -> Select[*tuple[Any, ...]]:
         .where(
             entry.organization_id == ORGANIZATION,
             entry.document_id == param(entry.document_id),
-            entry.space_id == select(successor).where(*asked).correlate(None).scalar_subquery(),
+            entry.space_id == sa.select(successor).where(*asked).correlate(None).scalar_subquery(),
         )
     )
 
@@ -328,17 +308,17 @@ async def request_newest_version(
     connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> int:
     """Request the newest version of a document in a space, whose text is stored; return its number, 0 if deleted."""
-    newest = select(documents.c.version).where(documents.c.document_id == document_id).scalar_subquery()
+    newest = sa.select(documents.c.version).where(documents.c.document_id == document_id).scalar_subquery()
     statement = (
-        update(space_documents)
+        sa.update(space_documents)
         .where(
-            and_(
+            sa.and_(
                 space_documents.c.organization_id == organization_id,
                 space_documents.c.document_id == document_id,
                 space_documents.c.space_id == space_id,
             )
         )
-        .values(version=func.greatest(space_documents.c.version, newest), is_large=select_is_large())
+        .values(version=sa.func.greatest(space_documents.c.version, newest), is_large=select_is_large())
         .returning(space_documents.c.version)
     )
     return (await connection.execute(statement)).scalar() or 0
@@ -357,19 +337,19 @@ class OldEntry:
     row: str
 
 
-_ROW: ColumnElement[str] = cast(literal_column("space_documents.xmin"), Text)
+_ROW: sa.ColumnElement[str] = sa.cast(sa.literal_column("space_documents.xmin"), sa.Text)
 
 
-def is_old() -> ColumnElement[bool]:
+def is_old() -> sa.ColumnElement[bool]:
     """Build the condition that a document was indexed by earlier rules in a space, which is not retired."""
     in_space = spaces.c.space_id == space_documents.c.space_id, spaces.c.retired_at.is_(None)
-    return and_(is_older(), *in_space)
+    return sa.and_(is_older(), *in_space)
 
 
-def _select_old(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+def _select_old(organization_id: UUID) -> sa.Select[*tuple[Any, ...]]:
     entry, key = space_documents.c, (space_documents.c.document_id, space_documents.c.space_id)
     return (
-        select(*columns_of(spaces, OldEntry, *key, NAME, TITLE, _ROW.label("row")))
+        sa.select(*columns_of(spaces, OldEntry, *key, NAME, TITLE, _ROW.label("row")))
         .join(space_documents, is_old())
         .join(documents, documents.c.document_id == entry.document_id)
         .outerjoin(document_contents, document_contents.c.document_id == entry.document_id)
@@ -387,7 +367,7 @@ async def list_old(
 ) -> list[OldEntry]:
     """List documents of earlier rules by space and id; `after` is the last of the list before."""
     key = space_documents.c.space_id, space_documents.c.document_id
-    statement = _select_old(organization_id).where(tuple_(*key) > after).order_by(*key).limit(limit)
+    statement = _select_old(organization_id).where(sa.tuple_(*key) > after).order_by(*key).limit(limit)
     return await find_rows(connection, statement, OldEntry)
 
 
@@ -399,8 +379,8 @@ async def find_old(connection: Connection, entry: IndexEntry) -> OldEntry | None
 
 async def try_lock_renewal(connection: Connection) -> bool:
     """Lock the renewal of terms in all organizations until the transaction ends; False when it is locked."""
-    key = func.hashtextextended("carrel.word_forms", 0)
-    return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(key)))).scalar_one())
+    key = sa.func.hashtextextended("carrel.word_forms", 0)
+    return bool((await connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(key)))).scalar_one())
 
 
 async def renew_chunks(
@@ -410,20 +390,20 @@ async def renew_chunks(
     vectors to their own table. After the last, note by which rules the document is written."""
     tables = INDEX_TABLES[entry.dimensions]
     chunks, vectors = tables.chunks, tables.vectors
-    this = entry.matches(chunks), chunks.c.chunk_no == bindparam("param_chunk_no", type_=Integer())
+    this = entry.matches(chunks), chunks.c.chunk_no == sa.bindparam("param_chunk_no", type_=sa.Integer())
     new: dict[str, Any] = {
-        "terms": cast(bindparam("param_terms", type_=Text()), chunks.c.terms.type),
+        "terms": sa.cast(sa.bindparam("param_terms", type_=sa.Text()), chunks.c.terms.type),
         "embedding": None,
     }
     changed = [{"param_chunk_no": chunk_no, "param_terms": written} for chunk_no, written in terms.items()]
     names = vectors.c.keys()
     inside = entry.matches(chunks), chunks.c.embedding.is_not(None), in_array(chunks.c.chunk_no, terms)
-    moved = insert(vectors).from_select(names, select(*(chunks.c[name] for name in names)).where(*inside))
+    moved = insert(vectors).from_select(names, sa.select(*(chunks.c[name] for name in names)).where(*inside))
     await connection.execute(moved.on_conflict_do_nothing())
     if changed:
-        await connection.execute(update(chunks).where(*this).values(**new), changed)
+        await connection.execute(sa.update(chunks).where(*this).values(**new), changed)
     counted = as_arrays("deltas", OF_DELTAS, sum_changes([deltas]))
     await connection.execute(ADD_DELTAS, params(entry.organization_id, space_id=entry.space_id, **counted))
     if is_last:
-        renewed = update(space_documents).where(entry.matches(space_documents))
+        renewed = sa.update(space_documents).where(entry.matches(space_documents))
         await connection.execute(renewed.values(forms=RULES))

@@ -6,23 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Integer,
-    Select,
-    Text,
-    and_,
-    any_,
-    cast,
-    delete,
-    func,
-    literal,
-    or_,
-    select,
-    true,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -113,8 +97,8 @@ async def insert_rebuild(
 _replaced = spaces.alias("replaced")
 
 
-def _select_rebuilds(organization_id: UUID, kind: type[Rebuild | RunningRebuild]) -> Select[*tuple[Any, ...]]:
-    chosen: Select[*tuple[Any, ...]] = select(
+def _select_rebuilds(organization_id: UUID, kind: type[Rebuild | RunningRebuild]) -> sa.Select[*tuple[Any, ...]]:
+    chosen: sa.Select[*tuple[Any, ...]] = sa.select(
         *columns_of(
             index_rebuilds,
             kind,
@@ -152,15 +136,15 @@ async def list_running(connection: Connection, organization_id: UUID) -> list[Ru
 async def force_completion(connection: Connection, organization_id: UUID, *, rebuild_id: UUID) -> None:
     """Let a rebuild finish without the documents that fail."""
     this = matches(index_rebuilds, organization_id, rebuild_id=rebuild_id)
-    await connection.execute(update(index_rebuilds).where(this).values(forced=True))
+    await connection.execute(sa.update(index_rebuilds).where(this).values(forced=True))
 
 
 async def retry_failed(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
     """Have failed documents of a space indexed again at once, as if for the first time."""
     is_unindexed = space_documents.c.indexed_version.is_distinct_from(space_documents.c.version)
     of_space = matches(space_documents, organization_id, space_id=space_id)
-    failed = update(space_documents).where(of_space, is_unindexed, space_documents.c.error.is_not(None))
-    await connection.execute(failed.values(attempts=0, error=None, claimed_until=func.now()))
+    failed = sa.update(space_documents).where(of_space, is_unindexed, space_documents.c.error.is_not(None))
+    await connection.execute(failed.values(attempts=0, error=None, claimed_until=sa.func.now()))
 
 
 async def copy_entries(
@@ -168,10 +152,10 @@ async def copy_entries(
 ) -> list[CopiedEntry]:
     """Request in the new space what is desired of locked documents in the old one; returns the added entries."""
     copied = ("document_id", "organization_id", "version", "caller_chunks", "custom_metadata", "added_at")
-    still = and_(spaces.c.space_id == new_id, spaces.c.replaces_space_id == old_id)
+    still = sa.and_(spaces.c.space_id == new_id, spaces.c.replaces_space_id == old_id)
     wanted = (
         # An entry keeps the lane of its last request, and its text may be another one since.
-        select(*(space_documents.c[name] for name in copied), select_is_large(), spaces.c.space_id, func.now())
+        sa.select(*(space_documents.c[name] for name in copied), select_is_large(), spaces.c.space_id, sa.func.now())
         .join(spaces, still)
         .where(
             matches(space_documents, organization_id, space_id=old_id),
@@ -188,7 +172,7 @@ async def copy_waiting_chunks(
 ) -> set[UUID]:
     """Copy callers' chunks that wait for the old space to the new one; return the documents of the copied chunks."""
     kept = ("document_id", "organization_id", "batch_id", "chunks")
-    waiting = select(*(caller_chunks.c[name] for name in kept), literal(new_id, Integer())).where(
+    waiting = sa.select(*(caller_chunks.c[name] for name in kept), sa.literal(new_id, sa.Integer())).where(
         matches(caller_chunks, organization_id, space_id=old_id), in_array(caller_chunks.c.document_id, document_ids)
     )
     new = insert(caller_chunks).from_select([*kept, "space_id"], waiting).on_conflict_do_nothing()
@@ -210,29 +194,29 @@ async def swap(
 ) -> None:
     """Replace the old space (locked with its collection) by the new one, and retire the old one."""
     own = spaces.c.organization_id == organization_id
-    retired = {"is_catalog": False, "retired_at": func.now(), "replaced_by_space_id": new_id}
-    await connection.execute(update(spaces).where(own, spaces.c.space_id == old.space_id).values(retired))
+    retired = {"is_catalog": False, "retired_at": sa.func.now(), "replaced_by_space_id": new_id}
+    await connection.execute(sa.update(spaces).where(own, spaces.c.space_id == old.space_id).values(retired))
     # One hop from whichever space a request still knows.
-    before = update(spaces).where(own, spaces.c.replaced_by_space_id == old.space_id)
+    before = sa.update(spaces).where(own, spaces.c.replaced_by_space_id == old.space_id)
     await connection.execute(before.values(replaced_by_space_id=new_id))
     searched = {"is_catalog": old.is_catalog, "replaces_space_id": None}
-    await connection.execute(update(spaces).where(own, spaces.c.space_id == new_id).values(searched))
+    await connection.execute(sa.update(spaces).where(own, spaces.c.space_id == new_id).values(searched))
     if collection_id is not None:
         of_collection = matches(collections, organization_id, collection_id=collection_id)
-        await connection.execute(update(collections).where(of_collection).values(space_id=new_id))
+        await connection.execute(sa.update(collections).where(of_collection).values(space_id=new_id))
 
 
 async def finish_rebuild(
     connection: Connection, organization_id: UUID, *, rebuild_id: UUID, status: str, left_count: int = 0
 ) -> None:
-    ended = update(index_rebuilds).where(matches(index_rebuilds, organization_id, rebuild_id=rebuild_id))
-    await connection.execute(ended.values(status=status, left_count=left_count, finished_at=func.now()))
+    ended = sa.update(index_rebuilds).where(matches(index_rebuilds, organization_id, rebuild_id=rebuild_id))
+    await connection.execute(ended.values(status=status, left_count=left_count, finished_at=sa.func.now()))
 
 
 async def lock_collection(connection: Connection, organization_id: UUID, *, collection_id: UUID) -> bool:
     """Lock a collection against being added to; False when there is none."""
     this = matches(collections, organization_id, collection_id=collection_id)
-    statement = select(collections.c.collection_id).where(this).with_for_update()
+    statement = sa.select(collections.c.collection_id).where(this).with_for_update()
     return (await connection.execute(statement)).one_or_none() is not None
 
 
@@ -258,18 +242,18 @@ _old = space_documents.alias("old_places")
 _new = space_documents.alias("new_places")
 
 
-def _is_ready() -> ColumnElement[bool]:
+def _is_ready() -> sa.ColumnElement[bool]:
     """Build the condition that the new space has all that the old shows, with vectors, also of what shows words alone
     so far; an unindexed entry need only be requested."""
     found = shown_version(_old)
-    never_indexed = and_(found.is_(None), or_(_new.c.indexed_version.is_not(None), _old.c.chunk_count == 0))
-    as_new = func.coalesce(_new.c.indexed_version >= found, never_indexed)
-    return and_(_new.c.document_id.is_not(None), as_new)
+    never_indexed = sa.and_(found.is_(None), sa.or_(_new.c.indexed_version.is_not(None), _old.c.chunk_count == 0))
+    as_new = sa.func.coalesce(_new.c.indexed_version >= found, never_indexed)
+    return sa.and_(_new.c.document_id.is_not(None), as_new)
 
 
-def _select_entries(organization_id: UUID, old_id: int, new_id: int, *columns: Any) -> Select[*tuple[Any, ...]]:
-    is_same = and_(_new.c.document_id == _old.c.document_id, _new.c.space_id == new_id)
-    chosen: Select[*tuple[Any, ...]] = select(*columns)
+def _select_entries(organization_id: UUID, old_id: int, new_id: int, *columns: Any) -> sa.Select[*tuple[Any, ...]]:
+    is_same = sa.and_(_new.c.document_id == _old.c.document_id, _new.c.space_id == new_id)
+    chosen: sa.Select[*tuple[Any, ...]] = sa.select(*columns)
     return (
         chosen.select_from(_old.outerjoin(_new, is_same))
         .join(resources, resources.c.object_id == _old.c.document_id)
@@ -277,8 +261,8 @@ def _select_entries(organization_id: UUID, old_id: int, new_id: int, *columns: A
     )
 
 
-def _number(transaction: ColumnElement[Any]) -> ColumnElement[int]:
-    return cast(cast(transaction, Text), BigInteger)
+def _number(transaction: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+    return sa.cast(sa.cast(transaction, sa.Text), sa.BigInteger)
 
 
 async def list_missing_entries(
@@ -293,12 +277,12 @@ async def list_missing_entries(
 
 async def number_transaction(connection: Connection) -> int:
     """Return the number of this transaction: all others that have one by now have smaller ones."""
-    return (await connection.execute(select(_number(func.pg_current_xact_id())))).scalar_one()
+    return (await connection.execute(sa.select(_number(sa.func.pg_current_xact_id())))).scalar_one()
 
 
 async def have_ended(connection: Connection, *, before: int) -> bool:
     """Check whether all transactions with a smaller number have ended."""
-    statement = select(_number(func.pg_snapshot_xmin(func.pg_current_snapshot())) >= before)
+    statement = sa.select(_number(sa.func.pg_snapshot_xmin(sa.func.pg_current_snapshot())) >= before)
     return bool((await connection.execute(statement)).scalar_one())
 
 
@@ -315,21 +299,23 @@ async def count_unready_pending(
 ) -> Unready:
     """Count like `count_unready` of the documents that are pending in the new space, and read those entries alone."""
     new = space_documents.alias("pending_places")
-    pending = select(new.c.document_id).where(matches(new, organization_id, space_id=new_id), is_pending(new))
+    pending = sa.select(new.c.document_id).where(matches(new, organization_id, space_id=new_id), is_pending(new))
     # An array, of which the planner assumes few: it would rather read all entries of the old space to join them.
-    ids: Any = func.array(pending.scalar_subquery())
-    statement = _select_unready(organization_id, old_id, new_id, forced=forced).where(_old.c.document_id == any_(ids))
+    ids: Any = sa.func.array(pending.scalar_subquery())
+    statement = _select_unready(organization_id, old_id, new_id, forced=forced).where(
+        _old.c.document_id == sa.any_(ids)
+    )
     return await get_row(connection, statement, Unready)
 
 
-def _select_unready(organization_id: UUID, old_id: int, new_id: int, *, forced: bool) -> Select[*tuple[Any, ...]]:
-    failed = and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None)) if forced else ~true()
-    counts = func.count().label("documents"), func.count().filter(~failed).label("blocking")
+def _select_unready(organization_id: UUID, old_id: int, new_id: int, *, forced: bool) -> sa.Select[*tuple[Any, ...]]:
+    failed = sa.and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None)) if forced else ~sa.true()
+    counts = sa.func.count().label("documents"), sa.func.count().filter(~failed).label("blocking")
     return _select_entries(organization_id, old_id, new_id, *counts).where(~_is_ready())
 
 
-def _is_visible(caller: Caller) -> ColumnElement[bool]:
-    return true() if caller.is_admin else resources.c.access_class.in_(readable_classes(caller))
+def _is_visible(caller: Caller) -> sa.ColumnElement[bool]:
+    return sa.true() if caller.is_admin else resources.c.access_class.in_(readable_classes(caller))
 
 
 async def count_progress(
@@ -338,17 +324,17 @@ async def count_progress(
     """Count the documents that the caller may know, the indexed and the failed. `held` covers all documents: some
     remain, each failed `hopeless` times in a row."""
     ready, known = _is_ready(), _is_visible(caller)
-    failed = and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None))
-    given_up = and_(failed, _new.c.attempts >= hopeless)
-    left, beyond_hope = func.count().filter(~ready), func.count().filter(~ready, given_up)
+    failed = sa.and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None))
+    given_up = sa.and_(failed, _new.c.attempts >= hopeless)
+    left, beyond_hope = sa.func.count().filter(~ready), sa.func.count().filter(~ready, given_up)
     statement = _select_entries(
         caller.organization_id,
         old_id,
         new_id,
-        func.count().filter(known).label("documents"),
-        func.count().filter(known, ready).label("indexed"),
-        func.count().filter(known, ~ready, failed).label("failed"),
-        and_(left > 0, left == beyond_hope).label("held"),
+        sa.func.count().filter(known).label("documents"),
+        sa.func.count().filter(known, ready).label("indexed"),
+        sa.func.count().filter(known, ~ready, failed).label("failed"),
+        sa.and_(left > 0, left == beyond_hope).label("held"),
     )
     return await get_row(connection, statement, Progress)
 
@@ -390,9 +376,9 @@ class RetiredSpace:
 
 async def list_retired(connection: Connection, organization_id: UUID) -> list[RetiredSpace]:
     """List retired spaces that no search reads any more."""
-    done = or_(spaces.c.replaced_by_space_id.is_(None), spaces.c.retired_at < func.now() - LEADS_FOR)
-    statement = select(*columns_of(spaces, RetiredSpace, done.label("done"))).where(
-        spaces.c.organization_id == organization_id, spaces.c.retired_at < func.now() - READ_FOR
+    done = sa.or_(spaces.c.replaced_by_space_id.is_(None), spaces.c.retired_at < sa.func.now() - LEADS_FOR)
+    statement = sa.select(*columns_of(spaces, RetiredSpace, done.label("done"))).where(
+        spaces.c.organization_id == organization_id, spaces.c.retired_at < sa.func.now() - READ_FOR
     )
     return await find_rows(connection, statement.order_by(spaces.c.space_id), RetiredSpace)
 
@@ -400,7 +386,7 @@ async def list_retired(connection: Connection, organization_id: UUID) -> list[Re
 async def list_some_documents(
     connection: Connection, organization_id: UUID, *, space_id: int, limit: int
 ) -> Sequence[UUID]:
-    left = select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
+    left = sa.select(space_documents.c.document_id).where(matches(space_documents, organization_id, space_id=space_id))
     statement = left.order_by(space_documents.c.document_id).limit(limit)
     return (await connection.execute(statement)).scalars().all()
 
@@ -410,10 +396,10 @@ async def clear_entries(
 ) -> None:
     """Remove these locked documents from a retired space; the space's term statistics are deleted as a whole later."""
     for table in (*INDEX_TABLES[space.dimensions].all, caller_chunks, space_documents):
-        own = and_(
+        own = sa.and_(
             matches(table, organization_id, space_id=space.space_id), in_array(table.c.document_id, document_ids)
         )
-        await connection.execute(delete(table).where(own))
+        await connection.execute(sa.delete(table).where(own))
 
 
 async def delete_statistics(connection: Connection, organization_id: UUID, *, space_id: int) -> bool:
@@ -421,10 +407,10 @@ async def delete_statistics(connection: Connection, organization_id: UUID, *, sp
     found = 0
     for table in (term_statistics, term_deltas):
         own = matches(table, organization_id, space_id=space_id)
-        found += (await connection.execute(delete(table).where(own))).rowcount
+        found += (await connection.execute(sa.delete(table).where(own))).rowcount
     return found > 0
 
 
 async def delete_row(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
     """Remove the row of an empty space."""
-    await connection.execute(delete(spaces).where(matches(spaces, organization_id, space_id=space_id)))
+    await connection.execute(sa.delete(spaces).where(matches(spaces, organization_id, space_id=space_id)))

@@ -6,22 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    Insert,
-    Integer,
-    any_,
-    bindparam,
-    cast,
-    delete,
-    func,
-    insert,
-    literal,
-    select,
-    tuple_,
-    union_all,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from sqlalchemy.types import TypeEngine
@@ -30,20 +15,20 @@ from service.platform.batches import Answer, Batch
 from service.platform.sql import ORGANIZATION, count_of, in_array, param, params, unnest_rows
 from service.schema.indexing import term_deltas, term_statistics
 
-_TERMS: Any = bindparam("param_terms", type_=ARRAY(Integer()))
-_counted = union_all(
+_TERMS: Any = sa.bindparam("param_terms", type_=sa.ARRAY(sa.Integer()))
+_counted = sa.union_all(
     *(
-        select(table.c.term, amount.label("amount")).where(
+        sa.select(table.c.term, amount.label("amount")).where(
             table.c.organization_id == ORGANIZATION,
             table.c.space_id == param(term_statistics.c.space_id),
-            table.c.term == any_(_TERMS),
+            table.c.term == sa.any_(_TERMS),
         )
         for table, amount in ((term_statistics, term_statistics.c.frequency), (term_deltas, term_deltas.c.delta))
     )
 ).subquery()
-_FREQUENCIES = select(_counted.c.term, cast(func.sum(_counted.c.amount), BigInteger()).label("chunks")).group_by(
-    _counted.c.term
-)
+_FREQUENCIES = sa.select(
+    _counted.c.term, sa.cast(sa.func.sum(_counted.c.amount), sa.BigInteger()).label("chunks")
+).group_by(_counted.c.term)
 
 
 class Frequency(NamedTuple):
@@ -58,14 +43,14 @@ def ask_frequencies(batch: Batch, organization_id: UUID, *, space_id: int, terms
     return batch.ask(_FREQUENCIES, Frequency, params(organization_id, space_id=space_id, terms=list(terms)))
 
 
-OF_DELTAS: dict[str, TypeEngine[Any]] = {"term": Integer(), "delta": Integer()}
+OF_DELTAS: dict[str, TypeEngine[Any]] = {"term": sa.Integer(), "delta": sa.Integer()}
 
 
-def _insert_deltas() -> Insert:
+def _insert_deltas() -> sa.Insert:
     rows = unnest_rows("deltas", OF_DELTAS)
     space_id = param(term_deltas.c.space_id)
-    values = select(ORGANIZATION, space_id, cast(rows.c.term, Integer), cast(rows.c.delta, Integer))
-    return insert(term_deltas).from_select(["organization_id", "space_id", "term", "delta"], values)
+    values = sa.select(ORGANIZATION, space_id, sa.cast(rows.c.term, sa.Integer), sa.cast(rows.c.delta, sa.Integer))
+    return sa.insert(term_deltas).from_select(["organization_id", "space_id", "term", "delta"], values)
 
 
 ADD_DELTAS = _insert_deltas()
@@ -81,8 +66,8 @@ def sum_changes(changes: Sequence[Mapping[int, int]]) -> list[tuple[int, int]]:
 
 async def try_lock_statistics(connection: Connection, organization_id: UUID) -> bool:
     """Lock the folding of an organization's deltas until the transaction ends; False when it is locked."""
-    key = func.hashtextextended(f"carrel.term_statistics {organization_id}", 0)
-    return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(key)))).scalar_one())
+    key = sa.func.hashtextextended(f"carrel.term_statistics {organization_id}", 0)
+    return bool((await connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(key)))).scalar_one())
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +82,11 @@ async def fold_deltas(connection: Connection, organization_id: UUID, *, limit: i
     """Fold up to `limit` deltas into statistics, in one statement: a reader sees each once."""
     keys = (term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta_id)
     own = term_deltas.c.organization_id == organization_id
-    first = tuple_(*keys).in_(select(*keys).where(own).order_by(*keys).limit(limit))
-    removed = delete(term_deltas).where(own, first)
+    first = sa.tuple_(*keys).in_(sa.select(*keys).where(own).order_by(*keys).limit(limit))
+    removed = sa.delete(term_deltas).where(own, first)
     taken = removed.returning(term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta).cte("taken")
     term = taken.c.space_id, taken.c.term
-    sums = select(*term, literal(organization_id), func.sum(taken.c.delta)).group_by(*term).order_by(*term)
+    sums = sa.select(*term, sa.literal(organization_id), sa.func.sum(taken.c.delta)).group_by(*term).order_by(*term)
     folding = upsert(term_statistics).from_select(["space_id", "term", "organization_id", "frequency"], sums)
     folded = (
         folding.on_conflict_do_update(
@@ -111,9 +96,9 @@ async def fold_deltas(connection: Connection, organization_id: UUID, *, limit: i
         .returning(term_statistics.c.space_id, term_statistics.c.term, term_statistics.c.frequency)
         .cte("folded")
     )
-    counted = select(count_of(taken).label("deltas")).subquery()
+    counted = sa.select(count_of(taken).label("deltas")).subquery()
     with_unused = counted.outerjoin(folded, folded.c.frequency == 0)
-    statement = select(counted.c.deltas, folded.c.space_id, folded.c.term).select_from(with_unused)
+    statement = sa.select(counted.c.deltas, folded.c.space_id, folded.c.term).select_from(with_unused)
     rows = (await connection.execute(statement)).all()
     unused: dict[int, list[int]] = {}
     for row in rows:
@@ -127,7 +112,7 @@ async def delete_unused_terms(
 ) -> None:
     """Delete the statistics of those of these terms that no chunk of the space contains; no other row is read."""
     await connection.execute(
-        delete(term_statistics).where(
+        sa.delete(term_statistics).where(
             term_statistics.c.organization_id == organization_id,
             term_statistics.c.space_id == space_id,
             in_array(term_statistics.c.term, terms),

@@ -5,21 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Text,
-    cast,
-    column,
-    delete,
-    func,
-    insert,
-    literal,
-    null,
-    select,
-    table,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
@@ -32,7 +18,7 @@ from service.platform.sql import columns_of, find_row, find_rows, in_array, matc
 from service.schema.conversations import COMPLETED, FAILED, RUNNING, conversations, turn_passages, turns
 
 # The queue's table is its library's (`service.runtime.jobs`); a job's arguments are ids.
-_JOBS = table("procrastinate_jobs", column("id", BigInteger), column("args", JSONB))
+_JOBS = sa.table("procrastinate_jobs", sa.column("id", sa.BigInteger), sa.column("args", JSONB))
 
 
 @dataclass(frozen=True)
@@ -66,7 +52,7 @@ class JudgedTurn:
 async def lock_conversation(connection: Connection, caller: Caller, *, conversation_id: UUID, agent_id: UUID) -> bool:
     """Lock the caller's conversation, which adding or ending a turn does first to keep the order; False without any."""
     statement = (
-        select(conversations.c.conversation_id)
+        sa.select(conversations.c.conversation_id)
         .where(
             matches(
                 conversations,
@@ -84,7 +70,7 @@ async def lock_conversation(connection: Connection, caller: Caller, *, conversat
 async def lock_conversation_of(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> UUID | None:
     """Lock the conversation of a turn, of any principal, and return its id; None when the turn was erased."""
     statement = (
-        select(conversations.c.conversation_id)
+        sa.select(conversations.c.conversation_id)
         .join(turns, turns.c.conversation_id == conversations.c.conversation_id)
         .where(conversations.c.organization_id == organization_id, turns.c.turn_id == turn_id)
         .with_for_update(key_share=True, of=conversations)
@@ -100,7 +86,7 @@ async def insert_conversation(connection: Connection, caller: Caller, *, convers
         "principal_id": caller.principal_id,
         "origin": caller.origin,
     }
-    await connection.execute(insert(conversations).values(row))
+    await connection.execute(sa.insert(conversations).values(row))
 
 
 async def insert_turn(
@@ -108,14 +94,14 @@ async def insert_turn(
 ) -> None:
     """Add a turn at the end of a locked conversation, and set the conversation's `updated_at` to the turn's time."""
     touched = (
-        update(conversations)
+        sa.update(conversations)
         .where(matches(conversations, caller.organization_id, conversation_id=conversation_id))
-        .values(updated_at=func.greatest(conversations.c.updated_at, func.clock_timestamp()))
+        .values(updated_at=sa.func.greatest(conversations.c.updated_at, sa.func.clock_timestamp()))
         .returning(conversations.c.updated_at)
         .cte("touched")
     )
     last = (
-        select(func.coalesce(func.max(turns.c.turn_no), 0))
+        sa.select(sa.func.coalesce(sa.func.max(turns.c.turn_no), 0))
         .where(matches(turns, caller.organization_id, conversation_id=conversation_id))
         .scalar_subquery()
     )
@@ -124,16 +110,16 @@ async def insert_turn(
         "organization_id": caller.organization_id,
         "conversation_id": conversation_id,
         "turn_no": last + 1,
-        "created_at": select(touched.c.updated_at).scalar_subquery(),
+        "created_at": sa.select(touched.c.updated_at).scalar_subquery(),
     }
-    inserted = await connection.execute(insert(turns).values(values).add_cte(touched).returning(turns.c.turn_id))
+    inserted = await connection.execute(sa.insert(turns).values(values).add_cte(touched).returning(turns.c.turn_id))
     await log_turn(connection, caller.organization_id, turn_id=inserted.scalar_one())
 
 
 async def find_next_running(connection: Connection, organization_id: UUID, *, conversation_id: UUID) -> UUID | None:
     """Find the first turn of a conversation that is RUNNING, answered by a worker or still waiting for one."""
     statement = (
-        select(turns.c.turn_id)
+        sa.select(turns.c.turn_id)
         .where(_is_turn(organization_id), turns.c.conversation_id == conversation_id, turns.c.status == RUNNING)
         .order_by(turns.c.turn_no)
         .limit(1)
@@ -144,11 +130,11 @@ async def find_next_running(connection: Connection, organization_id: UUID, *, co
 async def rerun_turn(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> bool:
     """Set a failed turn to RUNNING again; return False when it hasn't failed."""
     statement = (
-        update(turns)
+        sa.update(turns)
         .where(_is_turn(organization_id, turn_id), turns.c.status == FAILED)
         .values(
-            status=RUNNING, error_code=null(), error_message=null(), retry_after=null(), audit_log_id=null(),
-            finished_at=null(),
+            status=RUNNING, error_code=sa.null(), error_message=sa.null(), retry_after=sa.null(),
+            audit_log_id=sa.null(), finished_at=sa.null(),
         )
         .returning(turns.c.turn_id)
     )  # fmt: skip
@@ -164,13 +150,13 @@ _WORK = columns_of(turns, Work, conversations.c.conversation_id, conversations.c
 async def begin_attempt(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> Work | None:
     """Begin an attempt to answer a turn, which makes all earlier attempts void; return the turn's work, or None."""
     statement = (
-        update(turns)
+        sa.update(turns)
         .where(
             _is_turn(organization_id, turn_id),
             turns.c.status == RUNNING,
             conversations.c.conversation_id == turns.c.conversation_id,
         )
-        .values(attempt=turns.c.attempt + 1, reply=null())
+        .values(attempt=turns.c.attempt + 1, reply=sa.null())
         .returning(*_WORK)
     )
     return await find_row(connection, statement, Work)
@@ -179,7 +165,7 @@ async def begin_attempt(connection: Connection, organization_id: UUID, *, turn_i
 async def get_work(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> Work | None:
     """Return the work of a running turn, without beginning an attempt."""
     statement = (
-        select(*_WORK)
+        sa.select(*_WORK)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
         .where(_is_turn(organization_id, turn_id), turns.c.status == RUNNING)
     )
@@ -191,7 +177,7 @@ async def update_turn(
 ) -> bool:
     """Update a turn as the worker of an attempt; return False when the attempt is void."""
     statement = (
-        update(turns)
+        sa.update(turns)
         .where(_is_turn(organization_id, turn_id), turns.c.status == RUNNING, turns.c.attempt == attempt)
         .values(values)
         .returning(turns.c.turn_id)
@@ -203,7 +189,7 @@ async def end_turn(
     connection: Connection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
 ) -> bool:
     """Update a turn as the worker of an attempt, and set its end time; return False when the attempt is void."""
-    values = {**values, "finished_at": func.now()}
+    values = {**values, "finished_at": sa.func.now()}
     mine = await update_turn(connection, organization_id, turn_id=turn_id, attempt=attempt, values=values)
     if mine:
         await log_turn(connection, organization_id, turn_id=turn_id)
@@ -211,7 +197,9 @@ async def end_turn(
 
 
 async def note_entry(connection: Connection, organization_id: UUID, *, turn_id: UUID, audit_log_id: UUID) -> None:
-    await connection.execute(update(turns).where(_is_turn(organization_id, turn_id)).values(audit_log_id=audit_log_id))
+    await connection.execute(
+        sa.update(turns).where(_is_turn(organization_id, turn_id)).values(audit_log_id=audit_log_id)
+    )
 
 
 async def list_history(
@@ -219,7 +207,7 @@ async def list_history(
 ) -> list[CompletedTurn]:
     """List the last completed turns before a number, the latest first, without those withheld from the caller."""
     statement = (
-        select(turns.c.turn_id, turns.c.message, turns.c.reply)
+        sa.select(turns.c.turn_id, turns.c.message, turns.c.reply)
         .where(
             _is_turn(caller.organization_id),
             turns.c.conversation_id == conversation_id,
@@ -238,7 +226,7 @@ async def list_documents_under(
 ) -> Sequence[UUID]:
     """List the documents that the replies of these turns rest on, each once."""
     statement = (
-        select(turn_passages.c.document_id)
+        sa.select(turn_passages.c.document_id)
         .where(
             turn_passages.c.organization_id == organization_id,
             in_array(turn_passages.c.turn_id, turn_ids),
@@ -253,20 +241,20 @@ async def list_documents_under(
 async def replace_passages(
     connection: Connection, organization_id: UUID, *, turn_id: UUID, passages: Sequence[StoredPassage]
 ) -> None:
-    gone = delete(turn_passages).where(matches(turn_passages, organization_id, turn_id=turn_id))
+    gone = sa.delete(turn_passages).where(matches(turn_passages, organization_id, turn_id=turn_id))
     await connection.execute(gone)
     if not passages:
         return
     columns = [turn_passages.c[name] for name in ("passage_no", "document_id", "text", "place", "rests_on")]
     given = rows_of(columns, [vars(passage) for passage in passages])
-    values = select(literal(turn_id), literal(organization_id), *given.c)
+    values = sa.select(sa.literal(turn_id), sa.literal(organization_id), *given.c)
     names = ["turn_id", "organization_id", *given.c.keys()]
-    await connection.execute(insert(turn_passages).from_select(names, values))
+    await connection.execute(sa.insert(turn_passages).from_select(names, values))
 
 
 async def is_withheld(connection: Connection, caller: Caller, *, turn_id: UUID) -> bool:
     """Return whether a turn's reply rests on a document that the caller may not READ."""
-    statement = select(is_withheld_from(caller)).where(_is_turn(caller.organization_id, turn_id)).select_from(turns)
+    statement = sa.select(is_withheld_from(caller)).where(_is_turn(caller.organization_id, turn_id)).select_from(turns)
     return (await connection.execute(statement)).scalar_one()
 
 
@@ -281,7 +269,7 @@ async def note_feedback(
 ) -> JudgedTurn | None:
     """Keep the last verdict on an agent's reply to these principals (None: anyone); return the turn, or None."""
     statement = (
-        update(turns)
+        sa.update(turns)
         .where(
             _is_turn(organization_id, turn_id),
             conversations.c.conversation_id == turns.c.conversation_id,
@@ -302,13 +290,15 @@ async def list_abandoned(
 ) -> Sequence[UUID]:
     """List turns begun before a moment that are the first RUNNING of a conversation without a job of its own."""
     other = turns.alias("other")
-    others = select(other.c.turn_id).where(
+    others = sa.select(other.c.turn_id).where(
         matches(other, organization_id, conversation_id=turns.c.conversation_id, status=RUNNING)
     )
     of_organization = _JOBS.c.args["organization_id"].astext == str(organization_id)
-    job = select(_JOBS.c.id).where(of_organization, _JOBS.c.args["turn_id"].astext == cast(other.c.turn_id, Text))
+    job = sa.select(_JOBS.c.id).where(
+        of_organization, _JOBS.c.args["turn_id"].astext == sa.cast(other.c.turn_id, sa.Text)
+    )
     statement = (
-        select(turns.c.turn_id)
+        sa.select(turns.c.turn_id)
         .where(
             _is_turn(organization_id),
             turns.c.status == RUNNING,
@@ -327,7 +317,7 @@ async def delete_conversations_before(
 ) -> int:
     """Erase up to `limit` conversations not changed since `before`; return the number of their messages."""
     old = (
-        select(conversations.c.conversation_id)
+        sa.select(conversations.c.conversation_id)
         .where(conversations.c.organization_id == organization_id, conversations.c.updated_at < before)
         .order_by(conversations.c.updated_at)
         .limit(limit)
@@ -339,7 +329,7 @@ async def delete_conversations_before(
 async def delete_conversations_of(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
     """Erase a principal's conversations; return the number of their messages."""
     own = (
-        select(conversations.c.conversation_id)
+        sa.select(conversations.c.conversation_id)
         .where(matches(conversations, organization_id, principal_id=principal_id))
         .order_by(conversations.c.conversation_id)
         .with_for_update()
@@ -349,7 +339,7 @@ async def delete_conversations_of(connection: Connection, organization_id: UUID,
 
 async def erase_conversation(connection: Connection, caller: Caller, *, conversation_id: UUID) -> int:
     """Erase one of the caller's own conversations; return the number of its messages, 0 for any other conversation."""
-    own = select(conversations.c.conversation_id).where(
+    own = sa.select(conversations.c.conversation_id).where(
         is_own(caller, None), conversations.c.conversation_id == conversation_id
     )
     found = (await connection.execute(own.with_for_update())).scalars().all()
@@ -359,21 +349,21 @@ async def erase_conversation(connection: Connection, caller: Caller, *, conversa
 async def set_title(connection: Connection, caller: Caller, *, conversation_id: UUID, title: str) -> None:
     """Set the title of a conversation, if it is the caller's own."""
     own = is_own(caller, None) & (conversations.c.conversation_id == conversation_id)
-    await connection.execute(update(conversations).where(own).values(title=title))
+    await connection.execute(sa.update(conversations).where(own).values(title=title))
 
 
 async def _delete(connection: Connection, organization_id: UUID, conversation_ids: Sequence[UUID]) -> int:
     # They are locked, as by whoever adds a turn or ends one: the conversation first, or the two wait for each other.
-    words = delete(turns).where(_is_turn(organization_id), in_array(turns.c.conversation_id, conversation_ids))
+    words = sa.delete(turns).where(_is_turn(organization_id), in_array(turns.c.conversation_id, conversation_ids))
     count = (await connection.execute(words)).rowcount
     await end_erased(connection, organization_id, conversation_ids=conversation_ids)
-    statement = delete(conversations).where(
+    statement = sa.delete(conversations).where(
         conversations.c.organization_id == organization_id, in_array(conversations.c.conversation_id, conversation_ids)
     )
     await connection.execute(statement)
     return max(count, len(conversation_ids))  # those without a message count as well: 0 means that nothing was left
 
 
-def _is_turn(organization_id: UUID, turn_id: UUID | None = None) -> ColumnElement[bool]:
+def _is_turn(organization_id: UUID, turn_id: UUID | None = None) -> sa.ColumnElement[bool]:
     own = turns.c.organization_id == organization_id
     return own if turn_id is None else own & (turns.c.turn_id == turn_id)

@@ -7,25 +7,7 @@ from typing import Any
 from unicodedata import normalize
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    CTE,
-    ColumnElement,
-    ScalarSelect,
-    Select,
-    Update,
-    Uuid,
-    asc,
-    case,
-    desc,
-    func,
-    literal,
-    or_,
-    select,
-    true,
-    tuple_,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
@@ -104,9 +86,9 @@ def _build_document_upsert() -> ReturningInsert[int]:
     changed = {column.name: new.excluded[column.name] for column in columns if column.name not in kept}
     exists = documents.c.deleted_at.is_(None)
     came_back = {
-        "version": case((exists, new.excluded.version), else_=documents.c.version + 1),
-        "created_at": case((exists, documents.c.created_at), else_=func.now()),
-        "updated_at": func.now(),
+        "version": sa.case((exists, new.excluded.version), else_=documents.c.version + 1),
+        "created_at": sa.case((exists, documents.c.created_at), else_=sa.func.now()),
+        "updated_at": sa.func.now(),
         "deleted_at": None,
     }
     statement = new.on_conflict_do_update(index_elements=[documents.c.document_id], set_={**changed, **came_back})
@@ -114,7 +96,7 @@ def _build_document_upsert() -> ReturningInsert[int]:
 
 
 _SAVED = _build_document_upsert().cte("saved")
-_SAVE_DOCUMENT = select(_SAVED.c.version)
+_SAVE_DOCUMENT = sa.select(_SAVED.c.version)
 
 
 def save_document(
@@ -130,33 +112,33 @@ _IDENTITY = ("document_id", "organization_id")
 _OWN_ID = param(documents.c.document_id)
 
 
-def _build_version_insert(*, new_text: bool) -> Select[int]:
+def _build_version_insert(*, new_text: bool) -> sa.Select[int]:
     """Save the document, record the version it has then, and keep its text or the text of the version before."""
     saved = _SAVED
     recorded = insert(document_versions).from_select(
         [*_IDENTITY, "version", *_FILE],
-        select(_OWN_ID, ORGANIZATION, saved.c.version, *(param(document_versions.c[name]) for name in _FILE)),
+        sa.select(_OWN_ID, ORGANIZATION, saved.c.version, *(param(document_versions.c[name]) for name in _FILE)),
     )
     text = _replace_text(saved) if new_text else _keep_text(saved)
-    return select(saved.c.version).add_cte(recorded.cte("recorded"), text.cte("kept"))
+    return sa.select(saved.c.version).add_cte(recorded.cte("recorded"), text.cte("kept"))
 
 
-def _replace_text(saved: CTE) -> Insert:
+def _replace_text(saved: sa.CTE) -> Insert:
     contents = document_contents.c
     new = insert(document_contents).from_select(
         [*_IDENTITY, "version", "title", "blocks"],
-        select(_OWN_ID, ORGANIZATION, saved.c.version, param(contents.title), param(contents.blocks)),
+        sa.select(_OWN_ID, ORGANIZATION, saved.c.version, param(contents.title), param(contents.blocks)),
     )
     replaced = {name: new.excluded[name] for name in ("version", "title", "blocks")}
     return new.on_conflict_do_update(index_elements=[contents.document_id], set_=replaced)
 
 
-def _keep_text(saved: CTE) -> Update:
+def _keep_text(saved: sa.CTE) -> sa.Update:
     contents = document_contents.c
     return (
-        update(document_contents)
+        sa.update(document_contents)
         .where(contents.organization_id == ORGANIZATION, contents.document_id == _OWN_ID)
-        .values(version=select(saved.c.version).scalar_subquery())
+        .values(version=sa.select(saved.c.version).scalar_subquery())
     )
 
 
@@ -190,12 +172,12 @@ async def set_source_identity(
     connection: Connection, organization_id: UUID, *, document_id: UUID, resource_type: str, resource_id: str
 ) -> bool:
     """Give the document another identity in its source system; False when another resource has it already."""
-    taken = select(resources.c.object_id).where(
+    taken = sa.select(resources.c.object_id).where(
         matches(resources, organization_id, resource_type=resource_type, resource_id=resource_id),
         resources.c.object_id != document_id,
     )
     statement = (
-        update(resources)
+        sa.update(resources)
         .where(matches(resources, organization_id, object_id=document_id), ~taken.exists())
         .values(resource_type=resource_type, resource_id=resource_id)
     )
@@ -230,7 +212,9 @@ async def read_upload_states(
     may_update = resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR))
     shared = resources.c.access_class.in_(shared_classes(caller.organization_id))
     statement = (
-        select(documents.c.document_id, documents.c.fingerprint, may_update.label("may_update"), shared.label("shared"))
+        sa.select(
+            documents.c.document_id, documents.c.fingerprint, may_update.label("may_update"), shared.label("shared")
+        )
         .join(resources, resources.c.object_id == documents.c.document_id)
         .where(documents.c.organization_id == caller.organization_id, in_array(documents.c.document_id, document_ids))
     )
@@ -242,7 +226,7 @@ async def list_versions(connection: Connection, organization_id: UUID, *, docume
     """Return the versions of a document, newest first."""
     version = document_versions.c
     statement = (
-        select(
+        sa.select(
             version.version.label("document_version"),
             *(version[name] for name in ("file_name", "file_size", "media_type", "created_at")),
             user_as("created_by", principals.c.principal_id),
@@ -256,7 +240,7 @@ async def list_versions(connection: Connection, organization_id: UUID, *, docume
 
 async def read_owner(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Principal:
     own = matches(principals, organization_id, principal_id=principal_id)
-    statement = select(user_as("owner", principals.c.principal_id)).where(own)
+    statement = sa.select(user_as("owner", principals.c.principal_id)).where(own)
     return UserPrincipal.model_validate((await connection.execute(statement)).scalar_one())
 
 
@@ -280,8 +264,8 @@ _LISTED = (
 class _Key:
     """A key of an order, with the documents' id from the same index; `read` reads the key from a page token."""
 
-    value: ColumnElement[Any]
-    document_id: ColumnElement[UUID]
+    value: sa.ColumnElement[Any]
+    document_id: sa.ColumnElement[UUID]
     read: Callable[[str], Any]
 
 
@@ -324,13 +308,13 @@ async def list_documents(
     walks = document_filter.ids is None and await _may_read_many(connection, organization_id, readers)
     matching = _select_matching(caller, document_filter, _ID, key.value.label("sort_key"), walks=walks)
     if after is not None:
-        own, given = tuple_(key.value, key.document_id), tuple_(key.read(after[0]), after[1])
+        own, given = sa.tuple_(key.value, key.document_id), sa.tuple_(key.read(after[0]), after[1])
         matching = matching.where(own < given if is_descending else own > given)
-    turn = desc if is_descending else asc
+    turn = sa.desc if is_descending else sa.asc
     # An index has no rows in its order, so that by a row all that match are sorted: of few readable documents, and of
     # names, which would be compared one by one on the walk.
     is_sorted = not walks or (request.document_name is not None and order is not DocumentOrder.CREATED)
-    places = [tuple_(key.value, key.document_id)] if is_sorted else [key.value, key.document_id]
+    places = [sa.tuple_(key.value, key.document_id)] if is_sorted else [key.value, key.document_id]
     page = matching.order_by(*map(turn, places)).limit(limit).subquery("page")
     statement = (
         existing_documents(
@@ -352,23 +336,23 @@ async def list_documents(
     return await find_rows(connection, statement, _to_listed)
 
 
-def _catalog_of(organization_id: UUID) -> ScalarSelect[int]:
-    return select(spaces.c.space_id).where(matches(spaces, organization_id), spaces.c.is_catalog).scalar_subquery()
+def _catalog_of(organization_id: UUID) -> sa.ScalarSelect[int]:
+    return sa.select(spaces.c.space_id).where(matches(spaces, organization_id), spaces.c.is_catalog).scalar_subquery()
 
 
-def _is_in_catalog(organization_id: UUID) -> ColumnElement[bool]:
+def _is_in_catalog(organization_id: UUID) -> sa.ColumnElement[bool]:
     return matches(space_documents, organization_id, document_id=_ID, space_id=_catalog_of(organization_id))
 
 
 def _select_matching(
     caller: Caller, document_filter: DocumentFilter, *columns: Any, walks: bool = False
-) -> Select[*tuple[Any, ...]]:
+) -> sa.Select[*tuple[Any, ...]]:
     """Select documents that match a filter and that all of its readers may read, to be walked in an index's order."""
     organization_id, request = caller.organization_id, document_filter.request
     readable = [is_readable(reader, resources) for reader in document_filter.readers]
     if walks:
         # Written so, the condition is not planned as a join, which would lose the order.
-        readable = [condition.is_(true()) for condition in readable]
+        readable = [condition.is_(sa.true()) for condition in readable]
     statement = existing_documents(organization_id, *columns).where(
         documents.c.deleted_at.is_(None),
         document_versions.c.organization_id == organization_id,
@@ -389,8 +373,8 @@ def _select_matching(
 async def _may_read_many(connection: Connection, organization_id: UUID, readers: Sequence[Reader]) -> bool:
     for reader in readers:
         own = matches(resources, organization_id), resources.c.access_class.in_(classes_of(reader))
-        first = select(resources.c.object_id).where(*own).limit(_FEW + 1).subquery("first")
-        if (await connection.execute(select(count_of(first)))).scalar_one() <= _FEW:
+        first = sa.select(resources.c.object_id).where(*own).limit(_FEW + 1).subquery("first")
+        if (await connection.execute(sa.select(count_of(first)))).scalar_one() <= _FEW:
             return False
     return True
 
@@ -406,13 +390,13 @@ async def list_folders(
     above = _path_of(document_filter.request.folder or "")
     depth = above.count("/") + 1 if above else 0
     path = path_of_document()
-    matching = _select_matching(caller, document_filter, func.split_part(path, "/", depth + 1).label("name"))
-    inside = matching.where(func.cardinality(func.string_to_array(path, "/")) > depth + 1).subquery("inside")
-    key = func.lower(inside.c.name)
+    matching = _select_matching(caller, document_filter, sa.func.split_part(path, "/", depth + 1).label("name"))
+    inside = matching.where(sa.func.cardinality(sa.func.string_to_array(path, "/")) > depth + 1).subquery("inside")
+    key = sa.func.lower(inside.c.name)
     statement = (
-        select(key.label("key"), func.min(inside.c.name).label("name"), func.count().label("documents"))
+        sa.select(key.label("key"), sa.func.min(inside.c.name).label("name"), sa.func.count().label("documents"))
         .group_by(key)
-        .having(true() if after is None else key > after)
+        .having(sa.true() if after is None else key > after)
         .order_by(key)
         .limit(limit)
     )
@@ -451,10 +435,10 @@ def _to_document(
     )
 
 
-def _filter_conditions(request: DocumentFilters) -> Iterator[ColumnElement[bool]]:
+def _filter_conditions(request: DocumentFilters) -> Iterator[sa.ColumnElement[bool]]:
     if request.document_name is not None:
         named = (documents.c.name, document_versions.c.file_name)
-        yield or_(*(name.icontains(request.document_name, autoescape=True) for name in named))
+        yield sa.or_(*(name.icontains(request.document_name, autoescape=True) for name in named))
     if request.resource_types is not None:
         yield in_array(resources.c.resource_type, request.resource_types)
     if request.media_types is not None:
@@ -469,27 +453,27 @@ def _filter_conditions(request: DocumentFilters) -> Iterator[ColumnElement[bool]
         yield documents.c.updated_at < request.updated_to
 
 
-def _place_conditions(caller: Caller, request: DocumentFilters) -> Iterator[ColumnElement[bool]]:
+def _place_conditions(caller: Caller, request: DocumentFilters) -> Iterator[sa.ColumnElement[bool]]:
     if request.owner_email is not None:
         email = normal_email(request.owner_email)
         own = matches(principals, caller.organization_id, email=email)
-        yield documents.c.owner_id.in_(select(principals.c.principal_id).where(own))
+        yield documents.c.owner_id.in_(sa.select(principals.c.principal_id).where(own))
     if request.document_collection_id is not None:
         yield _ID.in_(_documents_in(caller, request.document_collection_id))
     if request.folder is not None:
-        yield or_(*map(_is_in_folder, forms_of(_path_of(request.folder))))
+        yield sa.or_(*map(_is_in_folder, forms_of(_path_of(request.folder))))
 
 
-def _documents_in(caller: Caller, collection_id: UUID) -> Select[UUID]:
+def _documents_in(caller: Caller, collection_id: UUID) -> sa.Select[UUID]:
     """Select the documents in a collection that the caller has a role in (an admin: in any)."""
     organization_id = caller.organization_id
-    within = documents_within(literal(organization_id, Uuid), literal([collection_id], ARRAY(Uuid))).where(
-        optional_in(collections.c.collection_id, caller.collection_ids)
-    )
+    within = documents_within(
+        sa.literal(organization_id, sa.Uuid), sa.literal([collection_id], sa.ARRAY(sa.Uuid))
+    ).where(optional_in(collections.c.collection_id, caller.collection_ids))
     if caller.is_admin:
         return within
     held = resources.alias("held")
-    visible = select(held.c.object_id).where(
+    visible = sa.select(held.c.object_id).where(
         matches(held, organization_id), held.c.access_class.in_(classes_of(caller))
     )
     return within.where(collections.c.collection_id.in_(visible))
@@ -499,7 +483,7 @@ def _path_of(folder: str) -> str:
     return folder.replace("//", "/").strip("/")
 
 
-def _is_in_folder(folder: str) -> ColumnElement[bool]:
+def _is_in_folder(folder: str) -> sa.ColumnElement[bool]:
     # The index holds no more than the beginning of a long path.
-    path = path_key() if len(folder) < 200 else func.lower(path_of_document())
-    return func.starts_with(path, func.lower(f"{folder}/"))
+    path = path_key() if len(folder) < 200 else sa.func.lower(path_of_document())
+    return sa.func.starts_with(path, sa.func.lower(f"{folder}/"))

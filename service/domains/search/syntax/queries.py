@@ -7,21 +7,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    ColumnElement,
-    DateTime,
-    Select,
-    Text,
-    Uuid,
-    any_,
-    bindparam,
-    exists,
-    func,
-    not_,
-    or_,
-    select,
-)
+import sqlalchemy as sa
 
 from service.auth.callers import Caller
 from service.domains.search.syntax.parsing import FieldClause, FieldName, is_phrase
@@ -34,7 +20,7 @@ from service.schema.indexing import space_documents
 FieldShape = tuple[FieldName, bool]
 """A field of a statement without its value, and whether it excludes."""
 
-ORGANIZATION: ColumnElement[UUID] = bindparam("organization_id", type_=Uuid())
+ORGANIZATION: sa.ColumnElement[UUID] = sa.bindparam("organization_id", type_=sa.Uuid())
 
 # Names that people use for kinds of files, and the endings of these files.
 _ENDINGS: Mapping[str, Sequence[str]] = {
@@ -90,18 +76,18 @@ def field_parameters(fields: Sequence[FieldClause], caller: Caller) -> dict[str,
     return found
 
 
-def select_with_fields(fields: Sequence[FieldShape], *, is_narrowed: bool) -> Select[UUID]:
+def select_with_fields(fields: Sequence[FieldShape], *, is_narrowed: bool) -> sa.Select[UUID]:
     """Select the documents that have these fields; the caller's rights are parameters (`reader_parameters`)."""
     conditions = [
         _is_in(number, is_narrowed=is_narrowed) if name is FieldName.IN else _CONDITIONS[name](number)
         for number, (name, _) in enumerate(fields)
     ]
-    kept = [not_(each) if excludes else each for each, (_, excludes) in zip(conditions, fields, strict=True)]
-    return select(documents.c.document_id).where(documents.c.organization_id == ORGANIZATION, *kept)
+    kept = [sa.not_(each) if excludes else each for each, (_, excludes) in zip(conditions, fields, strict=True)]
+    return sa.select(documents.c.document_id).where(documents.c.organization_id == ORGANIZATION, *kept)
 
 
 @lru_cache(64)
-def any_with_field(field: FieldShape, *, is_narrowed: bool) -> Select[bool]:
+def any_with_field(field: FieldShape, *, is_narrowed: bool) -> sa.Select[bool]:
     """Build the statement of whether the caller may read any document with this field."""
     fitting = select_with_fields((field,), is_narrowed=is_narrowed)
     readable = [
@@ -109,98 +95,100 @@ def any_with_field(field: FieldShape, *, is_narrowed: bool) -> Select[bool]:
         resources.c.access_class.in_(readable_by_parameters()),
         *((resources.c.object_id.in_(within_parameters()),) if is_narrowed else ()),
     ]
-    found = select(resources.c.object_id).where(*readable, resources.c.object_id.in_(fitting))
-    return select(found.exists().label("is_met"))
+    found = sa.select(resources.c.object_id).where(*readable, resources.c.object_id.in_(fitting))
+    return sa.select(found.exists().label("is_met"))
 
 
-def _text(name: str, number: int) -> ColumnElement[str]:
-    return bindparam(f"{name}_{number}", type_=Text())
+def _text(name: str, number: int) -> sa.ColumnElement[str]:
+    return sa.bindparam(f"{name}_{number}", type_=sa.Text())
 
 
-def _matches(column: ColumnElement[Any], number: int) -> ColumnElement[bool]:
+def _matches(column: sa.ColumnElement[Any], number: int) -> sa.ColumnElement[bool]:
     return column.op("~*", is_comparison=True)(_text("field", number))
 
 
-def name_matches(pattern: ColumnElement[str]) -> ColumnElement[bool]:
+def name_matches(pattern: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     """Match a pattern against a document's name, as written and with spaces in place of underscores."""
-    apart = func.translate(documents.c.name, "_", " ")
-    return or_(*(name.op("~*", is_comparison=True)(pattern) for name in (documents.c.name, apart)))
+    apart = sa.func.translate(documents.c.name, "_", " ")
+    return sa.or_(*(name.op("~*", is_comparison=True)(pattern) for name in (documents.c.name, apart)))
 
 
-def _has_type(number: int) -> ColumnElement[bool]:
+def _has_type(number: int) -> sa.ColumnElement[bool]:
     """Compare the resource's type, the ending of the file's name, and its media type."""
     value, version = _text("text", number), document_versions.c
-    endings: Any = bindparam(f"endings_{number}", type_=ARRAY(Text()))
-    media_type = func.lower(version.media_type)
-    of_file = exists().where(
+    endings: Any = sa.bindparam(f"endings_{number}", type_=sa.ARRAY(sa.Text()))
+    media_type = sa.func.lower(version.media_type)
+    of_file = sa.exists().where(
         version.organization_id == ORGANIZATION,
         version.document_id == documents.c.document_id,
         version.version == documents.c.version,
-        or_(ending_of_file() == any_(endings), media_type == value, func.split_part(media_type, "/", 1) == value),
+        sa.or_(
+            ending_of_file() == sa.any_(endings), media_type == value, sa.func.split_part(media_type, "/", 1) == value
+        ),
     )
-    of_resource = exists().where(
+    of_resource = sa.exists().where(
         resources.c.organization_id == ORGANIZATION,
         resources.c.object_id == documents.c.document_id,
-        func.lower(resources.c.resource_type) == value,
+        sa.func.lower(resources.c.resource_type) == value,
     )
-    return or_(of_file, of_resource)
+    return sa.or_(of_file, of_resource)
 
 
-def _has_owner(number: int) -> ColumnElement[bool]:
+def _has_owner(number: int) -> sa.ColumnElement[bool]:
     """Compare the owner's name and address; `me` is the person who asks."""
-    own: Any = bindparam(f"owners_{number}", type_=ARRAY(Uuid()))
+    own: Any = sa.bindparam(f"owners_{number}", type_=sa.ARRAY(sa.Uuid()))
     value = _text("text", number)
-    named = select(principals.c.principal_id).where(
+    named = sa.select(principals.c.principal_id).where(
         principals.c.organization_id == ORGANIZATION,
-        or_(
+        sa.or_(
             principals.c.email == value,
-            func.split_part(principals.c.email, "@", 1) == value,
+            sa.func.split_part(principals.c.email, "@", 1) == value,
             _matches(principals.c.name, number),
         ),
     )
-    return or_(documents.c.owner_id == any_(own), documents.c.owner_id.in_(named))
+    return sa.or_(documents.c.owner_id == sa.any_(own), documents.c.owner_id.in_(named))
 
 
-def _is_in(number: int, *, is_narrowed: bool) -> ColumnElement[bool]:
+def _is_in(number: int, *, is_narrowed: bool) -> sa.ColumnElement[bool]:
     """Compare the names, also former ones, of collections that the reader may see, and the folders of the document's
     path."""
-    narrowed_to: Any = bindparam("narrowed_to", type_=ARRAY(Uuid()))
-    readable = select(resources.c.object_id).where(
+    narrowed_to: Any = sa.bindparam("narrowed_to", type_=sa.ARRAY(sa.Uuid()))
+    readable = sa.select(resources.c.object_id).where(
         resources.c.organization_id == ORGANIZATION, resources.c.access_class.in_(readable_by_parameters())
     )
-    name: Any = func.unnest(func.array_prepend(collections.c.name, collections.c.former_names)).column_valued(
+    name: Any = sa.func.unnest(sa.func.array_prepend(collections.c.name, collections.c.former_names)).column_valued(
         "any_name"
     )
     inside = (
-        select(space_documents.c.document_id)
+        sa.select(space_documents.c.document_id)
         .join(collections, collections.c.space_id == space_documents.c.space_id)
         .where(
             space_documents.c.organization_id == ORGANIZATION,
             collections.c.organization_id == ORGANIZATION,
             collections.c.collection_id.in_(readable),
-            exists(select(name).where(_matches(name, number))),
-            *((collections.c.collection_id == any_(narrowed_to),) if is_narrowed else ()),
+            sa.exists(sa.select(name).where(_matches(name, number))),
+            *((collections.c.collection_id == sa.any_(narrowed_to),) if is_narrowed else ()),
         )
     )
-    folder = func.lower(documents.c.external_id)
-    of_folder = func.strpos("/" + folder, "/" + _text("text", number) + "/") > 0
-    return or_(documents.c.document_id.in_(inside), of_folder)
+    folder = sa.func.lower(documents.c.external_id)
+    of_folder = sa.func.strpos("/" + folder, "/" + _text("text", number) + "/") > 0
+    return sa.or_(documents.c.document_id.in_(inside), of_folder)
 
 
-def time_of_change() -> ColumnElement[datetime]:
+def time_of_change() -> sa.ColumnElement[datetime]:
     """Build the time at which the source, or else Carrel, last changed a document."""
-    return func.coalesce(documents.c.source_updated_at, documents.c.updated_at)
+    return sa.func.coalesce(documents.c.source_updated_at, documents.c.updated_at)
 
 
-def ending_of_file() -> ColumnElement[str]:
-    return func.lower(func.substring(document_versions.c.file_name, r"\.([^.]+)$"))
+def ending_of_file() -> sa.ColumnElement[str]:
+    return sa.func.lower(sa.func.substring(document_versions.c.file_name, r"\.([^.]+)$"))
 
 
-def _time(number: int) -> ColumnElement[datetime]:
-    return bindparam(f"time_{number}", type_=DateTime(timezone=True))
+def _time(number: int) -> sa.ColumnElement[datetime]:
+    return sa.bindparam(f"time_{number}", type_=sa.DateTime(timezone=True))
 
 
-_CONDITIONS: Mapping[FieldName, Callable[[int], ColumnElement[bool]]] = {
+_CONDITIONS: Mapping[FieldName, Callable[[int], sa.ColumnElement[bool]]] = {
     FieldName.TITLE: lambda number: name_matches(_text("field", number)),
     FieldName.TYPE: _has_type,
     FieldName.OWNER: _has_owner,

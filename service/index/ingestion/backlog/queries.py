@@ -7,25 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    Boolean,
-    ColumnElement,
-    DateTime,
-    FromClause,
-    Integer,
-    Uuid,
-    and_,
-    case,
-    column,
-    exists,
-    false,
-    func,
-    literal,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.catalog import IndexingStatus
@@ -70,15 +52,15 @@ class Progress:
 
 
 def _searched_spaces(organization_id: UUID) -> Any:
-    return select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, is_searched())
+    return sa.select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, is_searched())
 
 
-def _lacks(half: Half | None) -> ColumnElement[bool]:
+def _lacks(half: Half | None) -> sa.ColumnElement[bool]:
     return LACKING[half]() if half else is_pending()
 
 
-def _with_texts() -> FromClause:
-    batch = and_(
+def _with_texts() -> sa.FromClause:
+    batch = sa.and_(
         caller_chunks.c.document_id == space_documents.c.document_id,
         caller_chunks.c.space_id == space_documents.c.space_id,
     )
@@ -86,37 +68,41 @@ def _with_texts() -> FromClause:
     return space_documents.outerjoin(document_contents, contents).outerjoin(caller_chunks, batch)
 
 
-def _packed_bytes() -> ColumnElement[int]:
+def _packed_bytes() -> sa.ColumnElement[int]:
     """Select the length of the text to index, without reading the text itself."""
-    chunks, blocks = func.octet_length(caller_chunks.c.chunks), func.octet_length(document_contents.c.blocks)
-    return func.coalesce(case((space_documents.c.caller_chunks, chunks), else_=blocks), 0)
+    chunks, blocks = sa.func.octet_length(caller_chunks.c.chunks), sa.func.octet_length(document_contents.c.blocks)
+    return sa.func.coalesce(sa.case((space_documents.c.caller_chunks, chunks), else_=blocks), 0)
 
 
-def has_large_text(organization_id: ColumnElement[UUID], document_id: ColumnElement[UUID]) -> ColumnElement[bool]:
+def has_large_text(
+    organization_id: sa.ColumnElement[UUID], document_id: sa.ColumnElement[UUID]
+) -> sa.ColumnElement[bool]:
     """Select whether a document's text is large, by its length alone."""
     contents = document_contents.c
-    size = select(func.octet_length(contents.blocks)).where(
+    size = sa.select(sa.func.octet_length(contents.blocks)).where(
         contents.organization_id == organization_id, contents.document_id == document_id
     )
-    return func.coalesce(size.scalar_subquery() >= LARGE_BYTES, false())
+    return sa.func.coalesce(size.scalar_subquery() >= LARGE_BYTES, sa.false())
 
 
-def select_is_large() -> ColumnElement[bool]:
+def select_is_large() -> sa.ColumnElement[bool]:
     """Select the lane of an entry as its document's text is now; of a caller's chunks, as they were when they came."""
     entry = space_documents.c
-    return case((entry.caller_chunks, entry.is_large), else_=has_large_text(entry.organization_id, entry.document_id))
+    return sa.case(
+        (entry.caller_chunks, entry.is_large), else_=has_large_text(entry.organization_id, entry.document_id)
+    )
 
 
-def _is_free() -> ColumnElement[bool]:
-    return or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until < func.now())
+def _is_free() -> sa.ColumnElement[bool]:
+    return sa.or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until < sa.func.now())
 
 
 async def has_waiting(connection: Connection, organization_id: UUID, *, half: Half) -> bool:
     """Check whether an organization has unclaimed documents that lack a half of their index in a searched space."""
     searched = space_documents.c.space_id.in_(_searched_spaces(organization_id))
     lacking = LACKING[half]()
-    waiting = exists().where(space_documents.c.organization_id == organization_id, searched, lacking, _is_free())
-    return bool((await connection.execute(select(waiting))).scalar())
+    waiting = sa.exists().where(space_documents.c.organization_id == organization_id, searched, lacking, _is_free())
+    return bool((await connection.execute(sa.select(waiting))).scalar())
 
 
 _KEYS = (space_documents.c.document_id, space_documents.c.space_id)
@@ -138,7 +124,7 @@ async def claim_pending(
     spaces = _searched_spaces(organization_id) if space_id is None else [space_id]
     since = entry.claimed_until.desc() if newest_first else entry.claimed_until
     waiting = (
-        select(*_KEYS, _packed_bytes().label("packed_bytes"))
+        sa.select(*_KEYS, _packed_bytes().label("packed_bytes"))
         .select_from(_with_texts())
         .where(entry.organization_id == organization_id, entry.space_id.in_(spaces), _lacks(half), _is_free())
         # As in the indexes of pending places, so that a claim reads the first of many and sorts none.
@@ -147,8 +133,8 @@ async def claim_pending(
     if lane is not None:
         waiting = waiting.where(entry.is_large == (lane is Lane.LARGE))
     free = waiting.limit(limit).with_for_update(of=space_documents, skip_locked=True).cte("free")
-    claim = update(space_documents).where(*(key == free.c[key.name] for key in _KEYS))
-    statement = claim.values(claimed_until=func.now() + LEASE).returning(*_KEYS, free.c.packed_bytes)
+    claim = sa.update(space_documents).where(*(key == free.c[key.name] for key in _KEYS))
+    statement = claim.values(claimed_until=sa.func.now() + LEASE).returning(*_KEYS, free.c.packed_bytes)
     claimed: dict[UUID, list[int]] = {}
     sizes: dict[UUID, int] = {}
     for row in await connection.execute(statement):
@@ -163,26 +149,28 @@ async def renew_claims(
     """Renew claims on documents that still lack this half, or either where both are written, and record progress; a
     locked row is skipped, whose transaction ends or takes the work."""
     columns = {
-        "document_id": (Uuid(), [each.document_id for each in progress]),
-        "space_id": (Integer(), [each.space_id for each in progress]),
-        "embedded": (Integer(), [each.embedded for each in progress]),
-        "expected": (Integer(), [each.expected for each in progress]),
-        "both": (Boolean(), [each.both for each in progress]),
+        "document_id": (sa.Uuid(), [each.document_id for each in progress]),
+        "space_id": (sa.Integer(), [each.space_id for each in progress]),
+        "embedded": (sa.Integer(), [each.embedded for each in progress]),
+        "expected": (sa.Integer(), [each.expected for each in progress]),
+        "both": (sa.Boolean(), [each.both for each in progress]),
     }
-    rows = func.unnest(*(literal(values, ARRAY(kind)) for kind, values in columns.values()))
-    told = rows.table_valued(*(column(name, kind) for name, (kind, _) in columns.items())).render_derived(name="told")
+    rows = sa.func.unnest(*(sa.literal(values, sa.ARRAY(kind)) for kind, values in columns.values()))
+    told = rows.table_valued(*(sa.column(name, kind) for name, (kind, _) in columns.items())).render_derived(
+        name="told"
+    )
     free = (
-        select(*_KEYS, told.c.embedded, told.c.expected)
-        .join(told, and_(*(key == told.c[key.name] for key in _KEYS)))
+        sa.select(*_KEYS, told.c.embedded, told.c.expected)
+        .join(told, sa.and_(*(key == told.c[key.name] for key in _KEYS)))
         .where(space_documents.c.organization_id == organization_id)
-        .where(case((told.c.both, is_pending()), else_=LACKING[half]()))
+        .where(sa.case((told.c.both, is_pending()), else_=LACKING[half]()))
         .with_for_update(of=space_documents, skip_locked=True)
         .cte("free")
     )
     statement = (
-        update(space_documents)
+        sa.update(space_documents)
         .where(*(key == free.c[key.name] for key in _KEYS))
-        .values(claimed_until=func.now() + LEASE, chunks_embedded=free.c.embedded, chunks_expected=free.c.expected)
+        .values(claimed_until=sa.func.now() + LEASE, chunks_embedded=free.c.embedded, chunks_expected=free.c.expected)
     )
     await connection.execute(statement)
 
@@ -198,20 +186,20 @@ async def note_failure(
 ) -> None:
     """Record why indexing a half of a document (None: both) failed, where that is lacking, and when to try again: later
     each time, at most an hour."""
-    wait = func.least(LONGEST_RETRY, FIRST_RETRY * func.power(2, func.least(space_documents.c.attempts, 20)))
+    wait = sa.func.least(LONGEST_RETRY, FIRST_RETRY * sa.func.power(2, sa.func.least(space_documents.c.attempts, 20)))
     of_document = matches(space_documents, organization_id, document_id=document_id)
-    failed = update(space_documents).where(of_document, space_documents.c.space_id.in_(space_ids), _lacks(half))
+    failed = sa.update(space_documents).where(of_document, space_documents.c.space_id.in_(space_ids), _lacks(half))
     attempts = space_documents.c.attempts + 1
-    await connection.execute(failed.values(claimed_until=func.now() + wait, attempts=attempts, error=error))
+    await connection.execute(failed.values(claimed_until=sa.func.now() + wait, attempts=attempts, error=error))
 
 
 async def release_claims(connection: Connection, organization_id: UUID) -> None:
     """Release every claim, at a start when no other process can be indexing: what was claimed is first in line."""
-    is_claimed = or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until > func.now())
-    claimed = and_(space_documents.c.organization_id == organization_id, is_pending(), is_claimed)
+    is_claimed = sa.or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until > sa.func.now())
+    claimed = sa.and_(space_documents.c.organization_id == organization_id, is_pending(), is_claimed)
     # For vectors the newest are first in line.
-    first = case((lacks_meaning(), func.now()), else_=literal(FIRST_IN_LINE, DateTime(timezone=True)))
-    await connection.execute(update(space_documents).where(claimed).values(claimed_until=first))
+    first = sa.case((lacks_meaning(), sa.func.now()), else_=sa.literal(FIRST_IN_LINE, sa.DateTime(timezone=True)))
+    await connection.execute(sa.update(space_documents).where(claimed).values(claimed_until=first))
 
 
 class EntryState(NamedTuple):
@@ -226,9 +214,9 @@ async def list_pending(
     connection: Connection, organization_id: UUID, *, document_ids: Sequence[UUID]
 ) -> dict[tuple[UUID, int], EntryState]:
     """Return the state of documents' entries, by document and space; of a replaced space, its replacement's."""
-    successor = func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
+    successor = sa.func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
     statement = (
-        select(
+        sa.select(
             space_documents.c.document_id,
             spaces.c.space_id,
             is_pending().label("is_pending"),
@@ -250,38 +238,38 @@ async def measure_backlog(connection: Connection, organization_id: UUID, *, half
     """Measure how much of an organization lacks a half, or anything, in searched spaces, without documents that failed
     lately."""
     entries, is_cut = space_documents.c, space_documents.c.chunks_expected > 0
-    left = func.greatest(entries.chunks_expected - entries.chunks_embedded, 0)
+    left = sa.func.greatest(entries.chunks_expected - entries.chunks_embedded, 0)
     statement = (
-        select(
-            func.count(entries.document_id.distinct()).label("documents"),
-            func.coalesce(func.sum(case((is_cut, 0), else_=_packed_bytes())), 0).label("packed_bytes"),
-            func.coalesce(func.sum(case((is_cut, left), else_=0)), 0).label("chunks"),
+        sa.select(
+            sa.func.count(entries.document_id.distinct()).label("documents"),
+            sa.func.coalesce(sa.func.sum(sa.case((is_cut, 0), else_=_packed_bytes())), 0).label("packed_bytes"),
+            sa.func.coalesce(sa.func.sum(sa.case((is_cut, left), else_=0)), 0).label("chunks"),
         )
         .select_from(_with_texts())
         .where(
             entries.organization_id == organization_id,
             entries.space_id.in_(_searched_spaces(organization_id)),
             _lacks(half),
-            or_(entries.attempts == 0, entries.claimed_until.is_(None), entries.claimed_until < func.now()),
+            sa.or_(entries.attempts == 0, entries.claimed_until.is_(None), entries.claimed_until < sa.func.now()),
         )
     )
     row = (await connection.execute(statement)).one()
     return Backlog(documents=row.documents, packed_bytes=int(row.packed_bytes), chunks=int(row.chunks))
 
 
-def _text_entries(organization_id: UUID, document_id: UUID) -> ColumnElement[bool]:
+def _text_entries(organization_id: UUID, document_id: UUID) -> sa.ColumnElement[bool]:
     """Select a document's entries in spaces that exist, but for those with a caller's chunks."""
-    existing = select(spaces.c.space_id).where(
+    existing = sa.select(spaces.c.space_id).where(
         spaces.c.organization_id == organization_id, spaces.c.retired_at.is_(None)
     )
     of_document = matches(space_documents, organization_id, document_id=document_id)
-    return and_(of_document, space_documents.c.space_id.in_(existing), ~space_documents.c.caller_chunks)
+    return sa.and_(of_document, space_documents.c.space_id.in_(existing), ~space_documents.c.caller_chunks)
 
 
 async def read_text_status(connection: Connection, organization_id: UUID, *, document_id: UUID) -> IndexingStatus:
     """Return how far a document's text is indexed, wherever it is wanted: RUNNING while it is anywhere, then FAILED."""
     entry = space_documents.c
-    statement = select(func.min(entry.attempts)).where(_text_entries(organization_id, document_id), is_pending())
+    statement = sa.select(sa.func.min(entry.attempts)).where(_text_entries(organization_id, document_id), is_pending())
     attempts = (await connection.execute(statement)).scalar()
     if attempts is None:
         return IndexingStatus.DONE
@@ -293,10 +281,10 @@ async def request_again(connection: Connection, organization_id: UUID, *, docume
     own, others = document_versions.c, document_versions.alias("same")
     same = others.c
     of_document = own.organization_id == organization_id, own.document_id == document_id
-    equal = and_(same.document_id == own.document_id, same.file_sha256 == own.file_sha256)
-    versions = select(same.version).join_from(document_versions, others, equal)
+    equal = sa.and_(same.document_id == own.document_id, same.file_sha256 == own.file_sha256)
+    versions = sa.select(same.version).join_from(document_versions, others, equal)
     await connection.execute(
-        update(space_documents)
+        sa.update(space_documents)
         .where(
             _text_entries(organization_id, document_id),
             space_documents.c.version.in_(versions.where(*of_document, own.version == version)),
@@ -306,7 +294,7 @@ async def request_again(connection: Connection, organization_id: UUID, *, docume
             indexed_version=None,
             words_version=None,
             is_large=select_is_large(),
-            claimed_until=func.now(),
+            claimed_until=sa.func.now(),
             **FROM_THE_START,
         )
     )
