@@ -18,8 +18,8 @@ from service.domains.agents.conversations.messages import BegunTurn, begin_turn
 from service.domains.agents.conversations.models import Message
 from service.domains.agents.conversations.reading.turns import job_of, see_job
 from service.domains.agents.conversations.streaming import RETRY_SECONDS, wait_until_done
-from service.domains.agents.definitions.deploying import list_deployed_agents
 from service.domains.agents.definitions.queries import get_deployed_agent
+from service.domains.agents.definitions.service import list_deployed_agents
 from service.mcp.documents import DATA_ALONE, url_of
 from service.mcp.tools import Arguments, Call, Result, Tool
 from service.platform.errors import BadRequest, FieldError, Unavailable

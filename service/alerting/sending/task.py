@@ -11,12 +11,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from carrel.wire.alerts import DeliveryStatus
 from carrel.wire.fields import format_instant
 from service.alerting.sending import queries
-from service.alerting.sending.mail import send_mail
 from service.alerting.sending.queries import Delivery
 from service.alerting.sending.webhooks import Attempt, post
+from service.alerting.wording import one_line, subject_of, text_of
+from service.platform import mail
 from service.platform.logs import logger
 from service.platform.networks import AllowedHosts
 from service.platform.secrets import SealError, unseal
+from service.platform.settings import Settings
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.running import refuse_deadly
@@ -31,6 +33,16 @@ KEPT_ATTEMPTS = 10
 OVERDUE = timedelta(hours=1)
 AT_ONCE = 100
 TEST, LEFT_OUT = "alert.test", "alert.left_out"
+# Of an alert, what a mail says, by its name there.
+_LABELS: Mapping[str, str] = {
+    "name": "What",
+    "flow": "Run",
+    "documentCount": "Documents",
+    "quarantinedCount": "Not loaded",
+    "beganAt": "Since",
+    "endedAt": "Until",
+    "link": "Look at it",
+}
 
 
 async def deliver(runtime: Runtime, *, organization_id: UUID, delivery_id: UUID) -> None:
@@ -121,3 +133,17 @@ def _to_json(attempt: Attempt, *, at: datetime) -> Mapping[str, Any]:
     members = {"at": format_instant(at), "statusCode": attempt.status_code, "error": attempt.error}
     members["answer"] = attempt.answer
     return {name: value for name, value in members.items() if value is not None}
+
+
+async def send_mail(settings: Settings, message: Mapping[str, Any], *, to: str, delivery_id: UUID) -> Attempt:
+    """Send a person plain text about an alert."""
+    subject = one_line(subject_of(message), most=200)
+    error = await mail.send(settings, to=to, subject=subject, text=_mail_text(message), mail_id=delivery_id)
+    return Attempt(error=error, is_last=error == mail.UNFIT)
+
+
+def _mail_text(message: Mapping[str, Any]) -> str:
+    data = message["data"]
+    lines = [f"{label}: {one_line(str(data[name]), most=4096)}" for name, label in _LABELS.items() if name in data]
+    why = f"An admin of {one_line(data['organization']['name'], most=200)} has chosen you to be told."
+    return "\n".join([text_of(message), "", *lines, "", why, ""])

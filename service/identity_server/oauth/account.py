@@ -12,11 +12,10 @@ from service.identity_server.oauth.second_factor import ACTIONS, STALE, Step, fo
 from service.identity_server.requests import first_of, form_of, query_of
 from service.identity_server.signin.attempts import Attempt, Refused
 from service.identity_server.signin.factors.pending import GONE, find_pending
-from service.identity_server.signin.passkeys import PasskeySignIn
-from service.identity_server.signin.passwords import sign_in
 from service.identity_server.signin.providers.queries import any_domain
 from service.identity_server.signin.providers.registrations import list_ways, way_of_settings
 from service.identity_server.signin.sessions import Browser, find_session, find_signed_in
+from service.identity_server.signin.signing_in import PasskeySignIn, sign_in
 from service.platform.errors import NotFound
 from service.platform.identifiers import to_uuid
 from service.runtime import Runtime

@@ -9,9 +9,9 @@ from service.identity_server.signin.attempts import Attempt, Refused, forgive
 from service.identity_server.signin.factors import service
 from service.identity_server.signin.factors.passkeys import Ceremony
 from service.identity_server.signin.factors.pending import attempt_of, count_or_refuse, refuse_code, refuse_passkey
-from service.identity_server.signin.passwords import check_password
 from service.identity_server.signin.queries import Person, get_person
 from service.identity_server.signin.sessions import OwnPage, SignedIn
+from service.identity_server.signin.signing_in import check_password
 
 LIFETIME = timedelta(minutes=10)
 

@@ -13,9 +13,8 @@ from service.identity_server.oauth.server import Answer
 from service.identity_server.oauth.visits import AuthorizationRequest, Visit
 from service.identity_server.signin.attempts import Attempt, Refused
 from service.identity_server.signin.factors.pending import GONE
-from service.identity_server.signin.passkeys import PasskeySignIn
-from service.identity_server.signin.passwords import sign_in
 from service.identity_server.signin.providers.registrations import list_ways
+from service.identity_server.signin.signing_in import PasskeySignIn, sign_in
 from service.web.pages.routing import cookieless
 
 SIGN_INS = frozenset({"signIn", "passkeySignIn", FORGOTTEN})

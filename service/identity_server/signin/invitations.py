@@ -21,8 +21,8 @@ from service.identity.passwords import hash_password
 from service.identity.queries import get_organization, lock_organization
 from service.identity_server.signin import queries
 from service.identity_server.signin.attempts import Attempt, Refused, count_attempt
-from service.identity_server.signin.passwords import begin_sign_in
 from service.identity_server.signin.sessions import Browser
+from service.identity_server.signin.signing_in import begin_sign_in
 from service.platform import secrets
 from service.platform.errors import Conflict, NotFound, TooMany
 from service.platform.identifiers import uuid7

@@ -1,14 +1,18 @@
-"""Renaming and deleting a conversation, which the person whose conversation it is does."""
+"""What people do with their conversations: rename or delete one, or say what they think of a reply; on the audit log,
+the words where they can be erased."""
 
 from dataclasses import replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire import conversations as wire
-from service.audit.service import record
+from carrel.wire.messages import ProvideMessageFeedbackRequest, ProvideMessageFeedbackResponse
+from service.audit.service import find_author, record, record_feedback
+from service.auth.authorization import authorize_message
 from service.auth.callers import Caller
 from service.domains.agents.conversations import queries
 from service.domains.agents.conversations.reading.listing import require_own, to_conversation
+from service.platform.errors import Conflict, NotFound
 
 
 async def rename_conversation(
@@ -31,3 +35,37 @@ async def delete_conversation(
     details = {"conversationId": str(conversation_id), "messages": count}
     await record(connection, caller, "conversation.delete", "agent", conversation.agent_id, details=details)
     return wire.DeleteConversationResponse(conversation_id=conversation_id)
+
+
+async def give_feedback(
+    connection: Connection, caller: Caller, *, request: ProvideMessageFeedbackRequest
+) -> ProvideMessageFeedbackResponse:
+    """Keep feedback on a reply to the caller, or by an admin on anybody's, on the audit log.
+
+    The last verdict stands with the reply."""
+    author = await find_author(connection, caller, user_email=request.user_email)
+    agent_id, message_id, feedback = request.agent_id, request.message_id, request.message_feedback
+    authorize_message(author.caller, agent_id)
+    verdict = feedback.feedback.value
+    # What a refusal below has noted goes with the request's transaction.
+    which = {"turn_id": message_id, "agent_id": agent_id}
+    turn = await queries.note_feedback(
+        connection, caller.organization_id, **which, principal_ids=author.subject_ids, feedback=verdict
+    )
+    if turn is None:
+        raise NotFound(
+            "You have no such message. Send the messageId of a reply that you were given.", code="message_not_found"
+        )
+    if turn.status != queries.COMPLETED:
+        raise Conflict("There is no reply to this message. Give feedback when there is one.", code="no_reply")
+    suggested = feedback.suggested_answer and f"Suggested answer: {feedback.suggested_answer}"
+    audit_log_id = await record_feedback(
+        connection,
+        author,
+        action="agent.feedback",
+        target_type="message",
+        target_id=message_id,
+        details={"agentId": str(agent_id), "conversationId": str(turn.conversation_id), "feedback": verdict},
+        texts=[feedback.descriptive_feedback, suggested],
+    )
+    return ProvideMessageFeedbackResponse(audit_log_id=audit_log_id)

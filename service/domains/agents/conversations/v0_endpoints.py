@@ -13,7 +13,7 @@ from carrel.wire.replies import StreamingChunk
 from service.auth.authorization import authorize
 from service.auth.callers import Caller, acting_for
 from service.domains.agents.conversations import streaming
-from service.domains.agents.conversations.feedback import give_feedback
+from service.domains.agents.conversations.changes import give_feedback
 from service.domains.agents.conversations.messages import begin_conversation, begin_turn
 from service.domains.agents.conversations.models import Message
 from service.domains.agents.conversations.reading.listing import unknown_conversation

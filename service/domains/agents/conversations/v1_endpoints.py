@@ -10,7 +10,6 @@ from fastapi.responses import StreamingResponse
 from carrel.wire import conversations as wire
 from carrel.wire import messages
 from service.domains.agents.conversations import changes, streaming
-from service.domains.agents.conversations.feedback import give_feedback
 from service.domains.agents.conversations.messages import begin_turn
 from service.domains.agents.conversations.models import Message
 from service.domains.agents.conversations.reading import listing
@@ -59,7 +58,7 @@ async def stream_agent_response(
     return StreamingResponse(events, media_type=streaming.MEDIA_TYPE, headers=streaming.HEADERS)
 
 
-router.serve(messages.PROVIDE_AGENT_MESSAGE_FEEDBACK, give_feedback, acting=False)
+router.serve(messages.PROVIDE_AGENT_MESSAGE_FEEDBACK, changes.give_feedback, acting=False)
 router.read(wire.LIST_CONVERSATIONS, listing.list_conversations)
 router.serve(wire.RENAME_CONVERSATION, changes.rename_conversation)
 router.serve(wire.DELETE_CONVERSATION, changes.delete_conversation)

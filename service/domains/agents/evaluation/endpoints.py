@@ -7,7 +7,7 @@ from carrel.wire import evaluation_runs as run_wire
 from service.domains.agents.answering.providers import model_names
 from service.domains.agents.evaluation import service
 from service.domains.agents.evaluation.runs import service as runs
-from service.domains.agents.evaluation.runs.replies import measure_replies
+from service.domains.agents.evaluation.runs.service import measure_replies
 from service.web.dependencies import CallerDep, RuntimeDep
 from service.web.idempotency import REPLAYED, attempt_of
 from service.web.routing import Router
