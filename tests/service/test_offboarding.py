@@ -5,7 +5,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from service.domains.oversight.owners import offboarding, transferring
+from service.domains.oversight.owners import transferring
 from tests.harness.documents import create_collection, uploaded
 from tests.harness.services import RunningService
 from tests.oauth.flow import an_app
@@ -198,7 +198,7 @@ def test_access_ends_in_one_piece(service, ids, monkeypatch) -> None:
     key = a_key(service, ownerEmail=ADA)["apiKey"]
     team = a_group(service, "Team", user(ADA))
     with monkeypatch.context() as patch:
-        patch.setattr(offboarding, "leave_groups", AsyncMock(side_effect=RuntimeError))
+        patch.setattr(transferring, "leave_groups", AsyncMock(side_effect=RuntimeError))
         assert service.call(OFFBOARD, {"email": ADA, "newOwner": user(BEN)}).status_code == 500
     done(service.call("admin/users/list", {}, api_key=key))
     assert len(done(service.call("admin/groups/listMembers", {"groupId": team["id"]}))["members"]) == 1
@@ -227,7 +227,7 @@ def test_who_can_not_be_offboarded_or_own_is_refused(service: RunningService) ->
 def test_an_admin_is_left_when_two_offboard_each_other(service, ids, monkeypatch) -> None:
     """Of two requests that were let in, the second finds that it would leave nobody."""
     key = a_key(service, ownerEmail=ADA)["apiKey"]
-    find_both, hindered = offboarding._find_both, list[int]()
+    find_both, hindered = transferring._find_both, list[int]()
 
     async def meanwhile(*args: Any) -> Any:
         found = await find_both(*args)
@@ -237,7 +237,7 @@ def test_an_admin_is_left_when_two_offboard_each_other(service, ids, monkeypatch
             service.execute("UPDATE principals SET is_admin = false WHERE principal_id = %s", [ids[ADA]])
         return found
 
-    monkeypatch.setattr(offboarding, "_find_both", meanwhile)
+    monkeypatch.setattr(transferring, "_find_both", meanwhile)
     refused = service.call(OFFBOARD, {"email": service.admin_email, "newOwner": user(BEN)}, api_key=key)
     assert code(refused) == (409, "last_admin")
     assert ids[ADA] in {one["id"] for one in done(service.call("admin/users/list", {}))["users"]}

@@ -1,7 +1,7 @@
 """documentCollections/* but docstore: collections, the documents in them, and their chunks."""
 
 from carrel.wire import collections as wire
-from service.domains.documents.collections import listing, membership, service
+from service.domains.documents.collections import membership, service
 from service.web.routing import Router
 
 router = Router()
@@ -13,6 +13,6 @@ router.serve(wire.REINDEX_DOCUMENT_IN_COLLECTION, membership.reindex_document, a
 router.serve(wire.REMOVE_DOCUMENT_FROM_COLLECTION, service.remove_document)
 router.serve(wire.DELETE_DOCUMENT_COLLECTION, service.delete_collection)
 router.serve(wire.RENAME_DOCUMENT_COLLECTION, service.rename_collection)
-router.read(wire.LIST_DOCUMENT_COLLECTIONS, listing.list_collections)
-router.read(wire.LIST_DOCUMENTS_IN_COLLECTION, listing.list_documents)
-router.read(wire.GET_DOCUMENT_CHUNKS, listing.get_chunks)
+router.read(wire.LIST_DOCUMENT_COLLECTIONS, service.list_collections)
+router.read(wire.LIST_DOCUMENTS_IN_COLLECTION, service.list_documents)
+router.read(wire.GET_DOCUMENT_CHUNKS, service.get_chunks)
