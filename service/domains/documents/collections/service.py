@@ -30,6 +30,8 @@ from service.platform.identifiers import uuid7
 from service.runtime import Runtime
 from service.web.pagination import Cursor
 
+_MAILS = frozenset(each.media_type for each in FORMATS if each.kind == "mail")
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -236,9 +238,6 @@ def _metadata_errors(metadata: Mapping[str, str], fields: Mapping[str, str]) -> 
             yield FieldError(f"customMetadata.{key}", f"The collection's schema has no such field; it has: {known}.")
         elif read_value(fields[key], value) is None:
             yield FieldError(f"customMetadata.{key}", expectation(fields[key], value))
-
-
-_MAILS = frozenset(each.media_type for each in FORMATS if each.kind == "mail")
 
 
 async def list_collections(
