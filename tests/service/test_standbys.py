@@ -17,9 +17,9 @@ from service.domains.search import pipeline, queries
 from service.platform.batches import Batch
 from service.runtime.standbys import Source
 from service.runtime.standbys import queries as position_queries
-from service.runtime.standbys import standby as standbys
+from service.runtime.standbys import service as standbys
 from service.runtime.standbys.queries import Position, Progress
-from service.runtime.standbys.standby import Standby
+from service.runtime.standbys.service import Standby
 from tests.harness.documents import add_users, ok, uploaded
 from tests.harness.jobs import until
 from tests.harness.replication import Server, replicated

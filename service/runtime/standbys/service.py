@@ -1,19 +1,201 @@
-"""Choosing where something is read: from a standby that confirms, or from the primary."""
+"""The standbys of the database (connections, state, transactions that see all that was committed before), and choosing
+where something is read: from a standby that confirms, or from the primary."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+import os
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
+from psycopg import AsyncConnection as DriverConnection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
+from carrel.wire.servers import StandbyState, StandbyStatus
 from service.platform.batches import Answer, Batch
 from service.platform.database import Database, leave_out_when_full
+from service.platform.errors import DATABASE_ERRORS
+from service.platform.logs import logger
 from service.runtime.standbys import queries
-from service.runtime.standbys.queries import Position
-from service.runtime.standbys.standby import NotServedError, Standby
+from service.runtime.standbys.queries import Position, Progress
+
+# A standby that needs longer to catch up answers nothing: the primary would have answered by then.
+CATCH_UP_SECONDS = 0.05
+PAUSE_SECONDS = 0.002
+# A server that does not answer for so long is given up, with everything that waits for it.
+ANSWER_SECONDS = 2.0
+# A statement that was cancelled by a time limit would take as long on the primary.
+CANCELLED = "57014"
+# Classes of codes by which a server says that it can't answer anybody now. What else may fail, such as a statement that
+# reads rows which the replayed log removes, says nothing about the server.
+AWAY_CLASSES = ("08", "53", "57", "58", "XX")
+
+
+class NotServedError(Exception):
+    """A standby could not answer; the primary can."""
+
+
+class Standby:
+    """One standby. Only what it is seen to have replayed decides what is read from it."""
+
+    def __init__(self, number: int, address: str, *, pool: Database, watch: Database) -> None:
+        """`address` tells the standby in logs, without its password; `watch` is a connection for looks alone."""
+        self.number = number
+        self.reads = 0
+        self._address = address
+        self._pool = pool
+        self._watch = watch
+        self._held: set[_Hold] = set()
+        # None until it was asked once.
+        self._state: StandbyState | None = None
+        self._since = datetime.now(UTC)
+        self._lag_bytes: int | None = None
+
+    @property
+    def state(self) -> StandbyState:
+        return self._state or StandbyState.AWAY
+
+    @property
+    def load(self) -> int | None:
+        """How many of its connections are in use; None where it can take no other read."""
+        is_free = self._state is StandbyState.SERVING and not self._pool.is_saturated
+        return self._pool.in_use if is_free else None
+
+    def describe(self) -> StandbyStatus:
+        return StandbyStatus(number=self.number, state=self.state, since=self._since, lag_bytes=self._lag_bytes)
+
+    @asynccontextmanager
+    async def transaction(
+        self, organization_id: UUID, *, position: Position, first: Batch | None = None
+    ) -> AsyncGenerator[AsyncConnection]:
+        """Open a snapshot with all commits before the position. Raises NotServedError if the standby has not replayed
+        that, or fails earlier."""
+        try:
+            with self._holding() as hold:
+                async with self._pool.transaction(
+                    organization_id,
+                    isolation="REPEATABLE READ",
+                    read_only=True,
+                    first=first,
+                    require=partial(self._catch_up, hold, position),
+                ) as connection:
+                    yield connection
+        except DATABASE_ERRORS as error:
+            if _code_of(error) == CANCELLED:
+                raise
+            if _is_away(error):
+                self._be(StandbyState.AWAY, reason=repr(error))
+            raise NotServedError from error
+
+    async def look(self, position: Position) -> None:
+        """See how far the standby is, and let it serve or not."""
+        giving_up = asyncio.get_running_loop().call_later(ANSWER_SECONDS, partial(self._give_up, "it does not answer"))
+        try:
+            with self._holding() as hold:
+                async with self._watch.transaction(
+                    None, read_only=True, require=partial(self._catch_up, hold, position)
+                ):
+                    pass
+        except DATABASE_ERRORS as error:
+            self._give_up(repr(error))
+        except NotServedError:
+            pass  # noted already
+        finally:
+            giving_up.cancel()
+
+    def _note(self, progress: Progress, position: Position) -> None:
+        behind = max(0, (position.written or 0) - (progress.replayed or 0))
+        self._lag_bytes = behind
+        if progress.reaches(position):
+            self._be(StandbyState.SERVING)
+        elif not progress.is_standby or (not behind and not progress.follows(position)):
+            self._be(StandbyState.NOT_A_STANDBY, reason="it does not follow the primary")
+        else:
+            self._be(StandbyState.LATE, reason=f"{behind} bytes behind")
+
+    async def _catch_up(self, hold: "_Hold", position: Position, connection: AsyncConnection) -> None:
+        await hold.take(connection)
+        if not position.is_marked:
+            raise NotServedError  # the primary has begun this moment, which says nothing about the standby
+        progress = await self._wait_for(connection, position)
+        self._note(progress, position)
+        if not progress.reaches(position):
+            raise NotServedError
+
+    async def _wait_for(self, connection: AsyncConnection, position: Position) -> Progress:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + CATCH_UP_SECONDS
+        while True:
+            batch = Batch()
+            answer = queries.ask_progress(batch, mark=position.mark)
+            await batch.run(connection)
+            [progress] = answer.rows
+            if progress.reaches(position) or loop.time() >= deadline:
+                return progress
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    @contextmanager
+    def _holding(self) -> Generator["_Hold"]:
+        hold = _Hold()
+        self._held.add(hold)
+        try:
+            yield hold
+        finally:
+            self._held.discard(hold)
+
+    def _give_up(self, reason: str) -> None:
+        self._be(StandbyState.AWAY, reason=reason)
+        for hold in self._held:
+            hold.cut()
+
+    def _be(self, state: StandbyState, *, reason: str | None = None) -> None:
+        if state is self._state:
+            return
+        self._state, self._since = state, datetime.now(UTC)
+        if state is StandbyState.SERVING:
+            logger.info("standby_serves", standby=self._address)
+        else:
+            logger.warning("standby_left_out", standby=self._address, state=state, reason=reason)
+
+
+class _Hold:
+    def __init__(self) -> None:
+        self._driver: DriverConnection[Any] | None = None
+        self._is_cut = False
+
+    async def take(self, connection: AsyncConnection) -> None:
+        if self._is_cut:
+            raise NotServedError
+        pooled = await connection.get_raw_connection()
+        self._driver = cast("DriverConnection[Any]", pooled.driver_connection)
+
+    def cut(self) -> None:
+        """End the connection by its socket: cancelling a statement would wait for a server that may not answer."""
+        self._is_cut = True
+        if self._driver is not None and not self._driver.closed:
+            with suppress(OSError), socket.socket(fileno=os.dup(self._driver.fileno())) as one:
+                one.shutdown(socket.SHUT_RDWR)
+
+
+def _is_away(error: BaseException) -> bool:
+    """Tell whether an error is one of the server as a whole: it has lost a connection, or takes none."""
+    if isinstance(error, PoolTimeoutError):
+        return False
+    code = _code_of(error)
+    return code is None or code[:2] in AWAY_CLASSES
+
+
+def _code_of(error: BaseException) -> str | None:
+    original = error.orig if isinstance(error, DBAPIError) else error
+    return getattr(original, "sqlstate", None)
+
 
 Found = TypeVar("Found")
 LOOK_SECONDS = 1.0

@@ -11,7 +11,7 @@ from service.audit.service import find_author, record, record_feedback
 from service.auth.authorization import authorize_message
 from service.auth.callers import Caller
 from service.domains.agents.conversations import queries
-from service.domains.agents.conversations.reading.listing import require_own, to_conversation
+from service.domains.agents.conversations.reading.turns import require_own, to_conversation
 from service.platform.errors import Conflict, NotFound
 
 

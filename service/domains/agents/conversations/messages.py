@@ -11,7 +11,7 @@ from service.auth.callers import Caller
 from service.domains.agents.conversations import queries
 from service.domains.agents.conversations.jobs import enqueue_next
 from service.domains.agents.conversations.models import Message, fill_in
-from service.domains.agents.conversations.reading.listing import unknown_conversation
+from service.domains.agents.conversations.reading.turns import unknown_conversation
 from service.domains.agents.definitions.queries import StoredAgent, get_deployed_agent
 from service.domains.agents.definitions.service import unknown_agent
 from service.platform.errors import Forbidden

@@ -16,8 +16,7 @@ from service.domains.agents.conversations import streaming
 from service.domains.agents.conversations.changes import give_feedback
 from service.domains.agents.conversations.messages import begin_conversation, begin_turn
 from service.domains.agents.conversations.models import Message
-from service.domains.agents.conversations.reading.listing import unknown_conversation
-from service.domains.agents.conversations.reading.turns import SeenTurn, result_of, see_turn
+from service.domains.agents.conversations.reading.turns import SeenTurn, result_of, see_turn, unknown_conversation
 from service.domains.agents.conversations.streaming import Position, wait_until_done
 from service.runtime import Runtime
 from service.web.dependencies import CallerDep, RuntimeDep, reauthenticate

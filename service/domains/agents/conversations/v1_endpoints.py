@@ -12,7 +12,7 @@ from carrel.wire import messages
 from service.domains.agents.conversations import changes, streaming
 from service.domains.agents.conversations.messages import begin_turn
 from service.domains.agents.conversations.models import Message
-from service.domains.agents.conversations.reading import listing
+from service.domains.agents.conversations.reading import turns
 from service.domains.agents.conversations.reading.turns import job_of, see_job
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.idempotency import AttemptDep
@@ -59,7 +59,7 @@ async def stream_agent_response(
 
 
 router.serve(messages.PROVIDE_AGENT_MESSAGE_FEEDBACK, changes.give_feedback, acting=False)
-router.read(wire.LIST_CONVERSATIONS, listing.list_conversations)
+router.read(wire.LIST_CONVERSATIONS, turns.list_conversations)
 router.serve(wire.RENAME_CONVERSATION, changes.rename_conversation)
 router.serve(wire.DELETE_CONVERSATION, changes.delete_conversation)
 
@@ -72,4 +72,4 @@ async def get_conversation(
     caller: CallerDep,
 ) -> wire.GetConversationResponse:
     """Show what was said in a conversation of the caller's, oldest first."""
-    return await listing.get_conversation(connection, caller, conversation_id=conversationId, request=request)
+    return await turns.get_conversation(connection, caller, conversation_id=conversationId, request=request)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from carrel.wire import catalog as wire
 from carrel.wire import pages, uploads
 from service.auth.callers import acting_for
-from service.domains.documents.catalog import changes, documents
+from service.domains.documents.catalog import documents
 from service.domains.documents.catalog.decisions import plan_uploads
 from service.domains.documents.catalog.downloads import download, download_page
 from service.domains.documents.catalog.uploads import ACTING_PART, require_room, save_upload, use_stored_name
@@ -121,6 +121,6 @@ async def _find_file(request: wire.DownloadDocumentRequest, runtime: RuntimeDep,
         )
 
 
-router.serve(wire.REINDEX_DOCUMENT, changes.reindex, acting=False)
-router.serve(wire.RENAME_DOCUMENT, changes.rename, acting=False)
-router.serve(wire.DELETE_DOCUMENT, changes.delete_document)
+router.serve(wire.REINDEX_DOCUMENT, documents.reindex, acting=False)
+router.serve(wire.RENAME_DOCUMENT, documents.rename, acting=False)
+router.serve(wire.DELETE_DOCUMENT, documents.delete_document)

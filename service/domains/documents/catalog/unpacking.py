@@ -14,7 +14,7 @@ from carrel.wire.formats import BY_NAME, NotReadKind
 from carrel.wire.uploads import UploadFileForm, UploadStatus
 from service.audit.service import record
 from service.auth.callers import Caller, reload_caller
-from service.domains.documents.catalog.changes import delete_locked
+from service.domains.documents.catalog.documents import delete_locked
 from service.domains.documents.catalog.uploads import save_upload
 from service.domains.documents.collections.membership import place_files
 from service.domains.documents.stored import queries

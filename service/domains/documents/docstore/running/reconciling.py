@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from carrel.wire.catalog import DeleteDocumentRequest
-from service.domains.documents.catalog.changes import delete_document
+from service.domains.documents.catalog.documents import delete_document
 from service.domains.documents.docstore import queries
 from service.domains.documents.docstore.queries import Listing, Note
 from service.domains.documents.docstore.running.applying import apply_documents
