@@ -15,13 +15,12 @@ from tests.harness.databases import TestDatabases
 from tests.harness.embeddings import EmbeddingsEndpoint
 from tests.harness.first_start import folder_of_run
 from tests.harness.garbage import pytest_collection  # noqa: F401 - a hook, by its name
-from tests.harness.lanes import mark_slow
+from tests.harness.lanes import mark_never_run_again, mark_slow
 from tests.harness.logs import configure_logs, pytest_runtest_logstart, pytest_runtest_makereport  # noqa: F401 - hooks, by their names
 from tests.harness.loops import LoopThread
 from tests.harness.memory import use_memory
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
 from tests.harness.processes import ServiceProcess
-from tests.harness.reruns import mark_never_run_again
 
 pytest_plugins = ["tests.harness.summary"]
 

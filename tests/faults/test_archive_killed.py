@@ -12,9 +12,9 @@ import pytest
 from service.operate.archiving.archive import Archive
 from tests.faults.test_archive import holds, restored, wait_for, wait_until_archived
 from tests.faults.test_backup import documents, upload
+from tests.harness.loops import going_on
 from tests.harness.object_store import object_store
 from tests.harness.processes import ServiceProcess
-from tests.harness.threads import going_on
 
 pytestmark = pytest.mark.long
 

@@ -21,8 +21,8 @@ from service.platform.settings import Settings
 from tests.harness.cases import statement
 from tests.harness.documents import upload as send
 from tests.harness.jobs import until
+from tests.harness.loops import going_on
 from tests.harness.processes import ServiceProcess
-from tests.harness.threads import going_on
 from tests.service.directory import code, done
 from tests.service.service_accounts import a_token, an_account, enable_service_accounts
 

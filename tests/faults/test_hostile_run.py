@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.faults.mutations import make_seeds, mutations
-from tests.harness.threads import going_on
+from tests.harness.loops import going_on
 
 SENDERS = 3
 PAUSE_SECONDS = 0.5

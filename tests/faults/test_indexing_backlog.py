@@ -20,9 +20,9 @@ from tests.harness.databases import connect
 from tests.harness.documents import get_document, list_documents, ok, refused, upload
 from tests.harness.embeddings_server import embeddings_server
 from tests.harness.jobs import until
+from tests.harness.loops import going_on
 from tests.harness.processes import ServiceProcess
 from tests.harness.services import MakeService, RunningService
-from tests.harness.threads import going_on
 from tests.service.directory import another_organization
 
 SECONDS_A_TEXT = 0.02

@@ -19,10 +19,10 @@ from service.migrations.job_queue import PREFIX
 from tests.harness.cutting import cutting
 from tests.harness.databases import TestDatabases
 from tests.harness.jobs import until
+from tests.harness.loops import going_on
 from tests.harness.processes import ServiceProcess
 from tests.harness.releases import ServiceOfBefore, export_release_before, head_of_before
 from tests.harness.services import API_KEY, SECRET_KEY, RunningService
-from tests.harness.threads import going_on
 from tests.service.test_release_before import ADA, sign_in, walk_main_road
 
 QUESTION = "When does the ferry leave the pier?"

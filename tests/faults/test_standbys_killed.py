@@ -14,9 +14,9 @@ import httpx
 import psutil
 import pytest
 
+from tests.harness.loops import going_on
 from tests.harness.processes import ServiceProcess
 from tests.harness.replication import Server, replicated
-from tests.harness.threads import going_on
 
 PAIRS = 10_000
 WATCHERS = 4

@@ -20,9 +20,9 @@ from tests.faults.loading import catalog_of, metric
 from tests.faults.test_database_supervision import without_descriptors
 from tests.harness.first_start import CLUSTER
 from tests.harness.jobs import until
+from tests.harness.loops import going_on
 from tests.harness.processes import ServiceProcess
 from tests.harness.services import API_KEY
-from tests.harness.threads import going_on
 
 ORGANIZATION = "/api/v0/admin/organization/get"
 UPLOAD, SEARCH = "/api/v0/catalog/uploadFile", "/api/v0/search/searchDocumentCatalog"

@@ -10,7 +10,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.harness.json_endpoint import Answer, serving_json
+from tests.harness.http_servers import Answer, serving_json
 
 MODEL = "stand-in-large"
 DIMENSIONS = 768

@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
-from tests.harness.json_endpoint import Answer, serving_json
+from tests.harness.http_servers import Answer, serving_json
 
 DIMENSIONS = 384
 SLOW = "sha512-"

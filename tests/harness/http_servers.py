@@ -1,7 +1,8 @@
 """HTTP servers on loopback, each in a thread: what the stand-ins of other people's services are made of."""
 
+import json
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -58,3 +59,22 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Generator[str]:
         finally:
             server.shutdown()
             thread.join(10)
+
+
+Answer = tuple[int, object]
+"""A status, and a body: JSON, or bytes as they are."""
+Respond = Callable[[str, Mapping[str, str], dict], Answer]
+"""What answers a request's path, headers and body."""
+
+
+@contextmanager
+def serving_json(respond: Respond) -> Generator[str]:
+
+    class Endpoint(Handler):
+        def answer(self, body: bytes) -> None:
+            status, answer = respond(self.path, self.headers, json.loads(body))
+            content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            self.respond(status, content, Content_Type="application/json")
+
+    with serving(Endpoint) as url:
+        yield f"{url}/v1"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tests.harness.json_endpoint import Answer, serving_json
+from tests.harness.http_servers import Answer, serving_json
 
 KEY = "rerank-key-4711"
 BETTER, WORSE = "splendid", "dreadful"

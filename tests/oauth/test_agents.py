@@ -5,7 +5,7 @@ import pytest
 from tests.harness.cases import cases
 from tests.harness.services import RunningService
 from tests.oauth.flow import App, Person, v1
-from tests.service.agents import an_agent, deploy
+from tests.service.conversations import an_agent, deploy
 from tests.service.directory import a_group, done, group, user
 
 ALL = "api:agent:message:*"

@@ -6,7 +6,7 @@ import httpx
 
 from tests.oauth import flow
 from tests.oauth.talking import send, use
-from tests.service.agents import an_agent, deploy
+from tests.service.conversations import an_agent, deploy
 from tests.service.directory import a_user, code, done, user, walk
 
 CONSENTS = "/account/consents"

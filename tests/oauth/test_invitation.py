@@ -15,7 +15,7 @@ from tests.harness.receivers import Mailbox, mail_server
 from tests.harness.services import RunningService
 from tests.oauth import flow
 from tests.oauth.test_second_factor import demand
-from tests.service.agents import at_once
+from tests.service.conversations import at_once
 from tests.service.directory import a_user, another_organization, code, done, organization_id, walk
 from tests.service.test_text_erasure import where
 

@@ -15,8 +15,7 @@ from tests.harness.lazy import lazily
 from tests.harness.services import RunningService
 from tests.oauth.flow import EVERY_SCOPE, Page, Person, an_mcp_client, elsewhere
 from tests.oauth.talking import REVISION, official_client, refusal, result, send, tools, use
-from tests.service.agents import an_agent
-from tests.service.conversations import Desk, a_desk
+from tests.service.conversations import Desk, a_desk, an_agent
 
 server, exceptions = lazily("service.mcp.server"), lazily("mcp.shared.exceptions")
 

@@ -5,12 +5,12 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -24,8 +24,25 @@ from service.runtime import Runtime
 from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
 from tests.harness.services import RunningService
 from tests.oauth.flow import App, an_app, v1
-from tests.service.agents import an_agent, deploy
 from tests.service.directory import collection, document, done, entries, grant, organization_id, user
+
+Agent = dict[str, Any]
+
+
+def an_agent(service: RunningService, *, api_key: str | None = None, **fields: Any) -> Agent:
+    """A new agent that is deployed to nobody; its name is like no other unless one is given."""
+    return done(service.call("admin/agents/create", {"name": f"Agent {uuid4().hex}", **fields}, api_key=api_key))
+
+
+def deploy(service: RunningService, agent: Agent, *principals: dict[str, Any], **members: Any) -> dict[str, Any]:
+    body = {"agentId": agent["agentId"], "principals": list(principals), **members}
+    return done(service.call("admin/agents/deploy", body))
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [one.result(60) for one in [pool.submit(call) for call in calls]]
+
 
 ADA, BEN = "ada@example.test", "ben@example.test"
 FERRY = "The ferry to Northlight leaves at noon. Dogs travel free of charge."

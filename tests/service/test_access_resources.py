@@ -10,7 +10,7 @@ from service.domains.access.lookups import queries as lookups
 from service.domains.access.resources import service as finding
 from tests.harness.documents import create_collection, ok, upload, uploaded
 from tests.harness.services import RunningService
-from tests.service.agents import an_agent
+from tests.service.conversations import an_agent
 from tests.service.directory import a_group, a_resource, a_user, another_organization, code, grant, group, user, walk
 from tests.service.service_accounts import account, an_account, enable_service_accounts
 

@@ -9,7 +9,7 @@ from service.auth.callers import acting_for, authenticate
 from service.domains.agents.definitions.queries import StoredAgent, get_deployed_agent
 from tests.harness.documents import add_to_collection, add_users, create_collection, get_document, ok, uploaded
 from tests.harness.services import RunningService
-from tests.service.agents import Agent, an_agent, at_once, deploy
+from tests.service.conversations import Agent, an_agent, at_once, deploy
 from tests.service.directory import a_group, another_organization, code, entries, group, readable, readers, user
 from tests.service.service_accounts import a_token, account, an_account, delete_account, enable_service_accounts
 

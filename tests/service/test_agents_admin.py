@@ -10,7 +10,7 @@ from service.domains.agents.definitions import queries
 from service.platform.identifiers import uuid7
 from tests.harness.documents import create_collection
 from tests.harness.services import RunningService
-from tests.service.agents import Agent, an_agent, at_once, deploy
+from tests.service.conversations import Agent, an_agent, at_once, deploy
 from tests.service.directory import another_organization, code, done, entries, on_rows, organization_id, walk
 
 NOWHERE = "00000000-0000-7000-8000-000000000000"

@@ -11,7 +11,7 @@ from service.domains.agents.evaluation.runs import service as runs
 from service.platform.identifiers import uuid7
 from tests.harness.documents import create_collection
 from tests.harness.services import ADMIN_EMAIL, RunningService
-from tests.service.agents import an_agent, at_once
+from tests.service.conversations import an_agent, at_once
 from tests.service.directory import another_organization, code, done, entries, on_rows, walk
 
 Answer = dict

@@ -1,6 +1,8 @@
-"""Groups and their members."""
+"""Groups and their members: as admins keep them, list them and delete them, and who would read less without them."""
 
-from tests.service.directory import a_group, a_user, code, done, group, user, walk
+from tests.harness.services import RunningService
+from tests.service.directory import a_group, a_resource, a_user, code, done, grant, group, readable, user, walk
+from tests.service.service_accounts import account, an_account, delete_account, enable_service_accounts
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
 
@@ -90,3 +92,164 @@ def test_a_thousand_groups_with_members_are_put_at_once(service) -> None:
     put = done(service.call("admin/groups/upsert", {"groups": groups}))["groups"]
     assert [(one["name"], one["memberCount"]) for one in put] == [(f"g{n}", n % 20) for n in range(1000)]
     assert walk(service, "admin/groups/list", {}, page_size=300) == sorted(put, key=lambda one: one["id"])
+
+
+def members(service: RunningService, one: dict, page_size: int = 1000) -> list[dict]:
+    return walk(service, "admin/groups/listMembers", {"groupId": one["id"]}, page_size=page_size)
+
+
+def test_members_are_named_by_what_they_are(service: RunningService) -> None:
+    """A user by address, a group by name, a service account as one; in the order of their ids; not who is nested."""
+    enable_service_accounts(service)
+    ada, loader = a_user(service, "ada@example.test", name="Ada"), an_account(service)
+    ben = a_user(service, "ben@example.test", active=False)
+    inner = a_group(service, "Inner", user(service.admin_email))
+    crew = a_group(service, "Crew", user("ada@example.test"), user("ben@example.test"), group(inner), account(loader))
+    expected = [
+        {"type": "user", "id": ada["id"], "name": "Ada", "email": "ada@example.test"},
+        {"type": "user", "id": ben["id"], "name": "ben", "email": "ben@example.test"},
+        {"type": "group", "id": inner["id"], "name": "Inner"},
+        {"type": "serviceAccount", "id": loader["serviceAccountId"], "name": "Nightly load", "email": loader["email"]},
+    ]
+    assert members(service, crew) == sorted(expected, key=lambda one: one["id"])
+    assert crew["memberCount"] == 4
+    assert code(service.call("admin/groups/listMembers", {"groupId": ada["id"]})) == (404, "group_not_found")
+
+
+def test_every_member_is_on_one_page_of_a_walk(service: RunningService) -> None:
+    """Who stays is seen once, though others come and go between the pages; a token is of its group."""
+    emails = [f"user{number:02}@example.test" for number in range(25)]
+    done(service.call("admin/users/upsert", {"users": [{"email": email} for email in emails]}))
+    crew = a_group(service, "Crew", *(user(email) for email in emails))
+    whole = members(service, crew)
+    assert {one["email"] for one in whole} == set(emails)
+    body = {"groupId": crew["id"], "pageSize": 10}
+    first = done(service.call("admin/groups/listMembers", body))
+    gone = [user(whole[place]["email"]) for place in (0, 15)]
+    done(service.call("admin/groups/removeMembers", {"groupId": crew["id"], "members": gone}))
+    second = done(service.call("admin/groups/listMembers", {**body, "pageToken": first["nextPageToken"]}))
+    assert first["members"] == whole[:10]
+    assert second["members"] == [*whole[10:15], *whole[16:21]]
+    assert members(service, crew, page_size=3) == [*whole[1:15], *whole[16:]]
+    of_another = {"groupId": a_group(service, "Other")["id"], "pageSize": 10, "pageToken": first["nextPageToken"]}
+    assert code(service.call("admin/groups/listMembers", of_another)) == (400, "invalid_page_token")
+
+
+def test_a_deleted_service_account_is_in_no_list(service: RunningService) -> None:
+    """It leaves its groups when it is deleted; were it left behind in one, it still would not be shown."""
+    enable_service_accounts(service)
+    loader = an_account(service)
+    crew = a_group(service, "Crew", account(loader), user(service.admin_email))
+    assert len(members(service, crew)) == 2
+    delete_account(service, loader)
+    assert [one["email"] for one in members(service, crew)] == [service.admin_email]
+    service.execute(
+        "INSERT INTO group_members SELECT organization_id, %s, %s, false FROM principals WHERE principal_id = %s",
+        [crew["id"], loader["serviceAccountId"], crew["id"]],
+    )
+    assert [one["email"] for one in members(service, crew)] == [service.admin_email]
+
+
+ADA, BOB, CAT, DAN = (f"{name}@example.test" for name in ("ada", "bob", "cat", "dan"))
+
+
+def losses(service: RunningService, one: dict, *members: dict) -> dict[str, int]:
+    """The number of resources that each would not read any more, by address."""
+    body = {"groupId": one["id"], **({"members": list(members)} if members else {})}
+    answer = done(service.call("admin/groups/previewLosses", body))
+    assert answer["complete"] is True
+    return {one["principal"]["email"]: sum(count["count"] for count in one["counts"]) for one in answer["losses"]}
+
+
+def shared(service: RunningService, name: str, *principals: dict, everybody: bool = False) -> None:
+    grant(service, a_resource(service, name), *principals, organizationWide=everybody)
+
+
+def ship(service: RunningService) -> tuple[dict, dict]:
+    for email in (ADA, BOB, CAT, DAN):
+        a_user(service, email, active=email != DAN)
+    crew = a_group(service, "Crew", user(ADA), user(BOB), user(DAN))
+    outer = a_group(service, "Ship", group(crew), user(CAT))
+    watch = a_group(service, "Watch", user(BOB))
+    shared(service, "charts", group(outer))
+    shared(service, "rota", group(crew), group(watch))
+    shared(service, "menu", group(crew), everybody=True)
+    shared(service, "letters", group(crew), user(ADA))
+    return crew, outer
+
+
+def test_who_would_read_less_is_said_as_it_then_is(service: RunningService) -> None:
+    """Of the whole group and of members; what is read in another way is not lost, and it comes so."""
+    crew, outer = ship(service)
+    assert losses(service, outer) == {ADA: 1, BOB: 1, CAT: 1}
+    assert losses(service, outer, user(CAT)) == {CAT: 1}
+    assert losses(service, outer, group(crew)) == {ADA: 1, BOB: 1}
+    assert losses(service, crew) == {ADA: 2, BOB: 2}
+    assert losses(service, crew, user(CAT)) == {}
+    before = {email: set(readable(service, email)) for email in (ADA, BOB, CAT)}
+    expected = losses(service, crew)
+    done(service.call("admin/groups/delete", {"groupId": crew["id"]}))
+    after = {email: set(readable(service, email)) for email in before}
+    assert {email: len(before[email] - after[email]) for email in before} == {CAT: 0, **expected}
+    assert all(after[email] <= before[email] for email in before)
+
+
+def test_a_circle_of_groups_is_harmless(service: RunningService) -> None:
+    a_user(service, ADA)
+    inner = a_group(service, "Inner", user(ADA))
+    outer = a_group(service, "Outer", group(inner), user(ADA))
+    a_group(service, "Inner", user(ADA), group(outer))
+    shared(service, "charts", group(outer))
+    assert losses(service, outer, group(inner)) == {}
+    assert losses(service, outer, user(ADA)) == {}
+    assert losses(service, outer) == {ADA: 1}
+
+
+def test_service_accounts_lose_too(service: RunningService) -> None:
+    """They are named; what everybody may read was never theirs, so it is lost to them where it was the group's."""
+    enable_service_accounts(service)
+    crew = a_group(service, "Crew", account(an_account(service, "Bosun")))
+    shared(service, "menu", group(crew), everybody=True)
+    assert list(losses(service, crew).values()) == [1]
+
+
+def test_only_the_first_hundred_are_looked_at(service: RunningService) -> None:
+    """How many there are is said all the same."""
+    people = [{"email": f"u{number}@example.test"} for number in range(103)]
+    done(service.call("admin/users/upsert", {"users": people}))
+    crew = a_group(service, "Crew", *(user(one["email"]) for one in people))
+    shared(service, "charts", group(crew))
+    answer = done(service.call("admin/groups/previewLosses", {"groupId": crew["id"]}))
+    assert (answer["personCount"], len(answer["losses"]), answer["complete"]) == (103, 100, False)
+
+
+def test_a_deleted_group_is_gone_from_everywhere(service: RunningService) -> None:
+    """Lists, groups around it and grants; the log has its name and who was in it; its id is unknown from then on."""
+    crew, outer = ship(service)
+    answer = done(service.call("admin/groups/delete", {"groupId": crew["id"]}))
+    assert answer == {"groupId": crew["id"], "memberCount": 3, "resourceCount": 3}
+    assert [one["name"] for one in walk(service, "admin/groups/list", {}, page_size=9)] == ["Ship", "Watch"]
+    members = walk(service, "admin/groups/listMembers", {"groupId": outer["id"]}, page_size=9)
+    assert [one["name"] for one in members] == ["cat"]
+    entries = walk(service, "admin/auditLog/query", {"targetId": crew["id"]}, page_size=99)
+    [entry] = [one for one in entries if one["action"] == "group.delete"]
+    assert entry["target"]["name"] == "Crew"
+    told = entry["details"]
+    assert (told["name"], len(told["removed"]), told["resourceCount"]) == ("Crew", 3, 3)
+    [left, *_] = walk(service, "admin/auditLog/query", {"targetId": outer["id"], "action": "group.members"})
+    assert left["details"] == {"removed": [crew["id"]]}
+    for operation in ("delete", "previewLosses", "listMembers"):
+        assert code(service.call(f"admin/groups/{operation}", {"groupId": crew["id"]})) == (404, "group_not_found")
+
+
+def test_what_was_granted_to_a_deleted_group_can_be_granted_again(service: RunningService) -> None:
+    """Resources keep their other readers, and take new ones; a group of the same external id is a new one."""
+    crew, _ = ship(service)
+    old = a_group(service, "Crew", externalId="crew", id=crew["id"])
+    done(service.call("admin/groups/delete", {"groupId": old["id"]}))
+    new = a_group(service, "Crew", user(CAT), externalId="crew")
+    assert new["id"] != old["id"]
+    before = set(readable(service, CAT))
+    shared(service, "rota 2", group(new))
+    assert len(set(readable(service, CAT)) - before) == 1
+    assert len(readable(service, BOB)) == 2

@@ -7,7 +7,7 @@ import pytest
 from tests.harness.cases import cases
 from tests.harness.documents import uploaded
 from tests.harness.services import RunningService
-from tests.service.agents import an_agent
+from tests.service.conversations import an_agent
 from tests.service.directory import a_group, a_key, a_user, another_organization, code, done, grant, user, walk
 from tests.service.service_accounts import a_token, an_account, enable_service_accounts
 

@@ -5,7 +5,7 @@ from functools import partial
 from carrel.wire.own_searches import MOST_SAVED
 from service.domains.search.own import queries
 from tests.harness.services import RunningService
-from tests.service.agents import at_once
+from tests.service.conversations import at_once
 from tests.service.directory import another_organization, code, done
 from tests.service.test_text_erasure import erase
 

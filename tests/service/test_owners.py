@@ -11,7 +11,7 @@ from service.permissions.service import Access, register_resource
 from service.platform.identifiers import uuid7
 from tests.harness.documents import create_collection, ok, upload, uploaded
 from tests.harness.services import RunningService
-from tests.service.agents import an_agent, at_once
+from tests.service.conversations import an_agent, at_once
 from tests.service.directory import (
     a_group,
     a_key,

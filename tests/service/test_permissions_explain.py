@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from tests.harness.documents import create_collection, ok, upload
 from tests.harness.services import RunningService
-from tests.service.agents import an_agent, deploy
+from tests.service.conversations import an_agent, deploy
 from tests.service.directory import a_group, a_resource, a_user, code, done, grant, group, user
 from tests.service.service_accounts import account, an_account, delete_account, enable_service_accounts
 

@@ -12,7 +12,7 @@ from service.permissions import queries
 from service.permissions import queries as classes
 from service.permissions.service import Access, access_class_for, access_of, register_resource, set_access
 from service.platform.identifiers import uuid7
-from tests.service.agents import at_once
+from tests.service.conversations import at_once
 from tests.service.directory import (
     a_group,
     a_resource,

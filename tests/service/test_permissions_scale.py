@@ -7,8 +7,8 @@ import pytest
 from service.domains.access.lookups import queries
 from service.platform.sql import ORGANIZATION, param
 from tests.harness.cases import statement
+from tests.harness.loops import going_on
 from tests.harness.services import RunningService
-from tests.harness.threads import going_on
 from tests.service.directory import (
     a_group,
     a_key,

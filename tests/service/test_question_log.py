@@ -13,8 +13,7 @@ from service.platform.identifiers import uuid7
 from tests.harness.cases import statement
 from tests.harness.services import RunningService
 from tests.service import directory
-from tests.service.agents import an_agent
-from tests.service.conversations import ADA, BEN, FERRY, Desk, Script, a_desk, a_reply, in_background, passage
+from tests.service.conversations import ADA, BEN, FERRY, Desk, Script, a_desk, a_reply, an_agent, in_background, passage
 from tests.service.test_messages_v0 import answered
 from tests.service.test_search_log import statements
 from tests.service.test_text_erasure import erase

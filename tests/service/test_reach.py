@@ -11,8 +11,7 @@ from tests.harness.cases import statement
 from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
 from tests.harness.services import RunningService
 from tests.oauth.flow import an_app, v1
-from tests.service.agents import an_agent, deploy
-from tests.service.conversations import an_access_token
+from tests.service.conversations import an_access_token, an_agent, deploy
 from tests.service.directory import a_group, a_resource, code, collection, document, done, grant, group, walk
 from tests.service.service_accounts import a_token, account, an_account, enable_service_accounts
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.harness.processes import ServiceProcess
-from tests.service.agents import at_once
+from tests.service.conversations import at_once
 from tests.service.directory import a_user, done, entries, on_rows
 
 Start = Callable[..., ServiceProcess]

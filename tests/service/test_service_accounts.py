@@ -14,7 +14,7 @@ from service.platform.identifiers import document_id_for
 from service.platform.secrets import hash_secret
 from tests.harness.documents import get_document, upload, uploaded
 from tests.harness.services import RunningService
-from tests.service.agents import at_once
+from tests.service.conversations import at_once
 from tests.service.directory import (
     a_group,
     a_resource,

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from carrel.wire.api import OPERATIONS
 from carrel.wire.common import VersionedRequest
 from carrel.wire.operations import CONFLICT
-from tests.service.agents import at_once
+from tests.service.conversations import at_once
 from tests.service.directory import a_user, code, done
 from tests.service.examples import CLIENT, DOCSTORE_CONFIG, DOCSTORE_URI, Body, Owner, Things
 

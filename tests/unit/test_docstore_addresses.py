@@ -1,16 +1,17 @@
-"""What a sync may connect to: the addresses a URI may have, and those it may turn out to mean."""
+"""Web addresses: what is this machine's or only looks so, and what a sync may connect to."""
 
 import asyncio
 import ipaddress
 import socket
 
 import pytest
-from pydantic import SecretStr
+from pydantic import SecretStr, TypeAdapter, ValidationError
 
+from carrel.wire.oauth_clients import RedirectUri
 from service.domains.documents.docstore.asking import Egress
 from service.domains.documents.docstore.uris import check_uri, connection_parts, words_of
 from service.platform.errors import BadRequest
-from service.platform.networks import AddressDenied, AllowedHosts
+from service.platform.networks import AddressDenied, AllowedHosts, is_confidential, without_local_port
 from tests.harness.cases import cases
 
 NOBODY = AllowedHosts()
@@ -102,3 +103,23 @@ async def test_what_a_driver_is_given() -> None:
     assert dict(parts.options) == {"authSource": "admin", "username": "reader", "password": "p@ss"}
     assert "p@ss" not in repr(parts)
     assert {"p@ss", "reader", "mongo.example.com"} <= words_of(uri, parts)
+
+
+REDIRECT_URI: TypeAdapter[str] = TypeAdapter(RedirectUri)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_an_address_of_this_machine_loses_its_port(host: str) -> None:
+    for port in ("", ":49152"):
+        address = f"http://{host}{port}/callback?a=1"
+        assert without_local_port(address) == f"http://{host}/callback?a=1"
+        assert REDIRECT_URI.validate_python(address) == address
+
+
+@pytest.mark.parametrize("host", ["[::1].evil.test", "evil.test[::1]", "[::1]evil.test:80", "127.0.0.1.evil.test"])
+def test_an_address_of_elsewhere_is_never_taken_for_this_machine(host: str) -> None:
+    """Whatever Python's `hostname` says of it: people would be sent there with a code."""
+    address = f"http://{host}/callback"
+    assert (without_local_port(address), is_confidential(address)) == (None, False)
+    with pytest.raises(ValidationError):
+        REDIRECT_URI.validate_python(address)

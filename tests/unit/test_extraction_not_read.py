@@ -28,8 +28,7 @@ from service.text.extraction import pdf, pdf_layout
 from service.text.extraction.parsing import READERS
 from service.text.reading import NotRead
 from tests import made_files
-from tests.unit.test_extraction_plain_formats import ODP
-from tests.unit.test_extraction_variants import TEXT
+from tests.unit.test_extraction_plain_formats import ODP, TEXT
 
 PAGE, PICTURE, ATTACHMENT = NotReadKind.PAGE, NotReadKind.PICTURE, NotReadKind.ATTACHMENT
 EMBEDDED, RECORDING, ENCRYPTED = NotReadKind.EMBEDDED, NotReadKind.RECORDING, NotReadKind.ENCRYPTED

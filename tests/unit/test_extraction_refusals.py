@@ -9,8 +9,7 @@ from service.text.extraction.building import BlockBuilder, Limits
 from service.text.extraction.failures import Unreadable, corrupt_file, too_complex
 from service.text.reading import NotRead
 from tests import made_files
-from tests.unit.test_extraction_plain_formats import MAILBOX, ODP, TEX, XML
-from tests.unit.test_extraction_variants import RTF, TEXT
+from tests.unit.test_extraction_plain_formats import MAILBOX, ODP, RTF, TEX, TEXT, XML
 
 WORDS = made_files.word(paragraphs=[("Normal", "some words")])
 SHEET = made_files.workbook(A=[["x", "y"], [1, 2]])

@@ -17,7 +17,7 @@ from service.platform.settings import Settings
 from service.platform.sharing import Figure, Share
 from service.text import reranking
 from service.text.reranking import NotReranked, Outcome, Reranker
-from tests.harness.json_endpoint import Answer
+from tests.harness.http_servers import Answer
 from tests.harness.reranking import KEY, RerankingEndpoint, in_common_shape, in_shape_of_tei, serving_reranking
 
 COSINES = st.floats(-1, 1, width=32)

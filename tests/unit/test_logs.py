@@ -1,4 +1,4 @@
-"""What is logged never holds a secret, and always the request's id."""
+"""What is logged never holds a secret, and always the request's id; the end of it is shown of a failed test."""
 
 import io
 import json
@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from service.platform import logs
+from tests.harness.logs import LONGEST_LINE, MOST_LINES, VARIABLE, read_log, shorten_log
 
 # What is written, and the part of it that must not be.
 SECRETS = [
@@ -65,3 +66,17 @@ def test_the_plugins_of_migrations_are_not_told(lines) -> None:
     logging.getLogger("alembic.runtime.plugins").info("setup plugin")
     logging.getLogger("alembic.runtime.migration").info("Running upgrade")
     assert [line["event"] for line in lines()] == ["Running upgrade"]
+
+
+def test_the_end_of_a_log_is_shown(monkeypatch, tmp_path) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    lines = [f"request {number}" for number in range(1000)]
+    hint, *shown = shorten_log("\n".join(lines)).splitlines()
+    assert shown == lines[-MOST_LINES:]
+    assert f"{VARIABLE}=all shows all" in hint
+    for text in ("", "one\n", "one\ntwo", "line\n" * MOST_LINES):
+        assert shorten_log(text) == text
+    assert len(shorten_log("x" * (2 * LONGEST_LINE))) < LONGEST_LINE + 200
+    assert "no log" in read_log(tmp_path / "none")
+    monkeypatch.setenv(VARIABLE, "all")
+    assert shorten_log("\n".join(lines)) == "\n".join(lines)

@@ -1,4 +1,4 @@
-"""How the service's process begins, and what comes of a process that it forks, or could not fork."""
+"""How the process of the service begins, the processors that it may use, and how the processes that it forks end."""
 
 import errno
 import gc
@@ -16,6 +16,8 @@ import pytest
 
 from service.__main__ import without_collecting
 from service.platform.processes import ForkedProcess
+from service.platform.settings import quotas
+from tests.harness.cases import cases
 
 
 def stop_with_an_error() -> None:
@@ -88,3 +90,15 @@ def test_garbage_is_looked_for_again_after_the_imports():
         made: list[list[int]] = [[] for _ in range(100)]
     assert gc.isenabled()
     assert gc.get_freeze_count() >= left_alone + len(made)
+
+
+@pytest.mark.parametrize(("groups", "files", "expected"), cases("quotas_of_control_groups"))
+def test_quotas_of_control_groups(tmp_path, groups, files, expected) -> None:
+    """Of containers and services, in both versions; what can't be read limits nothing."""
+    (tmp_path / "groups").write_text(groups) if groups is not None else None
+    for name, text in files.items():
+        path = tmp_path / "mount" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.with_name("cpu.cfs_period_us").write_text("100000")
+    assert list(quotas(tmp_path / "groups", tmp_path / "mount")) == expected
