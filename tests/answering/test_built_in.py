@@ -48,16 +48,7 @@ def test_it_quotes_the_sentence_that_answers_with_its_document(answered: Library
     assert answered.told[-1] == (reply.text, reply.passages)
 
 
-ENTERING = """# Cold store
-
-## Before entering
-
-Before entering, tell the shift leader and take the radio with you.
-
-## After an alarm
-
-Nobody enters before the shift leader has checked the gas meter.
-"""
+ENTERING = document("cold-store.md").decode()
 
 
 def test_it_says_under_which_heading_its_words_stand(library: Library) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy import event
 
 from service.index.ingestion.backlog.queries import claim_pending
 from service.index.ingestion.turns import LARGE_BYTES, Lane
+from tests.harness.cases import statement
 from tests.harness.documents import add_to_collection, create_collection, ok, upload, uploaded
 from tests.harness.embeddings import MODEL
 from tests.harness.services import RunningService
@@ -22,15 +23,7 @@ MANY = 2000
 # Of a large text; no two are alike, so that it packs badly.
 WORDS = [f"{number * 2654435761 % 2**32:x}" for number in range(LARGE_BYTES // 2)]
 # Of texts and rows in spaces alone, which is all that a claim reads.
-FILL = """
-    WITH ids AS (SELECT gen_random_uuid() AS id FROM generate_series(1, %(count)s)),
-    texts AS (
-        INSERT INTO document_contents (document_id, organization_id, version, blocks)
-        SELECT id, %(organization)s, 1, 'x' FROM ids
-    )
-    INSERT INTO space_documents (document_id, space_id, organization_id, version, claimed_until, is_large)
-    SELECT id, space_id, %(organization)s, 1, now() - interval '1 hour', %(is_large)s FROM ids, spaces
-"""
+FILL = statement("many_claims")
 READ = {"space_documents", "document_contents", "caller_chunks"}
 
 

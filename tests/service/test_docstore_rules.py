@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from service.platform.secrets import Keys, SealError, unseal
+from tests.harness.cases import cases
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
 from tests.service.directory import another_organization, code, collection, done, entries, grant, on_rows, user, walk
 from tests.service.docstore import FOLDER, LOOPBACK, Syncing, a_thing, counts
@@ -108,14 +109,7 @@ def test_a_run_stops_when_its_owner_may_no_longer(syncing: Syncing, lost: str) -
     assert sync["documentCount"] == 10
 
 
-BAD_CONFIGS = {
-    "config.filterExpression": {"filterExpression": {"$where": "1"}},
-    "config.sourceFields.body": {"sourceFields": {"body": "a..b", "sourceName": "t"}},
-    "config.sourceFields.sourceName": {"sourceFields": {"body": "a"}},
-    "config.deleteLimitPercent": {"deleteLimitPercent": 101},
-    "config.unheardOf": {"unheardOf": 1},
-    "allowedUsersEmailAddresses": {"allowedUsersEmailAddresses": ["nobody@example.test"]},
-}
+BAD_CONFIGS = cases("bad_configurations_of_syncs")
 
 
 @pytest.mark.parametrize("field", BAD_CONFIGS)

@@ -21,6 +21,7 @@ from service.index.rebuilds.queries import RunningRebuild
 from service.index.spaces.queries import SearchedSpace
 from service.runtime import Runtime
 from tests.answering.asking import Library
+from tests.harness.cases import statement
 from tests.harness.documents import add_to_collection, chunks, ok, refused, upload, uploaded
 from tests.harness.embeddings import MODEL
 from tests.harness.services import RunningService
@@ -260,15 +261,7 @@ def test_a_version_that_the_old_index_waits_for_is_in_the_new_one(paused: Runnin
     assert chunks(paused, document_id, shelf.collection_id) == [changed]
 
 
-FILL = """
-    SET session_replication_role = replica;
-    CREATE TEMPORARY TABLE made AS SELECT gen_random_uuid() AS id FROM generate_series(1, 20000);
-    INSERT INTO resources SELECT (json_populate_record(r, json_build_object('object_id', id, 'resource_id', id))).*
-    FROM made, resources r JOIN documents ON document_id = object_id;
-    INSERT INTO space_documents SELECT (json_populate_record(p, json_build_object('document_id', id))).*
-    FROM made, space_documents p JOIN spaces USING (space_id) WHERE NOT is_catalog;
-    ANALYZE resources, space_documents
-"""
+FILL = statement("many_documents_of_a_collection")
 READ = """
     SELECT coalesce(sum(pg_stat_get_xact_tuples_returned(oid)), 0) FROM pg_class
     WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'i')

@@ -1,4 +1,7 @@
-"""Chunks that an earlier version indexed come to the present forms of words, from their stored texts."""
+"""What an earlier version indexed comes to the present forms of words, and to the present place of vectors."""
+
+from typing import Any
+from uuid import UUID
 
 import pytest
 from sqlalchemy import text
@@ -14,6 +17,8 @@ from service.platform.disk import DiskGuard
 from service.platform.identifiers import NIL
 from service.schema.indexing import TOTAL_TERM
 from tests.harness.corpus import MOVE_INSIDE, Corpus
+from tests.harness.documents import embedded, uploaded
+from tests.harness.services import RunningService
 
 CHUNKS = ["Send an e-mail to Zürich.", "Plain words.", "See Q3_travel_budget.pdf", "It costs 1,234.56", "The end."]
 FOUND = [term_of(word, "english") for word in ("email", "zurich", "budget", "1234.56", "plain")]
@@ -102,3 +107,52 @@ async def test_a_document_that_changes_meanwhile_is_renewed_as_it_is_then(corpus
     assert await state(corpus) == (PRESENT if is_indexed else EARLIER)
     assert await state(corpus, renewed=True) == PRESENT
     assert await has_terms(corpus, name)
+
+
+PLACES = "SELECT count(embedding), (SELECT count(*) FROM vectors_384) FROM chunks_384"
+QUESTION = "When does the boat sail?"
+TEXTS = {
+    "ferry": "The ferry leaves at noon. " * 90,
+    "cheese": "Wensleydale is made in the north. " * 90,
+    "moon": "A full moon rises over the harbour. " * 90,
+}
+
+
+def found(service: RunningService) -> list[list[tuple[Any, ...]]]:
+    """Search by meaning, by both, and by a document: each result with its score and passage."""
+    answers: list[list[tuple[Any, ...]]] = []
+    for mode in ("SEMANTIC", "HYBRID"):
+        options = {"mode": mode, "passagesPerDocument": 3}
+        answer = service.call("search/searchDocumentCatalog", {"searchQuery": QUESTION, "searchOptions": options})
+        rows = answer.raise_for_status().json()["results"]
+        answers.append([(each["documentName"], round(each["score"], 3), each["snippet"]) for each in rows])
+    return answers
+
+
+def test_a_search_finds_the_same_before_halfway_and_after_the_move(own_service, monkeypatch) -> None:
+    monkeypatch.setattr(renewal, "SLICE", 2)
+    database = own_service.runtime.indexer.database
+    for name, words in TEXTS.items():
+        uploaded(own_service, name, words)
+    for statement in MOVE_INSIDE:
+        own_service.execute(statement)
+    [(inside, apart)] = own_service.execute(PLACES)
+    assert (inside > 6, apart) == (True, 0)
+    before = found(own_service)
+    assert [len(each) for each in before] == [3, 3]
+    organization_id = UUID(own_service.call("admin/organization/get").json()["organizationId"])
+
+    async def renew_first_slices() -> None:
+        async with database.transaction(organization_id) as connection:
+            for each in await queries.list_old(connection, organization_id, after=(0, NIL), limit=9):
+                assert await renewal.renew_slice(connection, organization_id, each, first=0) == 2
+
+    own_service.run(renew_first_slices())
+    assert own_service.execute(PLACES) == [(inside - 6, 6)]
+    assert found(own_service) == before
+    before_upload = embedded(own_service)
+    uploaded(own_service, "ferry", TEXTS["ferry"] + "It returns at dusk.")
+    assert embedded(own_service) == before_upload + 1  # the others are taken from wherever they lie
+    own_service.run(renewal.renew_all(database, DiskGuard()))
+    assert own_service.execute(PLACES) == [(0, inside)]
+    assert [name for name, *_ in found(own_service)[0]] == [name for name, *_ in before[0]]

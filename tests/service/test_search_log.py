@@ -10,6 +10,7 @@ from sqlalchemy import event
 from structlog.testing import capture_logs
 
 from service.platform.identifiers import uuid7
+from tests.harness.cases import statement
 from tests.harness.documents import create_collection, uploaded
 from tests.harness.jobs import until
 from tests.harness.services import RunningService
@@ -147,16 +148,7 @@ def test_words_are_in_no_log_line(service: RunningService) -> None:
     assert "Huitzilopochtli" not in lines
 
 
-FILL = """
-    WITH made AS (
-        INSERT INTO searches (search_id, organization_id, at, principal_id, mode, result_count, has_words, feedback)
-        SELECT gen_random_uuid(), organization_id, %(at)s - n * %(step)s, principal_id, 'HYBRID', %(result_count)s,
-               %(has_words)s, %(feedback)s
-        FROM generate_series(1, %(count)s) n, principals WHERE organization_id = %(organization)s AND is_admin
-        RETURNING search_id, organization_id
-    )
-    INSERT INTO free_texts SELECT search_id, organization_id, 'words' FROM made
-"""
+FILL = statement("many_searches")
 USUAL = {"count": 1, "step": timedelta(0), "result_count": 3, "has_words": True, "feedback": None}
 
 

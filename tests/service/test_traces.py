@@ -23,37 +23,10 @@ from tests.service.conversations import a_desk
 QUESTION = "When does the ferry to Northlight leave?"
 UPLOAD, SEARCH, MESSAGE = (digit * 32 for digit in "abc")
 CALLER = "d" * 16
-_SEARCHED = "POST /api/v0/search/searchDocumentCatalog"
-_UPLOADED = "POST /api/v0/catalog/uploadFile"
-_SENT = "POST /api/v0/copilots/sendMessage"
 # Of each span, the one above it, and the process that it is of.
-TREES = {
-    UPLOAD: {
-        _UPLOADED: ("caller", "worker-0"),
-        "extract": (_UPLOADED, "worker-0"),
-        "index document": (_UPLOADED, "worker-0"),
-        "chunk": ("index document", "worker-0"),
-        "embed": ("index document", "worker-0"),
-        "compute vectors": ("embed", "embedding"),
-        "write index": ("index document", "worker-0"),
-        "INSERT chunks_384, vectors_384, code_pages_384, term_deltas": ("write index", "worker-0"),
-        "INSERT vectors_384, code_pages_384, space_documents": ("write index", "worker-0"),
-    },
-    SEARCH: {
-        _SEARCHED: ("caller", "worker-0"),
-        "embed": (_SEARCHED, "worker-0"),
-        "compute vectors": ("embed", "embedding"),
-        "search legs": (_SEARCHED, "worker-0"),
-        "SELECT code_pages_384, class_readers, vectors_384, chunks_384": ("search legs", "worker-0"),
-        "search again": (_SEARCHED, "worker-0"),
-    },
-    MESSAGE: {
-        _SENT: ("caller", "worker-0"),
-        "job answer_turn": (_SENT, "worker-0"),
-        "retrieve passages": ("job answer_turn", "worker-0"),
-        "search legs": ("retrieve passages", "worker-0"),
-        "chat carrel-extractive": ("job answer_turn", "worker-0"),
-    },
+TREES: dict[str, dict[str, tuple[str, str]]] = {
+    trace_id: {name: tuple(above) for name, above in cases("spans_of_traces")[request].items()}
+    for request, trace_id in (("upload", UPLOAD), ("search", SEARCH), ("message", MESSAGE))
 }
 
 
@@ -111,7 +84,7 @@ def test_each_step_is_told_and_nothing_of_contents(service_process: Callable[...
         for trace_id, tree in TREES.items():
             found = spans.wait_for(trace_id, *tree)
             assert {name: found[name] for name in tree} == tree
-        searched = spans.attributes(_SEARCHED)
+        searched = spans.attributes("POST /api/v0/search/searchDocumentCatalog")
         assert searched["http.response.status_code"] == 200
         assert {searched["carrel.request_id"]} == {
             event["request_id"] for event in service.events("request") if event.get("trace_id") == SEARCH

@@ -17,7 +17,7 @@ from cli.exit_codes import MEANINGS, ExitCode
 from scripts import errors_reference
 from scripts.refusals import FORWARDED, Module, Source, Unseen
 from service.text.extraction.failures import FailureCode
-from tests.harness.cases import cases
+from tests.harness.cases import cases, document
 from tests.harness.parsing import parse_python
 
 HEAD = "from service.platform import errors\nfrom service.platform.errors import BadRequest, Conflict, NotFound\n"
@@ -61,35 +61,7 @@ def test_what_is_named_apart_is_there(source: Source) -> None:
 
 
 def test_codes_and_messages_are_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = """
-LIMIT = 1000
-ROWS = (("row_one", "One."), ("row_two", "Two."))
-
-def refuse(code, message="Nothing."):
-    raise BadRequest(message, code=code)
-
-def call(name):
-    refuse("given", f"At most {LIMIT:,} of {name}.")
-    refuse("silent", message="Silence.")
-
-def choose(late):
-    if late:
-        code, message = "late", "Too late."
-    else:
-        code = "early"
-        message = "Too early."
-    return Conflict(message, code=code)
-
-def table():
-    for code, message in ROWS:
-        raise NotFound(message, code=code)
-
-def plain():
-    return Conflict("Not now.")
-
-def named():
-    return errors.TooLarge("Too much.")
-"""
+    source = document("refusals.py.txt").decode()
     assert sorted(read(source, tmp_path, monkeypatch)) == [
         (400, "given", "At most 1,000 of …."),
         (400, "silent", "Silence."),

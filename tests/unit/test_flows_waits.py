@@ -30,19 +30,9 @@ from flows.operations.sources.documents import Access
 from flows.operations.summary import Summary
 from flows.running import one_of_the_batches
 from flows.runs import Label, Runs, RunsError
+from tests.harness.cases import cases
 
-OLD: dict[str, Any] = {
-    "version": "0.1.0",
-    "documentCount": 3,
-    "collectionCount": 0,
-    "chunkCount": 9,
-    "indexing": {"done": 1, "running": 2, "failed": 0},
-    "jobs": {"waiting": 0, "running": 0, "failed": 0},
-    "syncs": {"running": 0, "failed": 0},
-    "rebuildsRunning": 0,
-    "embeddingModel": "m",
-    "languageModel": "built-in",
-}
+OLD: dict[str, Any] = cases("status_of_an_old_service")
 
 
 async def test_one_batch_that_goes_on_hides_no_other_that_waits() -> None:

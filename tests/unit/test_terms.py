@@ -23,16 +23,11 @@ from service.index.term_keys import MOST_READ, choose_keys
 from service.index.terms import count_terms, find_matches, read_query, term_of, weigh_chunks, weigh_query
 from service.index.tokenization import split_words
 from service.schema.indexing import TERM_DIMENSIONS
+from tests.harness.cases import cases
 
 ENGLISH = "english"
 # As snowballstemmer 3.1.1 has them, which made the indexes that exist.
-STEMS = {
-    "abilities": "abil", "analyses": "analys", "committees": "committe", "dying": "die", "exceedingly": "exceed",
-    "generously": "generous", "happily": "happili", "hopping": "hop", "innings": "inning", "knightly": "knight",
-    "nationality": "nation", "news": "news", "organisation": "organis", "owner's": "owner", "ponies": "poni",
-    "skies": "sky", "tied": "tie", "universities": "universiti", "vietnamization": "vietnam", "yelled": "yell",
-    "cafés": "café", "naïvely": "naïv", "größere": "größere", "x1000s": "x1000s", "δοκιμές": "δοκιμές",
-}  # fmt: skip
+STEMS: dict[str, str] = cases("stems")
 
 
 def test_terms_are_as_the_design_fixes_them():

@@ -34,14 +34,7 @@ PROTECTED = {
 SEVERAL = cases("queries_with_several_conditions")
 
 # What answers no caller: whole packages, and why.
-WITHOUT_CALLERS = {
-    "domains.documents.files.": "it asks whether anything refers to a file, for nobody",
-    "domains.documents.recognition.": "it reads scanned pages, for everybody who may read their document",
-    "domains.oversight.status.": "admins see counts of everything, and no contents",
-    "index.": "it keeps the index up to date, for everybody",
-    "operate.": "operators see counts of everything, and no contents",
-    "permissions.": "it keeps who may read what",
-}
+WITHOUT_CALLERS: dict[str, str] = cases("queries_without_callers")
 
 # Functions that select what is protected without the condition, by why they may: the modules and their functions.
 EXCUSES: dict[str, dict[str, list[str]]] = cases("excused_queries")
