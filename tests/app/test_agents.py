@@ -1,13 +1,23 @@
-"""The page of agents in its states, on the real service."""
+"""The page of agents: its states, and the questions that agents begin with, on the real service."""
 
+import csv
+import html
+import io
+import re
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
 
+from app.agents.questions import ERASED, rank_unanswered, retention_in_words
+from carrel import evaluation
 from carrel.wire.agents import AgentDefinition, AgentRetrieval
+from carrel.wire.common import UserPrincipal
+from carrel.wire.question_log import LoggedQuestion, Outcome
 from tests.app.conftest import House
-from tests.app.pages import MARKUP, Page
-from tests.service.directory import on_rows, user
+from tests.app.pages import MARKUP, Page, drawn
+from tests.service.conversations import ADA, BEN, Desk, a_desk
+from tests.service.directory import a_group, another_organization, done, on_rows, user
 
 VERA, OTTO = "vera@example.test", "otto@example.test"
 
@@ -179,3 +189,247 @@ def test_names_of_others_are_never_markdown(house: House) -> None:
     made = house.client.admin.agents.create(MARKUP, description=MARKUP, instructions=MARKUP)
     for part in ("define", "deploy", "try"):
         open_agent(house, made, part).assert_shown_as_text(MARKUP)
+
+
+FERRY, ZEPPELIN = "When does the ferry to Northlight leave?", "What does a zeppelin pilot earn in Peru?"
+CLEO = "cleo@example.test"
+AGENT = uuid4()
+
+
+@pytest.fixture
+def desk(house: House) -> Desk:
+    """An agent of the test's own, whose document everybody may read."""
+    house.add_people(ADA, BEN)
+    return a_desk(house.service, f"Desk {uuid4().hex[:6]}")
+
+
+def open_questions(house: House, desk: Desk | None = None, **address) -> Page:
+    if desk is not None:
+        address["of"] = desk.agent_id
+    return house.open("agents", show="questions", **address)
+
+
+def open_one(house: House, question_id: object, **options) -> str:
+    return open_questions(house, question=str(question_id), **options).shown
+
+
+def test_before_anybody_asks_the_page_says_what_will_appear(house: House, desk: Desk) -> None:
+    """No chart and no list, but how long words will be kept, in every list."""
+    for chosen, said in (
+        ("newest", "Nobody has asked an agent in this time."),
+        ("unanswered", "Every question of this time was answered."),
+        ("agents", "Nobody has asked an agent in this time."),
+        ("groups", "Nobody who asked is in a group."),
+    ):
+        page = open_questions(house, desk, list=chosen)
+        assert said in page.shown
+        assert "Words are kept until somebody erases them" in page.shown
+        assert not page.get("vega_lite_chart")
+    assert retention_in_words(30).startswith("Words are kept for 30 days")
+
+
+def test_questions_are_listed_counted_narrowed_and_exported(house: House, desk: Desk) -> None:
+    """Newest first with what came of each; every filter leaves its own, and the file has what the list has."""
+    first = desk.ask(FERRY, userEmail=ADA)["messageId"]
+    desk.ask(ZEPPELIN, userEmail=ADA)
+    desk.ask("Do dogs travel free?", userEmail=BEN)
+    feedback = {"feedback": "NEGATIVE", "descriptiveFeedback": f"Too short. {MARKUP}"}
+    body = {"agentId": desk.agent_id, "messageId": first, "messageFeedback": feedback}
+    done(house.service.call("copilots/provideMessageFeedback", body))
+    crew = a_group(house.service, f"Crew {uuid4().hex[:6]}", user(BEN))
+    page = open_questions(house, desk)
+    assert page.column("Question") == ["Do dogs travel free?", ZEPPELIN, FERRY]
+    assert page.column("Reply") == ["Answered from 1 source", "Nothing answered", "Answered from 1 source"]
+    assert page.column("Thumbs") == ["", "", "Thumbs down"]
+    assert page.column("Who") == ["Ben", "Ada", "Ada"]
+    assert "3 questions of 2 people: 1 not answered, 0 failed, 0 thumbs up, 1 thumbs down." in page.shown
+    assert totals(page) == {"Questions": 3, "Not answered": 1, "Thumbs down": 1}
+    for narrowed, left in (
+        ({"reply": "unanswered"}, [ZEPPELIN]),
+        ({"thumbs": "negative"}, [FERRY]),
+        ({"words": "DOGS"}, ["Do dogs travel free?"]),
+        ({"group": f"group:{crew['id']}"}, ["Do dogs travel free?"]),
+        ({"over": "week"}, ["Do dogs travel free?", ZEPPELIN, FERRY]),
+    ):
+        assert open_questions(house, desk, **narrowed).column("Question") == left, narrowed
+    assert "No question is like that." in open_questions(house, desk, words="airship").shown
+    groups = open_questions(house, desk, list="groups").rows()
+    assert [list(row.values()) for row in groups] == [[crew["name"], 1, 0, 0, 0, 0, 1]]
+    page = open_questions(house, desk, list="agents").choose()
+    assert page.column("Question") == ["Do dogs travel free?", ZEPPELIN, FERRY]
+    [*_, exported] = csv.DictReader(io.StringIO(page.press("Export as CSV").exported))
+    assert (exported["Question"], exported["Email"], exported["Sources"]) == (FERRY, ADA, "Ferries")
+    assert "noon" in exported["Text of the reply"]
+    assert exported["Comment"] == feedback["descriptiveFeedback"]
+    shown = open_one(house, first)
+    assert f"Thumbs down: Too short. {html.escape(MARKUP)}" in shown
+    assert f'href="documents?document={desk.document_id}&amp;part=text&amp;chunk=0' in shown
+    assert "noon" in shown
+
+
+def totals(page: Page) -> dict[str, int]:
+    table = drawn(*page.get("vega_lite_chart"))
+    _at, line, count = table.columns
+    return table.groupby(line)[count].sum().to_dict()
+
+
+def test_what_nothing_answered_leads_to_what_can_be_done(house: House, desk: Desk) -> None:
+    """The most asked comes first; it opens with links that search, upload and ask again, and is kept in a set."""
+    for words, email in ((ZEPPELIN, ADA), (ZEPPELIN.lower().rstrip("?"), BEN), (f"{MARKUP} gyrocopter", ADA)):
+        desk.ask(words, userEmail=email)
+    page = open_questions(house, desk, list="unanswered")
+    assert page.cells("Asked", "People") == [(2, 2), (1, 1)]
+    assert "evil" not in page.as_markdown
+    shown = page.choose().shown
+    assert "Find the missing document" in [each.value for each in page.subheader]
+    assert f"search?q=what+does+a+zeppelin+pilot+earn+in+peru&amp;in={desk.collection_id}" in shown
+    assert f'href="ingestion?collection={desk.collection_id}"' in shown
+    assert "show=questions&amp;conversation=" in shown
+    upload = house.open("ingestion", collection=desk.collection_id)
+    assert desk.collection_id in [box.value for box in upload.selectbox]
+    page = page.press("Add to an evaluation set").answer("Add to an evaluation set", "Add")
+    [one] = house.client.admin.evaluation_sets.list(agent_id=desk.agent_id)
+    assert house.cases_of(one.evaluation_set_id) == {ZEPPELIN.lower().rstrip("?"): {}}
+    assert f"set={one.evaluation_set_id}" in page.shown
+    page = open_questions(house, desk, list="unanswered").choose(1)
+    page.assert_shown_as_text(MARKUP)
+    assert f"{html.escape(MARKUP)} gyrocopter</h2>" in page.shown
+    page = page.press("Add to an evaluation set").answer("Add to an evaluation set", "Add")
+    assert len(house.cases_of(one.evaluation_set_id)) == 2
+    page.press("Add to an evaluation set")
+    house.client.admin.evaluation_sets.delete(one.evaluation_set_id)
+    page.press_key("answers.add.submit")
+    assert "This set has been deleted." in page.shown
+    conversation = re.search(r"conversation=([0-9a-f-]{36})", page.shown)
+    assert conversation is not None
+    page = open_questions(house, conversation=conversation[1])
+    assert len(page.rows()) == 1
+    page.get_by_key("filter.show").set_value("agents").run()
+    assert "conversation" not in page.query_params
+
+
+def test_a_reply_that_the_admin_may_not_read_is_not_shown(house: House, desk: Desk) -> None:
+    house.add_people(CLEO, is_admin=True)
+    question = desk.ask(FERRY, userEmail=ADA)["messageId"]
+    desk.share(ADA)
+    assert open_questions(house, desk, signed_in_as=CLEO).cells("Question", "Reply") == [(FERRY, "Not shown to you")]
+    shown = open_one(house, question, signed_in_as=CLEO)
+    assert "it rests on a document that you may not read" in shown
+    assert "noon" not in shown
+    assert desk.document_id not in shown
+    assert "noon" in open_one(house, question)
+    another = another_organization(house.service, admin_email=f"admin@{uuid4().hex[:8]}.test")
+    made = {"name": "Theirs", "apiAccessEnabled": True}
+    theirs = done(house.service.call("admin/agents/create", made, api_key=another))["agentId"]
+    everybody = {"agentId": theirs, "principals": [], "organizationWide": True}
+    done(house.service.call("admin/agents/deploy", everybody, api_key=another))
+    asked = Desk(house.service, theirs, "", "").ask("Is it theirs?", api_key=another)["messageId"]
+    assert "This question isn&#x27;t in the log." in open_one(house, asked)
+    assert "Nobody has asked an agent in this time." in open_questions(house, of=theirs).shown
+    assert "Is it theirs?" not in open_questions(house).column("Question")
+
+
+def test_erased_words_and_wrong_addresses_are_said_calmly(house: House, desk: Desk) -> None:
+    """Who asked which agent and when stays; nothing can be searched for or kept without words."""
+    question = desk.ask(FERRY, userEmail=ADA)
+    house.service.execute("DELETE FROM turns WHERE turn_id = %s", [question["messageId"]])
+    assert open_questions(house, desk).column("Question") == [ERASED]
+    shown = open_one(house, question["messageId"])
+    assert "The words of this question and its reply were erased." in shown
+    assert "search?q=" not in shown
+    for address in ("nothing", str(uuid4()), "a\0b"):
+        assert "This question isn&#x27;t in the log." in open_one(house, address)
+    assert "This conversation isn&#x27;t here." in open_questions(house, conversation=str(uuid4())).shown
+
+
+def test_equal_questions_are_counted_together() -> None:
+    """Whatever their case, spaces and last mark; of as many the one that more people asked, then the newest."""
+
+    def asked(words: str | None, person: str, minute: int) -> LoggedQuestion:
+        return LoggedQuestion(
+            message_id=uuid4(),
+            conversation_id=uuid4(),
+            at=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute),
+            agent_id=AGENT,
+            agent_name="Desk",
+            actor=UserPrincipal(id=person, email=f"{person}@example.test", name=person),
+            message=words,
+            outcome=Outcome.UNANSWERED,
+            withheld=False,
+        )
+
+    found = rank_unanswered(
+        [
+            asked("One?", "ada", 1),
+            asked(" one", "ada", 2),
+            asked("Two?", "ada", 3),
+            asked("two  ?", "ben", 4),
+            asked("Three", "ada", 5),
+            asked(None, "ada", 6),
+        ]
+    )
+    assert [(one.question.message, one.count, one.people_count) for one in found] == [
+        ("two  ?", 2, 2),
+        (" one", 2, 1),
+        ("Three", 1, 1),
+    ]
+
+
+def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, desk: Desk) -> None:
+    """A run says of each question whether it was answered and what it cites; after a change both replies are shown."""
+    one = house.client.admin.evaluation_sets.create(f"Set {uuid4().hex[:6]}", agent_id=desk.agent_id)
+    notes = house.client.catalog.get_document(desk.document_id).document_external_id
+    evaluation.add_judgements(house.client, one.evaluation_set_id, {FERRY: {notes: 2}, f"{ZEPPELIN} {MARKUP}": {}})
+    listed = house.open("agents", agent=desk.agent_id, part="answers")
+    assert listed.cells("Name", "Questions", "Runs") == [(one.name, 2, 0)]
+    where = {"agent": desk.agent_id, "part": "answers", "set": str(one.evaluation_set_id)}
+    page = house.open("agents", **where).press("Run")
+    assert result_of(page, FERRY, "Result") == "Answered, expected documents cited: 100%, groundedness: 100%"
+    assert result_of(page, ZEPPELIN, "Result") == "Nothing answered"
+    assert page.column("Groundedness", page.list_with("Agent")) == ["1.000"]
+    assert "evil" not in page.as_markdown
+    house.open("agents", agent=desk.agent_id).press("Copy")
+    [copy] = [str(one.agent_id) for one in house.client.admin.agents.list(query="(copy)")]
+    house.client.admin.agents.update(copy, instructions=f"Be brief. {MARKUP}")
+    draft = house.open("agents", **where)
+    draft.selectbox(key="sets.agent").set_value(copy)
+    draft = draft.press("Run again")
+    assert "Other settings: instructions." in draft.shown
+    assert "follows no instructions" in draft.shown
+    assert f"Be brief. {MARKUP}" in draft.texts
+    assert "0 worse, 0 better, 2 as before." in draft.shown
+    assert not list(house.client.admin.grants.list({"resourceId": copy, "resourceType": "AGENT"}))
+    done(house.service.call("catalog/deleteDocument", {"documentId": desk.document_id}))
+    page.text_input(key="sets.note").set_value("Without the notes")
+    page = page.press("Run again")
+    assert "1 worse, 0 better, 1 as before." in page.shown
+    assert result_of(page, FERRY, "After") == "Nothing answered, expected documents cited: 0%"
+    assert result_of(page, FERRY, "Change") == "-1.000"
+    assert page.selectbox(key="sets.agent").value == str(desk.agent_id)
+    page = page.choose(table=page.list_with("Change"))
+    assert page.address["q"] == FERRY
+    shown = page.shown
+    assert "Without the notes" in shown
+    assert f"Not cited: {notes}" in shown
+    assert "This reply isn&#x27;t shown to you" in shown
+    assert "Nothing that you may read here answers this" in shown
+    page.text_area[0].set_value(f"at noon\n\n at noon \n{MARKUP}")
+    page.text_area[1].set_value(f"At noon. {MARKUP}")
+    page = page.press("Save")
+    [case] = house.client.admin.evaluation_sets.list_cases(one.evaluation_set_id, query=FERRY)
+    assert (case.note, case.grades) == (f"At noon. {MARKUP}", {notes: 2})
+    assert case.statements == ["at noon", MARKUP]
+    assert "Not said: at noon" in page.shown
+    page.checkbox[0].check()
+    page = page.press("Save")
+    assert "has relevant documents or statements" in page.shown
+    page = page.press("Remove from the set").press("Remove it")
+    assert list(house.cases_of(one.evaluation_set_id)) == [f"{ZEPPELIN} {MARKUP}"]
+    assert "q" not in page.query_params
+    page = house.open("quality", part="sets", set=str(one.evaluation_set_id), q=f"{ZEPPELIN} {MARKUP}")
+    page.assert_shown_as_text(MARKUP)
+
+
+def result_of(page: Page, question: str, name: str) -> str:
+    [found] = [row[name] for row in page.rows(page.list_with(name)) if row["Question"].startswith(question)]
+    return found

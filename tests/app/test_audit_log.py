@@ -15,7 +15,7 @@ from tests.harness.cases import cases
 from tests.harness.jobs import until
 from tests.made_files import archive
 from tests.oauth.flow import a_person, an_app
-from tests.oauth.test_security_log import entries, fail_to_sign_in
+from tests.oauth.test_sessions import entries, fail_to_sign_in
 
 ADA, BEN = "ada@example.test", "ben@example.test"
 RECORDED = re.compile(r'(?:action=|action = |Change\(|_record\([^"\n]*)"([a-zA-Z]+\.[a-zA-Z_]+)"')

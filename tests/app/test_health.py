@@ -1,6 +1,8 @@
-"""The page of health in its states, and what it says of each."""
+"""The page Health and its alerts, and every page when the service is away."""
 
+import asyncio
 import json
+import socket
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,15 +10,19 @@ from pathlib import Path
 import pytest
 import streamlit as st
 
-from app import health
+from app import availability, health
 from app.health import Level, findings_of, troubles
 from app.loading import runs
+from app.navigation import FOR_ADMINS, FOR_ALL, FOR_EDITORS
+from app.settings import settings
+from carrel.wire.alerts import AlertKind
 from carrel.wire.oversight import AdminStatusGetResponse, IndexingState, JobsState, QuarantineState, SyncsState
 from tests.app.conftest import NOBODY_LISTENS, House
 from tests.app.loading.house import offered
 from tests.app.prefect_api import PrefectServer
 from tests.harness.proxy import faulty
 from tests.service.sources import Reporter, an_item
+from tests.service.test_alerts import report
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -131,3 +137,96 @@ def test_connections_to_prefect_are_closed_when_their_client_is_dropped() -> Non
     kept = [health._runs(NOBODY_LISTENS), runs._runs()]
     st.cache_resource.clear()
     assert [one._http.is_closed for one in kept] == [True, True]
+
+
+def test_a_webhook_is_set_and_its_secret_shown_once(house) -> None:
+    page = house.open("health")
+    assert "Nobody is told." in page.shown
+    page = page.press("New alert rule")
+    page.segmented_control(key="alert_rule.target").set_value("Mail").run()
+    assert "CARREL_SMTP_URL" in page.shown
+    page.segmented_control(key="alert_rule.target").set_value("Webhook").run().press_key("alert_rule.submit")
+    assert "Give the address that messages are posted to." in page.shown
+    page.text_input(key="alert_rule.url").set_value("https://hooks.example.test/carrel").run()
+    page.press_key("alert_rule.submit")
+    value = page.secret
+    assert value.startswith("whsec_")
+    page.press_key("secret.done")
+    assert value not in page.kept + page.shown
+    assert "Every alert → https://hooks.example.test/carrel" in page.shown
+    [rule] = list(house.client.admin.alert_rules.list())
+    page = page.press("Send a test")
+    assert [one.type for one in house.client.admin.alert_rules.list_deliveries()] == ["alert.test"]
+    page = page.press_key(f"alert_rule.{rule.alert_rule_id}.change")
+    house.client.admin.alert_rules.update(rule.alert_rule_id, webhook_url="https://hooks.example.test/theirs")
+    page.multiselect(key="alert_rule.names").set_value(["/srv/handbook"]).run()
+    page.text_input(key="alert_rule.url").set_value("hooks.example.test").run().press_key("alert_rule.submit")
+    assert "Address: must be an https address" in page.shown
+    page.text_input(key="alert_rule.url").set_value("https://hooks.example.test/other").run()
+    page.press_key("alert_rule.submit")
+    page.radio(key="alert_rule.choice.webhook_url").set_value("Use mine").run().press_key("alert_rule.submit")
+    assert "Every alert of /srv/handbook → https://hooks.example.test/other" in page.shown
+    [entry, *_] = house.client.admin.audit_log.query(action="alertRule.update")
+    assert "hooks.example.test/" not in entry.model_dump_json()
+    [sent] = list(house.client.admin.alert_rules.list_deliveries())
+    page.selectbox(key="delivery").set_value(str(sent.delivery_id)).run()
+    assert "A test of Carrel" in page.json[0].value
+    page.press("Send again")
+    page = page.press("Pause")
+    assert "· paused" in page.shown
+    page.button(key=f"alert_rule.{rule.alert_rule_id}.delete").click().run()
+    page.button(key="confirm.yes").click()
+    page.button(key=f"alert_rule.{rule.alert_rule_id}.delete").click().run()
+    assert list(house.client.admin.alert_rules.list()) == []
+
+
+def test_what_is_wrong_is_shown(house) -> None:
+    run, source = "0199f3c2-8b62-7f10-8c74-5a2d3e6f7c81", "/srv/<b>handbook</b>"
+    report(house.service, "FAILED", source=source, code="source_unreadable", flowRunId=run, documentCount=7)
+    house.client.admin.alert_rules.create(list(AlertKind), webhook_url="https://hooks.example.test/carrel")
+    page = house.open("health")
+    shown = page.shown
+    assert "1 alert is open." in shown
+    assert "<td>It still fails: /srv/&lt;b&gt;handbook&lt;/b&gt;</td>" in shown, "messages of several alerts differ"
+    about = "/srv/&lt;b&gt;handbook&lt;/b&gt; · Upload · 7 documents"
+    link = f'<a href="ingestion?run={run}" target="_self">A run failed</a>'
+    assert f"<td>{link}</td><td>{about}</td><td>The source can&#x27;t be read. It is missing" in shown
+    [alert] = list(house.client.admin.alerts.list(only_open=True))
+    page.selectbox(key="alert.end").set_value(str(alert.alert_id)).run()
+    page = page.press("Acknowledge")
+    assert "Acknowledged by " in page.shown
+    assert "Snoozed until " in page.press("Snooze for 7 days").shown
+    assert "No alert is open." in page.press("End").shown
+
+
+VIEWS = [name for pages in (FOR_ALL, FOR_EDITORS, FOR_ADMINS) for entries in pages.values() for name, *_ in entries]
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_page_says_that_nobody_answers_and_what_to_do(house, monkeypatch, view):
+    """No page ends in a traceback, or in nothing, and none shows a list that it doesn't have."""
+    house.sign_in()
+    with monkeypatch.context() as environment:
+        environment.setenv("CARREL_BASE_URL", NOBODY_LISTENS)
+        settings.cache_clear()
+        page = house.open(view, q="sheep")
+    settings.cache_clear()
+    assert f"The service at {NOBODY_LISTENS} doesn&#x27;t answer." in page.shown
+    assert ("continue by themselves" in page.shown, "make up" in page.shown) == (True, False)
+    assert not page.dataframe
+
+
+def test_a_part_that_takes_connections_and_says_nothing_is_told_from_one_that_is_gone(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as silent, monkeypatch.context() as environment:
+        here = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        for address, longest, said in (
+            (here, 8, "it is slow, or"),
+            (here, 0.1, "stopped"),
+            (NOBODY_LISTENS, 8, "gone"),
+        ):
+            environment.setenv("CARREL_BASE_URL", address)
+            environment.setattr(availability, "LONGEST", longest)
+            settings.cache_clear()
+            assert said in asyncio.run(availability.look(0.1))
+    settings.cache_clear()

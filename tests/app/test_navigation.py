@@ -1,15 +1,26 @@
-"""What of the workbench somebody is shown: nothing before signing in, and the admins' pages to admins alone."""
+"""What of the workbench a person is shown: pages, the command palette, addresses and the documentation."""
 
+import json
+from typing import Any
+
+import httpx
 import pytest
 import streamlit as st
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from streamlit.util import calc_hash
 
+from app.asgi import KnownPages, SecurityHeaders
 from app.auth import current
 from app.auth.sessions import digest_of
-from app.navigation import FOR_ADMINS, UNDER_SETTINGS
-from tests.app.conftest import VIEWS, House, MakeHouse
-from tests.app.pages import SECONDS, Page
+from app.documentation import Documentation
+from app.navigation import FOR_ADMINS, UNDER_SETTINGS, addresses
+from app.ui.errors import problem_of
+from carrel.errors import APIError
+from tests.app.conftest import APP_URL, VIEWS, House, MakeHouse
+from tests.app.pages import NOTHING, SECONDS, Page, new_word
 from tests.harness.cases import cases
+from tests.service.conversations import a_desk
 
 MEMBER = "jonas@example.test"
 FOR_ADMINS_ALONE = "these pages act with a key of the workbench"
@@ -168,3 +179,101 @@ def test_a_page_that_fails_tells_nothing_of_why_but_where_to_ask(caplog: pytest.
     assert "secret" not in page.shown
     reference = page.shown.partition("Reference: ")[2][:8]
     assert any(reference in record.getMessage() and record.exc_info for record in caplog.records)
+
+
+def palette(house: House, email: str = "", *, is_admin: bool | None = None, **kept: object) -> dict[str, Any]:
+    admin = not email if is_admin is None else is_admin
+    page = Page.from_string(f"from app import palette; palette.show_palette(is_admin={admin}, is_editor=False)")
+    page.session_state["signed_in.owner"] = digest_of(house.sign_in(email))
+    for name, value in kept.items():
+        page.session_state[f"palette.{name}"] = value
+    [part] = page.run().get("bidi_component")
+    return json.loads(part.proto.json)
+
+
+def test_names_are_found_that_the_person_may_read_and_no_others(house: House) -> None:
+    word = new_word()
+    house.add_people(MEMBER, f"{word}@example.test")
+    house.load(f"Open {word}", internal_public=True)
+    house.load(f"Secret {word}")
+    house.add_group(f"Crew {word}")
+    house.add_collection(f"Shelf {word}")
+    desk, hidden, _ = (a_desk(house.service, name) for name in (f"Desk {word}", f"Hidden {word}", "Another"))
+    hidden.deploy()
+    found = palette(house, asked=f" {word.upper()} ")["found"]["items"]
+    kinds = ["Agent", "Agent", "Collection", "Collection", "Collection", "Document", "Document", "Group", "Person"]
+    assert sorted(one["kind"] for one in found) == kinds
+    [person] = [one["address"].removeprefix("people?person=") for one in found if one["kind"] == "Person"]
+    assert word in house.open("people", person=person).shown
+    found = palette(house, MEMBER, asked=word)["found"]["items"]
+    assert [one["name"] for one in found] == [f"Open {word}", f"Desk {word}"]
+    assert found[1]["address"] == f"chat?agent={desk.agent_id}"
+
+
+def test_a_person_gets_their_pages_and_actions_and_leads_to_no_other(house: House) -> None:
+    """What a browser says of a person who is no admin gives no names: the service decides."""
+    house.add_people(MEMBER)
+    everything = {one["name"] for one in palette(house)["items"]}
+    assert {"Home", "Settings", "API keys", "Add person", "Open the runs"} <= everything
+    data = palette(house, MEMBER, chosen={"address": "people", "dialog": "new_person"})
+    assert [one["name"] for one in data["items"]] == ["Search", "Chat", "Documents"]
+    found = palette(house, MEMBER, is_admin=True, asked="jonas")["found"]
+    assert (found["items"], "admin" in found["problem"].lower()) == ([], True)
+
+
+@pytest.mark.parametrize(("view", "parameter", "said", "back"), cases("workbench_addresses"))
+def test_an_address_of_nothing_is_said_with_the_way_back(house, view, parameter, said, back):
+    view, _, part = view.partition("?part=")
+    for nothing in NOTHING:
+        page = house.open(view, q="sheep", part=part, **{parameter: nothing})
+        page.assert_shown_as_text(said)
+        assert "sheep" not in page.shown
+        assert parameter not in page.press(back).query_params
+
+
+@pytest.fixture(scope="module")
+def browser(house: House) -> httpx.AsyncClient:
+    """A browser before the routes of help and what stands in front of them, with the admin's session."""
+    cookie = current.sign_in().cookie
+    routes = Documentation(current.sessions(), cookie=cookie).routes()
+    known = Middleware(KnownPages, pages=addresses())
+    app = Starlette(routes=routes, middleware=[Middleware(SecurityHeaders), known])
+    headers = {"Accept": "text/html", "Cookie": f"{cookie}={house.sign_in()}"}
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=APP_URL, headers=headers)
+
+
+async def test_help_is_for_people_who_are_signed_in(browser: httpx.AsyncClient) -> None:
+    for address in ("/help/loading", "/help/", "/help/pages/search.png", "/help/../.env"):
+        answer = await browser.get(address, headers={"Cookie": ""})
+        assert answer.status_code in {303, 404}, address
+        if answer.status_code == 303:
+            assert answer.headers["location"].startswith("/oauth/login?next=%2Fhelp%2F")
+
+
+async def test_pages_and_pictures_of_help_are_shown_and_nothing_else_is(browser: httpx.AsyncClient) -> None:
+    """A page shows its headings as a list of links, the first one all pages; the policy of all pages holds for both."""
+    answer = await browser.get("/help/troubleshooting")
+    assert answer.status_code == 200
+    assert '<a href="#loading-documents">Loading documents</a>' in answer.text
+    assert '<code id="file_corrupt">' in answer.text
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    for address in ("/help", "/help/"):
+        answer = await browser.get(address)
+        assert answer.status_code == 200
+        assert '<a href="/help/first-hour">The first hour</a>' in answer.text
+    answer = await browser.get("/help/pages/search.png")
+    assert answer.headers["content-type"] == "image/png"
+    for name in ("pages/none.png", "..%2F..%2F.env", "pages/..%2F..%2Fpyproject.toml", "nowhere", "%2Fetc%2Fx.png"):
+        answer = await browser.get(f"/help/{name}")
+        assert answer.status_code == 404, name
+
+
+def test_the_title_of_a_page_leads_to_help_about_it(house: House) -> None:
+    shown = house.open("health").shown
+    assert '<a href="/help/workbench#health" target="_blank" rel="noopener" aria-label="Help: Health">Help</a>' in shown
+
+
+def test_an_error_leads_to_what_to_do_about_it() -> None:
+    known = APIError("Full.", status=507, code="storage_full", request_id=None, details=[])
+    assert problem_of(known).help_at == "/help/troubleshooting#storage_full"
+    assert problem_of(APIError("Odd.", status=400, code="no_such_code", request_id=None, details=[])).help_at is None

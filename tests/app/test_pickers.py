@@ -1,6 +1,7 @@
-"""Choosing several: who was found and not chosen is never among them, and nobody is left over for another thing."""
+"""Fields that choose, find and filter people and things, on the real service."""
 
 from app.auth.sessions import digest_of
+from app.lookup import MOST, find_principals, principal_at
 from tests.app.conftest import House
 from tests.app.pages import Page
 
@@ -78,3 +79,32 @@ def test_where_there_is_one_the_latest_is_it_and_coming_back_chooses_nobody(hous
     assert not page.text
     page.checkbox(key="choose").check().run()
     assert chosen(page) == "ada@example.test"
+
+
+def leaving() -> None:
+    """A list is filtered and left for one of its rows; then its fields are sent once more, as a timer does."""
+    import streamlit as st  # noqa: PLC0415
+
+    from app.ui import filters  # noqa: PLC0415
+
+    st.session_state["filter.q"] = "abc"
+    filters._tell_address("q", "")
+    st.text(st.query_params["q"])
+    st.query_params.from_dict({"person": "1"})
+    filters._tell_address("q", "")
+    st.text(str(st.query_params.to_dict()))
+
+
+def test_a_filter_says_a_value_to_the_address_once() -> None:
+    assert Page.from_function(leaving).run().texts == ["abc", "{'person': '1'}"]
+
+
+def test_who_an_address_names_is_found_among_many_alike(house) -> None:
+    """Not only among the first that the service tells of; by typing one more than is shown tells of others."""
+    address = "na@example.test"
+    house.add_people(address, *(f"{number:02}an{address}" for number in range(MOST + 10)))
+    found = principal_at(house.client, f"user:{address}")
+    assert found is not None
+    assert (found.id, found.name) == (address, "Na")
+    assert principal_at(house.client, f"user:x{address}") is None
+    assert len(find_principals(house.client, address)) == MOST + 1

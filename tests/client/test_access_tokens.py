@@ -1,14 +1,18 @@
-"""Which credential a client uses, and what it does when an access token is refused."""
+"""Which credential a client uses, and what it sends again, after how long and under which key."""
 
 import itertools
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
+import httpx
 import pytest
 
-from carrel import AsyncCarrel, AuthenticationError, Carrel, ConfigurationError
+from carrel import AsyncCarrel, AuthenticationError, Carrel, ConfigurationError, errors
+from carrel._calls import LONGEST_BACKOFF, RetryPolicy, backoff
 from carrel._drivers import Flow
-from tests.client.conftest import API_KEY, MakeCaller, delete
-from tests.client.samples import DELETED, DOCUMENT_ID, FOUND
-from tests.client.server import Server, refuse
+from tests.client.conftest import API_KEY, Caller, MakeCaller, delete
+from tests.client.samples import COLLECTION_ID, DELETED, DOCUMENT_ID, FOUND, OTHER_ID, SENT_CHAT
+from tests.client.server import Server, cut_short, raw, refuse, resetting, slowly
 
 EXPIRED = refuse(401, "credential_expired")
 
@@ -142,3 +146,200 @@ def test_tokens_stay_out_of_sight() -> None:
     client = Carrel(access_token="token-in-confidence")
     shown = [repr(client), repr(client._session.connection), repr(client._session.connection.tokens)]
     assert not [text for text in shown if "confidence" in text]
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+async def test_temporary_refusals_are_retried(caller: Caller, server: Server, status: int) -> None:
+    server.will(refuse(status), refuse(status), DELETED)
+    assert str((await caller(delete)).document_id) == DOCUMENT_ID
+    assert len(caller.naps) == 2
+    assert 0.25 <= caller.naps[0] <= 0.5 <= caller.naps[1] <= 1.0
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 415, 418, 501, 505, 507])
+async def test_final_refusals_are_not_retried(caller: Caller, server: Server, status: int) -> None:
+    server.will(refuse(status, "collection_name_taken"), DELETED)
+    with pytest.raises(errors.APIError) as caught:
+        await caller(delete)
+    assert (caught.value.status, len(server.received), caller.naps) == (status, 1, [])
+
+
+@pytest.mark.parametrize("answer", [refuse(409, "concurrent_change"), refuse(409, "busy", {"retry-after": "0"})])
+async def test_passing_conflicts_are_retried(caller: Caller, server: Server, answer) -> None:
+    """A 409 is retried when its code says that it passes, or the service says when to return."""
+    server.will(answer, DELETED)
+    await caller(delete)
+    assert len(server.received) == 2
+
+
+@pytest.mark.parametrize("code", ["model_unavailable", "model_rate_limited", "reply_timeout", "reply_lost"])
+@pytest.mark.parametrize("headers", [{}, {"retry-after": "5"}])
+async def test_a_model_that_was_tried_is_not_tried_again(caller, server, code, headers):
+    """The service has tried a model as often as makes sense; its error says when another message may come."""
+    server.will(refuse(503, code, headers), SENT_CHAT)
+    with pytest.raises(errors.ServerError) as caught:
+        await caller(lambda c: c.copilots.send_message(OTHER_ID, "How?"))
+    assert (caught.value.code, len(server.received), caller.naps) == (code, 1, [])
+    assert caught.value.retry_after == (5 if headers else None)
+
+
+async def test_a_reply_that_is_still_made_is_waited_for(caller: Caller, server: Server) -> None:
+    server.will(refuse(503, "reply_delayed", {"retry-after": "5"}), SENT_CHAT)
+    await caller(lambda c: c.copilots.send_message(OTHER_ID, "How?"))
+    assert len({request.headers["idempotency-key"] for request in server.received}) == 1
+    assert (len(server.received), len(caller.naps)) == (2, 1)
+
+
+@pytest.mark.parametrize("retries", [0, 1, 4])
+async def test_retries_end(make_caller: MakeCaller, server: Server, retries: int) -> None:
+    server.will(*[refuse(503, "saturated")] * (retries + 1))
+    with pytest.raises(errors.ServerError, match="saturated"):
+        await make_caller(max_retries=retries)(delete)
+    assert len(server.received) == retries + 1
+
+
+def _date(seconds: float) -> str:
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("header", "least", "most"),
+    [
+        pytest.param(lambda: "7", 7.0, 7.7, id="seconds"),
+        pytest.param(lambda: _date(30), 28, 33, id="date"),
+        pytest.param(lambda: _date(-30), 0, 0, id="past"),
+        *(pytest.param(lambda odd=odd: odd, 0, 1, id=f"odd {odd!a}") for odd in ("soon", "", "-3", "nan", "inf", "Â²")),
+    ],
+)
+async def test_retry_after(caller, server, header, least, most):
+    """Retry-After is waited for, plus at most a tenth; odd headers make no long pause; a 503 is asked more often."""
+    server.will(
+        refuse(429, headers={"retry-after": header()}), DELETED, *[refuse(503, "busy", {"retry-after": "1"})] * 5
+    )
+    await caller(delete)
+    [nap] = caller.naps
+    assert least <= nap <= most
+    server.will(DELETED)
+    await caller(delete)
+
+
+async def test_long_retry_after_is_the_callers(caller: Caller, server: Server) -> None:
+    """A Retry-After of more than two minutes is raised instead of slept, and found on the error."""
+    server.will(refuse(429, "quota", {"retry-after": "3600"}))
+    with pytest.raises(errors.RateLimitError) as caught:
+        await caller(delete)
+    assert (caught.value.retry_after, caller.naps) == (3600, [])
+
+
+async def test_idempotency_key_is_kept_over_retries(caller: Caller, server: Server) -> None:
+    """An operation that isn't naturally idempotent carries one key over its retries, and another the next time."""
+    for _ in range(2):
+        server.will(refuse(503), refuse(503), {"documentCollectionId": COLLECTION_ID})
+        await caller(lambda c: c.document_collections.create_document_collection("Policies"))
+    keys = [request.headers["idempotency-key"] for request in server.received]
+    assert len(keys) == 6
+    assert len(set(keys[:3])) == len(set(keys[3:])) == 1
+    assert keys[0] != keys[3]
+
+
+async def test_own_idempotency_key(caller: Caller, server: Server) -> None:
+    server.will({"auditLogId": OTHER_ID})
+    own = caller.client.with_options(headers={"Idempotency-Key": "mine"})
+    await caller(lambda _: own.search.submit_search_feedback(search_id=OTHER_ID, feedback="THUMBS_UP"))
+    assert server.received[0].headers["idempotency-key"] == "mine"
+
+
+async def test_connection_failures_are_retried(make_caller: MakeCaller) -> None:
+    with resetting() as address:
+        for base_url in (address, "http://127.0.0.1:1"):
+            caller = make_caller(base_url=base_url)
+            with pytest.raises(errors.APIConnectionError, match=r"127\.0\.0\.1") as caught:
+                await caller(delete)
+            assert isinstance(caught.value.__cause__, httpx.TransportError)
+            assert len(caller.naps) == 2
+
+
+async def test_a_proxy_that_is_down_is_told(make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its variable and address, without its password; not where NO_PROXY leaves it out."""
+    monkeypatch.setenv("HTTP_PROXY", "http://ada:secret@127.0.0.1:2")
+    for left_out, said in (("", r"the proxy http://127\.0\.0\.1:2 of HTTP_PROXY"), ("192.0.2.1", r"\)$")):
+        monkeypatch.setenv("NO_PROXY", left_out)
+        with pytest.raises(errors.APIConnectionError, match=said) as caught:
+            await make_caller(base_url="http://192.0.2.1:1")(delete)
+        assert "secret" not in str(caught.value)
+
+
+async def test_truncated_answers_are_retried(caller: Caller, server: Server) -> None:
+    server.will(cut_short(b'{"documentId": "', promised=100), DELETED)
+    assert str((await caller(delete)).document_id) == DOCUMENT_ID
+    assert len(server.received) == 2
+
+
+async def test_timeout(make_caller: MakeCaller, server: Server) -> None:
+    late = slowly(0.5, refuse(500))
+    server.will(late, late)
+    caller = make_caller(timeout=0.1, max_retries=1)
+    with pytest.raises(errors.APITimeoutError, match="in time"):
+        await caller(delete)
+    assert len(caller.naps) == 1
+
+
+async def test_timeout_by_option(caller: Caller, server: Server) -> None:
+    server.will(slowly(0.3, refuse(500)), slowly(0.3, refuse(404)))
+    hasty = caller.client.with_options(timeout=0.1, max_retries=0)
+    with pytest.raises(errors.APITimeoutError):
+        await caller(lambda _: hasty.catalog.delete_document(DOCUMENT_ID))
+    with pytest.raises(errors.APIError, match="404"):
+        await caller(delete)
+
+
+async def test_redirects_are_not_followed(caller: Caller, server: Server) -> None:
+    """The key is never sent where a redirect points; the error names the place without what might be secret there."""
+    with resetting() as elsewhere:
+        server.will(refuse(307, headers={"location": f"{elsewhere}/login?token=abc"}))
+        with pytest.raises(errors.APIError) as caught:
+            await caller(delete)
+    assert len(server.received) == 1
+    assert "abc" not in str(caught.value)
+
+
+async def test_redirect_without_the_services_error_shape(make_caller: MakeCaller, server: Server) -> None:
+    """A proxy's redirect says where to, and that base_url is to be changed, even over a client that follows."""
+    location = {"location": "https://login.example.com/?next=secret"}
+    caller = make_caller()
+    caller.client._session.driver.http.follow_redirects = True
+    server.will(raw(b"moved", status=302, headers=location))
+    with pytest.raises(errors.UnexpectedResponseError, match=r"https://login\.example\.com/, .*base_url") as caught:
+        await caller(delete)
+    assert "secret" not in str(caught.value)
+
+
+async def test_proxy_pages(caller: Caller, server: Server) -> None:
+    page = raw(b"<html>Bad Gateway</html>", status=502)
+    server.will(page, page, page)
+    with pytest.raises(errors.ServerError) as caught:
+        await caller(delete)
+    assert (caught.value.code, len(server.received)) == ("http_502", 3)
+
+
+async def test_conflict_after_a_lost_secret(caller: Caller, server: Server) -> None:
+    server.will(refuse(503), refuse(409, "already_done"))
+    with pytest.raises(errors.ConflictError) as caught:
+        await caller(lambda c: c.admin.api_keys.create("loader"))
+    assert caught.value.code == "already_done"
+
+
+def test_backoff_grows_and_is_bounded() -> None:
+    """Pauses double up to eight seconds, and are spread so that callers don't return together."""
+    for attempt in range(12):
+        pauses = {backoff(attempt) for _ in range(50)}
+        longest = min(0.5 * 2**attempt, LONGEST_BACKOFF)
+        assert len(pauses) > 10
+        assert all(longest / 2 <= pause <= longest for pause in pauses)
+
+
+def test_unsendable_requests_are_not_retried() -> None:
+    policy = RetryPolicy(max_retries=5)
+    assert policy.wait_after_failure(httpx.UnsupportedProtocol("no"), attempt=0) is None
+    assert policy.wait_after_failure(httpx.LocalProtocolError("no"), attempt=0) is None
+    assert policy.wait_after_failure(httpx.ReadError("reset"), attempt=0) is not None

@@ -1,10 +1,11 @@
-"""A service that is killed while it answers: after the next start there is one reply, on either version."""
+"""A service that is killed while it answers, or while a message of an alert is on its way."""
 
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -14,6 +15,7 @@ from tests.harness.databases import connect
 from tests.harness.jobs import until
 from tests.harness.model_server import KEY, MODEL, ModelServer, calls, passages_in, repeats_slowly, says, serving_model
 from tests.harness.processes import ServiceProcess
+from tests.harness.receivers import receiving
 from tests.oauth.flow import a_person, an_app
 from tests.service.conversations import MESSAGES, Desk, Visitor, a_desk, in_background
 from tests.service.directory import done
@@ -148,3 +150,24 @@ def test_the_same_at_many_more_moments(process: ServiceProcess, model: ModelServ
     """Before the first word, after it, and in the middle: at as many moments as the long profile has."""
     kills = [kill for kill, points in share_points(KILLS).items() for _ in range(points)]
     reply_and_kill(process, model, kills, dice=random.Random(3))  # noqa: S311 - no secret
+
+
+@pytest.mark.long
+@pytest.mark.timeout(120)
+def test_a_message_survives_the_death_of_its_sender(service_process) -> None:
+    """The first receiver's answer never came, so it is posted anew: the same id and body, signed for another time."""
+    service = service_process(CARREL_WEBHOOK_ALLOWED_HOSTS="127.0.0.1", CARREL_WORKERS="1")
+    with receiving() as receiver:
+        receiver.open.clear()
+        done(service.call("admin/alertRules/create", {"kinds": ["RUN_FAILED"], "webhookUrl": receiver.url}))
+        run = {"runId": str(uuid4()), "subject": "x", "flow": "bulk-upload", "source": "/srv/x", "outcome": "FAILED"}
+        done(service.call("alerts/reportRun", run))
+        until(lambda: len(receiver.posts) == 1)
+        service.kill()
+        receiver.open.set()
+        service.start()
+        until(lambda: len(receiver.posts) == 2)
+        (first, body), (second, again) = receiver.posts
+        assert body == again
+        assert first["webhook-id"] == second["webhook-id"]
+        until(lambda: done(service.call("admin/alertRules/listDeliveries"))["deliveries"][0]["status"] == "DELIVERED")

@@ -17,7 +17,7 @@ from service.platform.secrets import Keys
 from tests.harness.jobs import until
 from tests.harness.services import RunningService
 from tests.oauth import flow
-from tests.oauth.test_security_log import fail_to_sign_in
+from tests.oauth.test_sessions import fail_to_sign_in
 from tests.service.directory import a_user, code, done, organization_id, walk
 
 HERE = "/account/second-factor"

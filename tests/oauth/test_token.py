@@ -1,4 +1,4 @@
-"""The token endpoint: codes (RFC 6749, sections 4.1.3, 5 and 10; RFC 7636, sections 4.5 and 4.6)."""
+"""The token and revocation endpoints (RFC 6749; RFC 7009; RFC 9700), and the server's metadata (RFC 8414)."""
 
 import base64
 from concurrent.futures import ThreadPoolExecutor
@@ -6,10 +6,11 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from authlib.oauth2 import rfc8414, rfc9207
 
 from tests.harness.services import RunningService
 from tests.oauth.flow import CALLBACK, App, Person, Pkce, a_person, an_app, entries, error, later, works
-from tests.service.directory import a_user, done
+from tests.service.directory import a_user, another_organization, done
 
 
 def token_url(service: RunningService) -> str:
@@ -271,3 +272,182 @@ def test_a_database_that_does_not_answer_is_said_in_the_same_shape(make_service)
     assert error(refused) == (503, "temporarily_unavailable")
     assert int(refused.headers["Retry-After"]) >= 1
     done(app.refresh(tokens["refresh_token"]))
+
+
+WRITE = "api:catalog:read api:catalog:write"
+
+
+def test_a_refresh_token_works_once_and_gives_the_next(service, app: App, ada: Person) -> None:
+    """A replay within ten seconds is refused, and the family lives: two tabs may have refreshed at once."""
+    first = ada.tokens(app)
+    second = done(app.refresh(first["refresh_token"]))
+    later(service, seconds=5)
+    third = done(app.refresh(second["refresh_token"]))
+    assert error(app.refresh(first["refresh_token"])) == (400, "invalid_grant")
+    assert error(app.refresh(second["refresh_token"])) == (400, "invalid_grant")
+    fourth = done(app.refresh(third["refresh_token"]))
+    given = (first, second, third, fourth)
+    assert len({tokens["refresh_token"] for tokens in given}) == 4
+    assert all(works(service, tokens["access_token"]) for tokens in given)
+    assert {tokens["expires_in"] for tokens in given} == {3600}
+
+
+@pytest.mark.parametrize("reused", ["code", "first", "second"])
+def test_a_replay_ends_a_family_however_old_it_is(app, ada, pkce, purge, reused):
+    """What was used is known for as long as anything that came of it works, whatever was forgotten since."""
+    code = ada.code(app, pkce)
+    first = done(app.exchange(code, pkce))
+    second = done(app.refresh(first["refresh_token"]))
+    newest = second
+    for _ in range(3):
+        later(app.service, days=25)
+        newest = done(app.refresh(newest["refresh_token"]))
+        purge()
+    assert works(app.service, newest["access_token"])
+    stolen = {"first": first, "second": second}.get(reused)
+    answer = app.exchange(code, pkce) if stolen is None else app.refresh(stolen["refresh_token"])
+    assert error(answer) == (400, "invalid_grant")
+    assert not works(app.service, newest["access_token"])
+    assert error(app.refresh(newest["refresh_token"])) == (400, "invalid_grant")
+
+
+def test_fifty_refreshes_at_once_give_tokens_to_one_whose_family_a_replay_ends(app: App, ada: Person) -> None:
+    """After ten seconds: one of the two who have the token has stolen it, and nobody can tell which."""
+    other, first = ada.tokens(app), ada.tokens(app)
+    with ThreadPoolExecutor(50) as threads:
+        answers = list(threads.map(lambda _: app.refresh(first["refresh_token"]), range(50)))
+    winners = [answer.json() for answer in answers if answer.status_code == 200]
+    assert len(winners) == 1
+    assert {error(answer) for answer in answers if answer.status_code != 200} == {(400, "invalid_grant")}
+    assert works(app.service, winners[0]["access_token"])
+    newest = done(app.refresh(winners[0]["refresh_token"]))
+    later(app.service, seconds=11)
+    assert error(app.refresh(first["refresh_token"])) == (400, "invalid_grant")
+    assert error(app.refresh(newest["refresh_token"])) == (400, "invalid_grant")
+    given = (first, newest, other)
+    assert [works(app.service, tokens["access_token"]) for tokens in given] == [False, False, True]
+    (entry,) = entries(app.service, "oauth.reuseDetected")
+    assert entry["details"] == {"clientId": app.client_id, "reused": "refreshToken"}
+
+
+def test_a_refresh_token_lives_thirty_days_from_when_it_was_given(app: App, ada: Person) -> None:
+    """Then the person must authorize again; who refreshes goes on."""
+    idle, used = ada.tokens(app), ada.tokens(app)
+    later(app.service, days=29, hours=23)
+    renewed = done(app.refresh(used["refresh_token"]))
+    later(app.service, hours=2)
+    assert error(app.refresh(idle["refresh_token"])) == (400, "invalid_grant")
+    later(app.service, days=29)
+    done(app.refresh(renewed["refresh_token"]))
+
+
+def test_another_client_neither_uses_nor_burns_a_refresh_token(service, app: App, ada: Person) -> None:
+    """Nor does its replay end the family, however late."""
+    other = an_app(service)
+    first = ada.tokens(app)
+    assert error(other.refresh(first["refresh_token"])) == (400, "invalid_grant")
+    second = done(app.refresh(first["refresh_token"]))
+    later(service, seconds=60)
+    assert error(other.refresh(first["refresh_token"])) == (400, "invalid_grant")
+    assert works(service, second["access_token"])
+    done(app.refresh(second["refresh_token"]))
+
+
+def test_a_refresh_may_ask_for_less_and_never_for_more(standing) -> None:
+    """Less holds for the access token alone; asking for more burns nothing (RFC 6749, section 6)."""
+    app = standing.app
+    first = standing.person().tokens(app, scope=WRITE)
+    for scope in ("api:admin", f"{WRITE} api:admin", "api:everything", "api:agent:message:*"):
+        refused = app.refresh(first["refresh_token"], scope=scope)
+        assert error(refused) == (400, "invalid_scope")
+        assert "can't be given api:everything" in refused.json()["error_description"] or scope != "api:everything"
+    narrow = done(app.refresh(first["refresh_token"], scope="api:catalog:read"))
+    assert narrow["scope"] == "api:catalog:read"
+    assert done(app.refresh(narrow["refresh_token"]))["scope"] == WRITE
+
+
+def test_other_values_are_no_refresh_tokens(standing) -> None:
+    app = standing.app
+    tokens = standing.person().tokens(app)
+    for value in (tokens["access_token"], "svc_ac_x", "x" * 10_000, "\0", tokens["refresh_token"][:-1]):
+        assert error(app.refresh(value)) == (400, "invalid_grant")
+    assert error(app.refresh("")) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize("hint", [None, "refresh_token", "access_token", "something_else"])
+def test_revoking_a_refresh_token_stops_all_its_family_has(standing, hint: str | None) -> None:
+    """Access tokens too (section 2.1); whatever the hint says, since a token shows what it is."""
+    app, ada = standing.app, standing.person()
+    other, tokens = ada.tokens(app), ada.tokens(app)
+    answer = app.revoke(tokens["refresh_token"], token_type_hint=hint)
+    assert answer.status_code == 200
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert not works(standing.service, tokens["access_token"])
+    assert error(app.refresh(tokens["refresh_token"])) == (400, "invalid_grant")
+    assert works(standing.service, other["access_token"])
+
+
+def test_revoking_an_access_token_stops_it_alone(standing) -> None:
+    app = standing.app
+    tokens = standing.person().tokens(app)
+    assert app.revoke(tokens["access_token"]).status_code == 200
+    assert not works(standing.service, tokens["access_token"])
+    assert works(standing.service, done(app.refresh(tokens["refresh_token"]))["access_token"])
+
+
+def test_revoking_what_there_is_not_is_no_error(standing) -> None:
+    """Section 2.2: the client couldn't do anything about it."""
+    app = standing.app
+    tokens = standing.person().tokens(app)
+    assert app.revoke(tokens["refresh_token"]).status_code == 200
+    for value in (tokens["refresh_token"], "svc_rt_unknown", "svc_at_unknown", "x", "\0", "x" * 10_000):
+        assert app.revoke(value).status_code == 200
+
+
+def test_a_client_revokes_its_own_tokens_alone(service, app: App, ada: Person) -> None:
+    """Another client's is refused, and one of another organization unknown; both go on working."""
+    other, elsewhere = an_app(service), an_app(service, api_key=another_organization(service))
+    tokens = ada.tokens(app)
+    for value in (tokens["refresh_token"], tokens["access_token"]):
+        assert error(other.revoke(value)) == (400, "invalid_grant")
+        assert elsewhere.revoke(value).status_code == 200
+    assert works(service, tokens["access_token"])
+    done(app.refresh(tokens["refresh_token"]))
+
+
+def test_revoking_needs_the_client_to_prove_itself(standing) -> None:
+    app = standing.app
+    tokens = standing.person().tokens(app)
+    assert error(app.revoke(tokens["refresh_token"], client_secret="svc_cs_wrong")) == (401, "invalid_client")
+    assert error(app.revoke(tokens["refresh_token"], client_secret=None)) == (401, "invalid_client")
+    assert error(app.post("revoke")) == (400, "invalid_request")
+    assert works(standing.service, tokens["access_token"])
+
+
+def test_the_metadata_is_valid_and_true(standing) -> None:
+    """RFC 8414, section 2: Authlib's validation passes, and every endpoint it names is there."""
+    metadata = httpx.get(f"{standing.service.base_url}/.well-known/oauth-authorization-server").json()
+    document = rfc8414.AuthorizationServerMetadata(metadata)
+    for key in ("issuer", "authorization_endpoint", "token_endpoint", "revocation_endpoint"):
+        assert metadata[key].startswith(standing.service.base_url)
+    del document["issuer"]  # must be https, which a test on loopback isn't
+    for key in document.REGISTRY_KEYS:
+        if key != "issuer" and not key.endswith("_endpoint"):
+            getattr(document, f"validate_{key}")()
+    assert rfc9207.AuthorizationServerMetadata(metadata)["authorization_response_iss_parameter_supported"] is True
+    assert metadata["issuer"] == standing.service.base_url
+    assert metadata["code_challenge_methods_supported"] == ["S256"]
+    assert metadata["response_types_supported"] == ["code"]
+    assert metadata["grant_types_supported"] == ["authorization_code", "refresh_token"]
+    assert metadata["token_endpoint_auth_methods_supported"] == ["client_secret_basic", "client_secret_post", "none"]
+    assert httpx.get(metadata["authorization_endpoint"]).status_code == 400
+    assert httpx.post(metadata["token_endpoint"], data={"grant_type": "x"}).status_code == 400
+    assert httpx.post(metadata["revocation_endpoint"], data={"token": "x"}).status_code == 401
+
+
+def test_an_issuer_with_a_path_has_its_metadata_after_the_well_known_part(make_service) -> None:
+    service = make_service(public_url="https://carrel.example.test/base")
+    found = service.http.get("/.well-known/oauth-authorization-server/base")
+    assert found.json()["issuer"] == "https://carrel.example.test/base"
+    assert found.json()["token_endpoint"] == "https://carrel.example.test/base/api/oauth/token"
+    assert service.http.get("/.well-known/oauth-authorization-server/elsewhere").status_code == 404

@@ -1,16 +1,23 @@
-"""v1: the operations of v0 mounted again, for access tokens and their scopes alone."""
+"""v1: the operations of v0 for access tokens of its audience (RFC 8707, 9728) and their scopes alone."""
 
 import socket
+from dataclasses import replace
 
 import httpx
 import pytest
 
 from carrel.wire.scopes import ApiScope
 from service.platform import secrets
+from service.platform.errors import Unauthenticated
+from service.platform.secrets import ACCESS_TOKEN, hash_secret
+from tests.harness.cases import cases
 from tests.harness.requirements import REQUIREMENTS, V1_REQUIREMENTS
 from tests.harness.services import RunningService
-from tests.oauth.flow import App, Person, an_app, elsewhere, entries, v1
-from tests.service.directory import a_key, code, done, user
+from tests.oauth import flow
+from tests.oauth.flow import App, Page, Person, Pkce
+from tests.oauth.talking import send
+from tests.service.conversations import an_agent, deploy
+from tests.service.directory import a_group, a_key, code, done, group, user
 from tests.service.examples import EXAMPLES, V1_EXAMPLES, Owner, Things
 
 READ, WRITE = "api:catalog:read", "api:catalog:write"
@@ -91,8 +98,8 @@ def keys(service: RunningService) -> list[str]:
 def test_what_is_anothers_on_v1_answers_like_what_there_is_not(standing, nothing: Things) -> None:
     """To a person of another organization, with a token of theirs: agents, jobs, conversations. To the byte."""
     service = standing.service
-    key, eve = elsewhere(service)
-    token = eve.tokens(an_app(service, api_key=key), scope="api:agent:message:*")["access_token"]
+    key, eve = flow.elsewhere(service)
+    token = eve.tokens(flow.an_app(service, api_key=key), scope="api:agent:message:*")["access_token"]
     things = Things(Owner(service, service.api_key, "harbour"), "nobody@example.test")
     things.agent_id = things.owner.agent(things.collection_id)
     things.owner.deploy(things.agent_id, user(service.admin_email))
@@ -162,14 +169,14 @@ def test_a_person_does_with_a_token_what_they_may(service: RunningService, app: 
     form = {"documentExternalId": "otters", "awaitVectorStoreSync": "true"}
     uploaded = done(service.http.post("/api/v1/catalog/uploadFile", data=form, **options))
     asked = {"documentId": uploaded["documentId"]}
-    found = done(v1(service, "search/searchDocumentCatalog", token, {"searchQuery": "otters"}))
+    found = done(flow.v1(service, "search/searchDocumentCatalog", token, {"searchQuery": "otters"}))
     assert [result["documentId"] for result in found["results"]] == [uploaded["documentId"]]
-    assert done(v1(service, "search/searchDocumentCatalog", other, {"searchQuery": "otters"}))["results"] == []
-    assert v1(service, "catalog/downloadDocument", token, asked).content == content
-    assert outcome(v1(service, "catalog/downloadDocument", other, asked)) == (404, "document_not_found")
+    assert done(flow.v1(service, "search/searchDocumentCatalog", other, {"searchQuery": "otters"}))["results"] == []
+    assert flow.v1(service, "catalog/downloadDocument", token, asked).content == content
+    assert outcome(flow.v1(service, "catalog/downloadDocument", other, asked)) == (404, "document_not_found")
     key = a_key(service, ownerEmail=ada.email)["apiKey"]
     assert done(service.call("catalog/getDocument", asked, api_key=key))["documentId"] == uploaded["documentId"]
-    (entry,) = entries(service, "document.create")
+    (entry,) = flow.entries(service, "document.create")
     assert entry["actor"]["email"] == ada.email
 
 
@@ -177,18 +184,18 @@ def test_pages_and_idempotency_keys_work_on_v1(service: RunningService, app: App
     token = Person(service).tokens(app, scope="api:admin")["access_token"]
     once = {"headers": {"Idempotency-Key": "one"}}
     body = {"groups": [{"name": f"Group {number}"} for number in range(3)]}
-    first = v1(service, "admin/groups/upsert", token, body, **once)
-    again = v1(service, "admin/groups/upsert", token, body, **once)
+    first = flow.v1(service, "admin/groups/upsert", token, body, **once)
+    again = flow.v1(service, "admin/groups/upsert", token, body, **once)
     assert again.headers["Idempotent-Replayed"] == "true"
     assert again.json() == first.json()
-    page = done(v1(service, "admin/groups/list", token, {"pageSize": 2}))
-    rest = done(v1(service, "admin/groups/list", token, {"pageSize": 2, "pageToken": page["nextPageToken"]}))
+    page = done(flow.v1(service, "admin/groups/list", token, {"pageSize": 2}))
+    rest = done(flow.v1(service, "admin/groups/list", token, {"pageSize": 2, "pageToken": page["nextPageToken"]}))
     assert len(page["groups"] + rest["groups"]) == 3
 
 
 def test_me_says_who_the_token_acts_for(service: RunningService, app: App, ada: Person) -> None:
     """Any access token may ask; nobody else, and not on v0."""
-    me = done(v1(service, "me", ada.tokens(app, scope=f"{WRITE} {READ}")["access_token"]))
+    me = done(flow.v1(service, "me", ada.tokens(app, scope=f"{WRITE} {READ}")["access_token"]))
     assert {name: me[name] for name in ("email", "name", "isAdmin", "scopes")} == {
         "email": ada.email,
         "name": "Ada Lovelace",
@@ -196,7 +203,7 @@ def test_me_says_who_the_token_acts_for(service: RunningService, app: App, ada: 
         "scopes": [READ, WRITE],
     }
     assert me["organizationName"] == done(service.call("admin/organization/get"))["name"]
-    assert outcome(v1(service, "me", service.api_key)) == (401, "wrong_version")
+    assert outcome(flow.v1(service, "me", service.api_key)) == (401, "wrong_version")
     assert service.http.get("/api/v0/me").status_code == 404
 
 
@@ -213,6 +220,196 @@ def test_a_body_that_nothing_reads_is_not_waited_for(standing) -> None:
 def test_a_token_for_one_agent_opens_the_door_to_messages_alone(standing) -> None:
     one = "api:agent:message:0197a000-0000-7000-8000-000000000001"
     token = standing.person().tokens(standing.app, scope=one)["access_token"]
-    assert done(v1(standing.service, "me", token))["scopes"] == [one]
+    assert done(flow.v1(standing.service, "me", token))["scopes"] == [one]
     for operation in ("catalog/listDocuments", "catalog/planUpload", "admin/users/list"):
-        assert outcome(v1(standing.service, operation, token, {})) == (403, "missing_scope")
+        assert outcome(flow.v1(standing.service, operation, token, {})) == (403, "missing_scope")
+
+
+ALL = "api:agent:message:*"
+
+
+def listed(service: RunningService, token: str, *, page_size: int = 2) -> list[dict]:
+    agents: list[dict] = []
+    parameters: dict = {"pageSize": page_size}
+    while True:
+        page = done(flow.v1(service, "agents", token, params=parameters))
+        agents += page["agents"]
+        if "nextPageToken" not in page:
+            return agents
+        parameters["pageToken"] = page["nextPageToken"]
+
+
+def test_people_see_what_is_deployed_to_them(service: RunningService, app: App, ada: Person) -> None:
+    """By id, page by page, with the words meant for them and no others; at once, in both directions."""
+    token = ada.tokens(app, scope=ALL)["access_token"]
+    assert done(flow.v1(service, "agents", token)) == {"agents": []}
+    names = ["Bosun", "Cook", "Pilot", "Closed", "Deleted"]
+    made = [an_agent(service, name=name, description=f"{name}!", instructions="Secret.") for name in names]
+    crew = group(a_group(service, "Crew", user(ada.email)))
+    for agent, principals in zip(made, ([user(ada.email)], [crew], [], [], [crew]), strict=True):
+        deploy(service, agent, *principals, organizationWide=agent["name"] == "Pilot")
+    done(service.call("admin/agents/delete", {"agentId": made[-1]["agentId"]}))
+    shown = [{name: agent[name] for name in ("agentId", "name", "description")} for agent in made[:3]]
+    assert listed(service, token) == listed(service, token, page_size=1) == listed(service, token, page_size=3) == shown
+    deploy(service, made[0])
+    assert listed(service, token) == shown[1:]
+
+
+def test_an_admin_sees_no_more_than_is_deployed(service: RunningService, app: App) -> None:
+    an_agent(service, name="Bosun")
+    assert listed(service, Person(service).tokens(app, scope=f"{ALL} api:admin")["access_token"]) == []
+
+
+def test_a_token_for_some_agents_shows_these_alone(service: RunningService, app: App, ada: Person) -> None:
+    """Those of its scopes that are deployed; with the scope of all, all of them."""
+    one, two, three = (an_agent(service, name=name) for name in ("One", "Two", "Three"))
+    deploy(service, one, user(ada.email))
+    deploy(service, two, user(ada.email))
+    scopes = [f"api:agent:message:{agent['agentId']}" for agent in (one, two, three)]
+    for wanted, expected in (
+        (scopes[:1], ["One"]),
+        (scopes[1:], ["Two"]),
+        (scopes[2:], []),
+        ([*scopes, ALL], ["One", "Two"]),
+    ):
+        token = ada.tokens(app, scope=" ".join(wanted))["access_token"]
+        assert [agent["name"] for agent in listed(service, token)] == expected
+
+
+@pytest.mark.parametrize(("parameters", "field"), cases("odd_parameters_are_refused_by_name"))
+def test_odd_parameters_are_refused_by_name(standing, parameters: dict[str, str], field: str) -> None:
+    token = standing.person().tokens(standing.app, scope=ALL)["access_token"]
+    refused = flow.v1(standing.service, "agents", token, params=parameters)
+    assert refused.status_code == 400
+    assert [detail["field"] for detail in refused.json()["error"]["details"]] == [field]
+
+
+LOCAL = "http://127.0.0.1/callback"
+
+
+def refused(service: RunningService, token: str) -> str:
+    with pytest.raises(Unauthenticated) as caught:
+        flow.call_mcp(service, token)
+    return caught.value.code
+
+
+def test_a_token_is_for_one_audience_and_refreshing_it_keeps_that(standing) -> None:
+    """Whether or not the client names it; what it names wrongly is refused, before anybody is asked."""
+    service, ada = standing.service, standing.person()
+    issuer = service.runtime.settings.issuer
+    agent, app = flow.an_mcp_client(service), standing.app
+    for_api, for_mcp = f"{issuer}/api/v1", f"{issuer}/mcp"
+    ours = ada.tokens(agent, resource=for_mcp, scope="api:catalog:read")
+    ours = done(agent.refresh(ours["refresh_token"], resource=f"{for_mcp}/"))
+    theirs = ada.tokens(app, resource=for_api)
+    assert flow.call_mcp(service, ours["access_token"]).email == ada.email
+    assert refused(service, theirs["access_token"]) == "wrong_audience"
+    assert flow.works(service, theirs["access_token"])
+    answer = flow.v1(service, "me", ours["access_token"])
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "wrong_audience")
+    for client, wrong in ((agent, for_api), (agent, "https://elsewhere.test/mcp"), (app, for_mcp)):
+        assert flow.sent_back(ada.open(client, resource=wrong))["error"] == "invalid_target"
+    assert flow.error(agent.refresh(ours["refresh_token"], resource=for_api)) == (400, "invalid_target")
+    assert flow.call_mcp(service, done(agent.refresh(ours["refresh_token"]))["access_token"])
+
+
+def test_a_release_without_audiences_takes_nothing_of_a_client_for_mcp(app: App, ada: Person) -> None:
+    """It knows tokens of v1 by their prefix, and secrets by their plain hash: neither is that of a client for /mcp."""
+    agent = flow.an_app(app.service, audience="mcp", scopes=["api:catalog:read"])
+    assert agent.client_secret is not None
+    tokens = ada.tokens(agent)
+    tokens = done(agent.refresh(tokens["refresh_token"]))
+    rotated = done(app.service.call("admin/oauthClients/rotateSecret", {"clientId": agent.client_id}))["clientSecret"]
+    assert flow.error(agent.refresh(tokens["refresh_token"]))[0] == 401
+    assert done(replace(agent, client_secret=rotated).refresh(tokens["refresh_token"]))
+    assert not tokens["access_token"].startswith(ACCESS_TOKEN)
+    with app.service.owner_connection() as owner:
+        kept = owner.execute("SELECT secret_hash FROM oauth_clients WHERE client_id = %s", [agent.client_id])
+        assert kept.fetchone()[0] not in {hash_secret(agent.client_secret), hash_secret(rotated)}
+        token = ada.tokens(app)["access_token"]
+        owner.execute("UPDATE oauth_clients SET audience = 'mcp' WHERE client_id = %s", [app.client_id])
+    assert flow.v1(app.service, "me", token).json()["error"]["code"] == "wrong_audience"
+
+
+def test_a_public_client_has_no_secret_and_any_port_of_its_machine(standing) -> None:
+    """PKCE alone binds a code to it; a code of another client, and another address, are refused. v1 has none such."""
+    service, ada, pkce = standing.service, standing.person(), Pkce()
+    agent, other = flow.an_mcp_client(service, LOCAL), flow.an_mcp_client(service, LOCAL)
+    redirect_uri = "http://127.0.0.1:49152/callback"
+    answer = ada.allow(agent, pkce, redirect_uri=redirect_uri)
+    code = flow.sent_back(answer, redirect_uri)["code"]
+    assert flow.error(other.exchange(code, pkce, redirect_uri=redirect_uri)) == (400, "invalid_grant")
+    assert flow.error(agent.exchange(code, pkce, redirect_uri=LOCAL)) == (400, "invalid_grant")
+    assert flow.error(agent.exchange(code, pkce, redirect_uri=redirect_uri, client_secret="svc_cs_x"))[0] == 401
+    assert flow.error(agent.exchange(code, Pkce(), redirect_uri=redirect_uri)) == (400, "invalid_grant")
+    tokens = done(agent.exchange(code, pkce, redirect_uri=redirect_uri))
+    assert agent.revoke(tokens["refresh_token"]).status_code == 200
+    assert refused(service, tokens["access_token"]) == "credential_revoked"
+    for address in ("http://127.0.0.1:49152/other", "http://localhost:1/callback", "https://127.0.0.1/callback"):
+        assert ada.open(agent, redirect_uri=address).status_code == 400
+    public = {"name": "A", "redirectUris": [LOCAL], "scopes": ["api:catalog:read"], "isPublic": True}
+    assert service.call("admin/oauthClients/create", public).status_code == 400
+    answer = service.call("admin/oauthClients/rotateSecret", {"clientId": agent.client_id})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "public_client")
+
+
+def test_a_public_client_of_this_machine_gets_nothing_unasked(standing) -> None:
+    """Whatever listens there may name itself so (RFC 8252, section 8.6): who allowed it once is asked each time."""
+    service, ada = standing.service, standing.person()
+    agent, web = flow.an_mcp_client(service, LOCAL), flow.an_mcp_client(service)
+    for client in (agent, web):
+        assert "code" in flow.sent_back(ada.allow(client), client.redirect_uri)
+    assert "allow" in Page(ada.open(agent)).forms[0].buttons
+    assert flow.sent_back(ada.open(agent, prompt="none"), LOCAL)["error"] == "consent_required"
+    assert "code" in flow.sent_back(ada.open(web, prompt="none"))
+
+
+ONE_AGENT = "api:agent:message:0197a000-0000-7000-8000-000000000001"
+
+
+@pytest.mark.parametrize(
+    ("registered", "given"),
+    [(["api:catalog:read"], "api:catalog:read"), ([ONE_AGENT], ONE_AGENT), (["api:catalog:write"], None)],
+)
+def test_a_client_that_asks_for_all_that_mcp_describes_gets_what_is_its_own(standing, registered, given):
+    """Clients don't know what they are registered for; the answer says which scopes they got (RFC 6749, 3.3)."""
+    described = "api:catalog:read api:agent:message:* api:admin"
+    agent = flow.an_mcp_client(standing.service, scopes=registered)
+    ada = standing.person()
+    assert flow.sent_back(ada.open(agent, scope=f"{registered[0]} api:everything"))["error"] == "invalid_scope"
+    if given is None:
+        assert flow.sent_back(ada.open(agent, scope=described))["error"] == "invalid_scope"
+    else:
+        assert ada.tokens(agent, scope=described)["scope"] == given
+
+
+def test_a_consent_taken_back_counts_at_the_next_call(service: RunningService, ada: Person) -> None:
+    """Without its consent, a token for /mcp is worth nothing, whatever else is left of it; the refusal leads on."""
+    agent = flow.an_mcp_client(service)
+    token = ada.tokens(agent)["access_token"]
+    assert flow.call_mcp(service, token).collection_ids is None
+    page = ada.http.get("/account/consents")
+    assert "An App" in Page(page).text
+    assert "It was taken back" in Page(ada.follow(ada.press(page, "withdraw"))).text
+    assert "It was taken back" not in Page(ada.http.get("/account/consents")).text
+    assert refused(service, token) == "credential_revoked"
+    assert "taken back, by the person or by an admin" in send(service, token, "ping").json()["error"]["message"]
+    described = f'resource_metadata="{service.runtime.settings.issuer}/.well-known/oauth-protected-resource/mcp"'
+    assert send(service, token, "ping").headers["WWW-Authenticate"] == f'Bearer error="invalid_token", {described}'
+    assert send(service, None, "ping").headers["WWW-Authenticate"] == f"Bearer {described}"
+
+
+def test_mcp_describes_itself_and_what_authorizes_for_it(standing) -> None:
+    """A client finds both from the address alone, or from a refusal (RFC 9728, section 5; RFC 8414)."""
+    service = standing.service
+    issuer, known = service.runtime.settings.issuer, f"{service.base_url}/.well-known"
+    described = httpx.get(f"{known}/oauth-protected-resource/mcp").json()
+    assert (described["resource"], described["authorization_servers"]) == (f"{issuer}/mcp", [issuer])
+    assert "api:admin" not in described["scopes_supported"]
+    assert httpx.get(f"{known}/oauth-protected-resource").json() == described
+    assert httpx.get(f"{known}/oauth-protected-resource/mcp/").json() == described
+    assert httpx.get(f"{known}/oauth-protected-resource/api/v1").status_code == 404
+    server = httpx.get(f"{known}/oauth-authorization-server").json()
+    assert httpx.get(f"{known}/openid-configuration").json() == server
+    assert "none" in server["token_endpoint_auth_methods_supported"]
+    assert server["code_challenge_methods_supported"] == ["S256"]
