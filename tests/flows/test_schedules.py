@@ -1,13 +1,30 @@
-"""Schedules that people make, on a real Prefect server."""
+"""Schedules that people make, and the file of deployments, on a real Prefect server."""
 
+import asyncio
+import contextlib
+import functools
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from prefect import flow
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.sorting import DeploymentSort
+from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
+from prefect.exceptions import ObjectNotFound
+from prefect.runner import Runner
 from prefect.server.schemas.schedules import CronSchedule
 
-from flows.deployments import TAG
-from flows.runs import NotServedError, Runs
+from flows.bulk_upload import bulk_upload
+from flows.deployments import TAG, read_deployments
+from flows.errors import DeploymentsError
+from flows.running import BATCHES, ensure_limits, give_slots_back, one_of_the_batches, set_limits, slots_file
+from flows.runs import FLOWS, NotServedError, Runs, this_machine
 from flows.schedules import (
     ChangedMeanwhileError,
     Draft,
@@ -25,7 +42,8 @@ from flows.schedules import (
     resume_schedule,
     run_schedule,
 )
-from tests.flows.serving import deploy, schedule_named, waiting_runs
+from flows.settings import FlowSettings
+from tests.flows.serving import deploy, register_entries, schedule_named, waiting_runs
 from tests.harness.cases import cases
 
 EVERY_MINUTE = Times("* * * * *")
@@ -126,3 +144,203 @@ async def test_the_times_shown_are_those_that_prefect_runs(cron: str, zone: str)
     ours = next_times([Times(cron, zone)], 5, after=after)
     assert [f"{at.astimezone(ZoneInfo(zone)):%c}" for at in ours] == [f"{at:%c}" for at in theirs]
     assert timedelta(0) < ours[0] - after
+
+
+NIGHTLY = """
+deployments:
+  - name: nightly
+    entrypoint: flows.bulk_upload.bulk_upload
+    parameters: {source: /srv/handbook, options: {collection: Handbook, internal_public: true}}
+    schedules: [{cron: "0 2 * * *", timezone: Europe/Berlin}]
+  - name: members
+    entrypoint: flows.collection_add.collection_add
+    work_pool: {name: carrel}
+    parameters:
+      source: /srv/manifest.csv
+      options: {collection: Handbook}
+"""
+WRONG = Path("tests/data/wrong-deployments.yaml").read_text()
+MISTAKES = [
+    (number, line.partition("#= ")[2]) for number, line in enumerate(WRONG.split("\n"), start=1) if "#= " in line
+]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "deployments.yaml"
+
+
+def test_the_file_that_comes_with_it_offers_every_flow_and_its_examples_are_right(flow_settings, file) -> None:
+    """Nothing runs by itself until somebody says so; what the comments show can be taken as it is."""
+    offered = read_deployments(flow_settings.deployments)
+    assert {entry.flow.name for entry in offered} == set(FLOWS)
+    assert {(entry.name, len(entry.schedules)) for entry in offered} == {("carrel", 0)}
+    head, _, rest = flow_settings.deployments.read_text().partition("\ndeployments:\n")
+    assert "#   name " in head
+    file.write_text(f"{head}\ndeployments:\n" + rest.replace("#  ", "  ").replace("#\n", "\n"))
+    assert [len(entry.schedules) for entry in read_deployments(file)] == [0] * len(offered) + [1, 1]
+
+
+def test_mistakes_are_all_named_by_line_and_entry(file: Path) -> None:
+    file.write_text(WRONG)
+    with pytest.raises(DeploymentsError) as raised:
+        read_deployments(file)
+    lines = [line.removeprefix(f"{file}:").partition(": ") for line in str(raised.value).splitlines()]
+    said = sorted((int(number), words) for number, _, words in lines)
+    for (line, words), (expected, start) in zip(said, MISTAKES, strict=True):
+        assert (line, words[: len(start)]) == (expected, start)
+
+
+# The last file was made for an earlier version.
+@pytest.mark.parametrize(("text", "words"), cases("files_that_declare_no_deployments"))
+def test_what_is_no_such_file_is_said(file: Path, text: str | None, words: str) -> None:
+    if text is not None:
+        file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(DeploymentsError, match=words):
+        read_deployments(file)
+
+
+@pytest.mark.parametrize("source", ["s3://key:hush@bucket/p", "https://key:hush@host/p", "s3://bucket/p?token=hush"])
+def test_credential_in_a_source_is_refused_before_prefect_keeps_it(file: Path, source: str) -> None:
+    """Parameters of deployments are shown to whoever sees Prefect; the message doesn't repeat it either."""
+    entry = f"- {{name: a, entrypoint: flows.bulk_upload.bulk_upload, parameters: {{source: '{source}'}}}}"
+    file.write_text(f"deployments: \n{entry}\n")
+    with pytest.raises(DeploymentsError, match=r"a: parameters: source: .*environment") as raised:
+        read_deployments(file)
+    assert "hush" not in str(raised.value)
+
+
+async def _register(file: Path, text: str) -> None:
+    await asyncio.to_thread(file.write_text, text)
+    await register_entries(read_deployments(file))
+
+
+async def _names(client: PrefectClient) -> set[str]:
+    return {one.name for one in await client.read_deployments(sort=DeploymentSort.NAME_ASC, limit=200)}
+
+
+async def test_the_server_follows_the_file(client: PrefectClient, file: Path) -> None:
+    """Entries are added, changed and removed, deployments of unknown flows removed; others' deployments stay."""
+    other = await deploy("somebody-elses")
+    former = await flow(bulk_upload.fn, name="quarantine").ato_deployment("carrel", tags=[TAG])
+    await Runner(pause_on_shutdown=False).aadd_deployment(former)
+    assert (await client.read_deployment_by_name("quarantine/carrel")).tags == [TAG]
+    await _register(file, NIGHTLY)
+    with pytest.raises(ObjectNotFound):
+        await client.read_deployment_by_name("quarantine/carrel")
+    nightly = await client.read_deployment_by_name("bulk-upload/nightly")
+    assert nightly.tags == [TAG, this_machine()]
+    assert nightly.parameters == {
+        "source": "/srv/handbook",
+        "options": {"internal_public": True, "collection": "Handbook"},
+    }
+    assert [(one.schedule.cron, one.schedule.timezone) for one in nightly.schedules] == [("0 2 * * *", "Europe/Berlin")]
+    assert (await client.read_deployment_by_name("collection-add/members")).schedules == []
+
+    alone = NIGHTLY.partition("  - name: members")[0]
+    await _register(file, alone.replace("0 2 * * *", "30 3 * * *"))
+    changed = await client.read_deployment_by_name("bulk-upload/nightly")
+    assert (changed.id, [one.schedule.cron for one in changed.schedules]) == (nightly.id, ["30 3 * * *"])
+    names = await _names(client)
+    assert ("members" in names, "somebody-elses" in names) == (False, True)
+
+    await _register(file, alone.replace('{cron: "0 2 * * *", timezone: Europe/Berlin}', ""))
+    assert (await client.read_deployment_by_name("bulk-upload/nightly")).schedules == []
+    await _register(file, "deployments:\n")
+    assert not await _names(client) & {"nightly", "members"}
+    await client.delete_deployment(other)
+
+
+async def test_what_people_paused_stays_paused(client: PrefectClient, file: Path) -> None:
+    """A paused deployment and a paused schedule stay so when they are registered again, changed or not."""
+    alone = NIGHTLY.partition("  - name: members")[0]
+    await _register(file, alone)
+    nightly = await client.read_deployment_by_name("bulk-upload/nightly")
+    await client.pause_deployment(nightly.id)
+    await client.update_deployment_schedule(nightly.id, nightly.schedules[0].id, active=False)
+    await _register(file, alone.replace("0 2 * * *", "30 3 * * *"))
+    again = await client.read_deployment_by_name("bulk-upload/nightly")
+    assert (again.paused, [(one.schedule.cron, one.active) for one in again.schedules]) == (
+        True,
+        [("30 3 * * *", False)],
+    )
+    await client.resume_deployment(nightly.id)
+    await _register(file, alone.replace("    schedules:", "    paused: true\n    schedules:"))
+    assert not (await client.read_deployment_by_name("bulk-upload/nightly")).paused
+    await register_entries([])
+
+
+async def test_batches_wait_for_their_limit(client: PrefectClient, flow_settings: FlowSettings) -> None:
+    """The limit is made by a run and set by `serve`; a batch takes a slot of it, and doesn't begin without it."""
+    with contextlib.suppress(ObjectNotFound):  # of what was served before
+        await client.delete_global_concurrency_limit_by_name(BATCHES)
+    await ensure_limits(flow_settings.model_copy(update={"flows_batches_at_once": 3}))
+    await ensure_limits(flow_settings.model_copy(update={"flows_batches_at_once": 5}))
+    assert (await client.read_global_concurrency_limit_by_name(BATCHES)).limit == 3
+    await set_limits(flow_settings.model_copy(update={"flows_batches_at_once": 1}))
+    assert (await client.read_global_concurrency_limit_by_name(BATCHES)).limit == 1
+    kept = slots_file(flow_settings, "a ledger")
+    async with one_of_the_batches(kept):
+        assert (await client.read_global_concurrency_limit_by_name(BATCHES)).active_slots == 1
+        second = asyncio.create_task(_one_batch(kept))
+        assert not (await asyncio.wait({second}, timeout=0.5))[0]
+    await second
+    await client.delete_global_concurrency_limit_by_name(BATCHES)
+    with pytest.raises(ConcurrencySlotAcquisitionError, match=BATCHES):
+        await _one_batch(kept)
+
+
+async def _one_batch(kept: Path) -> None:
+    async with one_of_the_batches(kept):
+        pass
+
+
+_TAKES_SLOT = """
+import asyncio, sys
+from pathlib import Path
+from flows.running import one_of_the_batches
+
+async def work():
+    async with one_of_the_batches(Path(sys.argv[1])):
+        print("taken", flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(work())
+"""
+
+
+async def test_slots_of_a_killed_run_are_given_back_by_the_next_one(client, prefect_api, flow_settings) -> None:
+    """A run whose process was killed holds up no run on its source for the minute that its slot's lease lasts."""
+    await set_limits(flow_settings.model_copy(update={"flows_batches_at_once": 1}))
+    kept = slots_file(flow_settings, "a ledger")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _TAKES_SLOT, str(kept), env=os.environ | {"PREFECT_API_URL": prefect_api}, stdout=-1
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"taken\n"
+    process.kill()
+    await process.communicate()
+    assert (await client.read_global_concurrency_limit_by_name(BATCHES)).active_slots == 1
+    await give_slots_back(kept)
+    assert (await client.read_global_concurrency_limit_by_name(BATCHES)).active_slots == 0
+    await _one_batch(kept)
+    await give_slots_back(kept)  # of slots that were given back, nothing is left to do
+    assert not kept.exists()
+    await client.delete_global_concurrency_limit_by_name(BATCHES)
+
+
+@pytest.mark.slow
+async def test_work_pools_get_the_same_deployments(prefect_api: str, client: PrefectClient) -> None:
+    """`prefect deploy --all` registers every flow that is served, under the same name, for a work pool's machines."""
+    await client.create_work_pool(WorkPoolCreate(name="carrel", type="process"))
+    command = [str(Path(sys.executable).with_name("prefect")), "--no-prompt", "deploy", "--all"]
+    call = functools.partial(subprocess.run, capture_output=True, text=True, check=False)
+    environment = os.environ | {"PREFECT_API_URL": prefect_api}
+    done = await asyncio.to_thread(call, command, cwd=Path(__file__).parents[2], env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for entry in read_deployments(FlowSettings().deployments):
+        deployment = await client.read_deployment_by_name(f"{entry.flow.name}/carrel")
+        assert (deployment.work_pool_name, deployment.pull_steps) == ("carrel", [])
+        assert deployment.entrypoint == f"{entry.flow.fn.__module__}.{entry.flow.fn.__name__}"
+        await client.delete_deployment(deployment.id)
+    await client.delete_work_pool("carrel")
