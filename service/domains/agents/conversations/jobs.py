@@ -1,9 +1,12 @@
-"""The job that answers a turn with its sender's present rights. A conversation has one job at most, the next turn's."""
+"""The job that answers a turn with its sender's present rights, and ends it with a reply or an error, recorded as its
+sender's. A conversation has one job at most, the next turn's."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from psycopg import Error as DriverError
@@ -12,11 +15,13 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 
 from carrel.wire.agents import AgentRetrieval
+from service.audit.service import Change, record_later
 from service.auth.callers import Caller, reload_caller
 from service.domains.agents import answering
 from service.domains.agents.answering import Assignment, Exchange, Reply
-from service.domains.agents.conversations import outcomes, queries
-from service.domains.agents.conversations.drafts import Draft, Superseded
+from service.domains.agents.answering.models import Citation, Passage
+from service.domains.agents.conversations import queries
+from service.domains.agents.conversations.drafts import Draft, Superseded, to_stored_passages
 from service.domains.agents.conversations.models import Work
 from service.domains.agents.definitions.queries import StoredAgent, get_deployed_agent
 from service.domains.agents.definitions.service import unknown_agent
@@ -35,6 +40,7 @@ from service.runtime import Runtime
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.running import refuse_deadly
 
+FAILED, COMPLETED, WITHHELD = "failed", "completed", "withheld"
 # What the model is shown at most of the exchanges before; how much of their text is a setting.
 MOST_EXCHANGES = 50
 # A reply is held to the setting where it is made; so much later it is ended whatever happens there.
@@ -160,12 +166,12 @@ async def _finish(runtime: Runtime, started: _Started, outcome: Reply | ServiceE
         except ServiceError as error:
             await _end(runtime, connection, work, attempt=draft.attempt, error=error)
         else:
-            if await outcomes.complete(connection, caller, work, draft=draft, reply=outcome):
+            if await complete_turn(connection, caller, work, draft=draft, reply=outcome):
                 await _enqueue_following(runtime, connection, work)
 
 
 async def _end(runtime: Runtime, connection: Connection, work: Work, *, attempt: int, error: ServiceError) -> None:
-    if await outcomes.fail(connection, work, attempt=attempt, error=error):
+    if await fail_turn(connection, work, attempt=attempt, error=error):
         await _enqueue_following(runtime, connection, work)
 
 
@@ -203,3 +209,76 @@ async def _fail(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> None:
         work = await queries.get_work(connection, organization_id, turn_id=turn_id)
         if work is not None:
             await _end(runtime, connection, work, attempt=work.attempt, error=error)
+
+
+async def complete_turn(connection: Connection, caller: Caller, work: Work, *, draft: Draft, reply: Reply) -> bool:
+    """Save a reply as its sender's; False when the turn is no longer this worker's. The conversation is locked."""
+    cited = list(dict.fromkeys(citation.passage_no for citation in reply.citations))
+    resting = cited if reply.quotes_only else range(len(reply.passages))
+    passages = to_stored_passages(reply.passages, resting=resting)
+    if not reply.quotes_only:
+        passages += draft.carried
+    values = {
+        "status": queries.COMPLETED,
+        "attempt": draft.next_attempt(reply.text),
+        "reply": reply.text,
+        "citations": [_to_stored_citation(one, reply.passages[one.passage_no]) for one in reply.citations],
+        "warnings": list(reply.warnings),
+        "model": reply.model,
+    }
+    if not await _end_turn(connection, work, attempt=draft.attempt, values=values, passages=passages):
+        return False
+    documents = [str(one) for one in dict.fromkeys(reply.passages[number].document_id for number in cited)]
+    withheld = await queries.is_withheld(connection, caller, turn_id=work.turn_id)
+    await _record_end(connection, work, status=WITHHELD if withheld else COMPLETED, documentIds=documents)
+    return True
+
+
+def _to_stored_citation(citation: Citation, passage: Passage) -> dict[str, Any]:
+    """Return a citation as it is kept; replies of before have none of the last four members."""
+    return {
+        "passageNo": citation.passage_no,
+        "quote": citation.quote,
+        "collectionId": None if passage.collection_id is None else str(passage.collection_id),
+        "chunkNo": None if passage.collection_id is None else passage.chunk_no,
+        "version": passage.version,
+        "unsupported": list(citation.unsupported),
+    }
+
+
+async def fail_turn(connection: Connection, work: Work, *, attempt: int, error: ServiceError) -> bool:
+    """Save a turn's error, its conversation locked; return False when the turn is no longer this worker's."""
+    retry_after = error.headers.get("Retry-After")
+    values = {
+        "status": queries.FAILED,
+        "reply": None,
+        "error_code": error.code,
+        "error_message": error.message,
+        "retry_after": None if retry_after is None else int(retry_after),
+    }
+    if not await _end_turn(connection, work, attempt=attempt, values=values, passages=()):
+        return False
+    await _record_end(connection, work, status=FAILED, code=error.code)
+    return True
+
+
+async def _end_turn(
+    connection: Connection,
+    work: Work,
+    *,
+    attempt: int,
+    values: dict[str, Any],
+    passages: Sequence[queries.StoredPassage],
+) -> bool:
+    organization_id, turn_id = work.organization_id, work.turn_id
+    if not await queries.end_turn(connection, organization_id, turn_id=turn_id, attempt=attempt, values=values):
+        return False
+    await queries.replace_passages(connection, organization_id, turn_id=turn_id, passages=passages)
+    return True
+
+
+async def _record_end(connection: Connection, work: Work, **details: object) -> None:
+    place = {"agentId": str(work.agent_id), "conversationId": str(work.conversation_id), "messageId": str(work.turn_id)}
+    change = Change("agent.message", "agent", work.agent_id, {**place, **details})
+    entry_id = await record_later(connection, work.organization_id, origin=work.origin, change=change)
+    await queries.note_entry(connection, work.organization_id, turn_id=work.turn_id, audit_log_id=entry_id)
