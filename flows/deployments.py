@@ -82,13 +82,8 @@ def _places(node: yaml.Node | None, place: Place = ()) -> Iterator[tuple[Place, 
 AnyFlow = Flow[Any, Any]
 Mistake = tuple[Place, str]
 
-_GONE = {"flows.quarantine.quarantine": "the service keeps what could not be loaded, and the page Ingestion shows it"}
-"""The flows of earlier versions, and what is there in place of each."""
-
 
 def _load_flow(entrypoint: object) -> object:
-    if (instead := _GONE.get(str(entrypoint))) is not None:
-        raise ValueError(f"{entrypoint} is no more: {instead}. Remove this entry")
     module, _, name = str(entrypoint).rpartition(".")
     try:
         found = getattr(import_module(module), name, None)
@@ -142,19 +137,6 @@ class Entry(BaseModel):
     tags: list[str] = Field(default_factory=list[str])
     concurrency_limit: int | None = None
     work_pool: dict[str, Any] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_the_present_form(cls, members: object) -> object:
-        """Refuse an entry of the form that files had before prefect.yaml, and say what becomes of its members."""
-        if isinstance(members, dict) and "flow" in members and "entrypoint" not in members:
-            raise ValueError(
-                "this is the form of an earlier version. `flow: bulk-upload` becomes `entrypoint:"
-                " flows.bulk_upload.bulk_upload`; `source` moves into `parameters:`, `collection` and `options` into"
-                " `parameters: {options: …}`; `cron` and `timezone` into an entry of `schedules:`."
-                " docs/schedules.md has examples"
-            )
-        return cast("object", members)
 
     @field_validator("parameters")
     @classmethod

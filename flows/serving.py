@@ -274,7 +274,6 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     tempfile.tempdir = str(folder)
     # Prefect 3.8's handler of SIGTERM makes this coroutine, forgets it and exits, which is all that is wanted.
     warnings.filterwarnings("ignore", message="coroutine 'Runner.astop' was never awaited", category=RuntimeWarning)
-    _refuse_former_file()
     read = _mark(settings.deployments)  # before it is read: what is written meanwhile is seen afterwards
     entries = read_served(settings.deployments)
     # Pausing them at the end would wait for a server that may be stopping too; what is started meanwhile is run later.
@@ -316,13 +315,6 @@ async def _wait_for_prefect(*, say: Say) -> None:
                 address = PREFECT_API_URL.value()
                 say(f"Waiting for Prefect at {address} ({error!r}). Unless it is starting, run: python -m flows.server")
             await asyncio.sleep(0.5)
-
-
-def _refuse_former_file() -> None:
-    former = Path(__file__).with_name("deployments.yaml")
-    if former.exists():
-        msg = f"{former} is not read any more. Move its entries to prefect.yaml (see docs/schedules.md) and remove it."
-        raise DeploymentsError(msg)
 
 
 async def _register(entries: Sequence[Entry], *, path: Path, runner: Runner, say: Say) -> None:

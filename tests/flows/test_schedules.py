@@ -191,7 +191,6 @@ def test_mistakes_are_all_named_by_line_and_entry(file: Path) -> None:
         assert (line, words[: len(start)]) == (expected, start)
 
 
-# The last file was made for an earlier version.
 @pytest.mark.parametrize(("text", "words"), cases("files_that_declare_no_deployments"))
 def test_what_is_no_such_file_is_said(file: Path, text: str | None, words: str) -> None:
     if text is not None:

@@ -49,15 +49,6 @@ def test_a_key_without_a_value_is_empty(tmp_path) -> None:
     assert (entry.parameters, entry.schedules) == ({}, [])
 
 
-def test_a_file_of_the_form_before_is_not_passed_over(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its deployments would be removed from the server without a word."""
-    monkeypatch.setattr(serving, "__file__", str(tmp_path / "serving.py"))
-    serving._refuse_former_file()
-    (tmp_path / "deployments.yaml").write_text("deployments:\n")
-    with pytest.raises(DeploymentsError, match=r"prefect\.yaml"):
-        serving._refuse_former_file()
-
-
 EMPTY = "deployments: []\n"
 
 
