@@ -10,8 +10,7 @@ import streamlit as st
 
 from app import api
 from app.formatting import ago, moment, one_line
-from app.labels import DELIVERIES, MESSAGES, PERSON
-from app.loading.runs import KINDS as KINDS_OF_RUNS
+from app.labels import DELIVERIES, MESSAGES, PERSON, RUN_KINDS
 from app.ui import dialogs
 from app.ui.errors import show_errors
 from app.ui.notices import LinkedText, address, offer_action, show_empty, show_heading, show_note, show_table, show_text
@@ -35,7 +34,7 @@ def _alert_row(alert: Alert) -> tuple[LinkedText | str, str, str, str]:
 def about(alert: Alert) -> str:
     """Return what an alert is about: a source with the kind of its run and its documents, a sync or a schedule."""
     documents = None if alert.document_count is None else count_text(alert.document_count, "document")
-    return " · ".join(part for part in (alert.name, KINDS_OF_RUNS.get(alert.flow or "", alert.flow), documents) if part)
+    return " · ".join(part for part in (alert.name, RUN_KINDS.get(alert.flow or "", alert.flow), documents) if part)
 
 
 def _link(alert: Alert) -> LinkedText | str:

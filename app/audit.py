@@ -22,16 +22,6 @@ from carrel.wire.common import ResourceType, Role
 from carrel.wire.oversight import AuditEntry
 from flows.operations.formatting import count_text, list_text
 
-_SAID = {
-    "secondFactor": "second factor for {}",
-    "serviceAccountsEnabled": "service accounts {}",
-    "passwordsEnabled": "passwords {}",
-    "domain": "domain {}",
-    "nameSet": "another name",
-    "clientDocumentHosts": "hosts that describe clients: {}",
-    "enableReranking": "reranking {}",
-    "enableQueryModel": "queries read by the language model {}",
-}
 _SWITCHED = {"true": "on", "false": "off", "": "none"}
 
 
@@ -52,14 +42,6 @@ HOLDER = "holder"
 FAILED_SIGN_IN = "session.fail"
 """The one action of somebody unknown."""
 
-_NAMED_IN_DETAILS = {
-    "collectionId": COLLECTION,
-    "documentId": DOCUMENT,
-    "agentId": AGENT,
-    "serviceAccountId": SERVICE_ACCOUNT,
-    "ownerId": HOLDER,
-    "newOwnerId": HOLDER,
-}
 _MOST_NAMED = 4
 
 
@@ -77,6 +59,8 @@ ACTION_TEXTS: Mapping[str, ActionText] = {code: ActionText(*texts) for code, tex
 """By the action's code; the order of groups and of actions in them is the order they are offered in."""
 
 _KINDS: Mapping[str, str] = _TEXTS["kinds"]
+_SETTINGS: Mapping[str, str] = _TEXTS["settings"]
+_NAMED_IN_DETAILS: Mapping[str, str] = _TEXTS["named_in_details"]
 _VERDICTS = {"THUMBS_UP": "helpful", "THUMBS_DOWN": "not helpful", "POSITIVE": "helpful", "NEGATIVE": "not helpful"}
 
 
@@ -195,7 +179,9 @@ def _describe_failed_sign_in(entry: AuditEntry, names: KnownNames) -> str | None
 
 
 def _describe_settings(entry: AuditEntry, names: KnownNames) -> str | None:
-    said = ", ".join(said.format(_word(entry.details[name])) for name, said in _SAID.items() if name in entry.details)
+    said = ", ".join(
+        said.format(_word(entry.details[name])) for name, said in _SETTINGS.items() if name in entry.details
+    )
     return f"{_plainly(entry, names)}: {said}" if said else None
 
 

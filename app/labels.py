@@ -24,8 +24,14 @@ _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 TYPES: Mapping[ResourceType, str] = {ResourceType(code): text for code, text in _TEXTS["types"].items()}
 """Where a document comes from, and what else there is."""
 
-FIELDS, MESSAGES, ICONS = (cast("Mapping[str, str]", _TEXTS[part]) for part in ("fields", "messages", "icons"))
-"""Labels of fields, by the SDK's names, messages about alerts, and icons of the kinds of files."""
+FIELDS, MESSAGES, ICONS, SCORES = (
+    cast("Mapping[str, str]", _TEXTS[part]) for part in ("fields", "messages", "icons", "scores")
+)
+"""Labels of fields, by the SDK's names, messages about alerts, icons of the kinds of files, and meanings of scores."""
+RUN_KINDS, RUN_PHASES, RUN_STATES, SCHEDULED, EVERY = (
+    cast("Mapping[str, str]", _TEXTS[part]) for part in ("run_kinds", "run_phases", "run_states", "scheduled", "every")
+)
+"""Kinds of runs, by flows, what runs do, and their states; what schedules start, by flows, and when."""
 CODES: Mapping[str, str] = {**ALERT_TITLES, **{code: texts[0] for code, texts in _TEXTS["application_scopes"].items()}}
 """Codes among the values of fields."""
 DELIVERIES: Mapping[DeliveryStatus, str] = {DeliveryStatus(code): text for code, text in _TEXTS["deliveries"].items()}

@@ -1,6 +1,8 @@
 """The workbench's pages: who has which, and which are in the menu or on the page Settings."""
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import streamlit as st
@@ -21,43 +23,14 @@ class Entry(NamedTuple):
 HOME = Entry("search", "Home", "home", "Search, and what needs you today.")
 """What the first page is to admins."""
 MENU, SETTINGS = "Menu", "settings"
-FOR_ALL: Mapping[str, tuple[Entry, ...]] = {
-    MENU: (
-        Entry("search", "Search", "search"),
-        Entry("chat", "Chat", "forum"),
-        Entry("documents", "Documents", "description"),
-    )
-}
-FOR_EDITORS: Mapping[str, tuple[Entry, ...]] = {MENU: (Entry("collections", "Collections", "folder_copy"),)}
-"""For admins, and for whoever may change a collection."""
-FOR_ADMINS: Mapping[str, tuple[Entry, ...]] = {
-    MENU: (
-        Entry("agents", "Agents", "smart_toy"),
-        Entry("ingestion", "Ingestion", "upload_file"),
-        Entry(SETTINGS, "Settings", "settings"),
-    ),
-    "People and sign-in": (
-        Entry("people", "People", "person", "Find a person, add or invite people, and offboard someone who leaves."),
-        Entry("groups", "Groups", "group", "Give access to many people at once."),
-        Entry("sign_in", "Sign-in", "passkey", "Sign-in providers, passwords and second factors."),
-        Entry("provisioning", "Provisioning", "sync_alt", "Keep people and groups up to date from Entra or Okta."),
-    ),
-    "Access": (
-        Entry("who_can_read", "Who can read this?", "visibility", "Everyone who may read a document, and why."),
-        Entry("what_can_they_read", "What can they read?", "person_search", "All that a person or a group may read."),
-    ),
-    "Programs": (
-        Entry("service_accounts", "Service accounts", "robot_2", "Identities and tokens for programs."),
-        Entry("api_keys", "API keys", "key", "Keys that act as their owner."),
-        Entry("oauth_clients", "OAuth clients", "apps", "Applications and assistants that act for people."),
-    ),
-    "Loading": (Entry("syncs", "Syncs", "sync", "Keep collections up to date with MongoDB."),),
-    "Oversight": (
-        Entry("health", "Health", "ecg_heart", "What works, what needs attention, and who is alerted."),
-        Entry("audit_log", "Audit log", "history", "Who did what, and when."),
-        Entry("quality", "Quality", "monitoring", "How well searches and agents answer, and what to improve."),
-    ),
-}
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+FOR_ALL, FOR_EDITORS, FOR_ADMINS = (
+    {group: tuple(Entry(*entry) for entry in entries) for group, entries in _TEXTS[part].items()}
+    for part in ("for_all", "for_editors", "for_admins")
+)
+"""The pages for everybody, for admins and whoever may change a collection, and for admins, by group."""
+ACTIONS: Sequence[Sequence[str]] = _TEXTS["palette"]["actions"]
+"""What the palette offers besides: each action's name, icon, address and dialog."""
 GROUPS = {group: entries for group, entries in FOR_ADMINS.items() if group != MENU}
 """The groups of the page Settings, with their pages."""
 UNDER_SETTINGS = frozenset(entry.name for entries in GROUPS.values() for entry in entries)

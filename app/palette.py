@@ -13,7 +13,7 @@ from app import api
 from app.auth.current import person_client
 from app.chat.conversations import my_agents
 from app.formatting import one_line
-from app.navigation import Entry, entries_for
+from app.navigation import ACTIONS, Entry, entries_for
 from app.ui.dialogs import leave_others, open_dialog
 from app.ui.errors import FAILURES, problem_of
 from app.ui.tables import draw_component
@@ -26,18 +26,7 @@ def _item(name: str, kind: str, icon: str, where: str, dialog: str = "") -> dict
     return {"name": name, "kind": kind, "icon": icon, "address": where, "dialog": dialog}
 
 
-_ACTIONS = (
-    _item("Load documents", "Action", "upload_file", "ingestion?part=start"),
-    _item("Open what failed to load", "Action", "error", "ingestion?part=quarantine"),
-    _item("Open the runs", "Action", "list", "ingestion?part=runs"),
-    _item("Open the schedules", "Action", "schedule", "ingestion?part=schedules"),
-    _item("Open what nothing answered", "Action", "help", "agents?show=questions&list=unanswered"),
-    _item("Add person", "Action", "person_add", "people", "new_person"),
-    _item("Add group", "Action", "group_add", "groups", "new_group"),
-    _item("New collection", "Action", "create_new_folder", "collections", "new_collection"),
-    _item("New agent", "Action", "smart_toy", "agents", "new_agent"),
-    _item("New service account", "Action", "robot_2", "service_accounts", "new_account"),
-)
+_ACTIONS = [_item(name, "Action", *rest) for name, *rest in ACTIONS]
 # By the page that has such things: what each is, and where its name and its id are.
 _KINDS = {
     "documents": ("Document", "document_name", "document_id"),

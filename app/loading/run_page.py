@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import streamlit as st
 
 from app.formatting import ago, moment, one_line
+from app.labels import RUN_PHASES
 from app.loading import runs, staging
 from app.loading.quarantine import read_sources
 from app.loading.schedules import new_schedule
@@ -192,7 +193,7 @@ def _phase_in_words(run: RunStatus) -> str:
         return "Stopping …"
     if run.finished:
         return _end_in_words(run)
-    doing = runs.PHASES.get(run.phase, "Working") if run.figures else "Working"
+    doing = RUN_PHASES.get(run.phase, "Working") if run.figures else "Working"
     # Nothing is sent any more while the index is waited for.
     rate = "" if run.phase == "indexing" else rate_text(runs.rate_of(run), "document")
     return f"{doing} … {rate}".rstrip()

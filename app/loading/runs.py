@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from app import api
 from app.auth.current import require_session
+from app.labels import RUN_KINDS, RUN_PHASES, RUN_STATES
 from app.loading import staging
 from app.loading.staging import title_of_folder
 from app.lookup import is_id
@@ -30,32 +31,8 @@ from flows.runs import Runs, RunsError, RunStatus, UnknownError
 from flows.schedules import Times, list_schedules
 
 UPLOAD = "bulk-upload"
-KINDS: Mapping[str, str] = {
-    "agent-evaluation": "Evaluation of an agent",
-    "bulk-upload": "Upload",
-    "collection-add": "Addition to a collection",
-    "docstore-sync": "Sync",
-    "permission-snapshot": "Snapshot of permissions",
-    "quarantine-retry": "Retry",
-    "reindex": "Re-indexing",
-}
 NOBODY_WORKS = "No process carries out runs now, so this one waits."
 START_WORK = "It begins when somebody does. On a machine that reaches the documents: python -m flows serve"
-PHASES: Mapping[str, str] = {
-    "scanning": "Reading the source",
-    "sending": "Sending",
-    "indexing": "Making the documents searchable",
-    "done": "Finishing",
-}
-_STATES: Mapping[str, str] = {
-    "SCHEDULED": "Waiting",
-    "PENDING": "Waiting",
-    "PAUSED": "Paused",
-    "CANCELLING": "Stopping",
-    "CANCELLED": "Stopped",
-    "FAILED": "Failed",
-    "CRASHED": "Broke off",
-}
 _CLASS = re.compile(r"^(?:[^:]*encountered an exception: )?[\w.]*(?:Error|Exception): ")
 _CODE = re.compile(r" \(\d{3} [a-z_]+(?:, request ([\w-]+))?\)$")
 
@@ -71,7 +48,7 @@ def title_of(run: RunStatus) -> str:
 
 
 def kind_in_words(run: RunStatus) -> str:
-    return "Plan of an upload" if run.only_plans else KINDS.get(run.flow, run.flow)
+    return "Plan of an upload" if run.only_plans else RUN_KINDS.get(run.flow, run.flow)
 
 
 def source_in_words(source: str) -> str:
@@ -90,9 +67,9 @@ def _sync_name(name: str) -> str:
 
 def state_in_words(run: RunStatus) -> str:
     if run.state == "RUNNING":
-        return PHASES.get(run.phase, "Working") if run.figures else "Working"
+        return RUN_PHASES.get(run.phase, "Working") if run.figures else "Working"
     if run.state != "COMPLETED":
-        return _STATES.get(run.state, run.state.capitalize())
+        return RUN_STATES.get(run.state, run.state.capitalize())
     if run.skipped:
         return "Skipped"
     if run.only_plans:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from app import api
 from app.formatting import ago, moment, one_line, shorten
+from app.labels import EVERY, RUN_KINDS, SCHEDULED
 from app.loading import runs, starting
 from app.loading.quarantine import MOST, label_sources, read_sources
 from app.loading.starting import Job, Missing
@@ -31,14 +32,6 @@ from flows.runs import RunsError, RunStatus, UnknownError
 from flows.schedules import LONGEST_NAME, Draft, InvalidTimesError, Schedule, Seen, Times
 
 SHOWN = 5
-EVERY = {
-    "hour": "Every hour",
-    "day": "Every day",
-    "weekdays": "Monday to Friday",
-    "week": "Every week",
-    "month": "Every month",
-    "cron": "Cron expression",
-}
 DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _FORMS: Mapping[str, str] = {
     "hour": r"(?P<minute>\d+) \* \* \* \*",
@@ -141,7 +134,7 @@ def offer_new(*, saved: Callable[[], None]) -> None:
         starting.field("name", name)
         if times is not None:
             _fill_times(times)
-    flow = st.selectbox("What to do", list(_FIELDS), key=starting.field("flow"), format_func=lambda flow: _LABELS[flow])
+    flow = st.selectbox("What to do", list(_FIELDS), key=starting.field("flow"), format_func=SCHEDULED.__getitem__)
     _offer(flow, job if job and job.flow == flow else None, read=None, saved=saved)
 
 
@@ -206,7 +199,7 @@ def _leave(read: Schedule | None) -> None:
 
 
 def _name_of(job: Job) -> str:
-    source, kind = _source(job.parameters), runs.KINDS[job.flow]
+    source, kind = _source(job.parameters), RUN_KINDS[job.flow]
     return shorten(one_line(f"{kind}: {source}" if source else kind), LONGEST_NAME - 2)
 
 
@@ -304,15 +297,6 @@ def _known(model: type[Options], base: Job | None) -> Options | None:
         return None
 
 
-_LABELS: Mapping[str, str] = {
-    starting.UPLOAD: "Load documents",
-    "collection-add": "Add to a collection",
-    "docstore-sync": "Run a sync",
-    "reindex": "Re-index",
-    "quarantine-retry": "Retry what failed",
-    "permission-snapshot": "Take a snapshot of permissions",
-    "agent-evaluation": "Ask an agent its evaluation set",
-}
 _FIELDS: Mapping[str, Callable[[Job | None], Job | Missing | None]] = {
     starting.UPLOAD: lambda base: starting.upload_job(
         starting.choose_place(),
@@ -401,7 +385,7 @@ def _row(found: _WITH_SEEN) -> Mapping[str, object]:
         "Next": _next(schedule, seen.next_at[:1]),
         "Last": ago(_last_at(seen.last)),
         "Last result": runs.state_in_words(seen.last) if seen.last else "",
-        "Type": runs.KINDS.get(schedule.flow, schedule.flow),
+        "Type": RUN_KINDS.get(schedule.flow, schedule.flow),
         "Source": one_line(_source(schedule.parameters)),
     }
 
@@ -426,7 +410,7 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
     label = schedule.label
     notices.show_heading(
         one_line(schedule.name),
-        runs.KINDS.get(schedule.flow, schedule.flow),
+        RUN_KINDS.get(schedule.flow, schedule.flow),
         "paused" if schedule.paused else "",
         f"made by {one_line(label.made_by)}" if label and label.made_by else "",
         f"last changed by {one_line(label.changed_by)}" if label and label.changed_by else "",

@@ -14,6 +14,7 @@ from app import api
 from app.agents.definitions import INSTRUCTIONS_IGNORED, all_collections, find_agent
 from app.auth.current import key_client, person_client
 from app.formatting import ago, browser_zone, moment, one_line
+from app.labels import SCORES
 from app.quality.sets import forget_sets, go_to_case
 from app.search.queries import MODES
 from app.ui.dialogs import confirm
@@ -210,19 +211,6 @@ _COLOURS: Mapping[str, str] = dict(
     zip([*MODES.values(), "Agent"], ["#2f7fb8", "#d9730d", "#9467bd", "#2f7fb8"], strict=True)
 )
 _CUTOFF = 10
-_MEANINGS = {
-    f"nDCG@{_CUTOFF}": f"How near the first {_CUTOFF} results come to the best order, the most relevant first: 1",
-    f"Recall@{_CUTOFF}": f"The share of the right documents that are among the first {_CUTOFF} results",
-    f"MRR@{_CUTOFF}": "How early the first right document comes: 1 is always first, 0.5 is mostly second",
-    "Answered": "Of the questions that something answers, the share whose reply cites a document",
-    "Recall": "The share of the expected documents that the replies cite",
-    "Precision": "The share of the citations that are of expected documents",
-    "Said": "The share of the expected statements that the replies say",
-    "Refused": "Of the questions that nothing answers, the share whose reply cites nothing",
-    "Questions": "How many questions the scores are over, of how many; the others failed, or were not reached",
-    "Groundedness": "The share of the replies' sentences that the cited passages support, by their words and numbers",
-}
-"""What each score means, in plain words; docs/workbench.md has examples."""
 
 
 @dataclass
@@ -416,7 +404,7 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
     series = [_way_of(run) if searches else one_line(run.agent_name or "An agent that is gone") for run in drawn]
     ways = sorted(set(series), key=list(_COLOURS).index if searches else None)
     of_replies = "Recall" if drawn[0].recall is not None else "Answered"
-    meaning = _MEANINGS[f"nDCG@{_CUTOFF}" if searches else of_replies]
+    meaning = SCORES[f"nDCG@{_CUTOFF}" if searches else of_replies]
     st.subheader(f"{name} over time", anchor=False, help=meaning)
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         {
@@ -461,9 +449,9 @@ def _list_runs(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
         row=lambda run: dict(zip(_heads(searches), _cells(run, searches), strict=True)),
         empty=lambda: None,
         columns={
-            head: {"help": _MEANINGS[head]} if any(cells) else None  # what no run has takes no room
+            head: {"help": SCORES[head]} if any(cells) else None  # what no run has takes no room
             for head, *cells in zip(_heads(searches), *(_cells(run, searches) for run in runs), strict=True)
-            if head in _MEANINGS
+            if head in SCORES
         },
         hint="Choose a run to delete it.",
     )

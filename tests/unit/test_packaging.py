@@ -45,7 +45,7 @@ def test_the_wheel_of_the_sdk_holds_the_package_and_nothing_else(wheel: Path) ->
         assert archive.read(licence) == (ROOT / "LICENSE").read_bytes()
     client = ROOT / "client"
     modules = {str(path.relative_to(client)) for path in (client / "carrel").rglob("*.py")}
-    assert held == {*modules, "carrel/py.typed", "carrel/wire/formats.json"}
+    assert held == {*modules, "carrel/py.typed", "carrel/wire/formats.json", "carrel/wire/schemas.json"}
 
 
 def test_the_wheel_of_the_sdk_says_what_it_is(wheel: Path) -> None:

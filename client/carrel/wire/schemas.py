@@ -4,51 +4,16 @@ source of every class whenever the client is imported."""
 
 import ast
 import inspect
+import json
 import sys
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-_OF_SEVERAL = {
-    "agent_id": "Id of the agent.",
-    "agent_name": "Name of the agent.",
-    "alert_id": "Id of the alert.",
-    "alert_rule_id": "Id of the rule.",
-    "audit_log_id": "Id of the entry in the audit log.",
-    "case_id": "Id of the case.",
-    "client_id": "Id of the client.",
-    "collection_name": "Name of the collection, unique in the organization.",
-    "conversation_id": "Id of the conversation.",
-    "created_at": "When it was created.",
-    "delivery_id": "Id of the delivery.",
-    "docstore_credential_id": "Id of the sync.",
-    "document_collection_id": "Id of the collection.",
-    "document_external_id": "The document's identifier in the caller's own system, unique in the organization.",
-    "document_external_url": "Address of the document in its source system.",
-    "document_id": "Id of the document.",
-    "evaluation_run_id": "Id of the run.",
-    "evaluation_set_id": "Id of the set.",
-    "from_": "Beginning of the time range, included.",
-    "group_id": "Id of the group.",
-    "item_count": "Number of items in quarantine, without those that are ignored.",
-    "message_id": "Id of the message and of the reply to it; feedback names it.",
-    "organization_id": "Id of the organization.",
-    "provider_id": "Id of the provider.",
-    "referenced_sources": "Sources that the reply rests on; `[1]` in its text is the first.",
-    "report_no": "Number of the report.",
-    "resource_type": "Kind of the resource in its source system.",
-    "saved_search_id": "Id of the saved search.",
-    "search_id": "Id of the search; feedback names it.",
-    "search_query": "What to search for, 1 to 8192 characters.",
-    "service_account_id": "Id of the service account.",
-    "source_id": "Id of the source.",
-    "to": "End of the time range, not included.",
-    "token_id": "Id of the token.",
-    "updated_at": "When it was last changed.",
-    "warnings": "What the reader of the reply should know.",
-}
+_OF_SEVERAL: dict[str, str] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 """Descriptions of attributes that mean the same in many models, by name; a string under an attribute comes first."""
 
 
