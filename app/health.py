@@ -15,7 +15,7 @@ from app import api
 from app.credentials.tokens import all_keys, all_tokens, ends, select_ending_soon
 from app.formatting import ago, moment, one_line, size
 from app.settings import settings
-from app.ui.notices import help_address
+from app.ui.notices import LinkedText, help_address
 from carrel.environment import http_options
 from carrel.wire import oversight
 from carrel.wire.reranking import RerankingState
@@ -33,14 +33,6 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True)
-class PageLink:
-    """A link to a page of the workbench or of help: its label, and its address."""
-
-    name: str
-    address: str
-
-
-@dataclass(frozen=True)
 class Finding:
     """A finding about one part: a sentence, what to do if something is wrong, and the page to do it on."""
 
@@ -48,11 +40,11 @@ class Finding:
     level: Level
     said: str
     todo: str = ""
-    see: PageLink | None = None
+    see: LinkedText | None = None
 
 
-def help_page(topic: str) -> PageLink:
-    return PageLink("What to do", help_address(topic))
+def help_page(topic: str) -> LinkedText:
+    return LinkedText("What to do", help_address(topic))
 
 
 _ADVICE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
@@ -60,7 +52,7 @@ _ADVICE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 def _trouble(about: str, said: str, key: str) -> Finding:
     todo, see = _ADVICE[key]["todo"], _ADVICE[key]["see"]
-    return Finding(about, Level.TROUBLE, said, todo, help_page(see) if isinstance(see, str) else PageLink(*see))
+    return Finding(about, Level.TROUBLE, said, todo, help_page(see) if isinstance(see, str) else LinkedText(*see))
 
 
 def _is_late(at: datetime | None, now: datetime, limit: timedelta) -> bool:
@@ -201,7 +193,7 @@ def _of_index(index: oversight.IndexingState, at: datetime) -> Finding:
 def _of_busy(status: oversight.AdminStatusGetResponse) -> Iterator[Finding]:
     if running := status.rebuilds_running:
         said = f"{count_text(running, 'index is', 'indexes are')} being rebuilt with another model."
-        yield Finding("Rebuilding", Level.BUSY, said, see=PageLink("Open the collections", "collections"))
+        yield Finding("Rebuilding", Level.BUSY, said, see=LinkedText("Open the collections", "collections"))
     if status.renewing_count:
         among = f"{status.renewing_count:,} of {status.document_count:,} documents"
         said = f"The index of {among} is being updated. They can still be found."
@@ -312,10 +304,10 @@ def of_credentials() -> Finding | None:
     said = f"{list_text(counts)} will expire within 14 days."
     todo = "Create the next one with the same scopes, give it to the program, and revoke the old one."
     if not tokens:
-        see = PageLink(f"Open the key that ends {ends(keys[0].expires_at)}", f"api_keys?key={keys[0].api_key_id}")
+        see = LinkedText(f"Open the key that ends {ends(keys[0].expires_at)}", f"api_keys?key={keys[0].api_key_id}")
     else:
         address = f"service_accounts?account={tokens[0].service_account_id}&token={tokens[0].token_id}"
-        see = PageLink(f"Open the token that ends {ends(tokens[0].expires_at)}", address)
+        see = LinkedText(f"Open the token that ends {ends(tokens[0].expires_at)}", address)
     return Finding(about, Level.TROUBLE, said, todo, see)
 
 
@@ -329,7 +321,7 @@ def of_work() -> list[Finding]:
         return []
     asked, unanswered = (sum(getattr(one, name) for one in buckets) for name in ("questions", "unanswered"))
     said = f"{count_text(asked, 'question')} in seven days, {unanswered:,} of them not answered."
-    see = PageLink("Open the questions that nothing answered", "agents?show=questions&list=unanswered")
+    see = LinkedText("Open the questions that nothing answered", "agents?show=questions&list=unanswered")
     return [Finding("Questions to agents", Level.FINE, said, see=see if unanswered else None)]
 
 

@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from carrel.wire.catalog import (
-    Document,
-    DocumentFolder,
-    DocumentIndexing,
-    DocumentOrder,
-    GetDocumentResponse,
-    IndexingStatus,
-    LeftOutFile,
-)
+from carrel.wire import catalog
 from carrel.wire.formats import FORMATS
 from cli.choosing import AsJson, PartOfName, Yes, confirm, id_in, require_one
 from cli.collections import collection_of
@@ -32,13 +24,13 @@ app = typer.Typer(no_args_is_help=True)
 Named = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Its id, external id, or whole name or file name.")]
 
 
-def _name_state(document: Document) -> str | None:
+def _name_state(document: catalog.Document) -> str | None:
     if document.has_no_text_yet:
         return "being read"
     return "no text" if document.has_no_text else document.indexing and document.indexing.lower()
 
 
-COLUMNS: Columns[Document] = {
+COLUMNS: Columns[catalog.Document] = {
     "name": lambda one: one.document_name,
     "external id": lambda one: one.document_external_id,
     "owner": lambda one: one.owner.name,
@@ -50,14 +42,17 @@ COLUMNS: Columns[Document] = {
 }
 
 
-LEFT_OUT: Columns[LeftOutFile] = {
+LEFT_OUT: Columns[catalog.LeftOutFile] = {
     "file": lambda one: one.path or f"file {one.number:,}",
     "code": lambda one: one.code,
     "reason": lambda one: one.message,
 }
 
 
-FOLDERS: Columns[DocumentFolder] = {"folder": lambda one: one.folder, "documents": lambda one: one.document_count}
+FOLDERS: Columns[catalog.DocumentFolder] = {
+    "folder": lambda one: one.folder,
+    "documents": lambda one: one.document_count,
+}
 Kind = StrEnum("Kind", list(dict.fromkeys(one.kind for one in FORMATS)))
 
 
@@ -79,7 +74,8 @@ def list_documents(
     since: Annotated[str | None, typer.Option(metavar="TIME", help="Only what has changed from this time on.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Only what has changed before this time.")] = None,
     indexing: Annotated[
-        IndexingStatus | None, typer.Option(case_sensitive=False, help="Only what the catalog's index has like this.")
+        catalog.IndexingStatus | None,
+        typer.Option(case_sensitive=False, help="Only what the catalog's index has like this."),
     ] = None,
     parent: Annotated[
         str | None, typer.Option(metavar="DOCUMENT", help="Only the files in this archive or mail.")
@@ -89,7 +85,7 @@ def list_documents(
         typer.Option("--with-files", help="Also the files in archives and mails, which --query and --indexing find."),
     ] = False,
     order: Annotated[
-        DocumentOrder | None,
+        catalog.DocumentOrder | None,
         typer.Option(case_sensitive=False, help="By name, size, last change, or when they were first loaded."),
     ] = None,
     reverse: Annotated[
@@ -116,7 +112,7 @@ def list_documents(
             **cast("dict[str, Any]", filters),
             contained=None if with_files or query or indexing or parent else False,
             order=order,
-            descending=order is DocumentOrder.NAME if reverse else None,
+            descending=order is catalog.DocumentOrder.NAME if reverse else None,
             page_size=min(most + 1, 1000),
         )
         empty = "No document is like this." if any(filters.values()) else "There is no document that may be read."
@@ -184,7 +180,7 @@ def state(document: Named, *, as_json: AsJson = False) -> None:
     Exit code 1: it could not be indexed somewhere."""
     with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
-    failed = any(one.status is IndexingStatus.FAILED for one in found.indexed_in)
+    failed = any(one.status is catalog.IndexingStatus.FAILED for one in found.indexed_in)
     code = ExitCode.PROBLEMS if failed else ExitCode.DONE
     if as_json:
         rows = [to_json(one) for one in found.indexed_in]
@@ -234,7 +230,7 @@ def reindex(document: Named, *, as_json: AsJson = False) -> None:
         done = client.catalog.reindex_document(found.document_id)
     command = f"carrel documents state {found.document_id}"
     waits = f"{found.document_name} is being indexed: {command} says how far it is."
-    words = f"Indexed {found.document_name} again." if done.indexing is IndexingStatus.DONE else waits
+    words = f"Indexed {found.document_name} again." if done.indexing is catalog.IndexingStatus.DONE else waits
     say_done(screen, "reindexed", words, **to_json(done))
 
 
@@ -259,7 +255,7 @@ def delete(document: Named, *, yes: Yes = False, as_json: AsJson = False) -> Non
     say_done(screen, "deleted", f"Deleted {found.document_name}.", documentId=str(found.document_id))
 
 
-def document_of(name: str, client: "Carrel") -> GetDocumentResponse:
+def document_of(name: str, client: "Carrel") -> catalog.GetDocumentResponse:
     """Return the document of an id, external id or name; raises InvalidArgumentError for none or several."""
     if id_in(name) is not None:
         return client.catalog.get_document(name)
@@ -270,15 +266,15 @@ def document_of(name: str, client: "Carrel") -> GetDocumentResponse:
     return client.catalog.get_document(one.document_id)
 
 
-def _place(one: DocumentIndexing) -> str:
+def _place(one: catalog.DocumentIndexing) -> str:
     return one.collection_name or "catalog"
 
 
-def _progress(one: DocumentIndexing) -> str:
+def _progress(one: catalog.DocumentIndexing) -> str:
     if one.error:
         return f"failed: {one.error}"
-    if one.status is IndexingStatus.RUNNING and one.chunks_expected:
+    if one.status is catalog.IndexingStatus.RUNNING and one.chunks_expected:
         return f"running, {one.chunks_embedded or 0:,} of {one.chunks_expected:,} chunks"
-    if one.status is IndexingStatus.DONE and not one.chunk_count:
+    if one.status is catalog.IndexingStatus.DONE and not one.chunk_count:
         return "done, no text"
     return f"{one.status.lower()}, {one.chunk_count:,} {'chunk' if one.chunk_count == 1 else 'chunks'}"

@@ -1,4 +1,5 @@
-"""People and groups, cached for a few seconds per session, and changing who is in a group."""
+"""People and groups, cached for a few seconds per session, and changing who is in a group; and the page of a person:
+account, groups, access, API keys and sessions, and ending all of it when the person leaves."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -7,19 +8,25 @@ from itertools import islice
 import streamlit as st
 
 from app import api
-from app.formatting import one_line
-from app.labels import GROUP, kind_of
+from app.credentials.tokens import STATUSES, ask_revoking, end_noted
+from app.formatting import ago, moment, one_line
+from app.labels import GROUP, PERSON, SERVICE_ACCOUNT, kind_of
 from app.lookup import Principal, by_id
+from app.ui import dialogs, notices
 from app.ui.dialogs import NotYetError, confirm, dialog, naming, offer_submit, open_dialog
-from app.ui.errors import FAILURES, problem_of, show_errors
+from app.ui.errors import FAILURES, problem_of, require_found, show_errors
 from app.ui.notices import show_note, show_table, show_text, show_warning
+from app.ui.passages import label
 from app.ui.pickers import drop_choice, get_principals, pick_principals
-from app.ui.tables import forget
+from app.ui.saving import keep_opened, send_changes
+from app.ui.tables import forget, pages_of, show_pages
 from carrel.wire.access import ResourceCount
 from carrel.wire.admin import Group, ListedUser
+from carrel.wire.api_keys import ApiKey, CredentialStatus
 from carrel.wire.owners import AdminUsersPlanOffboardingResponse
 from carrel.wire.people import AdminGroupsPreviewLossesResponse, GroupMembership
-from flows.operations.formatting import count_text, list_text
+from carrel.wire.sessions import PersonSession, SessionKind
+from flows.operations.formatting import capitalize, count_text, list_text
 
 PEOPLE, GROUPS, MEMBERS, KEYS, SESSIONS = "people", "groups", "members", "person.keys", "person.sessions"
 
@@ -209,3 +216,282 @@ def losses_in_words(losses: AdminGroupsPreviewLossesResponse) -> str:
     more = len(losses.losses) - len(first)
     others = [] if not more else [count_text(more, "other") if losses.complete else "others"]
     return f"From the next request on, these read less: {', '.join([*first, *others])}."
+
+
+_MOST_TOKENS = 10
+OFFBOARD, NEW_OWNER, _DONE = "offboard", "offboard.owner", "offboard.done"
+
+
+def _ask_ending(person: ListedUser, session: PersonSession | None = None) -> None:
+    which = "All sessions end" if session is None else "This session ends"
+    again = "" if session is None or session.kind is SessionKind.BROWSER else " The application asks them again."
+    dialogs.confirm(
+        "End all sessions?" if session is None else "End this session?",
+        f"{which} with the next request. {one_line(person.name)} can sign in again.{again}",
+        doing="End it" if session else "End them",
+        action=partial(_end_sessions, person, [session] if session else None),
+    )
+
+
+def _end_sessions(person: ListedUser, sessions: Sequence[PersonSession] | None) -> None:
+    ids = None if sessions is None else [one.session_id for one in sessions]
+    api.client().admin.sessions.end(person.email, session_ids=ids)
+    clear_caches()
+
+
+def _open_offboarding(person: ListedUser) -> None:
+    drop_choice(NEW_OWNER)
+    dialogs.open_dialog(OFFBOARD, str(person.id))
+
+
+@dialogs.dialog("Offboard", OFFBOARD, width="large")
+def _show_offboarding(person: ListedUser) -> None:
+    plan = show_errors(partial(offboarding_of, person.email))
+    notices.show_table(_ends(plan), heads=("What ends at once", "Now"), named=True)
+    notices.show_text(f"They own {counts_in_words(plan.owned) or 'nothing'}.")
+    if plan.only_reader:
+        notices.show_warning(f"Nobody else can read {counts_in_words(plan.only_reader)} today.")
+    if plan.made_tokens:
+        named = ", ".join(f"{one_line(one.name)} (…{one.hint})" for one in plan.made_tokens[:_MOST_TOKENS])
+        notices.show_warning(
+            f"{count_text(len(plan.made_tokens), 'token')} of service accounts that they made keep working: {named}"
+            f"{', …' if len(plan.made_tokens) > _MOST_TOKENS else '.'}",
+            "They may have written them down: replace those on the page Service accounts.",
+        )
+    receivers: list[Principal] = []
+    if plan.owned:
+        receivers = pick_principals(NEW_OWNER, label="Who gets what they own", kinds=(PERSON, SERVICE_ACCOUNT), most=1)
+        for receiver in receivers:
+            _warn_about(receiver)
+    dialogs.offer_submit(
+        OFFBOARD,
+        f"Offboard {label(one_line(person.name))}",
+        action=partial(_offboard, person, owned=bool(plan.owned)),
+        disabled=bool(plan.owned) and not receivers,
+    )
+
+
+def _warn_about(receiver: Principal) -> None:
+    found = show_errors(partial(person_at, receiver.id)) if receiver.kind == PERSON else None
+    if found is None:
+        return
+    name = one_line(found.name)
+    if not found.active:
+        todo = "Offboarding gives nothing to them: choose somebody else, or activate them first."
+        notices.show_warning(f"{name} is not active, and can't sign in.", todo)
+    elif found.last_signed_in_at is None:
+        notices.show_warning(f"{name} has never signed in.", "Make sure that this is who shall look after it.")
+
+
+def _ends(plan: AdminUsersPlanOffboardingResponse) -> list[tuple[str, str]]:
+    groups = ", ".join(one_line(one.name) for one in plan.groups)
+    return [
+        ("Their account", "active" if plan.user.active else "not active any more"),
+        ("Admin", "yes" if plan.user.is_admin else "no"),
+        ("API keys", f"{len(plan.api_keys):,}"),
+        ("Browsers signed in", f"{plan.browser_session_count:,}"),
+        ("Applications allowed", f"{plan.application_count:,}"),
+        ("Groups", groups or "none"),
+    ]
+
+
+def _offboard(person: ListedUser, *, owned: bool) -> None:
+    """Offboard, and hand over as much as one request does; pressed again, it continues."""
+    chosen = get_principals(NEW_OWNER)
+    if owned and not chosen:
+        raise dialogs.NotYetError("Choose who gets what they own.")
+    done = api.client().admin.users.offboard(person.email, new_owner=chosen[0].reference if chosen else None)
+    clear_caches()
+    moved = count_text(_total(done.transferred), "resource")
+    if done.remaining:
+        message = f"Their access has ended, and {moved} went to the new owner. {_total(done.remaining):,} remain: "
+        raise dialogs.NotYetError(f"{message}press the button again to continue.")
+    moved = f" {moved} went to {one_line(chosen[0].name)}." if chosen else ""
+    st.session_state[_DONE] = (str(person.id), f"All access of {one_line(person.name)} has ended.{moved}")
+
+
+def _total(counts: Sequence[ResourceCount]) -> int:
+    return sum(one.count for one in counts)
+
+
+CHANGE = "change_person"
+
+
+def show_person(person_id: str) -> None:
+    notices.offer_way_back("All people", "person")
+    person = require_found(partial(person_of, person_id), "There is no such person in your organization.")
+    who = Principal(PERSON, person.email, person.name, person.email)
+    facts = ["admin"] * person.is_admin + ["not active"] * (not person.active)
+    notices.show_heading(person.name, person.email, *facts)
+    _offer_changes(person)
+    _show_account(person)
+    _show_groups(who)
+    st.subheader("What they can read", anchor=False)
+    counts = show_errors(partial(readable_by, who))
+    notices.show_text(f"{counts_in_words(counts) or 'Nothing'}, by groups, grants and what they own.")
+    notices.show_link("What can they read?", "what_can_they_read", who=who.key)
+    owned = show_errors(partial(owned_by, who))
+    st.subheader("What they own", anchor=False)
+    then = " Offboarding gives it another owner." if owned else ""
+    notices.show_text(f"{counts_in_words(owned) or 'Nothing'}.{then}")
+    _show_keys(person)
+    st.subheader("Sessions", anchor=False)
+    chosen = show_pages(
+        SESSIONS,
+        pages_of(lambda at: api.client().admin.sessions.list(person.email, **at), about=person.email),
+        row=lambda session: {
+            "Signed in with": one_line(session.application_name or "A browser"),
+            "Device": one_line(session.device or ""),
+            "Address": session.address or "",
+            "Since": ago(session.created_at),
+            "Last used": ago(session.last_used_at) if session.last_used_at else "",
+            "Expires": moment(session.expires_at),
+        },
+        empty=lambda: notices.show_empty("They are signed in nowhere."),
+        hint="Choose a session to end it.",
+    )
+    if chosen is not None and st.button("End this session", key="session.end"):
+        _ask_ending(person, chosen)
+    if st.button("End all sessions", key="sessions.end", icon=":material/logout:"):
+        _ask_ending(person)
+
+
+def _has_left_something(person: ListedUser) -> bool:
+    plan = show_errors(partial(offboarding_of, person.email))
+    held = (plan.owned, plan.api_keys, plan.groups, plan.browser_session_count, plan.application_count)
+    return any(held) or plan.user.is_admin
+
+
+def _offer_changes(person: ListedUser) -> None:
+    with st.container(horizontal=True):
+        words = "Reset password" if person.has_password else "Invite"
+        invite = partial(dialogs.open_dialog, "invite", str(person.id))
+        notices.offer_action(words, invite, key="invite", icon="mail", kind="primary", disabled=not person.active)
+        notices.offer_action("Change", dialogs.open_dialog, CHANGE, str(person.id), key="change", icon="edit")
+        if person.active and st.button("Deactivate", key="deactivate", icon=":material/block:"):
+            dialogs.confirm(
+                "Deactivate this person?",
+                f"{person.name} ({person.email}) can't sign in any more, and what acts for them stops with the next "
+                "request. What they own and are in stays, and works again when they are activated.",
+                doing="Deactivate",
+                action=partial(_set, person, active=False),
+            )
+        if not person.active and st.button("Activate", key="activate", icon=":material/check:"):
+            show_errors(partial(_set, person, active=True))
+            st.rerun()
+        if person.email != api.me().email and (person.active or _has_left_something(person)):
+            notices.offer_action("Offboard …", _open_offboarding, person, key="offboard", icon="person_remove")
+    done: tuple[str, str] | None = st.session_state.pop(_DONE, None)
+    if done is not None and done[0] == str(person.id):
+        notices.show_text(done[1])
+    if dialogs.is_open(OFFBOARD, str(person.id)):
+        _show_offboarding(person)
+    if dialogs.is_open("invite", str(person.id)):
+        _show_invitation(person)
+    if dialogs.is_open(CHANGE, str(person.id)):
+        _show_change(person)
+
+
+@dialogs.dialog("Link to set a password", "invite")
+def _show_invitation(person: ListedUser) -> None:
+    notices.show_text(
+        f"This makes a link at which {person.name} sets a password: once, within 7 days. Send it as you would send a "
+        "password: anyone who has it can use it."
+    )
+    if person.invited_until is not None:
+        notices.show_warning(f"The link of before, good until {moment(person.invited_until)}, stops working.")
+    if person.has_password:
+        notices.show_text("Their password of now works until they set another one.")
+    dialogs.offer_submit("invite", "Create the link", action=partial(_invite, person))
+
+
+def _invite(person: ListedUser) -> None:
+    made = api.client().admin.users.invite(person.email)
+    hint = f"Send this link to {person.email}. It works once, until {moment(made.expires_at)}."
+    dialogs.hold_secret(dialogs.Secret("Link to set a password", made.url, hint=hint))
+    clear_caches()
+
+
+@dialogs.dialog("Change this person", CHANGE)
+def _show_change(person: ListedUser) -> None:
+    person = keep_opened(CHANGE, person)
+    st.text_input("Name", value=person.name, key="person.name", max_chars=200)
+    if st.checkbox("Admin", value=person.is_admin, key="person.admin") and not person.is_admin:
+        notices.show_warning("An admin manages people, access and credentials of the whole organization.")
+    dialogs.offer_submit(CHANGE, "Save", action=partial(_change, person))
+
+
+def _change(person: ListedUser) -> None:
+    name = dialogs.text_in("person.name", missing="Give the name that others see.")
+    written = {"name": name, "is_admin": bool(st.session_state["person.admin"])}
+    send_changes(CHANGE, person, written, partial(_set, person))
+
+
+def _set(person: ListedUser, **fields: object) -> None:
+    api.client().admin.users.upsert([{"email": person.email, **fields}])
+    clear_caches()
+
+
+def _show_account(person: ListedUser) -> None:
+    factors = "; ".join(f"{one.description}, since {moment(one.created_at)}" for one in person.second_factors)
+    rows = [
+        ("Last sign-in with a browser", moment(person.last_signed_in_at) or "Never"),
+        ("Password", "Set" if person.has_password else "Not set yet"),
+        ("Second factor", capitalize(factors) or "None"),
+        ("Open invitation", f"Until {moment(person.invited_until)}" if person.invited_until is not None else "None"),
+    ]
+    notices.show_table(rows, named=True)
+    if person.has_second_factor and st.button("Reset second factor", key="reset", icon=":material/phonelink_erase:"):
+        dialogs.confirm(
+            "Reset their second factor?",
+            f"{person.name} ({person.email}) signs in with the password alone then, or sets up another second factor "
+            "first if your organization asks for one. Be sure that it is them who asks.",
+            doing="Reset it",
+            action=lambda: api.client().admin.users.reset_second_factor(person.email),
+            then=clear_caches,
+        )
+
+
+def _show_groups(who: Principal) -> None:
+    groups = show_errors(partial(memberships_of, who))
+    st.subheader("Groups", anchor=False)
+    notices.offer_action("Add to groups", open_joining, who, key="join", icon="group_add")
+    if dialogs.is_open(JOIN, who.key):
+        show_joining(who)
+    if not groups:
+        notices.show_empty("They are in no group.", "Add them to one, so that they read what it does.")
+        return
+    for group in groups:
+        with st.container(horizontal=True, vertical_alignment="center", key=f"membership-{group.id}"):
+            notices.show_link(one_line(group.name), "groups", group=str(group.id))
+            through = ", ".join(one_line(one.name) for one in group.through)
+            if group.direct:
+                notices.show_text("a member" + (f", and through {through}" if through else ""))
+                if st.button("Remove", key=f"leave.{group.id}", type="tertiary"):
+                    ask_removing(str(group.id), group.name, who)
+            else:
+                notices.show_text(f"through {through}")
+
+
+def _show_keys(person: ListedUser) -> None:
+    st.subheader("API keys", anchor=False)
+    chosen = show_pages(
+        KEYS,
+        pages_of(lambda at: api.client().admin.api_keys.list(owner_email=person.email, **at), about=person.email),
+        row=lambda key: {
+            "Name": one_line(key.name),
+            "Ends in": f"…{key.hint}",
+            "Status": STATUSES[key.status],
+            "Last used": ago(key.last_used_at),
+            "Expires": end_noted(key),
+        },
+        empty=lambda: notices.show_empty("They have no API key."),
+        hint="Choose a key to revoke it.",
+    )
+    if chosen is not None and chosen.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke"):
+        ask_revoking(chosen, "key", partial(_revoke, chosen))
+
+
+def _revoke(key: ApiKey) -> None:
+    api.client().admin.api_keys.revoke(key.api_key_id)
+    clear_caches()

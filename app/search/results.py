@@ -13,33 +13,27 @@ from app.labels import ICONS, TYPES
 from app.search.queries import CATALOG, Answer, SearchQuery
 from app.ui.notices import LinkedText
 from app.ui.passages import PassageLocation, highlight, link_html, mark_spans, open_html, place_html, words_like
+from carrel.wire import search
 from carrel.wire.catalog import Document
 from carrel.wire.common import ResourceType
 from carrel.wire.formats import FORMATS
-from carrel.wire.search import (
-    CatalogSearchResult,
-    CollectionSearchResult,
-    MatchedBy,
-    SearchDocumentCollectionResponse,
-    TextSpan,
-)
 from flows.operations.formatting import count_text
 
-Result = CatalogSearchResult | CollectionSearchResult
+Result = search.CatalogSearchResult | search.CollectionSearchResult
 
 
 def relevance_of(result: Result) -> float:
     """Return a result's relevance: of a collection's, its best chunk's. An older service tells the score alone."""
-    found = [result] if isinstance(result, CatalogSearchResult) else result.chunks
+    found = [result] if isinstance(result, search.CatalogSearchResult) else result.chunks
     return max((one.score if one.relevance is None else one.relevance for one in found), default=0.0)
 
 
-def matched_in(result: Result) -> MatchedBy:
+def matched_in(result: Result) -> search.MatchedBy:
     """Return the words of the query that a result has, and whether it is close in meaning."""
-    found = [result] if isinstance(result, CatalogSearchResult) else result.chunks
+    found = [result] if isinstance(result, search.CatalogSearchResult) else result.chunks
     matched = [one.matched for one in found if one.matched]
     words = dict.fromkeys(word for each in matched for word in each.words)
-    return MatchedBy(words=list(words), meaning=any(each.meaning for each in matched))
+    return search.MatchedBy(words=list(words), meaning=any(each.meaning for each in matched))
 
 
 Documents = Mapping[UUID, Document]
@@ -89,7 +83,7 @@ def show_result(found: Answer, result: Result, *, document: Document | None, que
         )
     ]
     best, *more = passages
-    similar = result.similar if isinstance(result, CatalogSearchResult) else ()
+    similar = result.similar if isinstance(result, search.CatalogSearchResult) else ()
     names = [LinkedText(each.document_name, PassageLocation(each.document_id).address).body for each in similar]
     said = f"and {len(names):,} more that say the same"
     folded = _fold(count_text(len(more), "more passage"), more) + _fold(said, [f"<p>{name}</p>" for name in names])
@@ -98,18 +92,18 @@ def show_result(found: Answer, result: Result, *, document: Document | None, que
     st.html(f'<article class="carrel-result" data-document="{result.document_id}">{body}</article>')
 
 
-def passages_of(found: Answer, result: Result) -> list[tuple[str, Sequence[TextSpan]]]:
+def passages_of(found: Answer, result: Result) -> list[tuple[str, Sequence[search.TextSpan]]]:
     """Return the texts of a result's passages, best first, each with the spans that matched."""
-    if isinstance(result, CatalogSearchResult):
+    if isinstance(result, search.CatalogSearchResult):
         return [(each.text, each.matches) for each in (result.snippet, *result.further_passages)]
-    terms = found.search_terms_used if isinstance(found, SearchDocumentCollectionResponse) else []
+    terms = found.search_terms_used if isinstance(found, search.SearchDocumentCollectionResponse) else []
     texts = [shorten(chunk.text, _LONGEST_PASSAGE) for chunk in result.chunks]
     return [(text, words_like(text, terms)) for text in texts]
 
 
 def locations_of(result: Result, question: SearchQuery) -> list[PassageLocation]:
     """Return where the passages of `passages_of` are looked at."""
-    if isinstance(result, CatalogSearchResult):
+    if isinstance(result, search.CatalogSearchResult):
         found = [(each.place, each.chunk_index) for each in (result.snippet, *result.further_passages)]
     else:
         found = [(chunk.place, chunk.chunk_index) for chunk in result.chunks]
@@ -121,21 +115,21 @@ def locations_of(result: Result, question: SearchQuery) -> list[PassageLocation]
     ]
 
 
-def _beneath(name: str, text: str, spans: Sequence[TextSpan]) -> tuple[str, Sequence[TextSpan]]:
+def _beneath(name: str, text: str, spans: Sequence[search.TextSpan]) -> tuple[str, Sequence[search.TextSpan]]:
     """Leave out a first line that says the name again, which stands above."""
     first, line_end, rest = text.partition("\n")
     if not line_end or first.strip().casefold() != name.strip().casefold():
         return text, spans
     cut = len(text) - len(rest)
-    return rest, [TextSpan(start=span.start - cut, end=span.end - cut) for span in spans if span.start >= cut]
+    return rest, [search.TextSpan(start=span.start - cut, end=span.end - cut) for span in spans if span.start >= cut]
 
 
-def _in_the_middle(text: str, spans: Sequence[TextSpan]) -> tuple[str, Sequence[TextSpan]]:
+def _in_the_middle(text: str, spans: Sequence[search.TextSpan]) -> tuple[str, Sequence[search.TextSpan]]:
     """Put an ellipsis before a passage that begins within a sentence."""
     if not text[:1].islower():
         return text, spans
     left_out = "… "
-    moved = [TextSpan(start=span.start + len(left_out), end=span.end + len(left_out)) for span in spans]
+    moved = [search.TextSpan(start=span.start + len(left_out), end=span.end + len(left_out)) for span in spans]
     return f"{left_out}{text}", moved
 
 
@@ -163,7 +157,7 @@ def _relevance(relevance: float) -> str:
 
 
 def _facts(result: Result, document: Document | None) -> str:
-    if isinstance(result, CatalogSearchResult):
+    if isinstance(result, search.CatalogSearchResult):
         url, metadata = result.document_external_url, result.custom_metadata
     else:
         url, metadata = result.document_url, result.document_metadata

@@ -52,32 +52,15 @@ STATES: Mapping[DocstoreSyncStatus, str] = {
     DocstoreSyncStatus.COMPLETED: "Done",
     DocstoreSyncStatus.FAILED: "Failed",
 }
-LABELS: Mapping[str, str] = {
-    "docstoreURI": "Address",
-    "syncName": "Name",
-    "collectionName": "Collection in the database",
-    "body": "Field with the text",
-    "sourceName": "Field with the title",
-    "sourceSystemUpdated": "Field with the time of the last change",
-    "sourceUrl": "Field with the link",
-    "filterExpression": "Which documents",
-    "allowedUsersEmailAddresses": "Who may read them",
-    "allowedGroupIds": "Who may read them",
-    "deleteLimitPercent": "The most that may be removed",
-    "documentCollectionId": "Collection",
-}
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+LABELS: Mapping[str, str] = _TEXTS["labels"]
 """What the form calls the members of a request, for errors that name them."""
-
-# What a run's warning or error says of the members of a sync's config, where the form has no field of that name.
-_IN_NOTICES: Mapping[str, str] = {
-    "sourceFields": "the names of the fields",
-    "filterExpression": "which documents are brought",
-}
+_IN_NOTICES: Mapping[str, str] = _TEXTS["in_notices"]
 _MEMBERS = re.compile(
     r"\b(?:sourceName|sourceSystemUpdated|sourceUrl|sourceFields|filterExpression|deleteLimitPercent|body(?=:))"
 )
 _NOT_SO = "This can't be taken as it is."
-_HINTS: Mapping[str, str] = tomllib.loads(Path(__file__).with_name("hints.toml").read_text("utf-8"))
+_HINTS: Mapping[str, str] = _TEXTS["hints"]
 
 
 def hint_for(code: str) -> str:

@@ -1,9 +1,13 @@
-"""The page of a sync: its last run with its failures, its config, and its buttons."""
+"""The page of a sync: its last run with its failures, its config, and its buttons; and the form that creates or changes
+a sync. Its address is a secret, and is never shown."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from typing import Any
+from uuid import UUID
 
 import streamlit as st
 
@@ -12,17 +16,229 @@ from app import api
 from app.formatting import ago, moment, one_line
 from app.labels import GROUP, PERSON
 from app.lookup import Principal
-from app.syncs import form as sync_form
 from app.syncs import labels
-from app.syncs.form import Draft, draft_of
+from app.syncs.labels import LABELS, hint_for, in_words_of_the_form, refusal_in_words
+from app.ui import notices
 from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, require_found, show_errors
-from app.ui.notices import offer_way_back, show_heading, show_link, show_problem, show_table, show_text, show_warning
-from app.ui.pickers import get_named_principal
+from app.ui.pickers import drop_choice, get_named_principal, pick_principals
 from app.ui.saving import keep_opened
 from app.ui.tables import forget, pages_of, show_text_pages, source_of
-from carrel.wire.docstore import DocstoreFailure, DocstoreRun, DocstoreSync, DocstoreSyncStatus
+from carrel.wire.docstore import DocstoreConfigInfo, DocstoreFailure, DocstoreRun, DocstoreSync, DocstoreSyncStatus
 from flows.operations.formatting import count_text, waiting_text
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The values of a sync's form."""
+
+    name: str = ""
+    source: str = ""
+    body: str = ""
+    title: str = ""
+    updated: str = ""
+    url: str = ""
+    filter: str = ""
+    users: Sequence[str] | None = None
+    groups: Sequence[str] | None = None
+    everybody: bool = False
+    delete_missing: bool = True
+    limit: int = 20
+    address: str = field(default="", repr=False)
+
+    def list_missing_fields(self, *, kept_address: bool) -> list[str]:
+        """Return the labels of required fields that are empty; the address isn't, where it is kept."""
+        wanted = {
+            "syncName": self.name,
+            "docstoreURI": self.address or kept_address,
+            "collectionName": self.source,
+            "body": self.body,
+            "sourceName": self.title,
+        }
+        return [LABELS[name] for name, value in wanted.items() if not value]
+
+    def config(self) -> dict[str, Any]:
+        """Return the sync's config for requests. Raises ValueError for a filter that is no JSON object."""
+        return {
+            "sync_name": self.name,
+            "collection_name": self.source,
+            "source_fields": {
+                "body": self.body,
+                "source_name": self.title,
+                "source_system_updated": self.updated or None,
+                "source_url": self.url or None,
+            },
+            "filter_expression": _filter_of(self.filter),
+            "allowed_users_email_addresses": list(self.users) if self.users is not None else None,
+            "allowed_group_ids": list(self.groups) if self.groups is not None else None,
+            "internal_public": True if self.everybody else None,
+            "delete_missing": self.delete_missing,
+            "delete_limit_percent": self.limit,
+        }
+
+
+def _filter_of(text: str) -> dict[str, Any]:
+    if not text.strip():
+        return {}
+    try:
+        found: object = json.loads(text)
+    except ValueError as error:
+        msg = f"Which documents: this is no JSON ({error})."
+        raise ValueError(msg) from error
+    if not isinstance(found, dict):
+        msg = 'Which documents: write an object, such as {"state": "published"}.'
+        raise ValueError(msg)  # noqa: TRY004 - it is what somebody wrote, not what a program gave
+    return found  # pyright: ignore[reportUnknownVariableType] - JSON's members have text for names
+
+
+def draft_of(config: DocstoreConfigInfo) -> Draft:
+    """Convert a sync's config to the values of the form; its address is never shown."""
+    fields = config.source_fields
+    return Draft(
+        name=config.sync_name,
+        source=config.collection_name,
+        body=fields.body,
+        title=fields.source_name,
+        updated=fields.source_system_updated or "",
+        url=fields.source_url or "",
+        filter=json.dumps(config.filter_expression, ensure_ascii=False) if config.filter_expression else "",
+        users=config.allowed_users_email_addresses,
+        groups=None if config.allowed_group_ids is None else [str(one) for one in config.allowed_group_ids],
+        everybody=bool(config.internal_public),
+        delete_missing=config.delete_missing,
+        limit=config.delete_limit_percent,
+    )
+
+
+EVERYBODY = "Everybody in the organization"
+CHOSEN = "People and groups I choose"
+NOBODY = "Only the person who makes the sync"
+_READERS = "sync.readers"
+_ADDRESS = "sync.address"
+
+
+def ask(
+    draft: Draft,
+    *,
+    doing: str,
+    known: list[Principal],
+    save: Callable[[Draft], object],
+    into: str,
+    saved: UUID | None = None,
+) -> None:
+    """Show the form, filled with a draft, and call `save` with its values; `known` are the readers in the draft. The
+    documents go `into` a collection; a `saved` sync keeps its address where none is typed."""
+    filled = _with_readers(_with_fields(draft), known)
+    # Above the button, which stands at the window's end: what is wrong is seen by whoever presses it.
+    said = st.container()
+    with st.container(horizontal=True):
+        saving = st.button(doing, type="primary", key="sync.save")
+        testing = st.button("Test connection", key="sync.test", help="Shows the fields and the first documents")
+    if saving or testing:
+        with said:
+            _answer(filled, partial(_show_preview, into, saved) if testing else save, saved=saved, testing=testing)
+
+
+def _show_preview(into: str, saved: UUID | None, draft: Draft) -> None:
+    preview = api.client().document_collections.docstore.preview_docstore_sync
+    named = replace(draft, name=draft.name or "_", body=draft.body or "_id", title=draft.title or "_id")
+    found = preview(into, docstore_credential_id=saved, docstore_uri=draft.address or None, config=named.config())
+    if found.problem is not None:
+        notices.show_problem("The database can't be read.", found.problem.message, hint_for(found.problem.code))
+        return
+    number, slow = found.document_count, "The database takes long to count the documents that the filter chooses."
+    said = slow if number is None else f"The filter chooses {count_text(number, 'document')}."
+    notices.show_text(f"The database answers. {said}")
+    notices.show_text(f"Fields: {', '.join(map(one_line, found.fields)) or 'none'}")
+    if not (draft.body and draft.title):
+        notices.show_text("To see the first documents, name the fields with the text and the title, and test again.")
+        return
+    rows = [(one.name or json.dumps(one.source_id), one.problem or one.text or "") for one in found.documents]
+    notices.show_table(
+        [(one_line(name), one_line(in_words_of_the_form(text))) for name, text in rows],
+        heads=("Title", "Text or problem"),
+    )
+
+
+def _answer(filled: Draft | None, save: Callable[[Draft], object], *, saved: UUID | None, testing: bool) -> None:
+    if filled is None:
+        notices.show_problem("Nobody is chosen who may read them.", "Choose at least one person or group.")
+    elif testing and not (filled.source and (filled.address or saved)):
+        notices.show_problem("Something is missing.", f"Fill in: {LABELS['docstoreURI']}, {LABELS['collectionName']}.")
+    elif not testing and (missing := filled.list_missing_fields(kept_address=saved is not None)):
+        notices.show_problem("Something is missing.", f"Fill in: {', '.join(missing)}.")
+    else:
+        try:
+            save(filled)
+        except carrel.CarrelError as error:
+            refusal_in_words(error).show()
+        except ValueError as error:
+            notices.show_problem(str(error))
+
+
+def forget_form() -> None:
+    st.session_state.pop(_ADDRESS, None)
+    drop_choice(_READERS)
+
+
+def _with_fields(draft: Draft) -> Draft:
+    left, right = st.columns(2)
+    with left:
+        draft = replace(
+            draft,
+            name=_text("syncName", draft.name, "Articles"),
+            address=st.text_input(
+                LABELS["docstoreURI"],
+                type="password",
+                key=_ADDRESS,
+                # A password's field says nothing when Tab leads from it to its own button.
+                live="250ms",
+                autocomplete="off",
+                placeholder="mongodb://reader:password@mongo.example.com/shop",
+                help="MongoDB, or what speaks its protocol. It is kept encrypted and never shown again.",
+            ).strip(),
+            source=_text("collectionName", draft.source, "articles"),
+            filter=st.text_area(
+                LABELS["filterExpression"],
+                draft.filter,
+                key="sync.filter",
+                placeholder='{"state": "published"}',
+                help="A query in JSON, as MongoDB has them; without one, all.",
+            ),
+        )
+    with right:
+        draft = replace(
+            draft,
+            body=_text("body", draft.body, "content.text"),
+            title=_text("sourceName", draft.title, "title"),
+            updated=_text("sourceSystemUpdated", draft.updated, "updatedAt"),
+            url=_text("sourceUrl", draft.url, "links.public"),
+        )
+        notices.show_note(
+            "Fields in fields are joined by dots. Without a time of the last change, every run reads everything."
+        )
+    delete = st.toggle("Remove documents that are deleted in the database", draft.delete_missing, key="sync.delete")
+    limit = st.number_input(
+        "The most that may be removed at once, in percent", 0, 100, draft.limit, key="sync.limit", disabled=not delete
+    )
+    return replace(draft, delete_missing=delete, limit=limit)
+
+
+def _text(member: str, value: str, example: str) -> str:
+    return st.text_input(LABELS[member], value, key=f"sync.{member}", placeholder=example).strip()
+
+
+def _with_readers(draft: Draft, known: list[Principal]) -> Draft | None:
+    kinds = [EVERYBODY, CHOSEN, NOBODY]
+    now = EVERYBODY if draft.everybody else CHOSEN if known else NOBODY
+    readers = st.radio("Who may read them", kinds, index=kinds.index(now), key="sync.kind")
+    picked = pick_principals(_READERS, label="Find", chosen=known, kinds=(PERSON, GROUP)) if readers == CHOSEN else []
+    if readers == CHOSEN and not picked:
+        return None
+    users, groups = ([one.id for one in picked if one.kind == kind] for kind in (PERSON, GROUP))
+    chosen = {"users": users, "groups": groups} if readers == CHOSEN else {"users": None, "groups": None}
+    return replace(draft, **chosen, everybody=readers == EVERYBODY)
+
 
 REFRESH_SECONDS = 1.0
 _MOST_HELD = 10_000  # that a run takes an approval for
@@ -43,7 +259,7 @@ def watch(name: str) -> None:
         sync = labels.find_sync(name)
     except carrel.CarrelError as error:
         problem = problem_of(error)
-        show_warning("Its progress can't be read now. This page keeps trying.", problem.message, *problem.notes)
+        notices.show_warning("Its progress can't be read now. This page keeps trying.", problem.message, *problem.notes)
         return
     if sync is None or not labels.is_running(sync):
         st.rerun()
@@ -54,20 +270,22 @@ def _show_state(sync: DocstoreSync) -> None:
     if sync.last_error is not None and sync.status is DocstoreSyncStatus.FAILED:
         again = "What it has brought stays; the next run continues from there."
         message = labels.notice_in_words_of_the_form(sync.last_error.message)
-        show_problem("The last run failed.", message, labels.hint_for(sync.last_error.code), again)
+        notices.show_problem("The last run failed.", message, labels.hint_for(sync.last_error.code), again)
     elif waits := waiting_text(sync):
-        show_warning(f"A run is to begin, wanted {ago(sync.wanted_at)}.", waits)
+        notices.show_warning(f"A run is to begin, wanted {ago(sync.wanted_at)}.", waits)
     elif labels.is_running(sync):
         is_begun = sync.status is DocstoreSyncStatus.RUNNING
         doing = f"is running, begun {ago(sync.started_at)}" if is_begun else "is to begin"
-        show_text(f"A run {doing}. It is the service's: leave the page if you like.")
+        notices.show_text(f"A run {doing}. It is the service's: leave the page if you like.")
     else:
-        show_text(f"The last run ended {ago(sync.finished_at)} ({moment(sync.finished_at)}).")
+        notices.show_text(f"The last run ended {ago(sync.finished_at)} ({moment(sync.finished_at)}).")
     numbers = sync.counts.model_dump()
     for column, (label, member) in zip(st.columns(len(_COUNTS)), _COUNTS, strict=True):
         column.metric(label, f"{numbers[member]:,}")
     if sync.warning is not None:
-        show_warning(labels.notice_in_words_of_the_form(sync.warning.message), labels.hint_for(sync.warning.code))
+        notices.show_warning(
+            labels.notice_in_words_of_the_form(sync.warning.message), labels.hint_for(sync.warning.code)
+        )
         if sync.warning.code in {"deletion_limit", "listing_empty"} and not labels.is_running(sync):
             _offer_removal(sync)
 
@@ -143,17 +361,17 @@ LIST = "syncs"
 
 
 def show_sync_page(name: str) -> None:
-    offer_way_back("All syncs", "sync", "change")
+    notices.offer_way_back("All syncs", "sync", "change")
     hint = "It was deleted, or its address is wrong. See all syncs."
     sync = require_found(lambda: labels.find_sync(name), "This sync isn't here.", hint)
-    show_heading(
+    notices.show_heading(
         sync.config.sync_name,
         f"into {labels.collection_name(str(sync.document_collection_id))}",
         count_text(sync.document_count, "document"),
         f"created {ago(sync.created_at)}",
     )
     if "change" in st.query_params:
-        show_text(
+        notices.show_text(
             "The address is never shown: without another address, it stays as it is. Saving ends a run in progress, "
             "and begins one; who may read the documents becomes what you say here."
         )
@@ -161,7 +379,7 @@ def show_sync_page(name: str) -> None:
         save: Callable[[Draft], None] = partial(_change, opened_at)
         into, saved = str(sync.document_collection_id), sync.docstore_credential_id
         doing = "Save, and start a run"
-        sync_form.ask(draft_of(sync.config), doing=doing, known=readers_of(sync), save=save, into=into, saved=saved)
+        ask(draft_of(sync.config), doing=doing, known=readers_of(sync), save=save, into=into, saved=saved)
         return
     _offer_actions(sync)
     if labels.is_running(sync):
@@ -204,7 +422,7 @@ def _show_config(sync: DocstoreSync) -> None:
     others = "Everybody in the organization" if config.internal_public else "Only the creator of the sync"
     deleted = f"is removed, {config.delete_limit_percent} % of all at the most" if config.delete_missing else "stays"
     st.subheader("Configuration", anchor=False)
-    show_table(
+    notices.show_table(
         [
             ("Source", config.collection_name),
             ("Which documents", json.dumps(config.filter_expression) if config.filter_expression else "All"),
@@ -217,7 +435,7 @@ def _show_config(sync: DocstoreSync) -> None:
         ],
         named=True,
     )
-    show_link("See the collection", "collections", collection=str(sync.document_collection_id))
+    notices.show_link("See the collection", "collections", collection=str(sync.document_collection_id))
 
 
 def readers_of(sync: DocstoreSync) -> list[Principal]:

@@ -72,7 +72,7 @@ def address(page: str, /, **parameters: str) -> str:
 
 @dataclass(frozen=True)
 class LinkedText:
-    """A table cell with a text that leads to an address of the workbench."""
+    """A text that leads to an address of the workbench, such as in the cell of a table."""
 
     text: str
     address: str

@@ -5,9 +5,8 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.agents.definitions import find_agent, show_definition, show_deployment, show_trial
+from app.agents.definitions import find_agent, show_definition, show_deployment, show_trial, show_versions
 from app.agents.questions import show_questions
-from app.agents.versions import show_versions
 from app.quality.set_page import show_set
 from app.quality.sets import SET, list_sets
 from app.ui.dialogs import confirm, dialog, offer_dialog, offer_submit, text_in

@@ -10,18 +10,9 @@ import carrel
 from app import api
 from app.auth.current import person_client
 from app.chat import conversations
+from app.ui import notices
 from app.ui.dialogs import confirm, open_dialog
 from app.ui.errors import Problem, problem_of, show_errors
-from app.ui.notices import (
-    offer_action,
-    show_empty,
-    show_heading,
-    show_link,
-    show_note,
-    show_text,
-    show_title,
-    show_warning,
-)
 from app.ui.passages import label
 from carrel.wire.agents import Agent
 from carrel.wire.conversations import Conversation, ConversationMessage, MessageStatus
@@ -99,8 +90,8 @@ def _show_unsent(place: conversations.ChatLocation) -> None:
     problem.show()
     with st.container(horizontal=True):
         if len(outgoing.text) <= conversations.LONGEST_MESSAGE:
-            offer_action("Send again", post, outgoing, key="chat.send-again", kind="primary")
-        offer_action("Discard", lambda: st.session_state.pop(UNSENT, None), key="chat.discard")
+            notices.offer_action("Send again", post, outgoing, key="chat.send-again", kind="primary")
+        notices.offer_action("Discard", lambda: st.session_state.pop(UNSENT, None), key="chat.discard")
 
 
 def _show_transcript(
@@ -109,7 +100,7 @@ def _show_transcript(
     hidden = max(len(transcript.messages) - int(st.session_state.get(MORE, SHOWN)), 0)
     if hidden:
         more = len(transcript.messages) - hidden + SHOWN
-        offer_action("Show earlier messages", lambda: st.session_state.update({MORE: more}))
+        notices.offer_action("Show earlier messages", lambda: st.session_state.update({MORE: more}))
     running = next((one for one in transcript.messages if one.status is MessageStatus.RUNNING), None)
     ask_again = partial(send_once, place) if can_continue else None
     for message in transcript.messages[hidden:]:
@@ -141,7 +132,7 @@ def forget_sent(transcript: conversations.Transcript) -> None:
 
 def _choose_agent(agents: Mapping[str, Agent], place: conversations.ChatLocation) -> Agent:
     if place.agent and place.agent not in agents:
-        show_warning("The agent that the address names isn't there for you.", "Choose another one.")
+        notices.show_warning("The agent that the address names isn't there for you.", "Choose another one.")
     chosen = place.agent if place.agent in agents else next(iter(agents))
     if st.session_state.get(AGENT) != chosen:
         st.session_state[AGENT] = chosen
@@ -154,8 +145,8 @@ def _choose_agent(agents: Mapping[str, Agent], place: conversations.ChatLocation
             on_change=lambda: _go(conversations.ChatLocation(st.session_state[AGENT])),
         )
     else:
-        show_heading(agents[chosen].name)
-    show_text(agents[chosen].description)
+        notices.show_heading(agents[chosen].name)
+    notices.show_text(agents[chosen].description)
     return agents[chosen]
 
 
@@ -163,13 +154,15 @@ def begin(agents: Mapping[str, Agent], place: conversations.ChatLocation) -> con
     """Show a new conversation; return the location to send messages from, None without agents."""
     if not agents:
         if show_errors(api.me).is_admin:
-            show_empty(
+            notices.show_empty(
                 "No agent is deployed to you yet.",
                 "An agent answers from the documents of some collections. Define one, and deploy it.",
             )
-            show_link("To the agents", "agents")
+            notices.show_link("To the agents", "agents")
         else:
-            show_empty("No agent is deployed to you yet.", "An agent answers from documents. Ask an admin for one.")
+            notices.show_empty(
+                "No agent is deployed to you yet.", "An agent answers from documents. Ask an admin for one."
+            )
         return None
     agent = _choose_agent(agents, place)
     here = conversations.ChatLocation(str(agent.agent_id))
@@ -182,10 +175,10 @@ def offer_examples(agent: Agent, here: conversations.ChatLocation) -> None:
     """Offer the questions that the agent's admins have written down to begin with."""
     if not agent.starter_questions:
         return
-    show_note("Ask in your own words, or begin with one of these:")
+    notices.show_note("Ask in your own words, or begin with one of these:")
     with st.container(key="chat-examples"):
         for number, question in enumerate(agent.starter_questions):
-            offer_action(label(question), send_once, here, question, key=f"chat.example-{number}")
+            notices.offer_action(label(question), send_once, here, question, key=f"chat.example-{number}")
 
 
 def show_conversation(
@@ -194,26 +187,28 @@ def show_conversation(
     """Show a conversation; return the location to send messages from, None if it can't be continued."""
     transcript = show_errors(lambda: conversations.read(place.conversation))
     if transcript is None:
-        show_warning(
+        notices.show_warning(
             "You have no such conversation.",
             "It may be another person's, or it was deleted because it has not been used for long.",
         )
         return None
     agent_id = str(transcript.conversation.agent_id)
     here = conversations.ChatLocation(agent_id, place.conversation)
-    show_heading(transcript.conversation.agent_name, agents[agent_id].description if agent_id in agents else "")
+    notices.show_heading(transcript.conversation.agent_name, agents[agent_id].description if agent_id in agents else "")
     _offer_changes(transcript.conversation)
     _show_transcript(transcript, here, can_continue=agent_id in agents)
     _show_unsent(here)
     if agent_id not in agents:
-        show_warning("This agent isn't deployed to you any more: you can read on here, and ask another one.")
+        notices.show_warning("This agent isn't deployed to you any more: you can read on here, and ask another one.")
         return None
     return here
 
 
 def _offer_changes(conversation: Conversation) -> None:
     with st.container(horizontal=True):
-        offer_action("Rename", open_dialog, conversations.RENAME, key="chat.rename", icon="edit", kind="tertiary")
+        notices.offer_action(
+            "Rename", open_dialog, conversations.RENAME, key="chat.rename", icon="edit", kind="tertiary"
+        )
         if st.button("Delete …", key="chat.delete", icon=":material/delete:", type="tertiary"):
             confirm(
                 "Delete this conversation?",
@@ -227,7 +222,9 @@ def _offer_changes(conversation: Conversation) -> None:
 
 
 def page() -> None:
-    show_title("Chat", "Ask an agent: it answers from documents that you may read, and shows where it has it from.")
+    notices.show_title(
+        "Chat", "Ask an agent: it answers from documents that you may read, and shows where it has it from."
+    )
     agents = {str(agent.agent_id): agent for agent in show_errors(conversations.my_agents)}
     place = conversations.ChatLocation.from_address(st.query_params)
     side, main = st.columns([2, 7], gap="medium")
@@ -238,7 +235,7 @@ def page() -> None:
             # For a phone, which has no room beside the messages; elsewhere the style hides it.
             is_open = bool(st.session_state.get(LISTED))
             toggle = partial(st.session_state.update, {LISTED: not is_open})
-            offer_action("Conversations", toggle, key="chat-list", icon="list")
+            notices.offer_action("Conversations", toggle, key="chat-list", icon="list")
         with st.container(key=f"chat-listed-{'open' if is_open else 'folded'}"):
             conversations.show_conversations(place.conversation, choose=_go_to)
     with main:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.alerts import show_alerts
 from app.documentation import HELP
-from app.health import Finding, PageLink, ask_service, findings_of, of_credentials, of_flows, of_work, troubles
+from app.health import Finding, ask_service, findings_of, of_credentials, of_flows, of_work, troubles
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import link_to_help, show_title
 from flows.operations.formatting import count_text
@@ -44,17 +44,13 @@ def _summary(found: Sequence[Finding]) -> str:
 
 def _card(finding: Finding) -> str:
     todo = f"<p>{html.escape(finding.todo)}</p>" if finding.todo else ""
-    see = _link(finding.see) if finding.see else ""
+    see = finding.see
+    way = see and (link_to_help(see.text, see.address) if see.address.startswith(HELP) else see.body)
+    way = f"<p>{way}</p>" if way else ""
     return (
         f'<section class="carrel-is-{finding.level.name.lower()}"><h2>{html.escape(finding.about)}</h2>'
-        f'<p class="carrel-level">{finding.level}</p><div><p>{html.escape(finding.said)}</p>{todo}{see}</div></section>'
+        f'<p class="carrel-level">{finding.level}</p><div><p>{html.escape(finding.said)}</p>{todo}{way}</div></section>'
     )
-
-
-def _link(place: PageLink) -> str:
-    if place.address.startswith(HELP):
-        return f"<p>{link_to_help(place.name, place.address)}</p>"
-    return f'<p><a href="{html.escape(place.address)}" target="_self">{html.escape(place.name)}</a></p>'
 
 
 def page() -> None:

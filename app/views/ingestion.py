@@ -4,9 +4,8 @@ import streamlit as st
 
 from app.loading.quarantine import show_quarantine
 from app.loading.run_page import show_run_page, show_runs
-from app.loading.sample import offer_sample
 from app.loading.schedules import show_schedules
-from app.loading.starting import offer_addition, offer_indexing, offer_upload
+from app.loading.starting import offer_addition, offer_indexing, offer_sample, offer_upload
 from app.ui.errors import require_admin
 from app.ui.filters import choice_filter, part_of
 from app.ui.notices import show_title

@@ -6,8 +6,7 @@ import streamlit as st
 
 from app import api
 from app.formatting import one_line
-from app.people.directory import PEOPLE, clear_caches
-from app.people.person import show_person
+from app.people.directory import PEOPLE, clear_caches, show_person
 from app.ui.dialogs import NotYetError, dialog, offer_dialog, offer_submit, show_held_secret, text_in
 from app.ui.errors import require_admin, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter

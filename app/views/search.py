@@ -9,7 +9,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.chat import answers
+from app.chat import conversations
 from app.documents.sections import show_details
 from app.home import reads_something, show_home, show_nothing_to_find
 from app.search import queries
@@ -156,7 +156,7 @@ def go(question: queries.SearchQuery) -> None:
     st.query_params.from_dict(question.address())
     st.session_state["address"] = question.address()
     st.session_state.pop("answer", None)
-    answers.read_again()
+    conversations.read_again()
 
 
 def open_search(question: queries.SearchQuery) -> None:
@@ -251,7 +251,7 @@ def page() -> None:
         show_own_searches(_places_of(_collections_by_id()), open_search)
         if (me := api.me()).is_admin and me.reranks_by_default is None:
             show_help(queries.HOW_TO_RERANK, "running#reranking")
-        answers.find_agent()
+        conversations.find_agent()
         return
     found = find(question)
     answer, results = found.answer, found.answer.results
@@ -285,7 +285,7 @@ def _make_room_for_answer(found: Found) -> Callable[[], None]:
     question, syntax = found.question, found.answer.applied.syntax
     if question.where != queries.CATALOG or question.only or question.like or (syntax and syntax.signs):
         return lambda: None
-    return answers.make_room(question.text, is_busy=lambda: _DETAILS in st.session_state)
+    return conversations.make_room(question.text, is_busy=lambda: _DETAILS in st.session_state)
 
 
 def _show_results(found: Found) -> UUID | None:

@@ -7,10 +7,8 @@ import streamlit as st
 
 from app import api
 from app.formatting import one_line
-from app.syncs import form as sync_form
-from app.syncs.form import Draft
 from app.syncs.labels import collection_name, state_in_words, targets
-from app.syncs.page import LIST, show_sync_page
+from app.syncs.page import LIST, Draft, ask, forget_form, show_sync_page
 from app.ui.errors import require_admin, show_errors
 from app.ui.notices import look_at, offer_way_back, show_empty, show_title
 from app.ui.tables import forget, pages_of, show_pages, time_cell
@@ -67,7 +65,7 @@ def _show_new() -> None:
         show_empty("There is no collection that you may change.", "Make one on the page Collections, then a sync.")
         return
     into = st.selectbox("Into the collection", list(collections), key="into", format_func=lambda one: collections[one])
-    sync_form.ask(Draft(), doing="Create, and start the first run", known=[], save=partial(make, into, made), into=into)
+    ask(Draft(), doing="Create, and start the first run", known=[], save=partial(make, into, made), into=into)
 
 
 def make(into: str, made: str | None, draft: Draft) -> None:
@@ -85,7 +83,7 @@ def make(into: str, made: str | None, draft: Draft) -> None:
 def page() -> None:
     require_admin()
     if not {"new", "change"} & st.query_params.keys():
-        sync_form.forget()  # whatever way led from the form, the next one begins with what its own sync has
+        forget_form()  # whatever way led from the form, the next one begins with what its own sync has
     if name := st.query_params.get("sync"):
         show_title(TITLE, PURPOSE)
         show_sync_page(name)

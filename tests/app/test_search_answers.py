@@ -7,7 +7,7 @@ import pytest
 from streamlit.runtime.scriptrunner_utils.exceptions import StopException
 
 from app.auth import current
-from app.chat.answers import is_question
+from app.chat.conversations import is_question
 from tests.app.pages import Page
 from tests.app.visits import ASKED, Visit, begin_visit, until, until_replied
 from tests.harness.cases import cases
