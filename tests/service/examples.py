@@ -323,6 +323,7 @@ VALUES: dict[str, Any] = {
     "scopes": [],
     "searchQuery": "what was seen",
     "source": "/srv/log",
+    "title": "Renamed",
     "to": "2026-02-01T00:00:00Z",
 }
 
