@@ -108,8 +108,8 @@ def show_folders(wanted: Wanted) -> None:
     """Show where the list is among the folders, and the folders there with the number of documents in each."""
     here = wanted.folder.split("/") if wanted.folder else []
     steps = [("All folders", ""), *((name, "/".join(here[: depth + 1])) for depth, name in enumerate(here))]
-    ask = partial(api.client().catalog.list_folders, **wanted.filters(), **{**ALL_ROWS, "page_size": MOST_FOLDERS})
-    page = show_errors(lambda: next(ask().pages()))
+    asked: dict[str, Any] = {**wanted.filters(), **ALL_ROWS, "page_size": MOST_FOLDERS}
+    page = show_errors(lambda: next(api.client().catalog.list_folders(**asked).pages()))
     links = [(f"{one.name} ({one.document_count:,})", one.folder) for one in page.folders]
     if here:
         st.html(f'<p class="carrel-facts">{" / ".join(_link(*step) for step in steps)}</p>')
