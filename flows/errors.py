@@ -44,9 +44,14 @@ class DeploymentsError(FlowError):
 
 
 class RefusedError(FlowError):
-    """401, or 403 for the caller as a whole: the credential needs changing, not the documents."""
+    """401, or 403 for the caller as a whole: the credential needs changing, not the documents. `reason` is the service's
+    code."""
 
     code = "refused"
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class StorageFullError(FlowError):

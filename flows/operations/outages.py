@@ -181,7 +181,7 @@ def _for_the_caller(exc: Exception) -> Exception:
     if status == 401:
         return RefusedError(f"The service does not accept the API key ({exc}). Set CARREL_API_KEY and run again.")
     if status == 403 and code not in _DOCUMENT_CODES:
-        return RefusedError(f"The service does not allow this ({exc}). Use a key that may, and run again.")
+        return RefusedError(f"The service does not allow this ({exc}). Use a key that may, and run again.", reason=code)
     return exc
 
 

@@ -8,7 +8,8 @@ from typing import cast
 from carrel._calls import Connection
 from carrel._drivers import Flow, run_in_thread
 from carrel.directory import state as organization
-from carrel.directory.plan import Applying, DirectoryChanges, DirectoryPlan
+from carrel.directory.applying import Applying
+from carrel.directory.plan import DirectoryChanges, DirectoryPlan
 from carrel.directory.planning import Targets, make_plan, select_named_groups
 from carrel.directory.progress import OnProgress
 from carrel.directory.tables import Entries, Table, read_entries
