@@ -44,8 +44,7 @@ class DeploymentsError(FlowError):
 
 
 class RefusedError(FlowError):
-    """401, or 403 for the caller as a whole: the credential needs changing, not the documents. `reason` is the service's
-    code."""
+    """401, or 403 for the caller as a whole: change the credential, not the documents. `reason` is the service's code."""
 
     code = "refused"
 
