@@ -44,11 +44,11 @@ class DeploymentsError(FlowError):
 
 
 class RefusedError(FlowError):
-    """401, or 403 for the caller as a whole: change the credential, not the documents. `reason` is the service's code."""
+    """401, or 403 for the caller as a whole: change the credential, not the documents. `reason`: its code."""
 
     code = "refused"
 
-    def __init__(self, message: str, *, reason: str = "") -> None:
+    def __init__(self, message: str = "", *, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason
 

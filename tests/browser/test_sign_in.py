@@ -14,7 +14,7 @@ from tests.oauth.flow import PASSWORD, a_person, later
 from tests.oauth.test_second_factor import demand, set_up
 from tests.service.directory import done, walk
 
-EMAIL = "ada@example.test"
+EMAIL, NAME = "ada@example.test", "Ada Lovelace"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -120,12 +120,12 @@ def test_a_restart_keeps_people_signed_in_until_they_sign_out_in_one_tab(ada: Pa
     other = ada.context.new_page()
     for tab in (ada, other):
         tab.goto(workbench.url)
-        expect(tab.get_by_text(EMAIL)).to_be_visible()
+        expect(tab.get_by_text(NAME)).to_be_visible()
     ada.get_by_role("link", name="Sign out").click()
     expect(ada.get_by_role("link", name="Sign in")).to_be_visible()
     expect(other.get_by_role("link", name="Sign in")).to_be_visible()
     # What the page showed before is taken away when all of the new one is there.
-    expect(other.get_by_text(EMAIL)).to_have_count(0)
+    expect(other.get_by_text(NAME)).to_have_count(0)
 
 
 @pytest.mark.slow
@@ -184,7 +184,7 @@ def test_another_site_signs_nobody_out(ada: Page, workbench: Workbench) -> None:
             if method == "GET" and not headers:
                 assert '<form method="post" action="/oauth/logout">' in answer.text
         ada.reload()
-        expect(ada.get_by_text(EMAIL)).to_be_visible()
+        expect(ada.get_by_text(NAME)).to_be_visible()
         assert client.post("/oauth/logout", headers={"Origin": workbench.url}).status_code == 303
     ada.reload()
     expect(ada.get_by_role("link", name="Sign in")).to_be_visible()

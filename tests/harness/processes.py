@@ -70,6 +70,7 @@ class ServiceProcess:
     `from_nothing` has another at each start."""
 
     program: tuple[str, ...] = ("-m", "service")
+    folder: Path | None = None
 
     def __init__(self, *, from_nothing: bool = False, **environment: str) -> None:
         self._from_nothing = from_nothing
@@ -113,7 +114,9 @@ class ServiceProcess:
         self._starts_before = len(self.events("listening"))
         with self.log.open("ab") as log:
             if self._from_nothing or self.program[0] not in FORKED:
-                self.process = subprocess.Popen([sys.executable, *self.program], env=self._variables(), stderr=log)
+                self.process = subprocess.Popen(
+                    [sys.executable, *self.program], cwd=self.folder, env=self._variables(), stderr=log
+                )
             else:
                 streams = [0, 1, log.fileno()]
                 self.process = fork_server().start(*self.program, environment=self._variables(), streams=streams)

@@ -20,10 +20,11 @@ COMMIT: str = tomllib.loads((ROOT / "releases.toml").read_text())["release"][-1]
 class ServiceOfBefore(ServiceProcess):
     """The service of the release before as a process, on a tree of it."""
 
-    # Nothing is imported from the folder that the tests run in.
+    # Nothing is imported from the folder that the tests run in, which the processes that it starts look into first.
     program = ("-P", "-m", "service")
 
     def __init__(self, tree: Path, **environment: str) -> None:
+        self.folder = tree
         super().__init__(PYTHONPATH=f"{tree}:{tree / 'client'}", **environment)
 
 

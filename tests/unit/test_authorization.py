@@ -33,6 +33,7 @@ NOT_GROWING = {
         "copilots/provideMessageFeedback",
         "agents",
         "conversations",
+        "conversations/delete",
         "conversations/{conversationId}",
     ),
     *(f"agents/{name}" for name in ("fetchAgentResponse", "streamAgentResponse", "provideMessageFeedback")),
