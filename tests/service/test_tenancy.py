@@ -22,7 +22,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
 import service as package
+from carrel.wire.catalog import DocumentOrder, ListDocumentsRequest
 from service.auth.callers import Caller, authenticate
+from service.domains.documents.catalog.queries import DocumentFilter
 from service.operate.distribution import INDEX_TABLE_NAMES
 from service.platform.batches import Batch
 from service.platform.database import SERVICE_ROLE
@@ -249,6 +251,7 @@ def arguments_of(tenant: Tenant) -> dict[str, Any]:
     ids |= {name: ids[known] for known, name in CALLED.items()} | dict.fromkeys(PEOPLE, caller.principal_id)
     several = {f"{name}s": [value] for name, value in ids.items()}
     everything = {"email": ADA, "emails": [ADA], "limit": 1000, "most": 1000, "lock": False, "own": False}
+    everything |= {"order": DocumentOrder.NAME, "is_descending": False}
     everything["ids"] = [*ids.values()]
     return ids | several | everything | {"organization_id": tenant.organization_id, "caller": caller}
 
@@ -271,7 +274,7 @@ def chosen(query: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any] |
         elif name == "after" and kind in FIRST:
             taken[name] = FIRST[kind]
         elif isinstance(kind, type) and "Filter" in kind.__name__:
-            taken[name] = kind()
+            taken[name] = DocumentFilter(ListDocumentsRequest(), None, ()) if kind is DocumentFilter else kind()
         elif parameter.default is parameter.empty:
             return None
     return taken
