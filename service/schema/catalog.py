@@ -31,31 +31,20 @@ documents = table(
 )
 
 
-def _cut(text: sa.ColumnElement[str], length: int) -> sa.ColumnElement[str]:
-    """Cut a text in lower case, because an index holds no long ones."""
-    return sa.func.left(sa.func.lower(text), sa.literal_column(str(length)))
-
-
 def name_key() -> sa.ColumnElement[str]:
-    """Return the key of documents' order by name."""
-    return _cut(documents.c.name, 200)
+    """Return the key of documents' order by name: its beginning in lower case, because an index holds no long texts."""
+    return sa.func.left(sa.func.lower(documents.c.name), sa.literal_column("200"))
 
 
 def path_of_document() -> sa.ColumnElement[str]:
     """Return the external id as a path, whose parts are folders and a name: `https:/host.example/a`."""
-    once, twice = (sa.literal_column(f"'{slashes}'", sa.Text) for slashes in ("/", "//"))
-    return sa.func.ltrim(sa.func.replace(documents.c.external_id, twice, once), once)
-
-
-def path_key() -> sa.ColumnElement[str]:
-    """Return the beginning of the path, by whose bytes the index finds folders."""
-    return _cut(path_of_document(), 400).collate("C")
+    slashes, once, every = (sa.literal_column(f"'{text}'", sa.Text) for text in ("//+", "/", "g"))
+    return sa.func.ltrim(sa.func.regexp_replace(documents.c.external_id, slashes, once, every), once)
 
 
 for _name, *_keys in (
     ("ix_documents_name", name_key(), documents.c.document_id),
     ("ix_documents_updated", documents.c.updated_at, documents.c.document_id),
-    ("ix_documents_path", path_key()),
 ):
     sa.Index(_name, documents.c.organization_id, *_keys, postgresql_where=documents.c.deleted_at.is_(None))
 

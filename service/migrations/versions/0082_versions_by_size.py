@@ -2,7 +2,7 @@
 
 from service.migrations.online import add_index
 
-revision, down_revision, usable_from = "0083", "0082", None
+revision, down_revision, usable_from = "0082", "0081", None
 
 
 def upgrade() -> None:

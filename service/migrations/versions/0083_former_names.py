@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision, usable_from = "0084", "0083", None
+revision, down_revision, usable_from = "0083", "0082", None
 
 
 def upgrade() -> None:
