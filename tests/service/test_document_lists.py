@@ -1,10 +1,14 @@
 """catalog/listDocuments in its orders and with its filters, and catalog/listFolders: of what their caller may read."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.auth.callers import authenticate
 from service.domains.documents.catalog import queries
 from service.platform.database import SERVICE_ROLE
 from tests.harness.documents import add_users, create_collection, list_documents, ok, refused, uploaded
@@ -131,6 +135,20 @@ def test_a_collection_narrows_for_those_with_a_role_in_it(shelf: RunningService)
     grant(shelf, collection(held), user(ANN))
     assert listed(shelf, ANN, documentCollectionId=held) == ["minutes/c.txt"]
     assert listed(shelf, BEN, documentCollectionId=held) == []
+
+
+def test_documents_of_some_collections_are_sorted(shelf: RunningService, monkeypatch) -> None:
+    """Nobody who is narrowed to collections has an index walked past all the documents outside of them."""
+    monkeypatch.setattr(queries, "_FEW", 0)
+    bearer, keys, offset = f"Bearer {shelf.api_key}", shelf.runtime.keys, shelf.runtime.clock.offset
+
+    async def ask(connection: AsyncConnection, **narrowed: Any) -> bool:
+        caller = await authenticate(connection, bearer, keys=keys, version="v0", clock_offset=offset)
+        reader = replace(caller, **narrowed)
+        return await queries._may_read_many(connection, caller.organization_id, [reader])
+
+    assert shelf.in_transaction(None, ask)
+    assert not shelf.in_transaction(None, partial(ask, collection_ids=frozenset()))
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from service.index.queries import has_status, shown_version
 from service.permissions.queries import (
     Reader,
     classes_of,
+    collections_of,
     documents_within,
     is_readable,
     readable_classes,
@@ -372,6 +373,8 @@ def _select_matching(
 
 async def _may_read_many(connection: Connection, organization_id: UUID, readers: Sequence[Reader]) -> bool:
     for reader in readers:
+        if collections_of(reader) is not None:  # a walk would pass over all documents outside of the collections
+            return False
         own = matches(resources, organization_id), resources.c.access_class.in_(classes_of(reader))
         first = sa.select(resources.c.object_id).where(*own).limit(_FEW + 1).subquery("first")
         if (await connection.execute(sa.select(count_of(first)))).scalar_one() <= _FEW:
