@@ -137,6 +137,10 @@ class Keys:
     def form_token(self, *, browser: str, purpose: str) -> bytes:
         return self._derive(b"form token", f"{browser}\n{purpose}".encode())
 
+    def unknown_name(self, name: str) -> bytes:
+        """Return bytes that nobody else can tell from the name, and that are the same each time."""
+        return self._derive(b"unknown name", name.encode())
+
     def upstream_secret(self, *, browser: str, purpose: str) -> bytes:
         """Return what only this browser's sign-in with another provider has: a verifier, a nonce, a signature."""
         return self._derive(b"upstream sign-in", f"{browser}\n{purpose}".encode())

@@ -254,6 +254,11 @@ def test_links_are_asked_for_seldom_and_signing_in_is_not_slowed(mailing) -> Non
         assert "Links were asked for too often. Try again in 1 second." in flow.Page(asked[-1]).text
     assert eve.press(page, "forgotten", email="").status_code == 400
     assert eve.press(page, "signIn", email="eve@example.test", password=flow.PASSWORD).status_code == 303
+    another_organization(service)
+    here = flow.Person(service)
+    page = here.http.get("/account/sign-in")
+    for name in ("Other", "Unknown"):  # whether there is such an organization isn't told
+        assert "Type your email address first." in here.press(page, "forgotten", email=" ", organization=name).text
 
 
 def test_of_two_at_once_one_sets_the_password(service: RunningService) -> None:

@@ -6,6 +6,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from pydantic import SecretStr
 
+from carrel.wire.fields import normal_email
 from service.identity.queries import Organization, list_organizations
 from service.identity_server.oauth.invitation import FORGOTTEN, answer_forgotten
 from service.identity_server.oauth.second_factor import ACTIONS, STALE, Step, form_page
@@ -46,7 +47,7 @@ async def show_sign_in(request: Request, runtime: RuntimeDep) -> Response:
 async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
     """Sign in, and go on to what was allowed."""
     form, browser = first_of(await form_of(request)), Browser.of(request, runtime)
-    called, email = form.get("organization"), form.get("email", "")
+    called, email = form.get("organization", ""), form.get("email", "")
     if not browser.known:
         return cookieless(request, again=_action(request))
     if form.get("action") in ACTIONS:
@@ -58,9 +59,9 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
         return await _take_passkey(request, runtime, browser, form.get("credential", ""))
     found = await find_organization(runtime, called)
     attempt = Attempt(
-        organization_id=found or await _any_organization(runtime),
-        # Nobody has such an address, so it is counted and refused like any other that is unknown.
-        email=email if found else f"{email}\n{called}\nunknown",
+        organization_id=found or await _any_organization(runtime, called),
+        # Nobody has such an address, so it is counted and refused like any other that is unknown, however it is typed.
+        email=email if found else f"{normal_email(email)}\n{_plain(called)}\nunknown",
         password=SecretStr(form.get("password", "")),
         address=request.client.host if request.client else "unknown",
     )
@@ -95,8 +96,7 @@ async def find_organization(runtime: Runtime, name: str | None) -> UUID | None:
     """Find the organization of this name, or the only one there is; None when there is no single match."""
     organizations = await _organizations(runtime)
     if len(organizations) > 1:
-        wanted = (name or "").strip().casefold()
-        organizations = [one for one in organizations if one.name.casefold() == wanted]
+        organizations = [one for one in organizations if one.name.casefold() == _plain(name or "")]
     return organizations[0].organization_id if len(organizations) == 1 else None
 
 
@@ -105,11 +105,18 @@ async def _organizations(runtime: Runtime) -> list[Organization]:
         return await list_organizations(connection)
 
 
-async def _any_organization(runtime: Runtime) -> UUID:
+def _plain(name: str) -> str:
+    return name.strip().casefold()
+
+
+async def _any_organization(runtime: Runtime, name: str) -> UUID:
+    """Return the organization in which attempts with an unknown name count: the same for a name each time. If all
+    counted in a single organization, whoever must wait there could tell the names of the others by trying them."""
     organizations = await _organizations(runtime)
     if not organizations:
         raise NotFound("There is no organization here yet. Ask those who run the service.", code="no_organization")
-    return organizations[0].organization_id
+    number = int.from_bytes(runtime.keys.unknown_name(_plain(name)))
+    return organizations[number % len(organizations)].organization_id
 
 
 async def _page(

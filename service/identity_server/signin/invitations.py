@@ -1,6 +1,7 @@
 """Invitations: an admin makes an address at which a user sets a password, once, whether they had a password or not. To
-a person who has forgotten theirs such a link is mailed, which is good for an hour; it never replaces an admin's. An
-invitation that is unknown, used, too old, or of a user who may not sign in is refused in the same words."""
+a person who has forgotten theirs such a link is mailed, which is good for an hour; it never replaces an admin's that is
+good for as long. An invitation that is unknown, used, too old, or of a user who may not sign in is refused in the same
+words."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -82,7 +83,8 @@ def _address_of(runtime: Runtime, secret: secrets.Secret) -> str:
 async def ask_link(runtime: Runtime, attempt: Attempt) -> BackgroundTask | Refused:
     """Count a request for a link to set a forgotten password, whether there is such an account or not; return what
     mails the link once the request is answered, so that neither answer nor time shows whether there is."""
-    if runtime.settings.smtp_url is None or not attempt.email.strip():
+    # Where the organization is unknown, more lines follow what was typed: an empty address is refused there, too.
+    if runtime.settings.smtp_url is None or not attempt.email.partition("\n")[0].strip():
         return Refused("Type your email address first.", 400)
     try:
         await count_attempt(runtime, attempt)
@@ -109,7 +111,8 @@ async def _mail_link(runtime: Runtime, attempt: Attempt) -> None:
         mail_id, change = uuid7(), Change("password.mail_link", "user", whose)
         await record_attempt(connection, organization_id, audit_log_id=mail_id, change=change)
         organization = await get_organization(connection, organization_id)
-    text = _MAIL.format(email=email, organization=organization.name, url=_address_of(runtime, secret))
+    name = " ".join(organization.name.split())
+    text = _MAIL.format(email=email, organization=name, url=_address_of(runtime, secret))
     failed = await send(runtime.settings, to=email, subject="Set another password", text=text, mail_id=mail_id)
     if failed is not None:
         logger.warning("password_link_not_mailed", reason=failed)
