@@ -176,6 +176,29 @@ async def test_every_fourth_claim_for_vectors_takes_the_oldest(indexer, replace)
         assert claimed == {(each, lane): turns * 2 for each in (ONE, TWO) for lane in (Lane.SMALL, Lane.LARGE)}
 
 
+async def test_uploads_leave_places_to_vectors_that_wait(indexer, monkeypatch):
+    """Each place that is free again would else be the next upload's, and nothing that waits would be claimed."""
+    ends = asyncio.Semaphore(0)
+
+    async def index(work: Any, _: object) -> dict[int, IndexOutcome]:
+        is_words = work.deps.half is Half.WORDS
+        if not is_words:
+            await ends.acquire()
+        return {1: IndexOutcome(1, 1, lacks_meaning=is_words)}
+
+    monkeypatch.setattr("service.index.ingestion.indexer.index_in_spaces", index)
+    for number in range(17):
+        await begin(indexer, ONE, number, packed_bytes=10).task
+    meaning = indexer.embedding
+    assert (len(meaning.jobs_of(ONE)), meaning.backlogged) == (16, {ONE: {Lane.SMALL}})
+    for number in range(17, 26):
+        ends.release()
+        await begin(indexer, ONE, number, packed_bytes=10).task
+    assert meaning.is_worth_a_claim(ONE, Lane.SMALL, meaning.room(ONE, Lane.SMALL))
+    await begin(indexer, TWO, 26, packed_bytes=10).task
+    assert len(meaning.jobs_of(TWO)) == 1
+
+
 async def test_a_backlog_that_can_not_be_measured_stays_as_it_was(indexer, replace):
     """An organization isn't let in because the look at what waits for it failed."""
 

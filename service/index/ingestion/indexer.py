@@ -331,7 +331,8 @@ class Indexer:
     def _can_follow(self, job: Job) -> bool:
         """Return whether this process can go on with the vectors when it has written the words."""
         organization_id, lane = job.work.organization_id, job.work.turn.lane
-        if self.meaning is None:
+        # While vectors wait, all places are left to claims: uploads would take each, and the oldest would never begin.
+        if self.meaning is None or lane in self.meaning.backlogged.get(organization_id, ()):
             return False
         before = (each.work for each in self.jobs_of(organization_id))
         followed = sum(work.is_followed and work.turn.lane is lane for work in before)
