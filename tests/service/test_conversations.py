@@ -194,7 +194,8 @@ def test_a_person_renames_finds_and_deletes_a_conversation(visitor: Visitor) -> 
     desk.share()
     assert (found("noon"), found("xylem ferry")) == ([], ["xylem of 100%"])
     assert where(desk.service, "xyl") == {"turns", "conversations"}
-    done(change("delete"))
+    deleting = [in_background(lambda: change("delete")) for _ in range(4)]
+    assert sorted(each.result().status_code for each in deleting) == [200, 404, 404, 404]
     assert where(desk.service, "xyl") == set()
     assert where(desk.service, "marimba") == {"turns"}
     assert code(change("delete")) == code(visitor.get(f"conversations/{mine}")) == (404, "conversation_not_found")

@@ -1,5 +1,5 @@
-"""What people do with their conversations: rename or delete one, or say what they think of a reply; on the audit log,
-the words where they can be erased."""
+"""What people do with their conversations: rename or delete one, or say what they think of a reply. Deletions and
+feedback are on the audit log, the words where they can be erased."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from service.audit.service import find_author, record, record_feedback
 from service.auth.authorization import authorize_message
 from service.auth.callers import Caller
 from service.domains.agents.conversations import queries
-from service.domains.agents.conversations.reading.turns import require_own, to_conversation
+from service.domains.agents.conversations.reading.turns import require_own, to_conversation, unknown_conversation
 from service.platform.errors import Conflict, NotFound
 
 
@@ -32,6 +32,8 @@ async def delete_conversation(
     conversation_id = request.conversation_id
     conversation = await require_own(connection, caller, conversation_id)
     count = await queries.erase_conversation(connection, caller, conversation_id=conversation_id)
+    if not count:  # another request has deleted it meanwhile
+        raise unknown_conversation()
     details = {"conversationId": str(conversation_id), "messages": count}
     await record(connection, caller, "conversation.delete", "agent", conversation.agent_id, details=details)
     return wire.DeleteConversationResponse(conversation_id=conversation_id)
