@@ -1,4 +1,5 @@
-"""Searching documents and reading their text, in the shapes that hosted clients know: `search` and `fetch`."""
+"""Searching documents and reading their text, in the shapes that hosted clients know: `search`, `fetch`, and
+resources."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,5 +1,6 @@
-"""The store of documents' files in a folder or bucket: one object per content, named by its SHA-256. And the names that
-senders give their files, made safe to show, to store and to offer for download."""
+"""The store of documents' files in a folder or bucket: one object per content, named by its SHA-256. Raises 507
+`storage_full` when it is full, and 503 `file_unavailable` for a file that can't be read. And the names that senders
+give their files, made safe to show, to store and to offer for download."""
 
 import asyncio
 import errno

@@ -1,9 +1,10 @@
-"""Helpers for building SQL that several packages use."""
+"""Helpers for building SQL that several packages use, and the clock that credentials expire by."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -17,8 +18,6 @@ from carrel.wire.common import Versioned
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-from datetime import datetime, timedelta
-from typing import cast
 
 Value = TypeVar("Value")
 Found = TypeVar("Found")

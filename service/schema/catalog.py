@@ -221,9 +221,6 @@ docstore_failures = table(
     sa.Index("ix_docstore_failures_sync", "sync_id", "document_id"),
 )
 
-__all__ = ["docstore_documents", "docstore_failures", "docstore_syncs"]
-
-
 # Two people may load from the same path of two machines, so a ledger's name is unique for who reports it.
 # `shown_no` is the report that people see; NULL until the first one has ended. `latest_no` counts all that were begun.
 # The counts are of the shown report, kept with it so that a list need not count.
@@ -275,5 +272,3 @@ source_items = table(
     ),
     sa.Index("ix_source_items_sorted", "source_id", "report_no", "sort_key", "item_id"),
 )
-
-__all__ = ["source_items", "source_reports", "sources"]

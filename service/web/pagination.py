@@ -1,5 +1,6 @@
 """Pages in keyset order: an item that exists throughout a walk is seen exactly once. A page token holds the last item's
-position, signed with the caller and query. It grants nothing: every page asks for permission anew."""
+position, signed with the caller and query. It grants nothing: every page asks for permission again.
+And the days or weeks that figures are counted in."""
 
 import hashlib
 import hmac

@@ -1,4 +1,5 @@
-"""SQL of OAuth clients, consents, codes and tokens. Times come from the caller's clock."""
+"""SQL of OAuth clients, consents, codes and tokens, and of the end of all of a person's sign-ins. Times come from the
+caller's clock."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The secret key of a deployment: the one whose fingerprint is in its database. It changes so that a kill at any moment
 leaves a deployment that starts: the new key is kept beside the old; a transaction changes all that depends on it; then
-it takes the old one's place."""
+it takes the old one's place. And the marks of data folders that a restore fills, or that are a standby."""
 
 import asyncio
 import hmac
