@@ -19,23 +19,24 @@ from app.auth.current import require_person
 from app.auth.sessions import digest_of
 from app.chat.conversations import my_agents
 from app.credentials.tokens import all_keys, all_tokens, ends, select_ending_soon
-from app.formatting import ago, escape, isolate, one_line, shorten
+from app.formatting import ago, browser_zone, escape, isolate, one_line, shorten
 from app.loading import runs
 from app.settings import settings
-from app.ui.errors import FAILURES, problem_of
+from app.ui.errors import FAILURES, note_away, problem_of
 from app.ui.notices import LinkedText, offer_action, show_empty, show_help, show_link, show_note, show_text
 from carrel.wire.oversight import AuditEntry
 from carrel.wire.question_log import Outcome
 from flows.operations.formatting import count_text
-from flows.runs import RunStatus
+from flows.runs import RunsPage, RunStatus
 
 _OVER, _GREETS = "welcome.over", "welcome.greets"
 _RUNS = "ingestion?part=runs"
 _FRESH_SECONDS = 30.0
-_SHOWN, _MOST, _LONGEST = 3, 50, 160
+_SHOWN, _MOST, _LOOKED_THROUGH, _LONGEST = 3, 50, 1000, 160
+_LOADING = (runs.UPLOAD, "collection-add", "docstore-sync", "quarantine-retry")
 _HELD = frozenset({"listing_empty", "deletion_limit"})
 """The codes of what a sync's run leaves undone where it holds removals back."""
-_WIDENING = ("grants.set", "agent.deploy", "group.members", "user.create", "user.update")
+_WIDENING = ("grants.set", "agent.deploy", "group.members", "owner.set", "user.create", "user.update")
 _RANKS = {"VIEWER": 1, "EDITOR": 2, "OWNER": 3}
 
 
@@ -68,9 +69,11 @@ def _failures() -> Answer:
         for one in status.quarantine.sources:
             where = f"ingestion?part=quarantine&source={one.source_id}"
             names.append(LinkedText(f"{one.item_count:,} of {runs.source_in_words(one.source)}", where))
+    by_words = status.indexing.failed_in_meaning or 0
     parts = (
         (status.syncs.refused_documents, "not taken by a sync", "syncs"),
-        (status.indexing.failed, "not indexed", "documents?of=all&state=failed"),
+        (status.indexing.failed - by_words, "not indexed", "documents?of=all&state=failed"),
+        (by_words, "found by words alone", "health"),
         (status.indexing.failed_in_collections, "not indexed in collections", "collections"),
     )
     for number, said, where in parts:
@@ -81,21 +84,23 @@ def _failures() -> Answer:
 
 
 @st.cache_data(ttl=_FRESH_SECONDS, show_spinner=False, scope="session")
-def _runs_of_late() -> list[RunStatus]:
-    return list(runs.server().page(size=_MOST, after=_days_ago(7)).runs)
+def _runs_of_late(*flows: str, days: int, states: Sequence[str] = ()) -> RunsPage:
+    return runs.server().page(size=2 * _MOST, flows=flows, states=states, after=_days_ago(days))
 
 
 def _held_deletions() -> Answer:
-    """Return what deletes documents and waits for a person: syncs, and the newest run of each source of a week."""
-    syncs = islice(api.client().document_collections.docstore.list_docstore_syncs(page_size=100), 100)
-    held = [one for one in syncs if one.warning is not None and one.warning.code in _HELD]
+    """Return what deletes documents and waits for a person: syncs, and each source's newest whole upload of a week."""
+    page = next(api.client().document_collections.docstore.list_docstore_syncs(page_size=_LOOKED_THROUGH).pages())
+    held = [one for one in page.docstore_syncs if one.warning is not None and one.warning.code in _HELD]
     links = [LinkedText(one.config.sync_name, f"syncs?sync={one.docstore_credential_id}") for one in held]
+    uploads = _runs_of_late(runs.UPLOAD, days=7, states=("COMPLETED",))
     newest: dict[str, RunStatus] = {}
-    for run in _runs_of_late():
-        if run.finished and not run.only_plans:
+    for run in uploads.runs:
+        if not run.only_plans and not run.skipped:
             newest.setdefault(run.source, run)
     links += [_link_to(run) for run in newest.values() if run.counts.held_back]
-    return Answer(len(links), links, links[0] if links else LinkedText("Open the runs", _RUNS))
+    is_more = page.next_page_token is not None or uploads.total > len(uploads.runs)
+    return Answer(len(links), links, links[0] if links else LinkedText("Open the runs", _RUNS), is_more)
 
 
 def _link_to(run: RunStatus, *facts: str) -> LinkedText:
@@ -103,12 +108,14 @@ def _link_to(run: RunStatus, *facts: str) -> LinkedText:
 
 
 def _unanswered() -> Answer:
-    log = api.client().admin.question_log
-    page = next(log.query(outcome=Outcome.UNANSWERED, from_=_days_ago(7), page_size=_MOST).pages())
-    where = "agents?show=questions"
-    names = [LinkedText(one.message or ERASED, f"{where}&question={one.message_id}") for one in page.questions]
-    action = LinkedText("Open the questions", f"{where}&list=unanswered")
-    return Answer(len(names), names, action, page.next_page_token is not None)
+    """Return the questions of a week whose reply cites no document, or that have no reply."""
+    log, where = api.client().admin.question_log, "agents?show=questions"
+    outcomes = (Outcome.UNANSWERED, Outcome.FAILED)
+    pages = [next(log.query(outcome=one, from_=_days_ago(7), page_size=_MOST).pages()) for one in outcomes]
+    newest = sorted((one for page in pages for one in page.questions), key=lambda one: one.at, reverse=True)
+    names = [LinkedText(one.message or ERASED, f"{where}&question={one.message_id}") for one in newest]
+    action = LinkedText("Open the questions", f"{where}&over=week{'&list=unanswered' if pages[0].questions else ''}")
+    return Answer(len(names), names, action, any(page.next_page_token is not None for page in pages))
 
 
 def _expiring() -> Answer:
@@ -124,15 +131,22 @@ def _expiring() -> Answer:
 
 
 def _loaded() -> Answer:
-    late = [run for run in _runs_of_late() if run.due_at is None or run.due_at >= _days_ago(1)]
-    names = [_link_to(run, runs.state_in_words(run)) for run in late]
-    return Answer(len(late), names, LinkedText("Open the runs", _RUNS), len(late) == _MOST)
+    page = _runs_of_late(*_LOADING, days=1)
+    names = [_link_to(run, runs.state_in_words(run)) for run in page.runs if _loads(run)]
+    return Answer(len(names), names, LinkedText("Open the runs", _RUNS), page.total > len(page.runs))
+
+
+def _loads(run: RunStatus) -> bool:
+    """Return whether a run loads or has loaded documents: no plan, and none that ended before it had sent any."""
+    has_begun = run.state in {"RUNNING", "CANCELLING", "COMPLETED"} or bool(run.figures.get("sent"))
+    return has_begun and not run.only_plans and not run.skipped
 
 
 def _access() -> Answer:
     """Return the changes of a week by which a person, a group or a service account got more access."""
     log = api.client().admin.audit_log
-    pages = [next(log.query(action=action, from_=_days_ago(7), page_size=_MOST).pages()) for action in _WIDENING]
+    since = _days_ago(7)
+    pages = [next(log.query(action=one, from_=since, page_size=_LOOKED_THROUGH).pages()) for one in _WIDENING]
     listed = sorted((one for page in pages for one in page.entries if _widens(one)), key=lambda one: one.at)[::-1]
     names = audit.Names().of(api.client(), audit.ids_in(listed[:_SHOWN]))
     links = [
@@ -140,12 +154,15 @@ def _access() -> Answer:
         for one in listed[:_SHOWN]
     ]
     is_more = any(page.next_page_token is not None for page in pages)
-    return Answer(len(listed), links, LinkedText("Open the audit log", "audit_log?action=grants.set"), is_more)
+    where = f"audit_log?from={since.astimezone(browser_zone()):%Y-%m-%d}"
+    return Answer(len(listed), links, LinkedText("Open the audit log of these days", where), is_more)
 
 
 def _widens(entry: AuditEntry) -> bool:
-    """Return whether a change of grants or of a group's members gives a holder more than before."""
-    if entry.details.get("added") or entry.details.get("isAdmin") is True:
+    """Return whether a change gives somebody more than before; the entry of each change of an admin says `isAdmin`."""
+    turned_on = {member for member, change in (entry.changes or {}).items() if change.to is True}
+    is_new = entry.action == "user.create" or bool(turned_on & {"isAdmin", "active"})
+    if entry.details.get("added") or (entry.details.get("isAdmin") is True and is_new):
         return True
     before, after = audit.roles_in(entry.details, "before"), audit.roles_in(entry.details, "after")
     return any(_RANKS.get(role, 0) > _RANKS.get(before.get(holder, ""), 0) for holder, role in after.items())
@@ -188,9 +205,13 @@ def _show_card(title: str, nothing: str, ask: Callable[[], Answer]) -> None:
         answer = ask()
     except FAILURES as error:  # the other cards stay
         kept.pop(title, None)
-        show(f'<p role="status">This can\'t be read now. {escape(problem_of(error).message)}</p>')
+        note_away(error)
+        problem = problem_of(error)
+        said = escape(" ".join((problem.message, *problem.notes)))
+        show(f'<p role="status">This can\'t be read now. {said}</p>')
         return
-    body = _body(answer, is_trouble=ask not in _NEWS) if answer.count else f"<p>{escape(nothing)}</p>"
+    none = f"None among the newest. {answer.action.body}" if answer.at_least else escape(nothing)
+    body = _body(answer, is_trouble=ask not in _NEWS) if answer.count else f"<p>{none}</p>"
     kept[title] = (time.monotonic(), body)
     show(body)
 
@@ -212,7 +233,7 @@ def _show_reader_home() -> None:
     with left:
         st.header("Newest documents", anchor=False)
         _show_links(
-            (LinkedText(one.document_name, f"documents?document={one.document_id}"), ago(one.updated_at))
+            (LinkedText(one.document_name, f"documents?document={one.document_id}"), ago(one.created_at))
             for one in documents
         )
     with right:
@@ -244,21 +265,21 @@ class Step:
 
 
 def show_home() -> None:
-    """Show what to begin with, or else the home of an admin or of a reader; errors leave it out."""
+    """Show what to begin with, or else the home of an admin or of a reader; errors leave out what to begin with."""
     # The service led here, after the person has set a password. The address is to be a bookmark without the greeting.
     if st.session_state.setdefault(_GREETS, st.query_params.pop("welcome", None) is not None):
         _greet()
-    try:
-        is_admin = api.me().is_admin
+    has_more = True
+    with contextlib.suppress(carrel.CarrelError):
         if not st.session_state.get(_OVER):
-            st.session_state[_OVER] = not (_show_steps() if is_admin else _show_to_reader())
-        is_over = st.session_state[_OVER]
-        if is_admin and (is_over or first_steps()[0].done):
-            _show_cards()
-        elif is_over:
-            _show_reader_home()
-    except carrel.CarrelError:  # it is a help; what was asked for on the page says what is wrong
+            st.session_state[_OVER] = not (_show_steps() if api.me().is_admin else _show_to_reader())
+        has_more = st.session_state[_OVER] or (api.me().is_admin and first_steps()[0].done)
+    if not has_more:
         return
+    try:
+        (_show_cards if api.me().is_admin else _show_reader_home)()
+    except carrel.CarrelError as error:
+        problem_of(error).show()
 
 
 def _greet() -> None:

@@ -58,6 +58,14 @@ class Problem:
             st.link_button("Confirm that it is you", self.confirm_at, icon=":material/verified_user:")
 
 
+def note_away(error: carrel.CarrelError | RunsError) -> None:
+    """Note which part is away, if any, so that the page is drawn again once it is back."""
+    if isinstance(error, PrefectAwayError):
+        st.session_state[AWAY] = PREFECT
+    elif isinstance(error, carrel.APIConnectionError) or getattr(error, "status", 0) in _UNAVAILABLE:
+        st.session_state[AWAY] = SERVICE
+
+
 @contextmanager
 def error_boundary() -> Generator[None]:
     """Show an error of the service or the network in place of the failed part, and end the page's run."""
@@ -66,10 +74,7 @@ def error_boundary() -> Generator[None]:
     except ENDED:
         offer_sign_in("Your sign-in has ended.")
     except FAILURES as error:
-        if isinstance(error, PrefectAwayError):
-            st.session_state[AWAY] = PREFECT
-        elif isinstance(error, carrel.APIConnectionError) or getattr(error, "status", 0) in _UNAVAILABLE:
-            st.session_state[AWAY] = SERVICE
+        note_away(error)
         problem_of(error).show()
     else:
         return

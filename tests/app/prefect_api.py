@@ -41,8 +41,8 @@ class PrefectServer:
     def runs_of(self, deployment: str) -> list[dict[str, Any]]:
         return list(self._call("POST", "/flow_runs/filter", {"deployments": {"id": {"any_": [deployment]}}}))
 
-    def move(self, run: UUID | str, state: str, message: str = "") -> None:
-        body = {"state": {"type": state, "message": message}, "force": True}
+    def move(self, run: UUID | str, state: str, message: str = "", **members: str) -> None:
+        body = {"state": {"type": state, "message": message, **members}, "force": True}
         self._call("POST", f"/flow_runs/{run}/set_state", body)
 
     def forget(self, run: UUID | str) -> None:

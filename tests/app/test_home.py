@@ -3,8 +3,10 @@
 import re
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from unittest.mock import Mock
 from uuid import uuid4
 
+import carrel
 from tests.app.conftest import House
 from tests.app.pages import MARKUP, Page
 from tests.service.conversations import ADA, BEN, a_desk
@@ -18,7 +20,7 @@ def cards(page: Page) -> dict[str, str]:
     return dict(re.findall(r'<section class="carrel-card"><h3>(.*?)</h3>(.*?)</section>', page.shown))
 
 
-def test_each_card_counts_names_and_leads_to_where_to_act(new_house: House) -> None:
+def test_each_card_counts_names_and_leads_to_where_to_act(new_house: House, monkeypatch) -> None:
     """What can't be read, such as runs without Prefect, says so, and the other cards stay."""
     assert cards(new_house.open("search")) == {}, "its first steps come first"
     document = new_house.load(MARKUP)
@@ -35,6 +37,8 @@ def test_each_card_counts_names_and_leads_to_where_to_act(new_house: House) -> N
     question = desk.ask("What does a zeppelin pilot earn in Peru?", userEmail=ADA)
     new_house.grant("UPLOADED_DOCUMENT", document, user(BEN), user(ADA))
     new_house.grant("UPLOADED_DOCUMENT", document, user(BEN))
+    root, upsert = new_house.service.admin_email, new_house.client.admin.users.upsert
+    upsert([{"email": root, "name": "Another name"}])
     page = new_house.open("search")
     page.assert_shown_as_text(MARKUP)
     found = cards(page)
@@ -43,8 +47,20 @@ def test_each_card_counts_names_and_leads_to_where_to_act(new_house: House) -> N
     assert [one for one, where in expected if ">1</p>" not in found[one] or where not in found[one]] == []
     access = found["New access in the last seven days"]
     assert ("gave Ada and Ben Viewer access" in access, "removed Viewer access" in access) == (True, False)
+    assert ("(an admin)" in access, 'href="audit_log?from=' in access) == (False, True)
     for title in ("Held deletions", "Loaded in the last 24 hours"):
         assert "This can't be read now. Prefect" in found[title]
+    upsert([{"email": BEN, "is_admin": True}])
+    new_house.service.execute("UPDATE questions SET outcome = 'FAILED' WHERE turn_id = %s", [question["messageId"]])
+    found = cards(new_house.open("search"))
+    assert "changed Ben (an admin)" in found["New access in the last seven days"]
+    assert question["messageId"] in found["Questions without an answer"]
+    # Steps that can't be read leave out no card. A card that has not looked at everything says so.
+    monkeypatch.setattr("app.home.first_steps", Mock(side_effect=carrel.APITimeoutError("slow")))
+    monkeypatch.setattr("app.home._WIDENING", ("grants.set",))
+    monkeypatch.setattr("app.home._LOOKED_THROUGH", 1)
+    said = cards(new_house.open("search"))["New access in the last seven days"]
+    assert ("None among the newest." in said, "Nobody" in said) == (True, False)
 
 
 def test_a_reader_sees_their_documents_and_agents_and_nobody_elses(new_house: House) -> None:

@@ -8,7 +8,7 @@ from app.loading import run_page
 from flows.operations.deletions import beyond
 from flows.operations.plan import Plan
 from flows.operations.summary import Summary
-from flows.runs import RunStatus
+from flows.runs import SKIPPED, RunStatus
 from tests.app.loading.house import LoadingHouse, bar, offered, run_of
 from tests.app.pages import MARKUP, NOTHING
 from tests.service.sources import Reporter, an_item
@@ -151,7 +151,12 @@ def test_a_blocked_deletion_is_told_beside_failures_with_what_the_page_offers(ho
     assert house.open("ingestion", part="runs").rows()[0]["State"] == "Done, 1 failed, deletion blocked"
     (reporter := Reporter(house.service, ledger=uuid4().hex[:24])).report([an_item("z.pdf")])
     house.load("Something")
-    assert house.open("search").shown.count(f'href="ingestion?run={run}"') == 3  # held: itself, and to act; and loaded
+    later = [house.start() for _ in range(2)]
+    house.prefect.move(later[0], "COMPLETED", name=SKIPPED)
+    house.prefect.move(later[1], "FAILED")
+    shown = house.open("search").shown
+    assert shown.count(f'href="ingestion?run={run}"') == 3  # held: itself, and to act; and loaded
+    assert [one for one in later if one in shown] == []  # they have loaded nothing, and what was held back still is
     failed = house.open("ingestion", part="quarantine", source=reporter.ledger).shown
     assert "8 documents were gone from this source, and not deleted, when it was loaded" in failed
 
