@@ -10,7 +10,7 @@ from app.document_collections.sections import show_documents, show_index
 from app.formatting import ago, moment
 from app.labels import ROLES
 from app.ui import notices
-from app.ui.dialogs import NotYetError, confirm, dialog, offer_dialog, offer_submit, open_dialog, text_in
+from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_dialog, offer_submit, open_dialog, text_in
 from app.ui.errors import require_editor, require_found, show_errors
 from app.ui.filters import filter_line, part_of, text_filter
 from app.ui.saving import keep_opened, send_changes
@@ -110,7 +110,7 @@ def _show_about(collection: DocumentCollection) -> None:
     if collection.role is not Role.OWNER and not api.me().is_admin:
         return
     with st.container(horizontal=True):
-        notices.offer_action("Rename", open_dialog, RENAME, key="rename", icon="edit")
+        notices.offer_action("Rename", open_dialog, RENAME, where, key="rename", icon="edit")
         if st.button("Delete …", key="delete"):
             confirm(
                 "Delete this collection?",
@@ -120,7 +120,8 @@ def _show_about(collection: DocumentCollection) -> None:
                 action=partial(_delete, collection),
                 name=collection.collection_name,
             )
-    _show_rename(collection)
+    if is_open(RENAME, where):
+        _show_rename(collection)
 
 
 @dialog("Rename", RENAME)
