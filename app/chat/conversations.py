@@ -39,6 +39,9 @@ from carrel.wire.places import describe_place
 from carrel.wire.replies import ReferencedSource
 
 _NUMBER = re.compile(r"\[(\d{1,4})\]")
+_LINKS = re.compile(r"((?<!\\)(?:\\\\)*(?=<[A-Za-z/!?])|(?<=\])(?=[(:]))")
+"""Where a backslash takes from Markdown the meaning of HTML, a link or a picture."""
+_MARKS, _URL = re.compile(r"([\\`*_\[\]<>#|~&])"), re.compile(r"https?://[^\s<>]+", re.IGNORECASE)
 
 
 def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UUID, chat: str = "") -> str:
@@ -55,13 +58,19 @@ def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UU
 
 
 def reply_markdown(text: str, sources: Sequence[ReferencedSource]) -> str:
-    """Return a reply as Markdown to copy, with the sources that its numbers mean under it."""
-    lines: list[str] = []
+    """Return a reply as Markdown to copy, with the sources that its numbers mean under it. There, too, nothing is HTML,
+    links or loads anything, except for the addresses of sources."""
+    lines = re.sub(r"\r\n?", "\n", text).split("\n")
+    blocks = (one for one in _MARKDOWN.parse("\n".join(lines)) if one.type in {"fence", "code_block"})
+    code = {line for block in blocks for line in range(*block.map or ())}
+    said = "\n".join(line if number in code else _LINKS.sub(r"\1\\", line) for number, line in enumerate(lines))
+    listed: list[str] = []
     for number, source in enumerate(sources, 1):
-        named = ", ".join(filter(None, (" ".join(source.name.split()), describe_place(source.place))))
-        quote = f"“{' '.join(source.quote.split())}”"
-        lines.append(" ".join(filter(None, (f"[{number}] {named}:", quote, source.url))))
-    return "\n\n".join([text, *lines])
+        named = _MARKS.sub(r"\\\1", ", ".join(filter(None, (source.name, describe_place(source.place)))))
+        quote, url = _MARKS.sub(r"\\\1", source.quote), source.url if _URL.fullmatch(source.url or "") else None
+        said_of = f"[{number}] {' '.join(named.split())}: “{' '.join(quote.split())}”"
+        listed.append(f"{said_of} <{url}>" if url else said_of)
+    return "\n\n".join([said, *listed])
 
 
 def growing_html(text: str) -> str:

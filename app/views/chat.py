@@ -11,7 +11,7 @@ from app import api
 from app.auth.current import person_client
 from app.chat import conversations
 from app.ui import notices
-from app.ui.dialogs import confirm, open_dialog
+from app.ui.dialogs import confirm, is_open, open_dialog
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.passages import label
 from carrel.wire.agents import Agent
@@ -37,8 +37,14 @@ def _go_to(conversation: Conversation) -> None:
 
 def refresh_conversation() -> None:
     """Drop cached conversations and readers of replies, so that all is fetched again."""
-    st.session_state.pop(FOLLOWING, None)
+    if (following := cast("conversations.ReplyReader | None", st.session_state.pop(FOLLOWING, None))) is not None:
+        following.leave()
     conversations.forget_conversations()
+
+
+def _forget_deleted() -> None:
+    st.session_state.pop(SENT, None)  # its question may be asked again, while the reply was still coming
+    refresh_conversation()
 
 
 def _submit(place: conversations.ChatLocation) -> None:
@@ -205,20 +211,20 @@ def show_conversation(
 
 
 def _offer_changes(conversation: Conversation) -> None:
+    rename, about = conversations.RENAME, str(conversation.conversation_id)
     with st.container(horizontal=True):
-        notices.offer_action(
-            "Rename", open_dialog, conversations.RENAME, key="chat.rename", icon="edit", kind="tertiary"
-        )
+        notices.offer_action("Rename", open_dialog, rename, about, key="chat.rename", icon="edit", kind="tertiary")
         if st.button("Delete …", key="chat.delete", icon=":material/delete:", type="tertiary"):
             confirm(
                 "Delete this conversation?",
                 f"Its messages and replies are gone for good: {count_text(conversation.message_count, 'message')}.",
                 doing="Delete",
-                action=partial(person_client().conversations.delete, conversation.conversation_id),
-                then=refresh_conversation,
+                action=lambda: person_client().conversations.delete(conversation.conversation_id),
+                then=_forget_deleted,
                 leaving=("conversation",),
             )
-    conversations.show_rename(conversation)
+    if is_open(rename, about):
+        conversations.show_rename(conversation)
 
 
 def page() -> None:

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from markdown_it import MarkdownIt
 
 from app.auth import current
 from app.ui.passages import label
@@ -269,6 +270,9 @@ def test_a_conversation_is_renamed_found_and_deleted(visit: Visit) -> None:
     say(page, "Question about dogs")
     until_replied(page, "carrel-reply")
     page.press("Rename")
+    page.press("` Question about ferries `")  # the dialog doesn't go over to another conversation
+    assert "chat.rename.submit" not in [one.key for one in page.button]
+    page.press("` Question about dogs `").press("Rename")
     page.text_input(key="chat.title").set_value("Question of Rex").run().press_key("chat.rename.submit")
     assert titles(page) == ["` Question of Rex `", "` Question about ferries `"]
     page.text_input(key="chat.find").set_value("dogs rex").run()
@@ -277,6 +281,15 @@ def test_a_conversation_is_renamed_found_and_deleted(visit: Visit) -> None:
     assert "conversation" not in page.query_params
     assert "No conversation has all of these words." in page.shown
     assert visit.kept() == [["Question about ferries"]]
+
+
+def test_a_question_is_asked_again_after_its_conversation_was_deleted(visit: Visit, script: Script) -> None:
+    page = visit.ask("Twice")
+    page.press("Delete …").answer("Delete …", "Delete")
+    say(page, "Twice")
+    script.end(a_reply("Once."), number=1)
+    until_replied(page, "Once.")
+    assert visit.kept() == [["Twice"]]
 
 
 def test_an_address_of_no_conversation_is_explained(guest: Visit) -> None:
@@ -358,8 +371,10 @@ def test_text_of_others_is_neither_markup_nor_link(visit: Visit, script: Script,
     script.tell(hostile)
     until(page, lambda shown: "aria-busy" in shown)
     quoted = passage(visit.desk.document_id, hostile)
-    script.end(a_reply(f"{hostile} [1]", quoted, cited=[0], warnings=[hostile]))
+    script.end(a_reply(f"{hostile} ![](https://evil.example) [1]", quoted, cited=[0], warnings=[hostile]))
     shown = until_replied(page, "carrel-sources")
+    copied = MarkdownIt("commonmark").enable("table").render(page.code[0].value)
+    assert not any(tag in copied for tag in ("<script", "<img", "<iframe", "<a "))
     assert not any(tag in shown for tag in ("<script", "<img", "<iframe"))
     links = [part.partition('"')[0] for part in shown.split('<a class="carrel-chip" href="')[1:]]
     assert all(link.startswith("#source-") for link in links)
