@@ -1,7 +1,6 @@
 """The list of documents: its filters and order as the service's arguments, as Python, and with the folders above it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -11,16 +10,17 @@ import streamlit as st
 import carrel
 from app import api
 from app.documents.facts import KINDS, STATES
+from app.formatting import days_back
 from app.ui import notices
 from app.ui.dialogs import NotYetError, confirm
-from app.ui.errors import problem_of, show_errors
+from app.ui.errors import ENDED, problem_of, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.progress import in_batches
 from app.ui.tables import ALL_ROWS, forget
 from carrel.wire.catalog import Document, DocumentOrder
 from flows.operations.formatting import count_text
 
-MINE, ALL = "mine", "all"
+LIST, CHOSEN, MINE, ALL = "documents", "documents.chosen", "mine", "all"
 ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
 FILES = {"": "Not listed unless looked for", ALL: "Listed"}
 CHANGED = {"": "Any time", "7": "Last 7 days", "30": "Last 30 days", "365": "Last 365 days"}
@@ -60,8 +60,7 @@ class Wanted(NamedTuple):
 
     def filters(self) -> dict[str, Any]:
         """Return the filters as arguments of `catalog.list_documents`; of those that aren't set, none."""
-        days = timedelta(int(self.changed)) if self.changed else None
-        since = days and datetime.combine(datetime.now(UTC).date() - days, time(), UTC).isoformat()
+        since = days_back(int(self.changed)).isoformat() if self.changed else None
         looked_for = self.files or self.name or self.kind or self.state
         every: dict[str, Any] = {
             "document_name": self.name,
@@ -137,15 +136,14 @@ def offer_actions(key: str, chosen: Sequence[Document]) -> None:
         notices.show_text("Choose rows of this page, and what to do with them.")
         return
     many, names = count_text(len(chosen), "document"), [one.document_name for one in chosen]
-    catalog = api.client().catalog
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f"{many} chosen")
         if st.button("Delete …", key="chosen.delete", icon=":material/delete:"):
             gone = "Nobody finds them any more, nor the files in them, and this can't be undone."
-            act = partial(_change_each, key, chosen, catalog.delete_document)
+            act = partial(_change_each, key, chosen, lambda client, one: client.catalog.delete_document(one))
             confirm(f"Delete {many}?", gone, doing="Delete", action=act, names=names)
         if st.button("Re-index …", key="chosen.reindex", icon=":material/refresh:"):
-            act = partial(_change_each, key, chosen, catalog.reindex_document)
+            act = partial(_change_each, key, chosen, lambda client, one: client.catalog.reindex_document(one))
             again = "Their text is indexed in the catalog again, in the background."
             confirm(f"Re-index {many}?", again, doing="Re-index", action=act, names=names)
         rows = [[one.document_name, one.document_external_id, str(one.document_id), one.owner.name] for one in chosen]
@@ -153,20 +151,24 @@ def offer_actions(key: str, chosen: Sequence[Document]) -> None:
         notices.offer_download("Export as CSV", table, "documents.csv")
 
 
-def _change_each(key: str, chosen: Sequence[Document], change: Callable[[UUID], object]) -> None:
+def _change_each(key: str, chosen: Sequence[Document], change: Callable[[carrel.Carrel, UUID], object]) -> None:
     """Change each document; raise NotYetError with the names of documents that could not be changed."""
-    failed: list[str] = []
+    client, failed = api.client(), list[str]()
+    for listed in (key, LIST):
+        forget(listed, unchoose=True)
     for one in chosen:
         try:
-            change(one.document_id)
+            change(client, one.document_id)
         except carrel.NotFoundError:
             continue  # it was deleted by an attempt before, or elsewhere
+        except (carrel.APIConnectionError, *ENDED):
+            raise  # so would all others fail
         except carrel.CarrelError as error:
             problem = problem_of(error)
             if problem.confirm_at is not None:
                 raise
             failed.append(f"{one.document_name}: {problem.message}")
-    if failed:  # the rows stay as they are, because the numbers of the chosen ones would mean others
-        msg = f"Of {count_text(len(chosen), 'document')}, {len(failed):,} could not be changed. {' '.join(failed[:20])}"
+    if failed:
+        named = [*failed[:20], *([f"And {len(failed) - 20:,} more."] if failed[20:] else [])]
+        msg = f"Of {count_text(len(chosen), 'document')}, {len(failed):,} could not be changed. {' '.join(named)}"
         raise NotYetError(msg)
-    forget(key, unchoose=True)

@@ -12,7 +12,7 @@ import carrel
 from app import api
 from app.documents import sections
 from app.documents.facts import kind_of, name_of_place, state_of
-from app.documents.listing import ALL, Wanted, offer_actions, offer_python, read_wanted, show_folders
+from app.documents.listing import ALL, CHOSEN, LIST, Wanted, offer_actions, offer_python, read_wanted, show_folders
 from app.documents.original import has_original, show_original
 from app.documents.uploading import offer_upload
 from app.formatting import ago
@@ -27,8 +27,8 @@ from app.ui.tables import PAGE_ROWS, ItemsPage, Source, choose_rows, forget, pag
 from carrel.wire.catalog import Document, GetDocumentResponse
 from flows.operations.formatting import count_text
 
-LIST, TITLE, PURPOSE = "documents", "Documents", "What has been loaded, how far it is indexed, and who may read it."
-OPEN, CHOSEN = "open", "documents.chosen"
+TITLE, PURPOSE = "Documents", "What has been loaded, how far it is indexed, and who may read it."
+OPEN = "open"
 ROWS = {OPEN: "Open", "choose": "Choose several"}
 RENAME = "rename_document"
 ONE = ("document", "part", "place", "page", "at", "chunk", "chunk_in", "version", "quoted", "search", "chat")

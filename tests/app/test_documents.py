@@ -110,6 +110,11 @@ def test_chosen_documents_are_named_before_they_are_deleted_or_indexed_again(hou
     page = house.open("documents", name=word, rows="choose").choose(0).press("Re-index …")
     assert house.client.catalog.get_document(third).document_version == 1
     assert names(page.answer("Re-index …", "Re-index")) == [f"{word} 2"]
+    house.load(f"{word} 3", upload_as_user_email=MEMBER)
+    house.load(f"{word} 4", internal_public=True)
+    page = house.open("documents", signed_in_as=MEMBER, name=word, of="all", rows="choose", order="name")
+    page = page.choose(0, 1).press("Delete …").answer("Delete …", "Delete")
+    assert names(page) == [f"{word} 4"]  # which the member may only read; what is gone is not in the list
 
 
 def test_many_documents_are_paged_by_the_service(house: House) -> None:
