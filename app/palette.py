@@ -83,15 +83,21 @@ def _find(asked: str, known: Mapping[str, Entry]) -> dict[str, Any]:
             rows["chat"] = [one for one in my_agents() if text.lower() in one.name.lower()]
         asks = [(known[page], some) for page, some in rows.items() if page in known]
         with ThreadPoolExecutor(len(asks)) as pool:
-            return {"items": [one for items in pool.map(_ask, asks) for one in items]}
+            answers = list(pool.map(_ask, asks))
+        problem = next((said for _, said in answers if said), "")
+        return {"items": [one for items, _ in answers for one in items], "problem": problem}
     except FAILURES as error:
         return {"items": [], "problem": problem_of(error).message}
 
 
-def _ask(asked: tuple[Entry, Iterable[object]]) -> list[dict[str, str]]:
+def _ask(asked: tuple[Entry, Iterable[object]]) -> tuple[list[dict[str, str]], str]:
+    """Return what was found of a kind, or why that can't be looked up: the other kinds stay."""
     page, rows = asked
     kind, name, identity = _KINDS[page.name]
-    return [
-        _item(one_line(getattr(row, name)), kind, page.icon, f"{page.name}?{kind.lower()}={getattr(row, identity)}")
-        for row in islice(rows, _MOST)
-    ]
+    try:
+        return [
+            _item(one_line(getattr(row, name)), kind, page.icon, f"{page.name}?{kind.lower()}={getattr(row, identity)}")
+            for row in islice(rows, _MOST)
+        ], ""
+    except FAILURES as error:
+        return [], problem_of(error).message

@@ -83,7 +83,7 @@ function draw() {
   const text = input.value.trim();
   const isAsked = isLong(text);
   status.textContent = !isAsked ? "" : names.query !== text ? "Looking for names …"
-    : names.problem || (names.items.length ? "" : "No person, document or agent is called that.");
+    : names.problem || (names.items.length ? "" : "Nothing that you may read is called that.");
 }
 
 function point(index) {
@@ -114,6 +114,7 @@ function ask() {
 function open() {
   if (dialog.open || document.querySelector("[role=dialog]")) return;
   input.value = "";
+  names = { query: "", items: [], problem: "" }; // there may be others by now
   active = 0;
   draw();
   dialog.showModal();
@@ -127,7 +128,7 @@ function isTyping({ target }) {
 // While an input method composes a word, its keys are its own.
 function listen(event) {
   if (event.isComposing || event.keyCode === 229 || event.altKey || event.shiftKey && event.key !== "/") return;
-  const isShortcut = (IS_MAC ? event.metaKey : event.ctrlKey) && event.key.toLowerCase() === "k";
+  const isShortcut = (IS_MAC ? event.metaKey : event.ctrlKey) && (event.key.toLowerCase() === "k" || event.code === "KeyK" && !/[a-z]/i.test(event.key));
   const isSlash = event.key === "/" && !event.ctrlKey && !event.metaKey && !isTyping(event);
   if (!isShortcut && !(isSlash && !document.querySelector("[role=dialog]"))) return;
   event.preventDefault();
@@ -156,7 +157,9 @@ input.addEventListener("input", () => {
   clearTimeout(waiting);
   waiting = setTimeout(ask, SETTLED);
 });
-dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+let pressed = null; // a text that is chosen with the mouse may end outside
+dialog.addEventListener("pointerdown", ({ target }) => { pressed = target; });
+dialog.addEventListener("click", ({ target }) => target === dialog && pressed === dialog && dialog.close());
 
 export default function ({ data, parentElement, setTriggerValue }) {
   workbench = { data, setTriggerValue };
