@@ -110,7 +110,7 @@ function markPlace() {
   }
 }
 
-// app/ui/exporting.py marks a file, in the one run of the page that has made it.
+// app/ui/progress.py marks a file, in the one run of the page that has made it.
 let downloaded = "";
 function downloadMadeFile() {
   const made = document.querySelector("[class*=st-key-export-made-]");
@@ -246,6 +246,7 @@ function tell(name, text, within = document.body) {
 const STORE = "carrel.typed";
 const KEPT = "input:is([type=text], [type=number], [type=email], [type=url]), textarea";
 const SECRET = /secret|password|webhook|alert/i;
+const SEARCH = ".st-key-chat-find";
 const SUBMITS = "[data-testid=stBaseButton-primary]:not(.st-key-title-action *), [data-testid$=FormSubmit], "
   + "[data-testid=stChatInputSubmitButton]";
 const TROUBLE = ".carrel-welcome, .carrel-problem:not([data-testid=stChatMessage] *), [data-testid=stException]";
@@ -293,7 +294,7 @@ function nameOfField(field) {
 }
 
 function isKept(field) {
-  return field.matches?.(KEPT) && field.getAttribute("role") !== "combobox" && !field.closest(HIDDEN)
+  return field.matches?.(KEPT) && field.getAttribute("role") !== "combobox" && !field.closest(`${HIDDEN}, ${SEARCH}`)
     && !SECRET.test(`${keyOf(field)} ${field.autocomplete} ${field.getAttribute("aria-label")}`)
     && field.closest(".stMain, [role=dialog], [data-testid=stBottom]");
 }
