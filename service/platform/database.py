@@ -34,7 +34,7 @@ FILES_LOCK = 0x_CA55_E2
 POOL_WAIT_SECONDS = 30
 CONNECT_SECONDS = 5
 CLOSE_SECONDS = 2
-# Releases before this one were called "carrel": they look for vectors in the rows of chunks.
+# Commands count the services that are connected by this name.
 APPLICATION_NAME = "carrel-2"
 # The server ends connections that a crowd has left; the connection that was used last is used next, and stays.
 IDLE_SECONDS = 120

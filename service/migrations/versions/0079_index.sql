@@ -1,6 +1,6 @@
 -- The index of vectors of one length, as version 0.3.0 has it: 0079_baseline.py runs this for each number of dimensions.
 
--- Chunks. A vector is here until the background renewal moves it: a release before 0.3.0 wrote it.
+-- Chunks. A vector that a release before 0.3.0 wrote is here until the background renewal moves it.
 CREATE TABLE chunks_{dimensions} (
     document_id uuid NOT NULL,
     chunk_id uuid NOT NULL,
