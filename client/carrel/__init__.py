@@ -115,7 +115,7 @@ _MODULES = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Import what is asked for; who needs the wire models alone doesn't load the client."""
+        """Import a public name on first use, so that programs that need only the wire models don't load the client."""
         if name in __all__:
             value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'errors')}"), name)
             return value
@@ -129,5 +129,4 @@ if not TYPE_CHECKING:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        """Name what can be asked for."""
         return __all__

@@ -1,5 +1,5 @@
-"""What an operation is: a Call. How it is carried out: one flow that sends, retries, and reads the answer, a wire model
-or an exception."""
+"""Calls (operations with their arguments) and the flow to perform a call: send, retry, and parse the answer or raise an
+exception."""
 
 import itertools
 import logging
@@ -31,7 +31,7 @@ Model = TypeVar("Model", bound=ResponseModel)
 
 
 def model_from(response: httpx.Response, answer: type[Model] | TypeAdapter[Model]) -> Model:
-    """Return the body of a 2xx response as its wire model; raises UnexpectedResponseError when it isn't one."""
+    """Return the body of a 2xx response as its wire model. Raises UnexpectedResponseError for any other body."""
     try:
         if isinstance(answer, TypeAdapter):
             return answer.validate_json(response.content)
@@ -42,7 +42,7 @@ def model_from(response: httpx.Response, answer: type[Model] | TypeAdapter[Model
 
 
 def unreadable(response: httpx.Response, wanted: str) -> errors.UnexpectedResponseError:
-    """Build the exception for a 2xx response whose body isn't `wanted`."""
+    """Build the exception for a 2xx response whose body isn't the `wanted` type."""
     return errors.UnexpectedResponseError(
         f"The answer isn't {wanted}; is base_url the address of a Carrel service?",
         status=response.status_code,
@@ -92,7 +92,7 @@ def _unknown_message(response: httpx.Response) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a Retry-After header, which is a number or a date (RFC 9110, section 10.2.3)."""
+    """Return the seconds of a Retry-After header, given as a number or a date (RFC 9110, section 10.2.3)."""
     value = headers.get("retry-after", "")
     with suppress(ValueError):
         seconds = float(value)
@@ -157,9 +157,9 @@ class RetryPolicy:
     max_retries: int = 2
 
     def wait_after_answer(self, error: APIError, *, attempt: int) -> float | None:
-        """Return how long to wait after an error response to attempt 0, 1, …; None: give up. Retry-After gets a little
-        jitter, so that callers don't return together; beyond two minutes the caller decides. A busy service that gives
-        it is asked more often."""
+        """Return the seconds to wait after an error response to attempt 0, 1, …; None: give up. A Retry-After gets a
+        little jitter, so that callers don't all return at once. Above two minutes the caller decides. A busy service
+        (503 with Retry-After) gets more retries."""
         is_busy = error.status == 503 and error.retry_after is not None
         most = self.over_a_restart().max_retries if is_busy else self.max_retries
         if attempt >= most or not is_temporary(error):
@@ -171,20 +171,21 @@ class RetryPolicy:
         return error.retry_after + random.uniform(0.0, min(0.1 * error.retry_after, 1.0))  # noqa: S311 - jitter
 
     def wait_after_failure(self, cause: httpx.HTTPError, *, attempt: int) -> float | None:
-        """Return how long to wait after attempt 0, 1, … got no response; None: give up."""
+        """Return the seconds to wait when attempt 0, 1, … got no response; None: give up."""
         return None if attempt >= self.max_retries or not isinstance(cause, TRANSIENT) else backoff(attempt)
 
     def wait_after_cut(self, *, cuts: int) -> float | None:
-        """Return how long to wait before resuming a stream after 1, 2, … connections that brought nothing."""
+        """Return the seconds to wait before resuming a stream after 1, 2, … connections without data; None: give up."""
         return None if cuts > self.max_retries else backoff(cuts - 1)
 
     def over_a_restart(self) -> "RetryPolicy":
-        """Return the policy for work that survives a restart of the service; without retries if this one has none."""
+        """Return the policy for work that survives a restart of the service. Retries stay off if this policy has
+        none."""
         return replace(self, max_retries=max(self.max_retries, OVER_A_RESTART)) if self.max_retries else self
 
 
 def is_temporary(error: APIError) -> bool:
-    """Return whether a request with this error may succeed a little later."""
+    """Return whether the request may succeed a little later."""
     if error.status == 409:
         return error.code in RETRIED_CONFLICTS or error.retry_after is not None
     if error.status == 503 and error.code.startswith(NO_REPLY):
@@ -205,7 +206,7 @@ ELSEWHERE: Mapping[str, str] = {
     "me": ". With this one, client.permissions.who_am_i() tells whose it is",
     "agents": ". With this one, agents.send_and_wait works, and client.admin.agents.list() for an admin",
 }
-"""By path: what works with the credential in its place."""
+"""Hints for ConfigurationError, by path: the alternative for the client's credential."""
 IDEMPOTENCY_KEY = "Idempotency-Key"
 # What the service says of a token that another may take the place of.
 RENEWABLE = frozenset({"credential_expired", "credential_revoked", "invalid_credential"})
@@ -213,8 +214,8 @@ RENEWABLE = frozenset({"credential_expired", "credential_revoked", "invalid_cred
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Model]):
-    """An operation with its arguments, before sending; the members of a GET's `body` are its parameters. `patience`:
-    least seconds to wait for the answer. `values`: those of the operation's path."""
+    """An operation with its arguments, before sending. `body` of a GET holds the query parameters. `patience`: minimum
+    seconds to wait for the answer. `values`: the path parameters."""
 
     operation: ApiOperation[Any, Model]
     body: RequestModel | Upload
@@ -229,8 +230,9 @@ class Call(Generic[Model]):
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where requests go and what they all carry; `timeout` in seconds, by httpx's names; a call's own `is_exact`. With
-    `tokens`, requests carry an access token and go to v1; without, the headers hold the key and they go to v0."""
+    """The address, headers, timeout and retries of all requests. `timeout` is in seconds, by httpx's names; `is_exact`
+    means that a call set its own. With `tokens`, requests carry an access token and go to v1. Otherwise the headers
+    hold the key and requests go to v0."""
 
     base_url: str
     headers: httpx.Headers = field(repr=False)
@@ -242,7 +244,8 @@ class Connection:
 
     @property
     def version(self) -> Version:
-        """The version of the API that the credential is for; most operations of v0 have their place on v1 too."""
+        """The API version for the credential: v0 for keys, v1 for access tokens. Most v0 operations also exist on
+        v1."""
         return "v0" if self.tokens is None else "v1"
 
     @property
@@ -295,7 +298,7 @@ def _upload_headers(headers: httpx.Headers, body: Upload, url: httpx.URL) -> htt
 
 @dataclass(frozen=True, slots=True)
 class RawResponse(Generic[Model]):
-    """An answer as it came, and its wire model `parsed`."""
+    """An HTTP response, with its wire model as `parsed`."""
 
     http_response: httpx.Response = field(repr=False)
     parsed: Model
@@ -306,26 +309,26 @@ class RawResponse(Generic[Model]):
         return self.http_response.status_code
 
     status = status_code
-    """The same, as errors spell it."""
+    """Alias of `status_code`, named as in errors."""
 
     @property
     def headers(self) -> httpx.Headers:
-        """The answer's headers."""
+        """The response headers."""
         return self.http_response.headers
 
     @property
     def request_id(self) -> str | None:
-        """The name of the request in the service's logs."""
+        """The request id, to find the request in the service's logs."""
         return self.http_response.headers.get("x-request-id")
 
     @property
     def content(self) -> bytes:
-        """The body, as it came."""
+        """The raw body."""
         return self.http_response.content
 
 
 def perform(call: Call[Model], connection: Connection) -> Flow[RawResponse[Model]]:
-    """Carry out an operation; raises APIError, APIConnectionError, ConfigurationError before anything is sent."""
+    """Perform an operation. Raises APIError, APIConnectionError, or ConfigurationError before sending."""
     if call.operation.answer is None:
         raise TypeError(f"{call.path} is answered with a stream; see perform_streamed")
     response = yield from send(connection.request(call), connection)
@@ -335,12 +338,13 @@ def perform(call: Call[Model], connection: Connection) -> Flow[RawResponse[Model
 
 
 def perform_streamed(call: Call[Any], connection: Connection) -> Flow[httpx.Response]:
-    """Carry out an operation whose 2xx answer is left unread, for the caller to stream and close."""
+    """Perform an operation and leave a 2xx body unread. The caller streams it and closes the response."""
     return (yield from send(replace(connection.request(call), stream=True), connection))
 
 
 def send(request: Request, connection: Connection) -> Flow[httpx.Response]:
-    """Send a request with the connection's credential, and again, once, when its token was refused and renewed."""
+    """Send a request with the connection's credential. Repeats it once if its token was refused and could be
+    renewed."""
     if (tokens := connection.tokens) is None:
         return (yield from exchange(request, connection.retries))
     token = yield from tokens.current()
@@ -358,7 +362,8 @@ def send(request: Request, connection: Connection) -> Flow[httpx.Response]:
 def exchange(
     request: Request, retries: RetryPolicy, *, refusal: Callable[[httpx.Response], APIError] = error_from
 ) -> Flow[httpx.Response]:
-    """Send a request until it succeeds or a retry makes no sense; raise what `refusal` makes of a refusal."""
+    """Send a request until success or until a retry makes no sense. `refusal` builds the exception for an error
+    response."""
     for attempt in itertools.count():
         began = time.monotonic()
         error: CarrelError

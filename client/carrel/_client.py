@@ -28,7 +28,7 @@ class _Client(Resources[M]):
 
     @Operation
     def me(self) -> Call[MeResponse]:
-        """Return the person that the access token acts for, and the token's scopes; v1 only."""
+        """Return the user of the access token, and the token's scopes (v1 only)."""
         return Call(ME, RequestModel())
 
     @property
@@ -43,11 +43,11 @@ class _Client(Resources[M]):
         max_retries: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Self:
-        """Return a client with other options over the same connections; omitted options stay as they are.
+        """Return a client with other options over the same connections; omitted options don't change.
 
-        `headers` are added to those that the client has: `client.with_options(headers={…}).search…` for one request. An
-        `Idempotency-Key` makes the next operation one with an earlier one of that key. Raises ConfigurationError for
-        those that are the client's own, as Authorization is."""
+        `headers` are added to the client's headers: `client.with_options(headers={…}).search…` for one request. With an
+        `Idempotency-Key`, a repeated operation takes effect once. Raises ConfigurationError for headers that only the
+        client may set, such as Authorization."""
         old = self._session
         connection = connect.reconnect(old.connection, timeout=timeout, max_retries=max_retries, headers=headers or {})
         other = object.__new__(type(self))
@@ -63,14 +63,14 @@ class _Client(Resources[M]):
 
 
 class Carrel(_Client[Sync], Closing):
-    """A client whose operations block; safe to share between threads.
+    """A client with blocking operations; safe to share between threads.
 
-    One credential is given: `api_key` (an API key, or a service account's token) calls v0; `access_token`, or `tokens`
-    that renew themselves (see `carrel.oauth`), call v1 for the person who gave them. What isn't given is read from
-    CARREL_API_KEY or CARREL_ACCESS_TOKEN, CARREL_BASE_URL, and CARREL_V1_BASE_URL, which is beside v0 when it isn't
-    set. `timeout` is in seconds; `headers` go with every request, beside the client's own; `http_client` brings one's
-    own proxies, transports and hooks, and is left open by `close`. Raises ConfigurationError without a credential, with
-    two, for an address that can't be one, or for headers that are the client's own."""
+    Pass one credential. `api_key` (an API key, or the token of a service account) calls v0. `access_token`, or `tokens`
+    with automatic renewal (see `carrel.oauth`), calls v1 on behalf of a person. Defaults come from CARREL_API_KEY or
+    CARREL_ACCESS_TOKEN, CARREL_BASE_URL, and CARREL_V1_BASE_URL (default: next to v0). `timeout` is in seconds.
+    `headers` are sent with every request, in addition to the client's own. Pass `http_client` for your own proxies,
+    transports and hooks; `close` leaves it open. Raises ConfigurationError without a credential, with two, for an
+    invalid address, and for headers that only the client may set."""
 
     def __init__(
         self,
@@ -98,13 +98,13 @@ class Carrel(_Client[Sync], Closing):
         super().__init__(Session(connection, SyncDriver(self._http)))
 
     def close(self) -> None:
-        """Close the connections, unless `http_client` brought them."""
+        """Close the connections, except an `http_client` of the caller."""
         if self._owns_http:
             self._http.close()
 
 
 class AsyncCarrel(_Client[Async], AsyncClosing):
-    """A client whose operations are awaited, in one event loop; otherwise as Carrel."""
+    """A client with operations to await, in one event loop; otherwise like Carrel."""
 
     def __init__(
         self,
@@ -132,6 +132,6 @@ class AsyncCarrel(_Client[Async], AsyncClosing):
         super().__init__(Session(connection, AsyncDriver(self._http, is_own=self._owns_http)))
 
     async def close(self) -> None:
-        """Close the connections, unless `http_client` brought them."""
+        """Close the connections, except an `http_client` of the caller."""
         if self._owns_http:
             await self._http.aclose()

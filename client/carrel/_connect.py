@@ -30,7 +30,7 @@ HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 Timeout: TypeAlias = float | httpx.Timeout | None
-"""Seconds for each of connect, read, write and pool; an `httpx.Timeout` tells them apart; None waits forever."""
+"""Seconds for each of connect, read, write and pool; an `httpx.Timeout` sets them separately; None waits forever."""
 
 
 class _Unchanged(Enum):
@@ -87,7 +87,7 @@ def connect(
 
 
 def seconds(timeout: Timeout) -> dict[str, float | None]:
-    """Return a timeout by httpx's names; raises ConfigurationError unless it is more than 0 or None."""
+    """Return a timeout by httpx's names. Raises ConfigurationError unless the timeout is None or more than 0."""
     by_name: dict[str, Any] = httpx.Timeout(timeout).as_dict()
     for value in by_name.values():
         if value is not None and not (isinstance(value, int | float) and value > 0):
@@ -98,7 +98,7 @@ def seconds(timeout: Timeout) -> dict[str, float | None]:
 def reconnect(
     connection: Connection, *, timeout: MaybeTimeout, max_retries: int | None, headers: Mapping[str, str]
 ) -> Connection:
-    """Return a connection with other options; the credential and the address stay."""
+    """Return a connection with changed options, and the same credential and address."""
     merged = connection.headers.copy()
     merged.update(_check_headers(headers))
     return replace(
@@ -110,7 +110,7 @@ def reconnect(
 
 
 def _check_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a caller's headers; raises ConfigurationError, without any value, for one that can't be sent."""
+    """Return the caller's headers. Raises ConfigurationError (naming no value) for an invalid header."""
     for name, value in headers.items():
         if name.lower() in RESERVED:
             raise ConfigurationError(f"headers: {name} is the client's own; {RESERVED[name.lower()]}")
@@ -122,7 +122,7 @@ def _check_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def policy(max_retries: int) -> RetryPolicy:
-    """Build a retry policy with this number of retries; raises ConfigurationError for a negative number."""
+    """Build a retry policy. Raises ConfigurationError for a negative number."""
     if max_retries < 0:
         raise ConfigurationError("max_retries counts further attempts: 0 or more")
     return RetryPolicy(max_retries)

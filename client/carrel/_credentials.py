@@ -12,21 +12,21 @@ from carrel.errors import ConfigurationError
 class TokenSource(Protocol):
     """A source of access tokens, as flows; one source serves many requests, threads and tasks at once.
 
-    `carrel.oauth` has a source that refreshes tokens kept in a store. A source of your own makes blocking calls through
-    `carrel._drivers.run_in_thread`, so that they don't block an event loop."""
+    `carrel.oauth` has a source that keeps tokens in a store and refreshes them. To write your own source, make blocking
+    calls through `carrel._drivers.run_in_thread`, which keeps them off the event loop."""
 
     def current(self) -> Flow[str]:
-        """Return the access token to send; raises CarrelError when there is none."""
+        """Return the access token to send. Raises CarrelError if the source has none."""
         ...
 
     def renewed(self, refused: str) -> Flow[str | None]:
-        """Return a token in place of a refused one, or None; called once for a request. Raises CarrelError."""
+        """Return a replacement for a refused token, or None. Called at most once for a request. Raises CarrelError."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FixedToken:
-    """A token that is used as long as it works."""
+    """A token without renewal."""
 
     value: str = field(repr=False)
 
@@ -46,7 +46,7 @@ VARIABLES = ("CARREL_API_KEY", "CARREL_ACCESS_TOKEN")
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The credentials given to a client; without any, they are read from the environment."""
+    """The credentials passed to a client; the default is the environment."""
 
     api_key: str | None = field(default=None, repr=False)
     access_token: str | None = field(default=None, repr=False)

@@ -45,7 +45,8 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A paragraph; with an address it leads there, if it is one of http or https. `matches` are from and up to."""
+    """A paragraph, linked to `address` if the address is http or https. `matches` are pairs of start and end
+    positions."""
 
     text: str
     strong: bool = False
@@ -55,7 +56,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Steps that follow from each other, each with its kind and its name."""
+    """A sequence of steps, each with kind and name."""
 
     steps: Sequence[tuple[str, str]]
 
@@ -70,7 +71,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A list that counts from 1; each item is blocks."""
+    """A list numbered from 1; each item is a list of blocks."""
 
     items: "Sequence[Sequence[Block]]"
 
@@ -86,7 +87,7 @@ def register_displays() -> None:
 
 def _let_show(kind: type[Any], blocks_of: Callable[[Any], Iterable[Block]]) -> None:
     def show_html(result: object) -> str:
-        """Return the result as HTML without scripts, in which all text is escaped."""
+        """Return the result as HTML without scripts, with all text escaped."""
         return as_html(blocks_of(result))
 
     def show_bundle(result: object, **_options: object) -> dict[str, str]:
@@ -284,7 +285,7 @@ def _table(rows: Sequence[BaseModel]) -> Iterator[Block]:
 
 
 def _shown_values(row: BaseModel) -> dict[str, str]:
-    """Return a row's members that have a value as text; secrets, which `repr` leaves out too, are not among them."""
+    """Return the non-empty members of a row as text, without members hidden from `repr` (secrets)."""
     return {name: _text_of(value) for name, value in flatten_row(row, secrets=False) if value is not None}
 
 

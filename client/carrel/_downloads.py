@@ -22,7 +22,7 @@ from carrel.wire.pages import PAGE_COUNT
 CHUNK_SIZE = 256 * 1024
 
 DownloadProgress: TypeAlias = Callable[[int, int | None], None]
-"""Takes how many bytes have come, and how many the file has: None where the answer doesn't say."""
+"""Called with the bytes received so far and the size of the file (None if unknown)."""
 
 
 def _unheard(received: int, total: int | None) -> None:
@@ -40,7 +40,7 @@ class _Downloaded:
 
     @property
     def file_name(self) -> str:
-        """The file's own name as every file system takes it; `download` when the answer has none."""
+        """The file's name, made safe for every file system; `download` if the response has none."""
         written = self._response.headers.get("content-disposition", "attachment")
         if whole := re.search(r"filename\*=utf-8'[^']*'([^;\s]+)", written, re.IGNORECASE):
             return safe_name(unquote(whole[1]))
@@ -55,19 +55,19 @@ class _Downloaded:
 
     @property
     def size(self) -> int | None:
-        """Size in bytes, None when the answer doesn't say."""
+        """Size in bytes; None if unknown."""
         length = self._response.headers.get("content-length")
         return int(length) if length and "content-encoding" not in self._response.headers else None
 
     @property
     def page_count(self) -> int | None:
-        """How many pages the document has, where this is one of them; None for a whole file."""
+        """The number of pages in the document, if the file is a single page; None for a whole file."""
         count = self._response.headers.get(PAGE_COUNT)
         return int(count) if count else None
 
     @property
     def headers(self) -> httpx.Headers:
-        """The answer's headers."""
+        """The response headers."""
         return self._response.headers
 
     def _partial_file(self, target: str | os.PathLike[str], *, replace: bool) -> "_PartialFile":
@@ -105,10 +105,10 @@ class _PartialFile:
 
 
 class Download(_Downloaded, Closing):
-    """A file being downloaded; read it once, with `save`, `read` or `iter_bytes`, or close it."""
+    """A file being downloaded. Read it once, with `save`, `read` or `iter_bytes`, or close the download."""
 
     def iter_bytes(self) -> Iterator[bytes]:
-        """Yield the file's bytes as they arrive; raises APIConnectionError when the connection breaks."""
+        """Yield the file's bytes as they arrive. Raises APIConnectionError when the connection breaks."""
         try:
             yield from self._response.iter_bytes(CHUNK_SIZE)
         except httpx.HTTPError as exc:
@@ -123,9 +123,9 @@ class Download(_Downloaded, Closing):
     def save(
         self, target: str | os.PathLike[str], *, replace: bool = False, on_progress: DownloadProgress = _unheard
     ) -> Path:
-        """Write the file to a path, or under its own name into a folder. Raises FileExistsError for a file that is
-        there, unless `replace` is True: then it is replaced at the end. `on_progress(received, total)` is called with 0
-        first and after each piece; what it raises ends the download."""
+        """Write the file to a path, or to a folder under its own name. Raises FileExistsError for an existing file,
+        unless `replace` is True; the old file is then replaced at the end. `on_progress(received, total)` is called
+        with 0 first and after each piece; an exception from it stops the download."""
         file = self._partial_file(target, replace=replace)
         try:
             on_progress(0, self.size)
@@ -142,10 +142,10 @@ class Download(_Downloaded, Closing):
 
 
 class AsyncDownload(_Downloaded, AsyncClosing):
-    """A file being downloaded; read it once, with `save`, `read` or `iter_bytes`, or close it."""
+    """A file being downloaded. Read it once, with `save`, `read` or `iter_bytes`, or close the download."""
 
     async def iter_bytes(self) -> AsyncIterator[bytes]:
-        """Yield the file's bytes as they arrive; raises APIConnectionError when the connection breaks."""
+        """Yield the file's bytes as they arrive. Raises APIConnectionError when the connection breaks."""
         try:
             async for chunk in self._response.aiter_bytes(CHUNK_SIZE):
                 yield chunk
@@ -161,8 +161,9 @@ class AsyncDownload(_Downloaded, AsyncClosing):
     async def save(
         self, target: str | os.PathLike[str], *, replace: bool = False, on_progress: DownloadProgress = _unheard
     ) -> Path:
-        """Write the file to a path, or under its own name into a folder, as Download does. `on_progress(received,
-        total)` is called in the event loop, with 0 first and after each piece; what it raises ends the download."""
+        """Write the file to a path, or to a folder under its own name, like `Download.save`. `on_progress(received,
+        total)` is called in the event loop, with 0 first and after each piece; an exception from it stops the
+        download."""
         file = await anyio.to_thread.run_sync(partial(self._partial_file, target, replace=replace))
         try:
             on_progress(0, self.size)

@@ -1,5 +1,5 @@
-"""Flows and their two drivers. A flow is a generator of the effects that an operation asks for; each driver carries
-these out with an `httpx` client, which others may use too."""
+"""Flows and their two drivers. A flow is a generator of effects such as requests and pauses. Each driver performs the
+effects with an `httpx` client, which may be shared."""
 
 import sys
 import time
@@ -23,7 +23,7 @@ TRACEPARENT = "traceparent"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An HTTP request to send; `timeout` in seconds as httpx's transports take it; `stream`: leave the body unread."""
+    """An HTTP request. `timeout` is in seconds by httpx's names; `stream` leaves the body unread."""
 
     url: httpx.URL
     headers: httpx.Headers
@@ -33,7 +33,7 @@ class Request:
     method: str = "POST"
 
     def to_httpx(self) -> httpx.Request:
-        """Return the request for one attempt; an upload starts over from its beginning."""
+        """Return the request for a single attempt; an upload restarts from the beginning."""
         extensions, headers = {"timeout": self.timeout}, self._traced_headers()
         if isinstance(self.body, bytes):
             return httpx.Request(self.method, self.url, headers=headers, content=self.body, extensions=extensions)
@@ -57,7 +57,7 @@ class Request:
 
     @property
     def repeatable(self) -> bool:
-        """Whether the request can be sent again from its beginning; see `Upload.repeatable`."""
+        """Whether the request can be sent again; see `Upload.repeatable`."""
         return isinstance(self.body, bytes) or self.body.repeatable
 
 
@@ -70,13 +70,13 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A blocking call that must not run in an event loop's thread; its exceptions end the flow."""
+    """A blocking call, kept out of event loop threads; exceptions end the flow."""
 
     do: Callable[[], Any]
 
 
 class Events:
-    """The server-sent events of a response whose body is unread, read one by one, blocking or awaited."""
+    """The server-sent events of an unread response, read one at a time, blocking or awaited."""
 
     def __init__(self, response: httpx.Response) -> None:
         source = EventSource(response)
@@ -94,7 +94,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Emit(Generic[T]):
-    """An item for the caller who walks the flow."""
+    """An item for the caller of `walk`."""
 
     item: T
 
@@ -105,20 +105,20 @@ Walk: TypeAlias = Generator[Request | Sleep | Work | Read | Emit[T], Any, None]
 
 
 def run_in_thread(do: Callable[[], T]) -> Flow[T]:
-    """Return the result of a slow call, which runs in a thread if an event loop drives the flow."""
+    """Return the result of a slow call; in an event loop, the call runs in a thread."""
     result: T = yield Work(do)
     return result
 
 
 class SyncDriver:
-    """Runs a flow to its end in the calling thread."""
+    """Runs flows in the calling thread."""
 
     def __init__(self, http: httpx.Client, sleep: Callable[[float], None] = time.sleep) -> None:
         self.http = http
         self.sleep = sleep
 
     def run(self, flow: Flow[T]) -> T:
-        """Run a flow, and return its result; its exceptions pass through."""
+        """Run a flow to its end and return the result; exceptions pass through."""
         try:
             next(self.walk(flow))
         except StopIteration as stop:
@@ -127,7 +127,7 @@ class SyncDriver:
         raise AssertionError  # such a flow emits nothing
 
     def walk(self, flow: Walk[Any] | Flow[Any]) -> Generator[Any, None, Any]:
-        """Yield the items that a flow emits; its stream is closed at the end, also after an error."""
+        """Yield the items emitted by a flow; the stream is always closed at the end."""
         reading: Events | None = None
         try:
             effect = next(flow)
@@ -164,7 +164,7 @@ class SyncDriver:
 
 
 class AsyncDriver:
-    """Runs a flow to its end in the running event loop (asyncio or trio)."""
+    """Runs flows in the running event loop (asyncio or trio)."""
 
     def __init__(
         self, http: httpx.AsyncClient, sleep: Callable[[float], Awaitable[None]] = anyio.sleep, *, is_own: bool = False
@@ -174,7 +174,7 @@ class AsyncDriver:
         self._is_own = is_own
 
     async def run(self, flow: Flow[T]) -> T:
-        """Run a flow, and return its result; its exceptions pass through."""
+        """Run a flow to its end and return the result; exceptions pass through."""
         try:
             effect = next(flow)
             while True:
@@ -191,7 +191,7 @@ class AsyncDriver:
             flow.close()  # at once, also when the work failed or the caller was cancelled: it may hold something
 
     async def walk(self, flow: Walk[T]) -> AsyncGenerator[T, None]:
-        """Yield the items that a flow emits; its stream is closed at the end, also after an error."""
+        """Yield the items emitted by a flow; the stream is always closed at the end."""
         reading: Events | None = None
         try:
             effect = next(flow)

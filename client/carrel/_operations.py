@@ -1,7 +1,7 @@
-"""Operations as attributes of resources: written once, typed for every way of calling them. A resource is generic in
-its mode: `Catalog[Sync]` on a Carrel, `Catalog[Async]` on an AsyncCarrel, `Catalog[Raw[Sync]]` and
-`Catalog[Raw[Async]]` behind `with_raw_response`. An operation is a method that returns a Call; its descriptor has the
-method's parameters and documentation, and the mode's result."""
+"""Operations as attributes of resources: written once, typed for every way to call them. A resource is generic in its
+mode: `Catalog[Sync]` on a Carrel, `Catalog[Async]` on an AsyncCarrel, `Catalog[Raw[Sync]]` and `Catalog[Raw[Async]]`
+behind `with_raw_response`. An operation is a method that returns a Call; its descriptor has the method's parameters and
+documentation, and the mode's result."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -32,37 +32,37 @@ NO_ID = "must be an id (a UUID), as lists give it"
 
 
 class Sync:
-    """Mode of resources whose operations block and return their result."""
+    """Mode of resources with blocking operations."""
 
 
 class Async:
-    """Mode of resources whose operations return an awaitable of their result."""
+    """Mode of resources with operations to await."""
 
 
 class Raw(Generic[M]):
-    """Mode of resources whose operations give the whole HTTP answer."""
+    """Mode of resources with operations that return the whole HTTP response."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Session:
-    """A connection, the driver to use it with, and whether whole answers are wanted."""
+    """A connection, its driver, and whether to return whole responses."""
 
     connection: Connection
     driver: SyncDriver | AsyncDriver
     raw: bool = False
 
     def as_raw(self) -> "Session":
-        """Return the session whose operations give whole answers."""
+        """Return a session with whole responses as results."""
         return replace(self, raw=True)
 
     def perform(self, make_call: Callable[[], Call[Model]]) -> Flow[RawResponse[Model] | Model]:
-        """Carry out an operation, its arguments checked first."""
+        """Check the arguments of an operation, then perform it."""
         answer = yield from perform(check_arguments(make_call), self.connection)
         return answer if self.raw else answer.parsed
 
 
 class Resource(Generic[M]):
-    """A group of operations, as a path segment groups them."""
+    """A group of operations under a path segment."""
 
     __slots__ = ("_session",)
 
@@ -74,7 +74,7 @@ class Resource(Generic[M]):
 
 
 def session_of(resource: Resource[Any]) -> Session:
-    """Return the session that a resource's operations use."""
+    """Return the session of a resource."""
     return resource._session  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the descriptors are its other half
 
 
@@ -100,7 +100,7 @@ def _say_wrong(error: Mapping[str, Any]) -> str:
 
 
 def _with_options(session: Session, given: dict[str, Any], names: Iterable[str] = ("timeout", "headers")) -> Session:
-    """Return the session for a call with a `timeout` and `headers` of its own, which it takes out of what is given."""
+    """Return the session for one call, and remove the call's own `timeout` and `headers` from `given`."""
     own = {name: given.pop(name) for name in names if name in given}
     if not own:
         return session
@@ -111,13 +111,13 @@ def _with_options(session: Session, given: dict[str, Any], names: Iterable[str] 
 
 
 def _with_own_session(resource: Resource[Any], given: dict[str, Any], *names: Iterable[str]) -> Resource[Any]:
-    """Return a resource whose calls have the options that are given, as `_with_options` takes them."""
+    """Return the resource for one call, and remove the options named in `_with_options` from `given`."""
     session = _with_options(session_of(resource), given, *names)
     return resource if session is session_of(resource) else type(resource)(session)
 
 
 class _Method(Generic[P, Given, Awaited, RawGiven, RawAwaited]):
-    """A function that is called with its resource; the types are of its results in the four modes."""
+    """A function called with its resource; the type parameters are the results in the four modes."""
 
     _call: Callable[..., Any]
 
@@ -143,7 +143,7 @@ class Operation(
     _Method[P, Model, Coroutine[Any, Any, Model], RawResponse[Model], Coroutine[Any, Any, RawResponse[Model]]],
     Generic[P, Model],
 ):
-    """An operation with one answer."""
+    """An operation with one response."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Call[Model]]) -> None:
         def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -157,7 +157,7 @@ class ListOperation(
     _Method[P, Pager[Item, Page], AsyncPager[Item, Page], RawResponse[Page], Coroutine[Any, Any, RawResponse[Page]]],
     Generic[P, Item, Page],
 ):
-    """An operation answered page by page; its result walks all of them, or gives the first answer when raw."""
+    """An operation with pages; the result iterates over all of them, or is the first response when raw."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Listing[Item, Page]]) -> None:
         def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -175,7 +175,7 @@ class ListOperation(
 class DownloadOperation(
     _Method[P, Download, Coroutine[Any, Any, AsyncDownload], Download, Coroutine[Any, Any, AsyncDownload]], Generic[P]
 ):
-    """An operation answered with a file, which stays on the connection until it is read or closed."""
+    """An operation that downloads a file, read from the connection on demand."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Call[Any]]) -> None:
         def flow(session: Session, make: Callable[[], Call[Any]]) -> Flow[Download | AsyncDownload]:
@@ -190,7 +190,7 @@ class DownloadOperation(
 
 
 class FlowOperation(_Method[P, T, Coroutine[Any, Any, T], T, Coroutine[Any, Any, T]], Generic[P, T]):
-    """An operation made of several calls, whose result is no answer of the service but what came of them all."""
+    """An operation of several calls, with a combined result."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Flow[T]]) -> None:
         def flow(make: Callable[[], Flow[T]]) -> Flow[T]:
@@ -204,7 +204,7 @@ class FlowOperation(_Method[P, T, Coroutine[Any, Any, T], T, Coroutine[Any, Any,
 
 
 class StreamOperation(_Method[P, Stream[T], AsyncStream[T], Stream[T], AsyncStream[T]], Generic[P, T]):
-    """An operation whose result is a stream."""
+    """An operation that returns a stream."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Walk[T]]) -> None:
         def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:

@@ -1,5 +1,5 @@
-"""Lists that fetch their pages while they are iterated over, and streams: iterators over the items that an operation
-emits, closed by `with` and `async with`."""
+"""Lists, whose pages are fetched during iteration, and streams. Both iterate over emitted items; close them with `with`
+or `async with`."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,12 +21,12 @@ Item = TypeVar("Item", bound=ResponseModel)
 Page = TypeVar("Page", bound=PagedResponse)
 Driver = TypeVar("Driver", SyncDriver, AsyncDriver)
 ListProgress: TypeAlias = Callable[[int, int | None], object]
-"""Called after each page with how many items came, and how many there are: None, until the last page tells."""
+"""Called after each page with the number of items so far, and the total (None until the last page)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Item, Page]):
-    """A list operation with its arguments; `items` takes a page's rows out of it, `values` are as a Call has them."""
+    """A list operation with its arguments; `items` returns the rows of a page, `values` are the path parameters."""
 
     operation: ApiOperation[Any, Page]
     request: PagedRequest
@@ -34,11 +34,11 @@ class Listing(Generic[Item, Page]):
     values: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def first(self) -> Call[Page]:
-        """Return the call for the request's page: the first one, unless the request has a page token."""
+        """Return the call for the first page, or for the page of the request's page token."""
         return Call(self.operation, self.request, values=self.values)
 
     def after(self, page: Page) -> "Listing[Item, Page] | None":
-        """Return the listing of the items after a page; None when it was the last."""
+        """Return the listing of the items after a page; None after the last page."""
         if (token := page.next_page_token) is None:
             return None
         if token == self.request.page_token:
@@ -65,7 +65,8 @@ class _Paged(Generic[Item, Page, Driver]):
         return f"<{kind} of {path}{told}: iterate it, or take first() or to_frame()>"
 
     def with_progress(self, on_progress: ListProgress) -> Self:
-        """Return the same list, which tells `on_progress` how many items came, and the total (None until the end)."""
+        """Return the same list with progress: `on_progress` gets the number of items so far and the total (None until
+        the end)."""
         return type(self)(self._listing, self._connection, self._driver, on_progress)
 
 
@@ -77,11 +78,11 @@ class Pager(_Paged[Item, Page, SyncDriver]):
             yield from self._listing.items(page)
 
     def first(self) -> Item | None:
-        """Return the first item, None when there is none."""
+        """Return the first item, or None for an empty list."""
         return next(iter(self), None)
 
     def pages(self) -> Iterator[Page]:
-        """Yield the pages; a page's `next_page_token` continues after it at another time."""
+        """Yield the pages. Keep a page's `next_page_token` to continue after the page later."""
         rest: Listing[Item, Page] | None = self._listing
         done = 0
         while rest is not None:
@@ -93,7 +94,7 @@ class Pager(_Paged[Item, Page, SyncDriver]):
             rest = rest.after(page)
 
     def to_frame(self) -> "pd.DataFrame":
-        """Fetch the whole list, and return it as a pandas DataFrame; see `carrel.wire.frames.frame_of`."""
+        """Fetch the whole list as a pandas DataFrame; see `carrel.wire.frames.frame_of`."""
         return frame_of(list(self), _row_type(self._listing))
 
 
@@ -106,11 +107,11 @@ class AsyncPager(_Paged[Item, Page, AsyncDriver]):
                 yield item
 
     async def first(self) -> Item | None:
-        """Return the first item, None when there is none."""
+        """Return the first item, or None for an empty list."""
         return await anext(aiter(self), None)
 
     async def pages(self) -> AsyncIterator[Page]:
-        """Yield the pages; a page's `next_page_token` continues after it at another time."""
+        """Yield the pages. Keep a page's `next_page_token` to continue after the page later."""
         rest: Listing[Item, Page] | None = self._listing
         done = 0
         while rest is not None:
@@ -122,7 +123,7 @@ class AsyncPager(_Paged[Item, Page, AsyncDriver]):
             rest = rest.after(page)
 
     async def to_frame(self) -> "pd.DataFrame":
-        """Fetch the whole list, and return it as a pandas DataFrame; see `carrel.wire.frames.frame_of`."""
+        """Fetch the whole list as a pandas DataFrame; see `carrel.wire.frames.frame_of`."""
         return frame_of([item async for item in self], _row_type(self._listing))
 
 
@@ -131,7 +132,7 @@ def _row_type(listing: Listing[Item, Page]) -> object:
 
 
 class Closing(ABC):
-    """Closed when its `with` ends, however that ends."""
+    """Closed at the end of a `with` block, also after an error."""
 
     @abstractmethod
     def close(self) -> None:
@@ -145,7 +146,7 @@ class Closing(ABC):
 
 
 class AsyncClosing(ABC):
-    """Closed when its `async with` ends, however that ends."""
+    """Closed at the end of an `async with` block, also after an error."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -162,8 +163,8 @@ Streamed = TypeVar("Streamed")
 
 
 class Stream(Closing, Generic[Streamed]):
-    """Items of a response as they arrive; the first `next` sends the request, and it can be iterated over once. The
-    connection is closed early at the end of a `with`, by `close`, or when nothing refers to the stream any more."""
+    """Items of a response as they arrive. The first `next` sends the request; a stream can be iterated over once. The
+    connection closes early at the end of a `with`, by `close`, or when the stream is garbage-collected."""
 
     def __init__(self, walk: Generator[Streamed, None, None]) -> None:
         self._walk = walk
@@ -180,7 +181,7 @@ class Stream(Closing, Generic[Streamed]):
 
 
 class AsyncStream(AsyncClosing, Generic[Streamed]):
-    """Items of a response as they arrive, as Stream has them, for `async for` and `async with`."""
+    """Items of a response as they arrive, like Stream, for `async for` and `async with`."""
 
     def __init__(self, walk: AsyncGenerator[Streamed, None]) -> None:
         self._walk = walk

@@ -1,5 +1,4 @@
-"""Replies of agents, equal for v0 and v1: waiting for them, and streaming them while they are written, by server-sent
-events, resumed after lost connections."""
+"""Agents' replies on v0 and v1: waiting, and streaming by server-sent events. Streams resume after lost connections."""
 
 import itertools
 import time
@@ -30,8 +29,8 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 class Reply(Tabular):
     """An agent's reply: its text and its sources.
 
-    `[1]` in the text stands for the first of `sources`, whose `quote` is in its document word for word; `warnings` say
-    what was left out. `to_frame` gives the sources as a table."""
+    `[1]` in the text refers to the first of `sources`, whose `quote` is verbatim from its document. `warnings` describe
+    omissions. `to_frame` returns the sources as a table."""
 
     rows_in: ClassVar[str] = "sources"
     text: str
@@ -73,7 +72,7 @@ def reply_of_job(job: messages.CompletedJob) -> Reply:
 def failure(
     code: str, message: str, *, job_id: UUID | None = None, conversation_id: UUID | None = None
 ) -> errors.ReplyError:
-    """Build the exception for a message that got no reply."""
+    """Build the exception for a message without a reply."""
     kind = errors.ReplyWithheldError if code == WITHHELD else errors.ReplyFailedError
     return kind(message, code=code, conversation_id=conversation_id, message_id=job_id)
 
@@ -81,7 +80,7 @@ def failure(
 def reply_connection_error(
     error: errors.APIConnectionError, *, job_id: UUID, conversation_id: UUID | None = None
 ) -> errors.ReplyConnectionError:
-    """Build the exception for a lost connection to a job that continues, to be raised with the same cause."""
+    """Build the exception for a lost connection while the job continues, with the same cause."""
     kind = errors.ReplyTimeoutError if isinstance(error, errors.APITimeoutError) else errors.ReplyConnectionError
     message = f"{str(error).rstrip('.')}. Fetch or stream the reply later, by its job {job_id}."
     return kind(message, job_id=job_id, conversation_id=conversation_id)
@@ -108,7 +107,7 @@ def send_and_wait(call: Call[messages.SendMessageResponse], connection: Connecti
 def submit_and_wait(
     call: Call[messages.SendAgentMessageResponse], connection: Connection, *, timeout: float
 ) -> Flow[Reply]:
-    """Send a message to an agent on v1 and poll until the reply is there."""
+    """Send a message to an agent on v1 and poll until the reply is complete."""
     deadline = Deadline(timeout)
     sent = (yield from within(deadline, perform(call, connection))).parsed
     ids = {"job_id": sent.job_id, "conversation_id": sent.conversation_id}
@@ -132,7 +131,7 @@ def _finished(job_id: UUID, connection: Connection) -> Flow[messages.CompletedJo
 
 
 class Deadline:
-    """The moment a number of seconds after its creation."""
+    """A moment, given as seconds after creation."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -150,7 +149,7 @@ class Deadline:
 
 
 def within(deadline: Deadline, flow: Flow[T]) -> Flow[T]:
-    """Run a flow until the deadline, with its pauses and retries; raises ReplyTimeoutError."""
+    """Run a flow, with its pauses and retries, until the deadline. Raises ReplyTimeoutError."""
     try:
         effect = next(flow)
         while True:
@@ -195,7 +194,7 @@ class Restarted:
 
 
 ReplyEvent: TypeAlias = TextDelta | Restarted | Reply
-"""What a reply has grown by; that it begins anew; and at last the whole of it, with its sources."""
+"""New text, a restart of the reply, or finally the whole reply with its sources."""
 
 
 def send_and_stream(call: Call[messages.SendAgentMessageResponse], connection: Connection) -> Walk[ReplyEvent]:
@@ -205,14 +204,14 @@ def send_and_stream(call: Call[messages.SendAgentMessageResponse], connection: C
 
 
 def stream_message(call: Call[Any], connection: Connection) -> Walk[ReplyEvent]:
-    """Send a message on v0 and stream the reply; sent again with the same Idempotency-Key, it is answered once."""
+    """Send a message on v0 and stream the reply. The Idempotency-Key ensures that a resent message is answered once."""
     request = connection.request(replace(call, patience=SILENCE))
     connection = replace(connection, retries=connection.retries.over_a_restart())
     yield from _to_the_end(_MessageReading(request), connection)
 
 
 def stream_reply(job_id: UUID, connection: Connection, *, conversation_id: UUID | None = None) -> Walk[ReplyEvent]:
-    """Stream a job's reply over lost connections; raises ReplyError without one, and ReplyConnectionError."""
+    """Stream a job's reply across lost connections. Raises ReplyError if the job fails, and ReplyConnectionError."""
     connection = replace(connection, retries=connection.retries.over_a_restart())
     try:
         yield from _to_the_end(_JobReading(job_id, conversation_id), connection)
@@ -257,7 +256,7 @@ class _Reading:
         return APIConnectionError("The stream ended before the reply did")
 
     def _take(self, event: ServerSentEvent) -> Iterable[ReplyEvent]:
-        """Convert an event for the caller; nothing for a keep-alive, or an event of a newer service."""
+        """Convert an event for the caller; empty for a keep-alive, or an event type of a newer service."""
         raise NotImplementedError
 
 
@@ -294,7 +293,7 @@ class _JobReading(_Reading):
 
 
 class _MessageReading(_Reading):
-    """The text of a reply of v0: what the caller has of it, and what this connection, from the beginning, has told."""
+    """A v0 reply being read: the text given to the caller, and the text received on the current connection."""
 
     def __init__(self, request: Request) -> None:
         super().__init__()

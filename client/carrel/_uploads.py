@@ -1,4 +1,4 @@
-"""Multipart bodies that are read from disk while they are sent, and can be sent again."""
+"""Multipart bodies that are read from disk during sending, and can be sent again."""
 
 import io
 import mimetypes
@@ -16,17 +16,17 @@ import httpx
 from carrel.errors import CarrelError, InvalidArgumentError
 
 FileInput: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
-"""What can be uploaded: a path, the bytes themselves, or a file open for reading bytes."""
+"""A path, bytes, or a file opened for reading bytes."""
 
 UploadProgress: TypeAlias = Callable[[int, int | None], object]
-"""A function of the file's bytes that were sent and of all its bytes, which are None for a pipe."""
+"""Called with the bytes of the file sent so far and the file's size (None for a pipe)."""
 
 READ_SIZE = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file to send: a path, or an open file from its position `start`; `size` in bytes, None when unknown."""
+    """A file to send: a path, or an open file from its position `start`; `size` in bytes, None if unknown."""
 
     name: str
     file: Path | IO[bytes]
@@ -42,7 +42,7 @@ class Source:
         return self.file
 
     def close(self, handle: IO[bytes]) -> None:
-        """Close a file that `open` opened; a file that the caller opened stays open."""
+        """Close the file, unless opened by the caller."""
         if handle is not self.file:
             handle.close()
 
@@ -80,7 +80,7 @@ def _own_name(file: IO[bytes]) -> str | None:
 
 
 class Upload:
-    """A multipart/form-data body: its fields come first, so that the service can refuse before the file is sent."""
+    """A multipart/form-data body. Fields come first, so that the service can refuse before receiving the file."""
 
     def __init__(
         self, *, fields: Mapping[str, str], part: str, source: Source, on_progress: UploadProgress | None = None
@@ -101,11 +101,11 @@ class Upload:
 
     @property
     def repeatable(self) -> bool:
-        """Whether the body can be sent again: a pipe can't, once it has been read from."""
+        """Whether the body can be sent again. A pipe can't, once its data has been read."""
         return self.source.size is not None or not self.spent
 
     def without_progress(self) -> "Upload":
-        """Return the same body, whose reading is reported to nobody."""
+        """Return the same body without progress reports."""
         quiet = copy(self)
         quiet.on_progress = None
         return quiet
@@ -121,7 +121,7 @@ class Upload:
 
 
 class Reading:
-    """One reading of a body, piece by piece; no piece takes long."""
+    """A pass through a body, in small pieces."""
 
     def __init__(self, source: Source, head: bytes, tail: bytes, on_progress: UploadProgress | None = None) -> None:
         self._source = source
@@ -133,7 +133,7 @@ class Reading:
         self.done = False
 
     def read(self) -> bytes:
-        """Return the next piece, and set `done` with the last; CarrelError when the file got shorter meanwhile."""
+        """Return the next piece, and set `done` with the last. Raises CarrelError if the file has become shorter."""
         wanted = READ_SIZE if self._remaining is None else min(READ_SIZE, self._remaining)
         chunk = self._handle.read(wanted)
         if self._remaining is not None:
@@ -150,7 +150,7 @@ class Reading:
         return lead + chunk + self._tail if self.done else lead + chunk
 
     def report(self) -> None:
-        """Tell `on_progress` how much of the file was sent; call this when the last piece has left."""
+        """Report the bytes sent so far to `on_progress`; call it again after sending the last piece."""
         if self._on_progress is not None:
             self._on_progress(self._sent, self._source.size)
 
@@ -160,7 +160,7 @@ class Reading:
 
 
 class MultipartStream(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """A body as httpx sends it, piece by piece as the socket takes it; asynchronously, a thread reads the file."""
+    """A body for httpx, piece by piece as the socket takes it; in async code, a thread reads the file."""
 
     def __init__(self, upload: Upload) -> None:
         self._upload = upload

@@ -1,4 +1,4 @@
-"""Drafts of agents, to compare other settings with (`carrel.evaluation`), and agents lent to an admin for a test."""
+"""Drafts of agents, for comparing settings (`carrel.evaluation`), and agents lent to an admin for a test."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -21,11 +21,11 @@ _LONGEST_NAME = 200
 _MOST_COPIES = 100
 _lock = Lock()
 _blocks: Counter[tuple[str, str]] = Counter()
-"""How many blocks of this program an agent is lent for, by its id and the person's email address."""
+"""Number of active `lend_draft` blocks in this program, by agent id and the person's email address."""
 
 
 def copy_agent(client: "Carrel", agent_id: UUID | str, *, name: str | None = None) -> AgentDefinition:
-    """Create an agent like another one, deployed to nobody. Raises InvalidArgumentError and ConflictError."""
+    """Create a copy of an agent, deployed to no user. Raises InvalidArgumentError and ConflictError."""
     if (agent := next(iter(client.admin.agents.list(ids=[agent_id])), None)) is None:
         raise InvalidArgumentError(f"agent_id: there is no agent {agent_id}")
     for number in count(1):
@@ -53,13 +53,13 @@ def _name_copy(name: str, number: int) -> str:
 
 
 def is_draft(client: "Carrel", agent_id: UUID | str) -> bool:
-    """Return whether an agent is deployed to nobody; the client is an admin's."""
+    """Return whether an agent is deployed to no user. Needs an admin's client."""
     page = next(client.admin.grants.list(_resource(agent_id), page_size=1).pages())
     return not page.grants and not page.organization_wide
 
 
 def may_ask(client: "Carrel", agent_id: UUID | str, email: str | None = None) -> bool:
-    """Return whether an agent is deployed to the client's caller, or to the user of this address, for an admin."""
+    """Return whether an agent is deployed to the caller, or to the user with this address (admins only)."""
     if email is None:
         return client.permissions.check_resource_authorization_for_user(_resource(agent_id)).authorized
     reader = UserReference(email=email)
@@ -72,12 +72,13 @@ def _resource(agent_id: UUID | str) -> dict[str, str]:
 
 @contextmanager
 def lend_draft(client: "Carrel", agent_id: UUID | str, *, email: str | None = None) -> Generator[None]:
-    """Deploy an agent to a person who may not use it, for as long as the block lasts: a draft, or an agent of others.
-    The person is the client's own unless an email address is given: whom its access token acts for, or the user of its
-    API key. Everybody else keeps the access they have or are given; the person loses the agent at the end even
-    if another admin has deployed it to them meanwhile. Lending changes the version of the agent's grants. Blocks of a
-    program may overlap: the last block takes the agent back. Killed within the block, the agent stays deployed to that
-    person. The client is an admin's."""
+    """Deploy a draft, or an agent of other people, to a person for the duration of the block. Needs an admin's client.
+
+    The person is the client's own (the user of its access token or API key) unless an email address is given. The
+    access of other people doesn't change. The person loses the agent at the end, even if another admin has deployed it
+    to them within the block. Lending changes the version of the agent's grants. Blocks of a program may overlap: the
+    last block takes the agent back. If the program is killed within the block, the agent stays deployed to the person.
+    """
     with _lock:
         person = _lend(client, str(agent_id), email)
     try:

@@ -19,14 +19,14 @@ _SCHEMES = {"http": "http", "https": "https", "socks": "socks5", "socks5": "sock
 
 
 def http_options(base_url: str) -> dict[str, Any]:
-    """Return httpx's options for an address; ConfigurationError names a wrong variable. This machine needs no proxy and
-    plain HTTP no certificates: their variables are not read."""
+    """Return httpx's options for an address. Raises ConfigurationError naming a wrong variable. The variables for
+    proxies are ignored for this machine, and those for certificates for plain HTTP."""
     url = httpx.URL(base_url)
     return {"proxy": proxy_for(url)[1], "verify": _certificates_for(url), "trust_env": False}
 
 
 def proxy_for(url: httpx.URL) -> tuple[str, httpx.Proxy | None]:
-    """Return the name of the variable and the proxy that it sets for an address, if any does."""
+    """Return the proxy for an address and the variable that sets it; an empty name and None without a proxy."""
     found = getproxies()
     kind = url.scheme if found.get(url.scheme) else "all"
     address = found.get(kind, "").strip()
@@ -48,7 +48,7 @@ def proxy_for(url: httpx.URL) -> tuple[str, httpx.Proxy | None]:
 
 
 def _needs_no_proxy(url: httpx.URL, exceptions: str) -> bool:
-    """Return whether a host is this machine, or NO_PROXY names it, its domain or its network."""
+    """Return whether a host is the local machine, or NO_PROXY names the host, its domain or its network."""
     host, port = url.host.rstrip("."), url.port or (443 if url.scheme == "https" else 80)
     address = None
     with suppress(ValueError):
@@ -67,7 +67,8 @@ def _needs_no_proxy(url: httpx.URL, exceptions: str) -> bool:
 
 
 def _certificates_for(url: httpx.URL) -> ssl.SSLContext:
-    """Return a context that trusts the system's authorities and certifi's, or the variables' alone where any is set."""
+    """Return a context that trusts the system's authorities and certifi's, or only the authorities in the variables if
+    set."""
     system = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if url.scheme != "https":
         return system
@@ -83,7 +84,7 @@ def _certificates_for(url: httpx.URL) -> ssl.SSLContext:
 
 
 def _load(context: ssl.SSLContext, name: str, value: str) -> None:
-    """Add the certificates in a file, or in all files of a folder; raises ConfigurationError where there is none."""
+    """Add the certificates in a file, or in all files of a folder. Raises ConfigurationError if none is found."""
     loaded = False
     for place in map(Path, value.split(os.pathsep) if name == "SSL_CERT_DIR" else [value]):
         with suppress(OSError):

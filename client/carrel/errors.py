@@ -1,37 +1,37 @@
-"""Everything the SDK raises of its own.
+"""All exceptions raised by the SDK.
 
 CarrelError
-├── ConfigurationError            no credential or address of use, or none for this operation; nothing was sent
+├── ConfigurationError            no usable credential or address, or none for this operation; nothing was sent
 ├── InvalidArgumentError          arguments that no request can carry; nothing was sent (also a ValueError)
-├── PlanRefusedError              a directory import that isn't safe to apply as it is; nothing was changed
-├── OAuthError                    no tokens came of it; `code` is OAuth's own word where it has one
-│   ├── AuthorizationError        the callback says that the authorization server gave no code
-│   │   └── AccessDeniedError     the person, or the server, said no
-│   ├── CallbackError             the callback isn't the answer to the request it is held against
-│   ├── SignInRequiredError       no token is left that works: the person has to authorize the application again
+├── PlanRefusedError              a directory import that isn't safe to apply as planned; nothing was changed
+├── OAuthError                    the flow gave no tokens; `code` is OAuth's error code if it has one
+│   ├── AuthorizationError        the callback reports an error instead of a code
+│   │   └── AccessDeniedError     the person or the server denied access
+│   ├── CallbackError             the callback doesn't match the request
+│   ├── SignInRequiredError       no working token is left: the person has to authorize the application again
 │   └── TokenRequestError         the token or revocation endpoint refused (also an APIError)
 │       ├── InvalidGrantError     the code or refresh token is unknown, used, expired or revoked
 │       └── InvalidClientError    the application's id or secret is wrong, or it isn't approved
-├── ReplyError                    an agent has the message, and there is no reply to show
-│   ├── ReplyFailedError          the model gave none
-│   └── ReplyWithheldError        it rests on what the caller may not read any more
+├── ReplyError                    the agent received the message, but there is no reply to show
+│   ├── ReplyFailedError          the model gave no reply
+│   └── ReplyWithheldError        the reply rests on a document that the caller may no longer read
 ├── APIConnectionError            no answer: refused, reset, cut short
 │   ├── APITimeoutError           no answer in time
-│   └── ReplyConnectionError      the agent has the message, and its reply is out of reach; the agent goes on with it
-│       └── ReplyTimeoutError     no reply in the time it was waited for (also an APITimeoutError)
-└── APIError                      the service answered, and refused
+│   └── ReplyConnectionError      the connection was lost; the agent received the message and continues
+│       └── ReplyTimeoutError     no reply within the timeout (also an APITimeoutError)
+└── APIError                      the service answered with an error
     ├── BadRequestError           400
     ├── AuthenticationError       401
     ├── PermissionDeniedError     403
-    ├── NotFoundError             404: unknown, or not the caller's to know about
+    ├── NotFoundError             404: unknown, or hidden from the caller
     ├── ConflictError             409: a taken name, or a concurrent change
-    │   └── ChangedMeanwhileError somebody else changed the resource after it was read
+    │   └── ChangedMeanwhileError another user changed the resource after it was read
     ├── PayloadTooLargeError      413
     ├── UnsupportedMediaTypeError 415
     ├── RateLimitError            429
     ├── ServerError               5xx
     │   └── InsufficientStorageError 507: a disk of the service has no room for more
-    └── UnexpectedResponseError   an answer that isn't the service's: a redirect, or a body that can't be read"""
+    └── UnexpectedResponseError   an answer from another server, such as a redirect, or an unreadable body"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -40,7 +40,7 @@ from uuid import UUID
 from carrel.wire.common import ErrorDetail, MeanwhileChange
 
 LONGEST_RETRY_AFTER = 120.0
-"""The longest Retry-After, in seconds, that is waited for without asking the caller."""
+"""The longest Retry-After, in seconds, for an automatic retry."""
 
 
 class CarrelError(Exception):
@@ -52,15 +52,15 @@ class CarrelError(Exception):
 
 
 class ConfigurationError(CarrelError):
-    """The client, or its credential, isn't one for what is asked of it; the message says what is missing."""
+    """The client or its credential can't do the operation; the message says why."""
 
 
 class InvalidArgumentError(CarrelError, ValueError):
-    """The arguments don't make a valid request; nothing was sent."""
+    """Invalid arguments for the request; nothing was sent."""
 
 
 class PlanRefusedError(CarrelError):
-    """The plan of a directory import isn't safe to apply, or not here; the message says how to go on."""
+    """The plan of a directory import isn't safe to apply, or belongs elsewhere; the message says how to continue."""
 
 
 class APIConnectionError(CarrelError):
@@ -68,13 +68,13 @@ class APIConnectionError(CarrelError):
 
 
 class APITimeoutError(APIConnectionError):
-    """The service didn't answer in time; it may still have done what was asked."""
+    """The service didn't answer in time; the operation may still have taken effect."""
 
 
 class ReplyConnectionError(APIConnectionError):
-    """Connections failed while a reply was waited for or read; the agent goes on with it. On v1 `job_id` fetches or
-    streams the reply later, and `conversation_id` is its conversation's, unless only the job was known; on v0 both are
-    None."""
+    """The connection failed while waiting for a reply or reading it; the agent continues. On v1 `job_id` fetches or
+    streams the reply later, and `conversation_id` names its conversation (None if only the job was known). On v0 both
+    are None."""
 
     def __init__(self, message: str, *, job_id: UUID | None = None, conversation_id: UUID | None = None) -> None:
         super().__init__(message)
@@ -83,12 +83,12 @@ class ReplyConnectionError(APIConnectionError):
 
 
 class ReplyTimeoutError(ReplyConnectionError, APITimeoutError):
-    """There is no reply yet, and the time to wait for it is over."""
+    """The timeout passed before the reply was complete."""
 
 
 class ReplyError(CarrelError):
-    """There is no reply to a message that was taken; `code` is what to branch on, `message` says what to do.
-    `conversation_id` and `message_id` are the exchange's, as far as they are known."""
+    """An accepted message has no reply. Branch on `code`; `message` says what to do. `conversation_id` and `message_id`
+    identify the exchange, as far as known."""
 
     def __init__(
         self, message: str, *, code: str, conversation_id: UUID | None = None, message_id: UUID | None = None
@@ -104,18 +104,18 @@ class ReplyError(CarrelError):
 
 
 class ReplyFailedError(ReplyError):
-    """The model gave no reply: it isn't there, refused, or took too long; the message says which."""
+    """The model gave no reply: it is missing, refused, or took too long; the message says which."""
 
 
 class ReplyWithheldError(ReplyError):
-    """The reply rests on a document that the caller may not read any more."""
+    """The reply rests on a document that the caller may no longer read."""
 
 
 class APIError(CarrelError):
-    """The service refused. `status` is the HTTP status, `code` the stable reason to branch on, `message` says what to
-    do about it, `request_id` names the request in the service's logs, `details` the members that are wrong, and
-    `retry_after` the seconds after which the service asked to be called again. `confirmation_url` comes with the code
-    `confirmation_required`: the person opens it in a browser, and the call is made again."""
+    """The service answered with an error. `status` is the HTTP status. Branch on `code`, which is stable; `message`
+    says what to do. `request_id` names the request in the service's logs, `details` the wrong members. `retry_after` is
+    in seconds. `confirmation_url` comes with the code `confirmation_required`: the person opens the URL in a browser,
+    then the program repeats the call."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class APIError(CarrelError):
 
     @property
     def status_code(self) -> int:
-        """The same as `status`, as raw answers spell it."""
+        """Alias of `status`, named as in raw responses."""
         return self.status
 
     def __str__(self) -> str:
@@ -161,11 +161,11 @@ class AuthenticationError(APIError):
 
 
 class PermissionDeniedError(APIError):
-    """403: the caller may not do this."""
+    """403: the caller lacks permission."""
 
 
 class NotFoundError(APIError):
-    """404: unknown, or not the caller's to know about."""
+    """404: unknown, or hidden from the caller."""
 
 
 class ConflictError(APIError):
@@ -173,7 +173,7 @@ class ConflictError(APIError):
 
 
 class ChangedMeanwhileError(ConflictError):
-    """409 `changed_meanwhile`: somebody else changed the resource after it was read; `meanwhile` has its current state,
+    """409 `changed_meanwhile`: another user changed the resource after it was read; `meanwhile` has its current state,
     and the time and author of the change."""
 
 
@@ -182,11 +182,11 @@ class PayloadTooLargeError(APIError):
 
 
 class UnsupportedMediaTypeError(APIError):
-    """415: a type of file the service can't read."""
+    """415: a file type unknown to the service."""
 
 
 class RateLimitError(APIError):
-    """429: too many requests; `retry_after` says when to come back."""
+    """429: too many requests; `retry_after` says when to try again."""
 
 
 class ServerError(APIError):
@@ -194,15 +194,16 @@ class ServerError(APIError):
 
 
 class InsufficientStorageError(ServerError):
-    """507: the service takes nothing more in until somebody makes room; reading, searching and deleting go on."""
+    """507: a disk of the service has no room for more. New data is refused until space is freed; reading, searching and
+    deleting work."""
 
 
 class UnexpectedResponseError(APIError):
-    """The answer isn't one of the service's: a redirect, a proxy's page, a body that doesn't parse."""
+    """The answer didn't come from Carrel: a redirect, a proxy's page, or an unreadable body."""
 
 
 class OAuthError(CarrelError):
-    """An OAuth flow that didn't come to tokens; `code` is what to branch on (RFC 6749, sections 4.1.2.1 and 5.2)."""
+    """An OAuth flow without tokens as a result; branch on `code` (RFC 6749, sections 4.1.2.1 and 5.2)."""
 
     def __init__(self, message: str, *, code: str = "") -> None:
         super().__init__(message)
@@ -218,15 +219,15 @@ class AuthorizationError(OAuthError):
 
 
 class AccessDeniedError(AuthorizationError):
-    """`access_denied`: the person didn't allow it, or the server doesn't."""
+    """`access_denied`: the person or the server denied access."""
 
 
 class CallbackError(OAuthError):
-    """The callback isn't the answer to the request it is held against: `state_mismatch`, `issuer_mismatch`, …"""
+    """The callback doesn't match the request: `state_mismatch`, `issuer_mismatch`, …"""
 
 
 class SignInRequiredError(OAuthError):
-    """No token is left that works: send the person to authorize the application again."""
+    """No working token is left: ask the person to authorize the application again."""
 
 
 class TokenRequestError(APIError, OAuthError):
@@ -238,7 +239,7 @@ class InvalidGrantError(TokenRequestError):
 
 
 class InvalidClientError(TokenRequestError):
-    """`invalid_client`: the application's id or secret is wrong, or it isn't approved (any more)."""
+    """`invalid_client`: the application's id or secret is wrong, or the application is not (or no longer) approved."""
 
 
 ERRORS_BY_STATUS: dict[int, type[APIError]] = {

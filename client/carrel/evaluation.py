@@ -1,15 +1,14 @@
-"""How good a ranking is, against judgements of what answers a question: nDCG, recall, reciprocal rank.
+"""Measure how good a ranking is against judgements of relevant documents: nDCG, recall, reciprocal rank.
 
 >>> from carrel import evaluation
 >>> evaluation.ndcg(["travel", "canteen"], {"canteen": 1})
 0.6309297535714575
 
-A ranking is the ids that were found, best first. Judgements map the ids of what is relevant to how much it is: 1 where
-that is all there is to say, more for what answers better; 0 or less, or no judgement, is irrelevant. All three are
-between 0 and 1, and raise ValueError for a question that nothing is relevant to, which no ranking could answer. An id
-that is found twice counts where it is found first, and takes up no further place.
+A ranking lists the ids found, best first. Judgements map relevant ids to grades: 1 for relevant, more for a better
+answer; 0 or less, or no judgement, is irrelevant. All three measures are between 0 and 1. They raise ValueError for a
+question without relevant ids. A repeated id counts only at its first place.
 
-Judgements are kept in evaluation sets (`client.admin.evaluation_sets`), and what was measured on one as its runs:
+Judgements are kept in evaluation sets (`client.admin.evaluation_sets`), and measurements on a set as its runs:
 `evaluation.run(client, evaluation_set, mode="LEXICAL", note="before the new policy")`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,11 +63,11 @@ _MOST_CHUNKS = 100
 _BATCH = 100
 _LONGEST_ERROR = 500
 KEPT_AT_ONCE = 20
-"""Cases that are measured before they are kept."""
+"""Number of measured cases saved per request."""
 SCORES_OF_REPLIES = ("answered", "recall", "precision", "statements_said", "refused", "groundedness")
-"""The scores of a run over a set that asks an agent, each from 0 to 1 and better the higher it is."""
+"""The scores of a run over a set that asks an agent, each from 0 to 1; higher is better."""
 OnProgress = Callable[[int, int], object]
-"""Called with how many cases are done, and how many there are."""
+"""Called with the number of cases done and the total."""
 
 
 def rank(
@@ -94,8 +93,10 @@ def rank(
 
 
 class Measurer:
-    """Measures the cases of an evaluation set singly, as the client's caller: what they may not read is not found.
-    `mode` is how a set of searches is searched. `agent_id` is an agent to ask in place of the set's own, to compare
+    """Measures the cases of an evaluation set singly, as the client's caller; documents hidden from the caller are not
+    found.
+
+    `mode` is the search mode for a set of searches. `agent_id` is an agent to ask instead of the set's own, to compare
     them. `user_email` is the person to search and ask as, for an API key that may act for users."""
 
     def __init__(
@@ -121,8 +122,8 @@ class Measurer:
         return self.mode is None or any(grade > 0 for grade in case.grades.values())
 
     def measure(self, case: EvaluationCase) -> CaseResult:
-        """Search for a question, or ask it, and return the scores, or the error when that question alone fails. Raises
-        what would fail every other question, too: AuthenticationError, PermissionDeniedError, NotFoundError of the
+        """Search for a question, or ask it, and return the scores, or the error if only this question fails. Raises
+        errors that would fail every question: AuthenticationError, PermissionDeniedError, NotFoundError of the
         collection or the agent, APIConnectionError."""
         try:
             return self._ask(case) if self.mode is None else self._search(case, self.mode)
@@ -167,7 +168,7 @@ class Measurer:
         )
 
     def _external_ids(self, document_ids: Sequence[UUID]) -> list[str]:
-        """Return each document's external id once, in this order, without documents that the caller can't read now."""
+        """Return each document's external id once, in order, without documents that the caller can't read now."""
         if not document_ids:
             return []
         ids = list(dict.fromkeys(document_ids))
@@ -182,7 +183,7 @@ def _keep_error(case: EvaluationCase, error: CarrelError) -> CaseResult:
 
 
 class RunKeeper:
-    """Keeps what is measured as a run, in parts; one that ends early has fewer cases than its `planned_count`."""
+    """Saves results as a run, in parts; an interrupted run has fewer cases than its `planned_count`."""
 
     def __init__(
         self, client: "Carrel", evaluation_set_id: UUID, measurer: Measurer, *, planned_count: int, note: str | None
@@ -197,7 +198,7 @@ class RunKeeper:
         self._waiting: dict[UUID, CaseResult] = {}
 
     def measure(self, case: EvaluationCase) -> CaseResult:
-        """Measure a case, and return what came out; raises what `Measurer.measure` does."""
+        """Measure a case and return the result. Raises the errors of `Measurer.measure`."""
         result = self.measurer.measure(case)
         self._waiting[case.case_id] = result
         if len(self._waiting) >= KEPT_AT_ONCE:
@@ -205,7 +206,7 @@ class RunKeeper:
         return result
 
     def keep(self) -> None:
-        """Keep what is measured and not kept yet."""
+        """Save the results not saved yet."""
         if not self._waiting:
             return
         self.run = self._sets.add_run(
@@ -230,14 +231,16 @@ def run(
     user_email: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> EvaluationRun:
-    """Measure the cases of an evaluation set that can be measured, and keep the results as a run of the caller's.
-    `agent_id` is an agent that is asked in place of the set's own, such as a copy with another model or instructions:
-    `compare` says how its replies differ. A question that fails is kept with its error, and counts in no score. What is
-    done is kept in parts: a run that is interrupted, or fails, has what was done before. An agent that isn't deployed
-    to the client's person is lent to them during the run (`carrel.drafts`). With `user_email` an API key that may act
-    for users searches and asks as that person, who must have the agent; the note names them. Raises what
-    `Measurer.measure` does, InvalidArgumentError for a person without the agent, and ValueError for a set that has
-    nothing to measure."""
+    """Measure the cases of an evaluation set, and save the results as a run of the caller.
+
+    `agent_id` is an agent to ask instead of the set's own, such as a copy with another model or instructions: `compare`
+    shows how its replies differ. A failed question is saved with its error, and counts in no score. Results are saved
+    in parts, so an interrupted or failed run keeps its earlier results. An agent that isn't deployed to the client's
+    person is lent to the person during the run (`carrel.drafts`).
+
+    With `user_email` an API key that may act for users searches and asks as that person, who must have the agent; the
+    note names the person. Raises the errors of `Measurer.measure`, InvalidArgumentError for a person without the agent,
+    and ValueError for a set without measurable cases."""
     measurer = Measurer(client, evaluation_set, mode=mode, agent_id=agent_id, user_email=user_email)
     if user_email and measurer.agent_id is not None and not may_ask(client, measurer.agent_id, user_email):
         msg = f"user_email: {user_email} may not use this agent. Deploy it to them first, or run the set as yourself"
@@ -288,7 +291,7 @@ def add_cases(
     *,
     on_progress: OnProgress | None = None,
 ) -> None:
-    """Add cases (as `carrel.judgements.read_cases` reads them) in requests of 100 questions; safe to repeat."""
+    """Add cases (as read by `carrel.judgements.read_cases`) in requests of 100 questions; safe to repeat."""
     for begin in range(0, len(cases), _BATCH):
         client.admin.evaluation_sets.put_judgements(evaluation_set_id, cases[begin : begin + _BATCH])
         if on_progress is not None:
@@ -297,7 +300,7 @@ def add_cases(
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How differently two runs did on a question; `change` is positive where the later one did better."""
+    """A question's results in two runs; `change` is positive where the later run did better."""
 
     question: str
     before: KeptResult
@@ -306,10 +309,10 @@ class Difference:
 
 
 def compare(before: Sequence[KeptResult], after: Sequence[KeptResult]) -> list[Difference]:
-    """Return how the results of two runs differ on the questions that both measured, the worst change first. A search
-    is compared by nDCG, a reply to a question that nothing answers by whether it refuses, another reply by the mean of
-    its citations' recall and the statements it says, as far as both runs have them, or by whether it cites. Questions
-    that failed in either run are left out."""
+    """Return the differences between two runs, on questions measured by both, worst change first. Searches are compared
+    by nDCG. Replies to unanswerable questions are compared by refusal. Other replies are compared by the mean of
+    citation recall and statements said, as far as both runs have these scores, or by whether they cite. Questions that
+    failed in either run are left out."""
     earlier = {one.case_id: one for one in before if one.error is None}
     pairs = ((earlier[one.case_id], one) for one in after if one.case_id in earlier and one.error is None)
     scored = [(old, new, *_scores(old, new)) for old, new in pairs]
@@ -327,7 +330,7 @@ def _scores(before: KeptResult, after: KeptResult) -> tuple[float, float]:
 
 
 def find_changed_settings(before: EvaluationRun, after: EvaluationRun) -> list[str]:
-    """Return which settings of two runs' agents differ, as far as both runs have kept them."""
+    """Return the names of the settings in which two runs' agents differ, as far as both runs have recorded them."""
     pairs: dict[str, tuple[object, object]] = {
         "model": (before.model, after.model),
         "instructions": (before.instructions_digest, after.instructions_digest),
@@ -339,23 +342,24 @@ def find_changed_settings(before: EvaluationRun, after: EvaluationRun) -> list[s
 
 
 def is_whole(run: EvaluationRun) -> bool:
-    """Return whether a run came to its last question; those that failed were reached, too."""
+    """Return whether a run reached its last question; failed questions count as reached."""
     return run.case_count + run.failed_count >= (run.planned_count or 0)
 
 
 def find_run_to_compare(runs: Iterable[EvaluationRun], *, agent_id: UUID | None) -> EvaluationRun | None:
-    """Return the first of these runs that asked this agent, came to its end, and had no question that failed."""
+    """Return the first complete run with this agent and without failed questions."""
     return next((run for run in runs if run.agent_id == agent_id and is_whole(run) and not run.failed_count), None)
 
 
 def check_scores(names: Iterable[str]) -> None:
-    """Raise InvalidArgumentError unless these are names of a run's scores (`SCORES_OF_REPLIES`)."""
+    """Raise InvalidArgumentError unless all names are scores of a run (`SCORES_OF_REPLIES`)."""
     if unknown := sorted(set(names) - set(SCORES_OF_REPLIES)):
         raise InvalidArgumentError(f"{unknown[0]} is no score of a run; choose among {', '.join(SCORES_OF_REPLIES)}")
 
 
 def find_low_scores(run: EvaluationRun, floors: Mapping[str, float]) -> dict[str, float | None]:
-    """Return the scores below their floors, or absent; raises InvalidArgumentError for an unknown name."""
+    """Return the scores that are below their floors, or missing (None). Raises InvalidArgumentError for an unknown
+    name."""
     check_scores(floors)
     scores: dict[str, float | None] = {name: getattr(run, name) for name in floors}
     return {name: score for name, score in scores.items() if score is None or score < floors[name]}
@@ -377,13 +381,13 @@ def ndcg(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff: int = CUT
 
 
 def recall(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff: int = CUTOFF) -> float:
-    """Return the share of the relevant results that is among the first `cutoff`."""
+    """Return the share of the relevant results found in the first `cutoff`."""
     judged = _relevant(relevant)
     return sum(one in judged for one in _first(found, cutoff)) / len(judged)
 
 
 def reciprocal_rank(found: Sequence[_Id], relevant: Mapping[_Id, int], *, cutoff: int = CUTOFF) -> float:
-    """Return 1 over the rank of the first relevant result up to `cutoff`, or 0; the mean of these is the MRR."""
+    """Return 1 over the rank of the first relevant result up to `cutoff`, or 0; the mean over questions is the MRR."""
     judged = _relevant(relevant)
     ranks = (rank for rank, one in enumerate(_first(found, cutoff), 1) if one in judged)
     return 1 / next(ranks, math.inf)
@@ -407,10 +411,10 @@ def _discount(gains: Sequence[int]) -> float:
 
 
 def find_unsaid(text: str, statements: Sequence[str]) -> list[str]:
-    """Return those of these statements that a reply doesn't say.
+    """Return the statements missing from a reply.
 
-    It says one that stands in it as whole words, whatever the case, the white space, the kind of quotation marks, the
-    marks of Markdown and the numbers of citations.
+    A statement is present if the reply contains it as whole words. Case, white space, the kind of quotation marks,
+    Markdown marks and citation numbers don't matter.
 
     >>> find_unsaid("Lunch is served\\n> from **noon** [1].", ["served from noon", "closed"])
     ['closed']"""

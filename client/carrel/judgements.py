@@ -50,7 +50,7 @@ _YES, _NO = frozenset({"yes", "true", "1", "x"}), frozenset({"", "no", "false", 
 
 @dataclass(slots=True)
 class _Case:
-    """What the lines of a query say."""
+    """The content of a query's lines."""
 
     grades: dict[str, int] = field(default_factory=dict[str, int])
     statements: dict[str, None] = field(default_factory=dict[str, None])
@@ -59,7 +59,7 @@ class _Case:
 
 
 class JudgementsError(ValueError):
-    """The text has no valid judgements; `problems` say in which lines."""
+    """The text has no valid judgements; `problems` name the lines."""
 
     def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -67,12 +67,12 @@ class JudgementsError(ValueError):
 
 
 def write(judgements: Mapping[str, Mapping[str, int]]) -> bytes:
-    """Return grades of documents by query as a file, with the mark without which spreadsheets misread UTF-8."""
+    """Return grades of documents by query as a CSV file, with the byte order mark that spreadsheets need for UTF-8."""
     return _write(HEADS, rows_of(judgements))
 
 
 def write_cases(cases: Iterable[EvaluationCase]) -> bytes:
-    """Return cases as a file, with all that `read_cases` reads."""
+    """Return cases as a CSV file for `read_cases`."""
     return _write(CASE_HEADS, case_rows(cases))
 
 
@@ -85,13 +85,13 @@ def _write(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
 
 
 def rows_of(judgements: Mapping[str, Mapping[str, int]]) -> Iterator[list[str]]:
-    """Yield the lines of such a file; a query without judgements has one without a document."""
+    """Yield the file's lines; a query without judgements gets a line without a document."""
     for query, grades in judgements.items():
         yield from ([query, document, str(grade)] for document, grade in (grades or {"": ""}).items())
 
 
 def case_rows(cases: Iterable[EvaluationCase]) -> Iterator[list[str]]:
-    """Yield the lines of a file of cases; each has at least one."""
+    """Yield the lines of a file of cases, at least one for each case."""
     for case in cases:
         nothing = "yes" if case.nothing_answers else ""
         grades = [[document, str(grade)] for document, grade in case.grades.items()]
@@ -106,7 +106,7 @@ def read(data: bytes | str) -> Mapping[str, Mapping[str, int]]:
 
 
 def read_cases(data: bytes | str) -> list[JudgedQuestion]:
-    """Read cases; what they leave out stays in the set. Raises JudgementsError with the problems of all lines."""
+    """Read cases; omitted values stay in the set. Raises JudgementsError with the problems of all lines."""
     return [
         JudgedQuestion(
             question=query,
@@ -184,7 +184,7 @@ def _cells(row: Sequence[str], columns: Mapping[str, int]) -> dict[str, str]:
 
 
 def _take_expectation(case: _Case, cells: Mapping[str, str]) -> None:
-    """Add to a case what a line says of the reply; raises ValueError."""
+    """Add a line's expectations of the reply to a case. Raises ValueError."""
     statement, nothing, note = cells.get("statement", ""), cells.get("nothing", "").lower(), cells.get("note", "")
     if nothing not in _YES | _NO:
         raise ValueError(f"whether nothing answers must be yes or no, and is {nothing[:40]!r}")

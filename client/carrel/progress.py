@@ -1,11 +1,11 @@
-"""A bar for what tells its progress: uploads, downloads, lists, evaluations, imports of a directory.
+"""A progress bar for uploads, downloads, lists, evaluations and directory imports.
 
 >>> from carrel.progress import ProgressBar
 >>> client.catalog.upload_file("film.mp4", on_progress=ProgressBar("film.mp4", unit="B"))
 >>> client.catalog.download_document(document_id).save("film.mp4", on_progress=ProgressBar("film.mp4", unit="B"))
 >>> documents = client.catalog.list_documents().with_progress(ProgressBar("Documents")).to_frame()
 
-Notebooks and terminals show it; elsewhere, and without tqdm (the extra `progress`), it is silent."""
+Shown in notebooks and terminals; silent elsewhere, and without tqdm (the extra `progress`)."""
 
 import html
 import sys
@@ -18,9 +18,9 @@ __all__ = ["ProgressBar"]
 
 
 class ProgressBar:
-    """An `on_progress` that draws a bar; the last item ends it, and the next call begins another. `description` stands
-    before the bar, and `unit` after its numbers: of "B" they are written as kB and MB. `file` is where terminals show
-    it."""
+    """An `on_progress` that draws a bar. The last item ends the bar, and the next call starts a new bar. `description`
+    is shown before the bar, and `unit` after its numbers; "B" is shown as kB and MB. `file` is the output in
+    terminals."""
 
     def __init__(self, description: str = "", *, unit: str = "", file: TextIO | None = None) -> None:
         self._description = description
@@ -30,7 +30,7 @@ class ProgressBar:
         self._shown_description = ""
 
     def __call__(self, done: int | Progress, total: int | None = None) -> None:
-        """Show that `done` of `total` are done; None is a total that isn't known."""
+        """Show `done` of `total`; None is an unknown total."""
         description = self._description
         if isinstance(done, Progress):
             description, done, total = done.stage.capitalize(), done.done, done.total
@@ -47,7 +47,7 @@ class ProgressBar:
             self.close()
 
     def close(self) -> None:
-        """Draw the bar as it is now, and leave it so."""
+        """Draw the bar a last time, and leave it on the screen."""
         if self._bar is not None:
             self._bar.refresh()
             self._bar.close()
@@ -73,7 +73,7 @@ def _is_notebook() -> bool:
 
 
 def _notebook_kind(tqdm: Any) -> Any:
-    """Return a bar that a notebook shows as HTML, in one output; widgets would leave nothing in a kept notebook."""
+    """Return a bar shown as HTML in one output of a notebook; a saved notebook would lose widgets."""
 
     class NotebookBar(tqdm):
         monitor_interval = 0  # no thread

@@ -1,4 +1,4 @@
-"""Cells of CSV files as spreadsheets read and write them: what begins like a formula stays text."""
+"""Cells of CSV files for spreadsheets: text that looks like a formula stays text."""
 
 from unicodedata import normalize
 
@@ -9,12 +9,12 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", 
 
 
 def as_text(cell: str) -> str:
-    """Return a cell that spreadsheets show as text, with an apostrophe before what they would compute."""
+    """Return a cell that spreadsheets show as text, with an apostrophe before a formula."""
     return f"'{cell}" if cell.lstrip("'").startswith(_FORMULA) else cell
 
 
 def from_text(cell: str) -> str:
-    """Return what a cell was before `as_text` put an apostrophe in front."""
+    """Return the original text of a cell escaped by `as_text`."""
     return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA) else cell
 
 

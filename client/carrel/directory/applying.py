@@ -1,6 +1,6 @@
-"""Carry out a plan in a few large requests, safe to stop anywhere. People and groups come first, then joins, departures
-and deactivations: nobody who moves is in neither group. Each request is all or none and can be repeated. Later
-additions to a group stay, unless the plan names them."""
+"""Apply a plan in a few large requests, safe to stop at any point. People and groups come first, then joins, departures
+and deactivations, so that a person who moves is always in a group. Each request is all or none and can be repeated.
+Later additions to a group stay, unless the plan names them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -33,7 +33,8 @@ PATIENCE = 300.0
 
 
 class Applying:
-    """A plan being carried out; `_ids` are of created groups by external id, `_empty` those without members."""
+    """A plan being applied. `_ids`: ids of created groups by external id; `_empty`: external ids of empty new
+    groups."""
 
     def __init__(self, plan: DirectoryPlan, connection: Connection, progress: OnProgress) -> None:
         self._plan = plan
@@ -44,7 +45,7 @@ class Applying:
         self._empty: set[str] = set()
 
     def run(self) -> Flow[DirectoryChanges]:
-        """Carry out the whole plan, and return what was sent."""
+        """Apply the whole plan, and return the changes sent."""
         plan = self._plan
         missing = [change for change in plan.users if change.action is UserAction.DEACTIVATE]
         added = [change for change in plan.memberships if change.action is MembershipAction.ADD]

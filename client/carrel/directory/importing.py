@@ -1,4 +1,4 @@
-"""The import's two operations, as flows: make a plan, and apply one."""
+"""The two operations of an import, as flows: make a plan, and apply a plan."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ def plan_import(
     force: bool,
     progress: OnProgress,
 ) -> Flow[DirectoryPlan]:
-    """Return a plan, and change nothing; the part of a table that is None stays as it is."""
+    """Return a plan, and change nothing. A table of None leaves its part of the organization unchanged."""
     if all(table is None for table in tables.values()):
         raise InvalidArgumentError("Give at least one of users, groups and memberships")
     if deactivate_missing and tables["users"] is None:
@@ -43,7 +43,7 @@ def plan_import(
 
 
 def apply_plan(plan: DirectoryPlan, connection: Connection, *, progress: OnProgress) -> Flow[DirectoryChanges]:
-    """Carry out a plan, even an older one or one made with another credential."""
+    """Apply a plan, also an older plan or a plan made with another credential."""
     plan.check()
     yield from _check_place(plan, connection)
     return (yield from Applying(plan, connection, progress).run())
@@ -75,7 +75,7 @@ def _check_place(plan: DirectoryPlan, connection: Connection) -> Flow[None]:
 
 
 def _at_hand(table: Table | None) -> Table | None:
-    """Return a table whose rows, if a program gives them as an iterator, were read in the caller's thread."""
+    """Return the table; rows from a program's iterator are read first, in the caller's thread."""
     if table is None or isinstance(table, str | os.PathLike | bytes) or hasattr(table, "read"):
         return table
     return list(cast("Iterable[Mapping[str, object]]", table))

@@ -19,7 +19,7 @@ Part: TypeAlias = Literal["users", "groups", "memberships", "problems"]
 
 
 class UserAction(StrEnum):
-    """The planned change to a user; `DEACTIVATE` is for users that the file leaves out."""
+    """The planned change to a user; `DEACTIVATE` is for users missing from the file."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
@@ -41,7 +41,7 @@ class MembershipAction(StrEnum):
 
 
 class UserChange(ResponseModel):
-    """A user to create or change; values of None stay as they are, `name_before` is set when the name changes."""
+    """A user to create or change. None means unchanged; `name_before` is set when the name changes."""
 
     action: UserAction
     email: str
@@ -73,11 +73,12 @@ class MembershipChange(ResponseModel):
 
 
 class DirectoryPlan(ResponseModel):
-    """The changes that make the organization equal to the files, and what prevents them.
-    `problems` are of the files; with `skips_problems` the rows that have them are left out, and then nothing is removed
-    for being left out: no member, and no user is deactivated but by a row that says so. `refusal` says why the plan as
-    a whole looks like a mistake. `notes` say what one might not expect. A plan has no state of the connection: it can
-    be kept (`model_dump_json`), read by a person, and applied later, in the organization it was made for."""
+    """The changes that make the organization equal to the files, and any problems.
+
+    `problems` are problems of the files. With `skips_problems` their rows are skipped. In that case nothing is removed
+    for missing from the files: members stay, and users are deactivated only by a row. `refusal` says why the plan as a
+    whole looks like a mistake. `notes` list surprises. A plan doesn't depend on the connection: keep it as JSON
+    (`model_dump_json`), review it, and apply it later, in the same organization."""
 
     organization_id: UUID | None = None
     users: list[UserChange] = Field(default_factory=list[UserChange])
@@ -93,7 +94,7 @@ class DirectoryPlan(ResponseModel):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to change."""
+        """Whether the plan has no changes."""
         return not (self.users or self.groups or self.memberships)
 
     @property
@@ -103,11 +104,11 @@ class DirectoryPlan(ResponseModel):
 
     @property
     def deprived(self) -> frozenset[str]:
-        """The addresses of users who lose their access, or their role as admin."""
+        """The addresses of users about to lose access or the admin role."""
         return frozenset(one.email for one in self.users if one.active is False or one.is_admin is False)
 
     def count(self, action: UserAction | GroupAction | MembershipAction) -> int:
-        """Return the number of changes of one kind."""
+        """Return the number of changes of a kind."""
         return sum(row.action is action for row in (*self.users, *self.groups, *self.memberships))
 
     def check(self) -> None:
@@ -127,7 +128,7 @@ class DirectoryPlan(ResponseModel):
 
 
 class DirectoryChanges(ResponseModel):
-    """The numbers of changes that were sent to the service, which accepted them all."""
+    """The numbers of changes sent; the service accepted all of them."""
 
     users: int = 0
     deactivated_users: int = 0

@@ -16,7 +16,7 @@ from carrel.wire.fields import normal_email
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A group in the files, existing or to be created; `name` is its name afterwards."""
+    """A group in the files, existing or to be created; `name` is the name after the import."""
 
     external_id: str | None
     name: str
@@ -65,7 +65,7 @@ class Targets:
         raise LookupError(f"group: {what} {printable(name)}; {how}")
 
     def twins(self) -> Iterator[Target]:
-        """Yield groups to be created that have the name of an existing group without an external id."""
+        """Yield groups to be created whose name belongs to an existing group without an external id."""
         for target in self.given:
             named = self._others_by_name.get(target.name, ())
             if target.existing is None and any(other.external_id is None for other in named):
@@ -80,7 +80,7 @@ def _by_name(targets: Iterable[Target]) -> dict[str, list[Target]]:
 
 
 def select_named_groups(entries: Entries, targets: Targets) -> list[Group]:
-    """Return the existing groups whose members are in the files."""
+    """Return the existing groups with members in the files."""
     named = {target.key: target for target in targets.given}
     for entry in entries.memberships or ():
         with contextlib.suppress(LookupError):
@@ -99,14 +99,14 @@ Member: TypeAlias = tuple[Literal["user", "group"], str]
 
 @dataclass(slots=True)
 class Wanted:
-    """The members that each group in the files should have, by the group's key; problems of rows go to `problems`."""
+    """The members that each group in the files should have, by group key; problems of rows go to `problems`."""
 
     members: dict[str, dict[Member, None]] = field(default_factory=dict[str, dict[Member, None]])
     problems: list[Problem] = field(default_factory=list[Problem])
 
 
 def members_by_group(entries: Entries, targets: Targets, state: State) -> Wanted:
-    """Return the members that the memberships file gives to each group in the files."""
+    """Return the members of each group, from the memberships file."""
     wanted = Wanted()
     if entries.memberships is None:
         return wanted
@@ -142,7 +142,7 @@ def _member(entry: MembershipEntry, targets: Targets, *, known: AbstractSet[str]
 def make_plan(
     entries: Entries, targets: Targets, state: State, *, deactivate_missing: bool, skip_problems: bool, force: bool
 ) -> plan.DirectoryPlan:
-    """Return the plan; with problems in the files, nothing is removed for being left out of them."""
+    """Return the plan. If the files have problems, absence from the files removes nothing."""
     users, unchanged_users, problems = _users(entries, state)
     groups = [change for target in targets.given if (change := _group(target))]
     wanted = members_by_group(entries, targets, state)
@@ -271,7 +271,7 @@ def _change(action: plan.MembershipAction, group: Target, member: Member, target
 def _refusal(
     users: Sequence[plan.UserChange], memberships: Sequence[plan.MembershipChange], unchanged: int, state: State
 ) -> str | None:
-    """Return why too many users or memberships would be removed; `unchanged` ones are part of the total."""
+    """Return the reason for refusing too many removals of users or memberships; `unchanged` counts toward the total."""
     active = sum(user.active for user in state.users.values())
     missing = sum(change.action is plan.UserAction.DEACTIVATE for change in users)
     inactive = sum(change.action is not plan.UserAction.CREATE and change.active is False for change in users)

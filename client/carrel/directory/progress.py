@@ -1,4 +1,4 @@
-"""How far an import is. It imports nothing: programs that only show it don't load the client."""
+"""The progress of an import. Imports nothing, so that programs can show progress without loading the client."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The organization as it is now; the number of requests grows with pages and groups, never with people."""
+"""The current organization. The number of requests grows with pages and groups, not with people."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,8 @@ HINT_LENGTH = 4
 
 @dataclass(slots=True)
 class State:
-    """The organization by addresses, with the groups that were read; `callers` may be the caller (None: unknown)."""
+    """The organization's users by address, and the groups read. `callers`: users who may be the caller (None:
+    unknown)."""
 
     organization_id: UUID | None = None
     users: Mapping[str, wire.User] = field(default_factory=dict[str, wire.User])
@@ -38,7 +39,8 @@ class State:
     service_accounts: frozenset[str] = frozenset()
 
     def may_be_caller(self, user: wire.User) -> bool:
-        """Return whether a user may be the caller: one of `callers` or, when these are unknown, an active admin."""
+        """Return whether a user may be the caller: a member of `callers`, or an active admin if `callers` is
+        unknown."""
         if self.callers is None:
             return user.is_admin and user.active
         return normal_email(user.email) in self.callers
@@ -98,13 +100,13 @@ def read_service_accounts(connection: Connection) -> Flow[frozenset[str]]:
 
 
 def has_unknown_addresses(entries: Entries, users: Mapping[str, wire.User]) -> bool:
-    """Return whether the files have an address that is no user's yet, and so may be a service account's."""
+    """Return whether an address in the files belongs to no user yet, so may belong to a service account."""
     named = [*(entries.users or ()), *(normal_email(entry.member) for entry in entries.memberships or ())]
     return any("@" in name and name not in users for name in named)
 
 
 def affects_an_admin(entries: Entries, users: Mapping[str, wire.User]) -> bool:
-    """Return whether a row of the files takes something from an active admin, who may be the caller."""
+    """Return whether a row takes access or a role from an active admin, who may be the caller."""
     for email, entry in (entries.users or {}).items():
         user = users.get(email)
         if user and user.is_admin and user.active and (entry.is_admin is False or entry.active is False):

@@ -1,5 +1,5 @@
-"""Tables of a directory (CSV files or a program's rows), and their checked rows. A Problem names a bad row's line, and
-later rows are read. A Problem of a whole file cannot be skipped: nothing in it can be trusted, absences least."""
+"""Tables of a directory (CSV files or a program's rows), and their checked rows. A Problem names the line of a bad row;
+later rows are still read. A Problem of a whole file cannot be skipped, because its missing rows prove nothing."""
 
 import csv
 import io
@@ -44,13 +44,13 @@ class Columns:
     optional: Sequence[str] = ()
 
     def known(self) -> Mapping[str, str]:
-        """Return the columns by their normalized names: `is_admin`, `Is Admin` and `isAdmin` are one."""
+        """Return the columns by normalized name: `is_admin`, `Is Admin` and `isAdmin` are equal."""
         return {_comparable(name): name for name in (*self.required, *self.optional)}
 
 
 @dataclass(slots=True)
 class Row:
-    """A row's cells by column, without empty ones."""
+    """A row's cells by column; empty cells are left out."""
 
     line: int
     cells: Mapping[str, str]
@@ -58,7 +58,7 @@ class Row:
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of a table: the usable ones, the problems of others, and the columns that were ignored."""
+    """The usable rows of a table, the problems of the other rows, and the ignored columns."""
 
     name: str
     rows: list[Row] = field(default_factory=list[Row])
@@ -70,7 +70,7 @@ class Rows:
         self.problems.append(Problem(file=self.name, line=line, message=message))
 
     def refuse_file(self, line: int, message: str) -> None:
-        """Report a problem of the file as a whole; none of its rows are used."""
+        """Report a problem of the whole file; none of its rows are used."""
         self.rows.clear()
         self.problems.append(Problem(file=self.name, line=line, message=message, skippable=False))
 
@@ -217,7 +217,7 @@ def _join(names: Sequence[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text that is harmless in a terminal or a log."""
+    """Return text made safe for a terminal or a log."""
     return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
@@ -234,7 +234,7 @@ _MEMBER = TypeAdapter[str](Annotated[str, Field(min_length=1, max_length=1024), 
 
 @dataclass(frozen=True, slots=True)
 class UserEntry:
-    """A user in the file; values of None leave the organization's as they are."""
+    """A user in the file; None leaves the organization's value unchanged."""
 
     line: int = field(compare=False)
     email: str
@@ -266,7 +266,7 @@ Entry = TypeVar("Entry", UserEntry, GroupEntry)
 
 @dataclass(slots=True)
 class Entries:
-    """The rows of the three files; None for a file that wasn't given."""
+    """The rows of the three files; None for an omitted file."""
 
     users: Mapping[str, UserEntry] | None
     groups: Mapping[str, GroupEntry] | None
@@ -277,7 +277,7 @@ class Entries:
 
 
 def read_entries(*, users: Table | None, groups: Table | None, memberships: Table | None) -> Entries:
-    """Read the files; raises OSError when one can't be read at all."""
+    """Read the files. Raises OSError for an unreadable file."""
     given = {
         kind: read_table(table, kind=kind, columns=columns)
         for kind, table, columns in (

@@ -61,7 +61,8 @@ def description_url(issuer: str) -> httpx.URL:
 
 
 def metadata_from(response: httpx.Response, *, issuer: str) -> ServerMetadata:
-    """Read a server's metadata; UnexpectedResponseError unless they name the issuer that was asked, S256 and https."""
+    """Read a server's metadata. Raises UnexpectedResponseError unless the metadata name the requested issuer, S256 and
+    https."""
     try:
         described = ServerMetadata.model_validate_json(response.content)
     except ValidationError as exc:
@@ -90,9 +91,9 @@ LONGEST_DESCRIPTION = 300
 
 
 class AuthorizationRequest(BaseModel):
-    """An authorization request; keep it on the server, in the person's session, by its `state`. Whoever holds
-    `code_verifier` and the callback's code gets the tokens, so it never goes to the browser. `repr` shows no secret;
-    `model_dump_json` and `model_validate_json` keep all of it. It is good for one callback."""
+    """An authorization request; keep it on the server, in the person's session, by its `state`. Never send it to the
+    browser: `code_verifier` and the callback's code are enough to get the tokens. `repr` shows no secret;
+    `model_dump_json` and `model_validate_json` keep everything. Use a request for one callback only."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
@@ -131,7 +132,8 @@ def challenge_of(verifier: str) -> str:
 
 
 def code_of(callback: str, request: AuthorizationRequest, server: ServerMetadata) -> str:
-    """Return the code in a callback; raises CallbackError for another's, AuthorizationError for an error in it."""
+    """Return the code in a callback. Raises CallbackError for the callback of another request, and AuthorizationError
+    for an error in it."""
     parameters = _parameters(callback)
     state = parameters.get("state", "").encode("utf-8", "surrogatepass")
     if not hmac.compare_digest(state, request.state.encode()):
@@ -145,7 +147,7 @@ def code_of(callback: str, request: AuthorizationRequest, server: ServerMetadata
 
 
 def _parameters(callback: str) -> dict[str, str]:
-    """Return the callback's parameters, without those that have no value (RFC 6749, section 3.1)."""
+    """Return the callback's non-empty parameters (RFC 6749, section 3.1)."""
     query = urlsplit(callback).query if "?" in callback else callback
     try:
         pairs = parse_qsl(query, max_num_fields=MOST_PARAMETERS)
@@ -175,5 +177,5 @@ def _error(code: str, description: str) -> AuthorizationError:
 
 
 def readable(text: str) -> str:
-    """Return a foreign text as one line for a message."""
+    """Return text from another server as one line for a message."""
     return "".join(char for char in text[:LONGEST_DESCRIPTION] if char.isprintable())

@@ -36,11 +36,11 @@ class _OAuthClient(Resource[M]):
     def authorization_request(
         self, *, scopes: Sequence[str] | None = None, prompt: str | None = None, max_age: int | None = None
     ) -> AuthorizationRequest:
-        """Create an authorization request; keep it in a person's session, and redirect them to its `url`.
+        """Create an authorization request. Keep it in the person's session, and redirect the person to its `url`.
 
-        `scopes`: other than the client's own; none at all asks for everything the application is registered for.
-        `prompt`: `login`, `consent` or `select_account` to have the person asked again, `none` to have them not asked.
-        `max_age`: the person signs in again if their last sign-in was more seconds ago."""
+        `scopes`: replace the client's own; an empty list asks for everything that the application is registered for.
+        `prompt`: `login`, `consent` or `select_account` to ask the person again, `none` to ask nothing. `max_age`: the
+        person signs in again if their last sign-in was more seconds ago."""
         wanted = self._scopes if scopes is None else scopes
         how = {"prompt": prompt, "max_age": None if max_age is None else str(max_age)}
         endpoints = self._endpoints
@@ -48,33 +48,34 @@ class _OAuthClient(Resource[M]):
 
     @FlowOperation
     def exchange(self, callback: str, request: AuthorizationRequest) -> Flow[Tokens]:
-        """Exchange the authorization code for tokens; takes the callback's address or query.
+        """Exchange the authorization code for tokens. `callback` is the callback's URL or query.
 
-        Raises CallbackError when it isn't the response to `request`, AccessDeniedError when the person refused,
-        AuthorizationError for other errors in the callback, InvalidGrantError for a code that is used or too old,
-        other TokenRequestErrors, APIConnectionError."""
+        Raises CallbackError for a callback of another request, AccessDeniedError if the person refused,
+        AuthorizationError for other errors in the callback, InvalidGrantError for a used or expired code, other
+        TokenRequestErrors, and APIConnectionError."""
         return self._endpoints.redeem(callback, request)
 
     @FlowOperation
     def refresh(self, tokens: Tokens) -> Flow[Tokens]:
-        """Exchange a refresh token for new tokens; the old one is void. `token_source` does this when needed.
+        """Exchange a refresh token for new tokens; the old token stops working. `token_source` does this when needed.
 
-        Raises InvalidGrantError when the person has to authorize the application again, as SignInRequiredError for
-        tokens without a refresh token; other TokenRequestErrors, APIConnectionError."""
+        Raises InvalidGrantError if the person has to authorize the application again, SignInRequiredError for tokens
+        without a refresh token, other TokenRequestErrors, and APIConnectionError."""
         return self._endpoints.refresh(tokens)
 
     @FlowOperation
     def revoke(self, tokens: Tokens | str) -> Flow[None]:
-        """Revoke a person's consent, or one token given as text. Raises TokenRequestError, APIConnectionError."""
+        """Revoke a person's consent, or one token passed as text. Raises TokenRequestError, APIConnectionError."""
         return self._endpoints.revoke(tokens)
 
     @FlowOperation
     def discover(self) -> Flow[ServerMetadata]:
-        """Fetch a server's endpoints for `with_server`; raises APIError, also for unusable ones, APIConnectionError."""
+        """Fetch a server's endpoints for `with_server`. Raises APIError (also for unusable endpoints),
+        APIConnectionError."""
         return self._endpoints.discover()
 
     def with_server(self, server: ServerMetadata) -> Self:
-        """Return a client of the same application that uses these endpoints, over the same connections."""
+        """Return a client of the application with these endpoints, over the same connections."""
         endpoints = self._endpoints
         other = object.__new__(type(self))
         other._session = self._session
@@ -84,10 +85,10 @@ class _OAuthClient(Resource[M]):
         return other
 
     def token_source(self, store: TokenStore, key: str, *, http_client: httpx.Client | None = None) -> StoredTokens:
-        """Return the tokens of a session of the store, refreshed when they expire: `Carrel(tokens=…)`.
+        """Return a session's tokens from the store, refreshed when they expire: `Carrel(tokens=…)`.
 
-        They are refreshed in a thread, over `http_client`, over the client's own when it was given one that blocks, or
-        over a connection made for it."""
+        Refreshes run in a thread, over `http_client`, else the client's own blocking HTTP client, else a new
+        connection."""
         own = self._http if isinstance(self._http, httpx.Client) and not self._owns_http else None
         return StoredTokens(store, key, refresh=_blocking(self._endpoints, http_client or own))
 
@@ -113,11 +114,11 @@ class _OAuthClient(Resource[M]):
 
 
 class OAuthClient(_OAuthClient[Sync], Closing):
-    """An application that acts for people, as an admin registered it; its operations block.
+    """An application that acts for people, as registered by an admin; blocking.
 
-    `auth_url` is read from CARREL_AUTH_URL, else CARREL_BASE_URL, when it isn't given. `scopes` is what people are
-    asked for. `timeout` is in seconds; `http_client` brings one's own proxies, transports and hooks, and is left open
-    by `close`. Raises ConfigurationError for an address that can't be one, or without an id or secret."""
+    `auth_url` defaults to CARREL_AUTH_URL, then CARREL_BASE_URL. `scopes` are requested from people. `timeout` is in
+    seconds. Pass `http_client` for your own proxies, transports and hooks; `close` leaves it open. Raises
+    ConfigurationError for an invalid address, or without an id or secret."""
 
     def __init__(
         self,
@@ -139,13 +140,13 @@ class OAuthClient(_OAuthClient[Sync], Closing):
         self._set_up(endpoints, redirect_uri=redirect_uri, scopes=scopes, http=http, owns_http=http_client is None)
 
     def close(self) -> None:
-        """Close the connections, unless `http_client` brought them."""
+        """Close the connections, except an `http_client` of the caller."""
         if self._owns_http:
             self._http.close()
 
 
 class AsyncOAuthClient(_OAuthClient[Async], AsyncClosing):
-    """An application whose operations are awaited; otherwise as OAuthClient."""
+    """An application with operations to await; otherwise like OAuthClient."""
 
     def __init__(
         self,
@@ -167,13 +168,13 @@ class AsyncOAuthClient(_OAuthClient[Async], AsyncClosing):
         self._set_up(endpoints, redirect_uri=redirect_uri, scopes=scopes, http=http, owns_http=http_client is None)
 
     async def close(self) -> None:
-        """Close the connections, unless `http_client` brought them."""
+        """Close the connections, except an `http_client` of the caller."""
         if self._owns_http:
             await self._http.aclose()
 
 
 def authorization_address(auth_url: str | None) -> str:
-    """Return the address of the authorization server: the given one, else that of the environment."""
+    """Return the address of the authorization server; the default comes from the environment."""
     environment = os.environ.get("CARREL_AUTH_URL") or os.environ.get("CARREL_BASE_URL")
     return connect.normalize(auth_url or environment or connect.DEFAULT_BASE_URL)
 
@@ -193,7 +194,7 @@ def _endpoints(connection: Connection, client_id: UUID | str, client_secret: str
 
 
 def _blocking(endpoints: Endpoints, http_client: httpx.Client | None) -> Callable[[Tokens], Tokens]:
-    """Return a function that refreshes tokens, over `http_client` or over connections of its own for each call."""
+    """Return a function that refreshes tokens, over `http_client` or over new connections for each call."""
 
     def refresh(tokens: Tokens) -> Tokens:
         if http_client is not None:

@@ -43,7 +43,8 @@ class Endpoints:
         return answer.tokens(asked_at=asked_at, scope=" ".join(request.scopes) or None)
 
     def refresh(self, tokens: Tokens) -> Flow[Tokens]:
-        """Exchange a refresh token (RFC 6749, section 6); repeated after a lost answer, a used one is refused."""
+        """Exchange a refresh token (RFC 6749, section 6). A repetition after a lost answer is refused: the token is
+        used."""
         if tokens.refresh_token is None:
             msg = "The access token has ended and came without a refresh token. Send the person to authorize again."
             raise errors.SignInRequiredError(msg, code="sign_in_required")
@@ -52,7 +53,7 @@ class Endpoints:
         return answer.tokens(asked_at=asked_at, asked=tokens)
 
     def revoke(self, tokens: Tokens | str) -> Flow[None]:
-        """Revoke a token, and the tokens given with it (RFC 7009); an unknown token counts as revoked."""
+        """Revoke a token, and the tokens issued with it (RFC 7009); an unknown token counts as revoked."""
         if self.server.revocation_endpoint is None:
             raise errors.ConfigurationError("The authorization server names no revocation endpoint")
         token = tokens if isinstance(tokens, str) else tokens.refresh_token or tokens.access_token
@@ -95,7 +96,7 @@ class _ErrorResponse(BaseModel):
 
 
 def refusal(response: httpx.Response) -> errors.APIError:
-    """Build the exception for a response that is not 2xx: an OAuth error, or another server's."""
+    """Build the exception for a response that is not 2xx, from the authorization server or another server."""
     try:
         body = _ErrorResponse.model_validate_json(response.content)
     except ValidationError:

@@ -29,9 +29,9 @@ from carrel.wire.scopes import ApiScope
 HOST, PATH = "127.0.0.1", "/callback"
 PORTS = range(18971, 18979)
 LOOPBACK_REDIRECT_URIS = [f"http://{HOST}:{port}{PATH}" for port in PORTS]
-"""Addresses to register an application for that signs people in on their own machine.
+"""Redirect addresses for registering an application that signs people in on their own machine.
 
-The service compares redirect addresses character by character, so these are several: the first free port is used."""
+The service compares redirect addresses exactly, so the list has several ports; the first free port is used."""
 
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Carrel</title>
 <meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
@@ -60,7 +60,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 10  # of a connection that a browser opens and sends nothing on
 
     def do_GET(self) -> None:
-        """Keep a callback that answers the request which was sent; refuse everything else."""
+        """Keep the callback answering the request; refuse all other requests."""
         address = urlsplit(self.path)
         state = parse_qs(address.query).get("state", [""])[0]
         if address.path != PATH or not self._is_expected(state):
@@ -81,22 +81,22 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(_PAGE.format(heading=heading, text=text).encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
-        """Write nothing: a path has the code in it."""
+        """Write nothing: the path contains the code."""
 
 
 @dataclass(frozen=True)
 class Listener:
-    """A port of this machine that the browser is sent back to."""
+    """A local port for the browser's redirect."""
 
     redirect_uri: str
     _server: _Server
 
     def expect(self, state: str) -> None:
-        """Take the callback with this state, and no other."""
+        """Accept only the callback with this state."""
         self._server.state = state
 
     def wait(self, seconds: float) -> str | None:
-        """Return the query of the callback; None when there was none in time."""
+        """Return the query of the callback; None after `seconds` without it."""
         try:
             return self._server.callbacks.get(timeout=seconds)
         except queue.Empty:
@@ -105,7 +105,7 @@ class Listener:
 
 @contextmanager
 def listen() -> Generator[Listener | None]:
-    """Listen on the first port that is free, for this machine alone; None when all are taken."""
+    """Listen on the first free port, for this machine only; None if all are taken."""
     if (server := _bind()) is None:
         yield None
         return
@@ -139,7 +139,7 @@ class _Application(BaseModel):
     client_secret: str = Field(repr=False)
 
     def session_at(self, address: str) -> str:
-        """Return the key of the store under which the tokens of a service are."""
+        """Return the store's key for the tokens of a service."""
         return f"{address} {self.client_id}"
 
 
@@ -151,14 +151,16 @@ def sign_in(
     open_browser: bool = True,
     timeout: float = 300,
 ) -> Carrel:
-    """Return a client that acts for the person who signs in in the browser; it renews its tokens by itself. Who has
-    signed in before on this machine isn't asked again until `sign_out`. Where the browser is on another machine than
-    Python, or with `open_browser=False`, an address is printed, and the one that the browser ends at is asked for.
-    Tokens are kept in a folder of the person's alone, and never shown. The application is the given one, that of
-    CARREL_NOTEBOOK_CLIENT_ID and CARREL_NOTEBOOK_CLIENT_SECRET, or the one that was used before; an admin's
-    CARREL_API_KEY registers one, once. Raises ConfigurationError without any, SignInRequiredError when nobody signs in
-    within `timeout` seconds, here or in another notebook that has begun to, and the errors of
-    `OAuthClient.exchange`."""
+    """Sign a person in with the browser, and return a client that acts for the person and renews its tokens.
+
+    A person who has signed in on this machine isn't asked again until `sign_out`. If the browser runs on another
+    machine, or with `open_browser=False`, an address is printed; the person pastes the address where the browser ends.
+    Tokens are kept in the person's private folder, and never shown.
+
+    The application is the given one, or that of CARREL_NOTEBOOK_CLIENT_ID and CARREL_NOTEBOOK_CLIENT_SECRET, or the
+    last one used. Otherwise an admin's CARREL_API_KEY registers an application, once. Raises ConfigurationError without
+    an application, SignInRequiredError without a sign-in within `timeout` seconds (here or in another waiting
+    notebook), and the errors of `OAuthClient.exchange`."""
     address = authorization_address(base_url)
     folder = _folder()
     # Of several notebooks that begin at once, one asks, and the others find its tokens.
@@ -177,7 +179,7 @@ def sign_in(
 
 
 def sign_out(base_url: str | None = None) -> None:
-    """Revoke the tokens of `sign_in` and delete them here; after an APIConnectionError they are still there."""
+    """Revoke the tokens of `sign_in` and delete them here; after an APIConnectionError the tokens are still here."""
     address = authorization_address(base_url)
     store = FileTokenStore(_folder() / "tokens")
     for application in _read_applications(address):
@@ -256,7 +258,7 @@ def _await_callback(listener: Listener, timeout: float) -> str:
 
 
 def _ask_for_callback(request: AuthorizationRequest) -> str:
-    """Ask for the address that a browser elsewhere ends at; what is typed isn't shown, nor kept in the notebook."""
+    """Ask for the final address of a browser on another machine; the input isn't shown, nor kept in the notebook."""
     _say(
         f"Open this address in a browser, and sign in:\n\n{request.url}\n\nThe browser then goes to an address that "
         f"begins with {request.redirect_uri} and finds nothing there. Copy that whole address."
@@ -306,7 +308,7 @@ def _connect(application: _Application, address: str, redirect_uri: str = LOOPBA
 
 
 def _folder() -> Path:
-    """Return the person's own folder for what Carrel keeps, with rights for them alone when it is made."""
+    """Return Carrel's folder for the person, created with access for its owner only."""
     base = os.environ.get("APPDATA") if os.name == "nt" else os.environ.get("XDG_CONFIG_HOME")
     folder = (Path(base) if base else Path.home() / ".config") / "carrel"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -325,7 +327,7 @@ def _read_applications(address: str) -> list[_Application]:
 
 
 def _keep_application(address: str, application: _Application) -> None:
-    """Keep an application for the next sign-in, a line of its own, after those that signing out needs as well."""
+    """Keep an application for the next sign-in, on a line after older applications, which signing out still needs."""
     known = _read_applications(address)
     kept = [one for one in known if one.client_id != application.client_id] + [application]
     if kept != known:

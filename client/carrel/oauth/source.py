@@ -1,4 +1,4 @@
-"""The access token of a session, refreshed when it expires, once for everybody who needs it."""
+"""The access token of a session, refreshed on expiry, once for all users of the session."""
 
 import threading
 from collections.abc import Callable
@@ -19,10 +19,10 @@ POLL_SECONDS = 0.02
 
 
 class StoredTokens:
-    """The tokens of a session in a store, as a client uses them: `Carrel(tokens=…)`. Safe to share between threads and
-    event loops; the store's lock separates several objects for a session, in all processes. A refresh runs to its end
-    in its thread, and new tokens are used only after storing. A crash in between leaves a used refresh token: the next
-    refresh is refused, the entry deleted, and SignInRequiredError says what to do."""
+    """The tokens of a session in a store, for a client: `Carrel(tokens=…)`. Safe to share between threads and event
+    loops; the store's lock coordinates several objects for a session, in all processes. A refresh always runs to its
+    end in a thread, and new tokens are used only after storing. A crash in between leaves a used refresh token: the
+    next refresh is refused, the entry is deleted, and SignInRequiredError says what to do."""
 
     def __init__(self, store: TokenStore, key: str, *, refresh: Callable[[Tokens], Tokens]) -> None:
         self._store = store
@@ -41,11 +41,12 @@ class StoredTokens:
         return tokens.access_token
 
     def renewed(self, refused: str) -> Flow[str | None]:
-        """Return the token that replaces a refused one, refreshed here or elsewhere; raises as `current` does."""
+        """Return the replacement of a refused token, refreshed here or elsewhere. Raises the errors of `current`."""
         return (yield from self._get_fresh(refused)).access_token
 
     def _get_fresh(self, refused: str | None) -> Flow[Tokens]:
-        """Return valid tokens from the store, refreshed if necessary, by this caller or by one that has begun to."""
+        """Return valid tokens from the store. An expired token is refreshed here, or by a refresh already in
+        progress."""
         while True:
             shared, is_own = self._join_refresh()
             if is_own:
@@ -63,7 +64,7 @@ class StoredTokens:
                 return tokens
 
     def _join_refresh(self) -> tuple[Future[Tokens], bool]:
-        """Return the refresh in progress, or a new one for this caller to run, and whether it is new."""
+        """Return the refresh in progress, or a new refresh for the caller to run, and whether it is new."""
         with self._joining:
             shared, is_own = self._shared, False
             if shared is None or shared.done():
@@ -106,7 +107,7 @@ class StoredTokens:
         return self._keep(tokens, renewed)
 
     def _after_refusal(self, tokens: Tokens, refusal: InvalidGrantError) -> Tokens:
-        """Return tokens that another process has stored; without any, delete the refused ones and raise."""
+        """Return tokens stored by another process; without any, delete the refused tokens and raise."""
         stored = self._store.get(self._key)
         if stored is not None and stored.refresh_token != tokens.refresh_token:
             return stored
@@ -114,7 +115,7 @@ class StoredTokens:
         raise _sign_in("The tokens of this session can't be refreshed any more.") from refusal
 
     def _keep(self, before: Tokens, renewed: Tokens) -> Tokens:
-        """Store new tokens; if that fails they are kept in memory, and stored at the next refresh."""
+        """Store new tokens; after a failure, keep them in memory and store them at the next refresh."""
         self._unstored = (before, renewed)
         self._store.put(self._key, renewed)
         self._unstored = None
@@ -125,12 +126,12 @@ class StoredTokens:
 
 
 def _was_interrupted(shared: Future[Tokens]) -> bool:
-    """Return whether a refresh ended without any outcome: its thread was interrupted, or never began."""
+    """Return whether a refresh ended without a result: its thread was interrupted, or never started."""
     return shared.cancelled() or not isinstance(shared.exception(), Exception | None)
 
 
 def _is_temporary(error: CarrelError) -> bool:
-    """Return whether a refresh failed for a reason other than the tokens, which may be gone in a moment."""
+    """Return whether a refresh failed for a passing reason, unrelated to the tokens."""
     return isinstance(error, APIConnectionError) or (isinstance(error, APIError) and is_temporary(error))
 
 

@@ -19,29 +19,29 @@ from carrel.oauth.tokens import Tokens
 
 
 class TokenStore(Protocol):
-    """Tokens by the key of a session; methods block and may run in any thread. `lock` excludes all others from a key,
-    in every process, until its block ends or the process dies: each refresh token is used once. `put` returns when the
-    tokens are safe."""
+    """Tokens by the key of a session; methods block and may run in any thread. `lock` gives exclusive use of a key
+    across all processes, until its block ends or the process dies, so that each refresh token is used once. `put`
+    returns when the tokens are safe."""
 
     def get(self, key: str, /) -> Tokens | None:
-        """Return the tokens of a session, None when there are none."""
+        """Return the tokens of a session, or None."""
         ...
 
     def put(self, key: str, tokens: Tokens, /) -> None:
-        """Store the tokens of a session, in place of older ones."""
+        """Store the tokens of a session and replace older tokens."""
         ...
 
     def delete(self, key: str, /) -> None:
-        """Delete a session's tokens, if there are any."""
+        """Delete a session's tokens, if any."""
         ...
 
     def lock(self, key: str, /) -> AbstractContextManager[object]:
-        """Lock a session until the block ends; waits for others, and is not reentrant."""
+        """Lock a session until the block ends. Waits for other holders; not reentrant."""
         ...
 
 
 class MemoryTokenStore:
-    """Tokens in the memory of this process."""
+    """Tokens in the memory of the process."""
 
     def __init__(self) -> None:
         self._tokens: dict[str, Tokens] = {}
@@ -50,7 +50,7 @@ class MemoryTokenStore:
         self._finding = threading.Lock()
 
     def get(self, key: str, /) -> Tokens | None:
-        """Return the tokens of a session, None when there are none."""
+        """Return the tokens of a session, or None."""
         return self._tokens.get(key)
 
     def put(self, key: str, tokens: Tokens, /) -> None:
@@ -62,7 +62,7 @@ class MemoryTokenStore:
         self._tokens.pop(key, None)
 
     def lock(self, key: str, /) -> AbstractContextManager[object]:
-        """Lock a session among the threads of this process."""
+        """Lock a session among the threads of the process."""
         with self._finding:
             lock = self._locks.get(key)
             if lock is None:
@@ -85,7 +85,7 @@ class FileTokenStore:
             raise ConfigurationError(f"Others may write to {self.folder}; keep tokens in a folder of your own")
 
     def get(self, key: str, /) -> Tokens | None:
-        """Return the tokens of a session; None when there are none, or the file can't be read as tokens."""
+        """Return the tokens of a session; None if missing or unreadable."""
         try:
             return Tokens.model_validate_json(self._path(key).read_bytes())
         except FileNotFoundError:
@@ -104,8 +104,8 @@ class FileTokenStore:
         _sync_folder(self.folder)
 
     def lock(self, key: str, /) -> AbstractContextManager[object]:
-        """Lock a session among all processes of this machine; the lock ends with the process. Sessions share 256
-        permanent lock files: removing a file that others wait for would end its lock."""
+        """Lock a session among all processes of the machine; the lock ends with the process. Sessions share 256
+        permanent lock files, because removing a file would end the locks of waiting processes."""
         name = f"{self._path(key).stem[:2]}.lock"
         return FileLock(self.folder / name, mode=0o600, thread_local=False, fallback_to_soft=False)
 
@@ -118,7 +118,7 @@ class FileTokenStore:
 
 
 def replace_private_file(path: Path, content: bytes) -> None:
-    """Replace a file as a whole, readable by its owner alone, and flush it to disk."""
+    """Replace a file as a whole, readable only by its owner, and flush to disk."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -133,7 +133,7 @@ def replace_private_file(path: Path, content: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flush a folder's entries to disk, on systems that can open a folder for that."""
+    """Flush a folder's entries to disk, on systems that can open a folder."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

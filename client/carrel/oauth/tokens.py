@@ -1,4 +1,4 @@
-"""The tokens that an application gets by a person's consent."""
+"""The tokens of an application, issued by a person's consent."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 LONGEST_LIFE = 10**9
 
 Credential = Annotated[str, Field(pattern=r"^[\x21-\x7e]+$")]
-"""What can stand in an Authorization header."""
+"""Text allowed in an Authorization header."""
 
 
 def _in_utc(moment: datetime) -> datetime:
@@ -30,7 +30,7 @@ class Tokens(BaseModel):
     scope: str | None = None
 
     def ends_within(self, span: timedelta) -> bool:
-        """Return whether the access token expires within this time, by this machine's clock."""
+        """Return whether the access token expires within `span`, by the machine's clock."""
         return self.expires_at is not None and self.expires_at - datetime.now(UTC) <= span
 
 

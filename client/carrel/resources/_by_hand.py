@@ -1,4 +1,4 @@
-"""Operations that need more than a declaration says: uploads, messages, changes in which None is a value."""
+"""Operations beyond a declaration: uploads, messages, and changes with None as a value."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -54,19 +54,19 @@ class Uploads(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[uploads.UploadFileResponse]:
-        """Upload a document, or update the one with the same external id.
+        """Upload a document, or update the document with the same external id.
 
-        `file` is a path, bytes, or a file open for reading bytes; it is streamed, never held whole. Access that is not
-        given stays as it was; a new document without any is readable by its uploader alone. With
-        `await_vector_store_sync` the call returns when the document is searchable, however long that takes; otherwise
-        `indexing` tells whether it is. With `read_pictures`, text in pictures within the file is read by machine (OCR),
-        too, after the answer; it stays so for updates that don't say. Sent again after a broken connection unless
-        `file` can't be rewound. Raises
-        PermissionDeniedError `external_id_taken` when the external id is somebody else's document.
+        `file` is a path, bytes, or a file open for reading bytes; it is streamed, not loaded into memory. Omitted
+        access stays unchanged; a new document without access is readable only by its uploader. With
+        `await_vector_store_sync` the call returns when the document is searchable, however long indexing takes;
+        otherwise `indexing` says whether it is searchable yet. With `read_pictures`, text in pictures within the file
+        is also read by machine (OCR), after the answer; updates keep this setting unless they change it. The upload is
+        repeated after a broken connection unless `file` can't be rewound. Raises PermissionDeniedError
+        `external_id_taken` when the external id belongs to another person's document.
 
-        `on_progress` is called with two numbers: how many of the file's bytes the socket has taken, and how many there
-        are (None for a pipe). It gets 0 when an attempt begins, so again when the file is sent again, and is called
-        after each piece of up to 256 KiB. What it raises ends the upload. An AsyncCarrel calls it in the event loop."""
+        `on_progress` is called with the number of the file's bytes sent to the socket, and the file's size (None for a
+        pipe). Each attempt starts with 0, and a call follows each piece of up to 256 KiB. An exception from
+        `on_progress` stops the upload. An AsyncCarrel calls it in the event loop."""
         form = uploads.UploadFileForm(
             document_external_id=document_external_id,
             document_name=document_name,
@@ -100,7 +100,7 @@ class Uploads(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[uploads.UploadDocumentFileResponse]:
-        """Upload a document under an external id of its own (deprecated: use `upload_file`)."""
+        """Upload a document under a generated external id (deprecated: use `upload_file`)."""
         source = source_of(file, file_name=file_name, fallback_name="document")
         upload = Upload(fields={}, part="document", source=source)
         return Call(uploads.UPLOAD_DOCUMENT_FILE, upload, patience=UPLOAD_PATIENCE)
@@ -127,9 +127,9 @@ class AgentChanges(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[agents.AdminAgentsUpdateResponse]:
-        """Change an agent from the next message on; what is left out stays. `model=None` is the service's default.
+        """Change an agent from the next message on; omitted settings stay. `model=None` selects the service's default.
 
-        `retrieval` replaces all of its options, `starter_questions` all questions."""
+        `retrieval` replaces all retrieval options, `starter_questions` all questions."""
         given: dict[str, Any] = {
             "name": name,
             "description": description,
@@ -164,9 +164,9 @@ class Messages(Resource[M]):
     ) -> Call[messages.SendMessageResponse]:
         """Send a message, in a new conversation unless one is named, and wait for the reply.
 
-        The result's `type` is `ai_response_result`, or `blocked_result` for a reply that rests on what the caller may
-        not read any more. Raises NotFoundError for an agent that isn't deployed to the caller, PermissionDeniedError
-        `api_access_off`, and ServerError when the model gives no reply. Sent again after a broken connection, it is
+        The result's `type` is `ai_response_result`, or `blocked_result` for a reply based on documents that the caller
+        may no longer read. Raises NotFoundError for an agent that isn't deployed to the caller, PermissionDeniedError
+        `api_access_off`, and ServerError when the model gives no reply. A message repeated after a broken connection is
         answered once."""
         return message_call(agent_id, message, conversation_id=conversation_id, user_email=user_email)
 
@@ -174,7 +174,7 @@ class Messages(Resource[M]):
 def message_call(
     agent_id: Id, message: str, *, conversation_id: Id | None, user_email: str | None
 ) -> Call[messages.SendMessageResponse]:
-    """Return the call that sends a message on v0."""
+    """Return the call to send a message on v0."""
     request = messages.SendMessageRequest(
         agent_id=as_any(UUID, agent_id),
         message=message,

@@ -1,4 +1,4 @@
-"""agents/*: the agents one may message, and their replies, waited for or as they grow."""
+"""agents/*: the caller's agents and their replies, waited for or streamed."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -32,10 +32,10 @@ M = TypeVar("M")
 
 
 class Agents(Resource[M]):
-    """Agents that are deployed to the caller.
+    """Agents deployed to the caller.
 
-    `send_and_wait`, `stream` and `provide_message_feedback` work with every credential; the rest is v1's, for access
-    tokens, and raises ConfigurationError with another."""
+    `send_and_wait`, `stream` and `provide_message_feedback` work with every credential. The other operations need an
+    access token (v1), and raise ConfigurationError with another credential."""
 
     @property
     def with_raw_response(self) -> "Agents[Raw[M]]":
@@ -55,11 +55,11 @@ class Agents(Resource[M]):
     ) -> Flow[Reply]:
         """Send a message, in a new conversation unless one is named, and return the reply.
 
-        `timeout` is in seconds, for all of it; then ReplyTimeoutError tells the job that goes on (v1), as
-        ReplyConnectionError does when connections fail. Raises ReplyFailedError when the model gave no reply (the
-        service has tried it up to four times, so the message isn't sent again), ReplyWithheldError when it rests on
-        what the caller may not read any more, NotFoundError for an agent that isn't deployed to the caller.
-        `user_email` (v0) is whom an API key acts for."""
+        `timeout` is in seconds for the whole call. ReplyTimeoutError and, for failed connections, ReplyConnectionError
+        name the job, which continues (v1). Raises ReplyFailedError when the model gave no reply (the service has tried
+        up to four times, so the message isn't repeated). Raises ReplyWithheldError for a reply based on documents that
+        the caller may no longer read, and NotFoundError for an agent that isn't deployed to the caller. `user_email`
+        (v0) is the person an API key acts for."""
         connection = self._session.connection
         if connection.version == "v0":
             on_v0 = message_call(agent_id, message, conversation_id=conversation_id, user_email=user_email)
@@ -78,13 +78,13 @@ class Agents(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Walk[ReplyEvent]:
-        """Send a message, in a new conversation unless one is named, and read the reply as it grows.
+        """Send a message, in a new conversation unless one is named, and stream the reply.
 
-        Comes as TextDelta again and again and at last the Reply, whose text counts. After a crash of the service it is
-        Restarted: the text so far is void. A connection that is cut is taken up again where it was, nothing lost or
-        doubled; after seven in a row that brought nothing, ReplyConnectionError tells the job that goes on (v1), or
-        APIConnectionError is raised (v0). Raises what `send_and_wait` does, but for the time, which is only that of the
-        client between two signs of life. `user_email` (v0) is whom an API key acts for."""
+        Yields TextDelta events, and finally the Reply, whose text is authoritative. Restarted follows a crash of the
+        service: discard the text so far. A lost connection resumes without loss or repetition. After seven connections
+        in a row without data, ReplyConnectionError names the job, which continues (v1), or APIConnectionError is raised
+        (v0). Raises the errors of `send_and_wait`, except that `timeout` is the client's longest wait between two signs
+        of life. `user_email` (v0) is the person an API key acts for."""
         connection = self._session.connection
         if connection.version == "v0":
             on_v0 = message_call(agent_id, message, conversation_id=conversation_id, user_email=user_email)
@@ -102,9 +102,9 @@ class Agents(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[wire.SendAgentMessageResponse]:
-        """Send a message, and return at once the job that answers it, whether or not anybody waits for it.
+        """Send a message, and return its job at once; the reply is produced even if the client doesn't wait.
 
-        Sent again after a broken connection, it is answered once."""
+        A message repeated after a broken connection is answered once."""
         return _message_call(agent_id, message, conversation_id)
 
     @Operation
@@ -113,14 +113,14 @@ class Agents(Resource[M]):
     ) -> Call[Job]:
         """Return the state of one of the caller's jobs: a RunningJob, CompletedJob or FailedJob; for 24 hours.
 
-        Raises NotFoundError afterwards, and for somebody else's."""
+        Raises NotFoundError afterwards, and for other people's jobs."""
         return fetch(require_id("job_id", job_id))
 
     @StreamOperation
     def stream_response(
         self, job_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Walk[ReplyEvent]:
-        """Read the reply that a job makes, from its beginning, as `stream` does."""
+        """Stream a job's reply from its beginning, like `stream`."""
         return stream_reply(require_id("job_id", job_id), self._session.connection)
 
     @ListOperation
@@ -132,7 +132,7 @@ class Agents(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[Agent, ListAgentsResponse]:
-        """Walk the agents that the caller may message."""
+        """List the caller's agents."""
         request = ListAgentsRequest(page_size=page_size, page_token=page_token)
         return Listing(LIST_AGENTS, request, lambda page: page.agents)
 
@@ -149,10 +149,10 @@ class Agents(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[wire.ProvideMessageFeedbackResponse]:
-        """Keep POSITIVE or NEGATIVE on a reply, with words about it, on the audit log.
+        """Record POSITIVE or NEGATIVE feedback on a reply, with an optional comment, in the audit log.
 
-        The reply was given to the caller, or to the user named by `user_email` (v0); admins judge everybody's. An end
-        user who is no user of the organization is kept in the entry's text."""
+        The reply must belong to the caller, or to the user named by `user_email` (v0); admins may judge all replies. An
+        end user outside the organization is named in the entry's text."""
         request = wire.ProvideMessageFeedbackRequest(
             agent_id=as_any(UUID, agent_id),
             message_id=as_any(UUID, message_id),

@@ -51,7 +51,7 @@ class Alerts(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ReportRunResponse]:
-        """Report that a run has not ended yet, or how it ended; the former again after `report_again_seconds`.
+        """Report that a run is in progress, or how it ended. Repeat the report after `report_again_seconds` until the run ends.
 
         Raises ConflictError `too_many_reports`.
         """
@@ -79,7 +79,7 @@ class Alerts(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ReportSchedulesResponse]:
-        """Report all schedules that are served (at most 1000), each with when it is due.
+        """Report all active schedules (at most 1000), each with its due time.
 
         Raises ConflictError `too_many_reports`.
         """

@@ -49,9 +49,9 @@ class Conversations(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[Conversation, ListConversationsResponse]:
-        """Walk the conversations, the latest first; those with one agent if it is named.
+        """List the conversations, latest first; optionally only with one agent.
 
-        `query`: those whose title, messages and replies have all of these words; a reply that is WITHHELD has none.
+        `query`: all of these words must occur in title, messages and replies; text of WITHHELD replies is not searched.
         """
         request = ListConversationsRequest(
             page_size=page_size, page_token=page_token, agent_id=as_any(UUID, agent_id), query=query
@@ -67,7 +67,7 @@ class Conversations(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[RenameConversationResponse]:
-        """Give one of the person's own conversations another title."""
+        """Rename one of the person's own conversations."""
         request = RenameConversationRequest(conversation_id=as_any(UUID, conversation_id), title=title)
         return Call(RENAME_CONVERSATION, request)
 
@@ -75,9 +75,9 @@ class Conversations(Resource[M]):
     def delete(
         self, conversation_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[DeleteConversationResponse]:
-        """Delete one of the person's own conversations for good, with its messages and replies.
+        """Delete one of the person's own conversations permanently, with messages and replies.
 
-        The audit log and the question log keep that there were such messages, without a word of them.
+        The audit log and the question log still show that messages existed, without their text.
         """
         request = DeleteConversationRequest(conversation_id=as_any(UUID, conversation_id))
         return Call(DELETE_CONVERSATION, request)
@@ -92,9 +92,9 @@ class Conversations(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[ConversationMessage, GetConversationResponse]:
-        """Walk a conversation's messages with their replies, oldest first; `pages()` also have the conversation.
+        """List a conversation's messages with replies, oldest first; `pages()` also have the conversation.
 
-        A reply that rests on what the person may not read any more is WITHHELD, without its text.
+        A reply based on documents that the person may no longer read is WITHHELD, without text.
         """
         request = GetConversationRequest(page_size=page_size, page_token=page_token)
         return Listing(

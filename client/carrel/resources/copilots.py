@@ -43,10 +43,10 @@ class Copilots(Messages[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ProvideMessageFeedbackResponse]:
-        """Keep POSITIVE or NEGATIVE on a reply, with words about it, on the audit log.
+        """Record POSITIVE or NEGATIVE feedback on a reply, with an optional comment, in the audit log.
 
-        The reply was given to the caller, or to the user named by `user_email`; admins judge everybody's. An end user
-        who is no user of the organization is kept in the entry's text.
+        The reply must belong to the caller, or to the user named by `user_email`; admins may judge all replies. An end user
+        outside the organization is named in the entry's text.
         """
         request = ProvideMessageFeedbackRequest(
             user_email=user_email,

@@ -71,11 +71,11 @@ class Docstore(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[CreateDocstoreSyncResponse]:
-        """Keep a collection as a collection of a document database has it, and launch the first run.
+        """Keep a collection up to date with a collection of a document database, and launch the first run.
 
-        `docstore_uri` is mongodb://user:password@host:port/database or mongodb+srv://…; it is encrypted at rest and
-        never returned. `config` is `{"sync_name": …, "collection_name": …, "source_fields": {"body": …,
-        "source_name": …}}`, and what else `carrel.wire.docstore.DocstoreConfig` has.
+        `docstore_uri` is mongodb://user:password@host:port/database or mongodb+srv://…; it is encrypted at rest and never
+        returned. `config` is `{"sync_name": …, "collection_name": …, "source_fields": {"body": …, "source_name": …}}`, with
+        more optional members in `carrel.wire.docstore.DocstoreConfig`.
         """
         request = CreateDocstoreSyncRequest(
             user_email=user_email,
@@ -97,9 +97,9 @@ class Docstore(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[UpdateDocstoreSyncResponse]:
-        """Replace a sync's config, and its address if one is given, and launch a run; for the sync's maker, and admins.
+        """Replace a sync's config, and optionally its address, and launch a run; for the sync's maker and admins.
 
-        The run reads everything, unless the name of the sync and its options of deletion alone were changed.
+        The run reads everything, unless only the name of the sync and its deletion options changed.
         """
         request = UpdateDocstoreSyncRequest(
             user_email=user_email,
@@ -120,9 +120,9 @@ class Docstore(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[LaunchDocstoreSyncResponse]:
-        """Launch a run that goes on where the last one stopped; `sync_launched` is False while one goes on.
+        """Launch a run that continues where the last run stopped; `sync_launched` is False while a run is in progress.
 
-        `approved_removals` are for the sync's maker, and admins.
+        `approved_removals` are for the sync's maker and admins.
         """
         request = LaunchDocstoreSyncRequest(
             user_email=user_email,
@@ -140,7 +140,7 @@ class Docstore(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[GetDocstoreSyncResponse]:
-        """Show a sync: its config, its status, the counts of its last run, and what went wrong."""
+        """Return a sync: its config, status, last run's counts, and errors."""
         request = GetDocstoreSyncRequest(
             user_email=user_email, docstore_credential_id=as_any(UUID, docstore_credential_id)
         )
@@ -157,7 +157,7 @@ class Docstore(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[DocstoreSync, ListDocstoreSyncsResponse]:
-        """Walk the syncs into collections that the caller may edit, or into one of them."""
+        """List the syncs into collections that the caller may edit; optionally only one collection."""
         request = ListDocstoreSyncsRequest(
             page_size=page_size,
             page_token=page_token,
@@ -177,7 +177,7 @@ class Docstore(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[DocstoreFailure, ListDocstoreFailuresResponse]:
-        """Walk the source documents that a sync could not take, each with its reason."""
+        """List the source documents that failed to sync, each with its reason."""
         request = ListDocstoreFailuresRequest(
             page_size=page_size,
             page_token=page_token,
@@ -197,7 +197,7 @@ class Docstore(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[DocstoreHeldRemoval, ListDocstoreHeldRemovalsResponse]:
-        """Walk the documents that a sync would remove and that its limit holds; for the sync's maker, and admins."""
+        """List the documents whose removal is held back by the sync's limit; for the sync's maker and admins."""
         request = ListDocstoreHeldRemovalsRequest(
             page_size=page_size,
             page_token=page_token,
@@ -215,7 +215,7 @@ class Docstore(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ListDocstoreRunsResponse]:
-        """List the last 50 runs of a sync that ended, newest first."""
+        """List the last 50 ended runs of a sync, newest first."""
         request = ListDocstoreRunsRequest(
             user_email=user_email, docstore_credential_id=as_any(UUID, docstore_credential_id)
         )
@@ -233,9 +233,9 @@ class Docstore(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[PreviewDocstoreSyncResponse]:
-        """Connect to a document database as a sync would, and show its fields and the first documents; nothing is kept.
+        """Connect to a document database like a sync, and return its fields and first documents; nothing is saved.
 
-        Without an address, the sync's own address is used, by its maker and admins, for the sync's own collection.
+        The default address is the sync's own, for its maker and admins and the sync's own collection.
         """
         request = PreviewDocstoreSyncRequest(
             user_email=user_email,
@@ -255,7 +255,7 @@ class Docstore(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[DeleteDocstoreSyncResponse]:
-        """Delete a sync and its address; the documents that it brought stay."""
+        """Delete a sync and its address; synced documents stay."""
         request = DeleteDocstoreSyncRequest(
             user_email=user_email, docstore_credential_id=as_any(UUID, docstore_credential_id)
         )

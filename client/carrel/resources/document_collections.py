@@ -85,10 +85,10 @@ class DocumentCollections(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[CreateDocumentCollectionResponse]:
-        """Create a collection, which the caller then owns. Raises ConflictError `collection_name_taken`.
+        """Create a collection owned by the caller. Raises ConflictError `collection_name_taken`.
 
-        The schema is `{"fields": [{"name": "team", "type": "STRING"}, …]}`, types being STRING, INT, DOUBLE, DATETIME
-        and BOOLEAN; without one, documents have no metadata there.
+        The schema is `{"fields": [{"name": "team", "type": "STRING"}, …]}`, with the types STRING, INT, DOUBLE, DATETIME and
+        BOOLEAN; without a schema, documents have no metadata in the collection.
         """
         request = CreateDocumentCollectionRequest(
             user_email=user_email,
@@ -111,9 +111,9 @@ class DocumentCollections(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AddDocumentToCollectionResponse]:
-        """Add a catalog document to a collection, or bring it up to date there; needs EDITOR and READ.
+        """Add a catalog document to a collection, or update it in the collection; needs EDITOR and READ.
 
-        Keys of the metadata must be in the collection's schema, and values, always strings, parse as their types. The
+        Keys of the metadata must be in the collection's schema. Values are always strings and must parse as their types. The
         files in an archive or a mail are added with it, with the same metadata.
         """
         request = AddDocumentToCollectionRequest(
@@ -161,9 +161,9 @@ class DocumentCollections(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ReindexDocumentInCollectionResponse]:
-        """Chunk and index a document's newest contents again; its metadata stays unless given.
+        """Chunk and index a document's newest contents again; omitted metadata stays.
 
-        Raises ConflictError for a document whose chunks the caller made: those are the caller's to send again.
+        Raises ConflictError for a document with chunks supplied by the caller: send new chunks instead.
         """
         request = ReindexDocumentInCollectionRequest(
             user_email=user_email,
@@ -184,9 +184,9 @@ class DocumentCollections(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[RemoveDocumentFromCollectionResponse]:
-        """Take a document, with the files in it, out of a collection; they stay in the catalog.
+        """Remove a document and its contained files from a collection; they stay in the catalog.
 
-        Raises NotFoundError if it isn't in it.
+        Raises NotFoundError if the document isn't in the collection.
         """
         request = RemoveDocumentFromCollectionRequest(
             user_email=user_email,
@@ -204,7 +204,7 @@ class DocumentCollections(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[DeleteDocumentCollectionResponse]:
-        """Delete a collection; its documents stay in the catalog."""
+        """Delete a collection; the documents stay in the catalog."""
         request = DeleteDocumentCollectionRequest(
             user_email=user_email, document_collection_id=as_any(UUID, document_collection_id)
         )
@@ -221,9 +221,9 @@ class DocumentCollections(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[RenameDocumentCollectionResponse]:
-        """Give a collection another name; schedules, manifests and `in:` in searches still find it by its former name.
+        """Rename a collection; schedules, manifests and `in:` in searches still work with the former name.
 
-        Raises PermissionDeniedError `collection_owner_required` for anyone but its owner and admins, and ConflictError
+        Raises PermissionDeniedError `collection_owner_required` for callers other than the owner and admins, and ConflictError
         `collection_name_taken`.
         """
         request = RenameDocumentCollectionRequest(
@@ -245,7 +245,7 @@ class DocumentCollections(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[DocumentCollection, ListDocumentCollectionsResponse]:
-        """Walk the collections the caller may search; `collection_name` is part of the name, whatever its case."""
+        """List the collections that the caller may search; `collection_name` is part of the name, in any case."""
         request = ListDocumentCollectionsRequest(
             page_size=page_size, page_token=page_token, user_email=user_email, collection_name=collection_name
         )
@@ -264,10 +264,10 @@ class DocumentCollections(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[DocumentInCollection, ListDocumentsInCollectionResponse]:
-        """Walk the documents of a collection that the caller may read, each with its version there.
+        """List the documents of a collection readable by the caller, each with its version in the collection.
 
-        With `ids` of documents (at most 1000) it walks those of them that are in it. `indexing` (DONE, RUNNING or
-        FAILED) is of that collection's index.
+        `ids` (at most 1000) limit the list to these documents. `indexing` (DONE, RUNNING or FAILED) is the status in the
+        collection's index.
         """
         request = ListDocumentsInCollectionRequest(
             page_size=page_size,
@@ -292,9 +292,9 @@ class DocumentCollections(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[DocumentChunk, GetDocumentChunksResponse]:
-        """Walk a document's chunks in reading order, as a collection has them, or the catalog when none is named.
+        """List a document's chunks in reading order, in a collection or, by default, in the catalog.
 
-        `first_chunk_index`: begin with this chunk, such as the `chunk_index` of a passage that was found.
+        `first_chunk_index`: begin with this chunk, for example the `chunk_index` of a hit.
         """
         request = GetDocumentChunksRequest(
             page_size=page_size,

@@ -48,11 +48,11 @@ class IndexRebuilds(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[StartIndexRebuildResponse]:
-        """Make an index with another model beside the one that is searched; returns at once.
+        """Build an index with another model while searches use the old index; returns at once.
 
-        While it goes on already with this model, what failed is tried again at once; with `force`, the new index takes
-        the old one's place without the documents that fail. Raises ConflictError `model_in_use` for the model it has,
-        `rebuild_running` while it is rebuilt with a third one.
+        A running rebuild with the same model retries its failures at once; with `force`, the new index replaces the old index
+        without the failed documents. Raises ConflictError `model_in_use` for the current model, `rebuild_running` during a
+        rebuild with a third model.
         """
         request = StartIndexRebuildRequest(
             user_email=user_email,
@@ -71,7 +71,7 @@ class IndexRebuilds(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[GetIndexRebuildResponse]:
-        """Show the newest rebuild of an index. Raises ConflictError `no_rebuild` when there has been none."""
+        """Return the newest rebuild of an index. Raises ConflictError `no_rebuild` if there was none."""
         request = GetIndexRebuildRequest(
             user_email=user_email, document_collection_id=as_any(UUID, document_collection_id)
         )
@@ -88,7 +88,7 @@ class IndexRebuilds(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[IndexRebuildFailure, ListIndexRebuildFailuresResponse]:
-        """Walk the documents that keep a rebuild from coming to its end, each with the reason of its last failure."""
+        """List the documents blocking a rebuild, each with the reason for its last failure."""
         request = ListIndexRebuildFailuresRequest(
             page_size=page_size,
             page_token=page_token,
@@ -106,7 +106,7 @@ class IndexRebuilds(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[CancelIndexRebuildResponse]:
-        """Give up the rebuild that goes on; the index that is searched stays. Raises ConflictError `rebuild_over`."""
+        """Cancel the running rebuild; the current index stays. Raises ConflictError `rebuild_over`."""
         request = CancelIndexRebuildRequest(
             user_email=user_email, document_collection_id=as_any(UUID, document_collection_id)
         )

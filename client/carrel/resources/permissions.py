@@ -66,7 +66,7 @@ class Permissions(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[UserPrincipal | GroupPrincipal, ListAuthorizedPrincipalsForResourceResponse]:
-        """Walk every group and user that may effectively act on a resource, each once; for admins."""
+        """List every group and user with effective access to a resource, without repetition; for admins."""
         request = ListAuthorizedPrincipalsForResourceRequest(
             page_size=page_size,
             page_token=page_token,
@@ -88,7 +88,7 @@ class Permissions(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[ResourceIdentifier, ListAuthorizedResourcesResponse]:
-        """Walk the resources the caller may act on, of every type unless one is named."""
+        """List the resources that the caller may act on, optionally of one type."""
         request = ListAuthorizedResourcesRequest(
             page_size=page_size,
             page_token=page_token,
@@ -108,10 +108,9 @@ class Permissions(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ExplainAuthorizationResponse]:
-        """Tell by which chains of groups and grants a principal may act on a resource, or what it lacks; for admins.
+        """Explain a principal's access to a resource by chains of groups and grants, or the missing access; for admins.
 
-        `principal` is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or
-        `{"type": "serviceAccount", "id": …}`.
+        `principal` is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or `{"type": "serviceAccount", "id": …}`.
         """
         request = ExplainAuthorizationRequest(
             resource=reference_to(resource),
@@ -124,7 +123,7 @@ class Permissions(Resource[M]):
     def who_am_i(
         self, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[WhoAmIResponse]:
-        """Tell what the client's key or token is, whose it is, what it may be used for, and when it stops."""
+        """Return the client's key or token: kind, owner, scopes and expiry."""
         request = WhoAmIRequest()
         return Call(WHO_AM_I, request)
 
@@ -138,9 +137,9 @@ class Permissions(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[CheckResourceAuthorizationForUserResponse]:
-        """Tell whether the caller may act on a resource, or for admins whether `user_email` may.
+        """Return whether the caller or, for admins, `user_email` may act on a resource.
 
-        A resource that doesn't exist is one that nobody may act on.
+        The answer for a resource that doesn't exist is False.
         """
         request = CheckResourceAuthorizationForUserRequest(
             user_email=user_email, resource=reference_to(resource), action=as_any(Action, action)
@@ -157,10 +156,9 @@ class Permissions(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[CheckBulkResourcesAuthorizationForUserResponse]:
-        """Tell whether a user may act on each of 1 to 1000 resources, in the order given.
+        """Return whether a user may act on each of 1 to 1000 resources, in the order given.
 
-        More raise InvalidArgumentError: one call is answered as things are at one moment, so whoever asks in several
-        says so.
+        More raise InvalidArgumentError, because one call has one consistent moment; split larger lists yourself.
         """
         request = CheckBulkResourcesAuthorizationForUserRequest(
             user_email=user_email, resources=[reference_to(each) for each in resources], action=as_any(Action, action)

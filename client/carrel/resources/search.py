@@ -76,9 +76,9 @@ class Search(Resource[M]):
     ) -> Call[SearchDocumentCatalogResponse]:
         """Find up to 100 documents, best first, by words and meaning (HYBRID), words (LEXICAL) or meaning (SEMANTIC).
 
-        A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`;
-        filters narrow together. `enable_reranking` has a model order the best 50 again; `applied.reranking` of the
-        answer says whether it did.
+        A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`; all
+        filters must match. `enable_reranking` lets a model reorder the best 50; `applied.reranking` in the answer reports the
+        result.
         """
         request = SearchDocumentCatalogRequest(
             user_email=user_email,
@@ -118,12 +118,12 @@ class Search(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[SearchDocumentCollectionResponse]:
-        """Find up to 100 chunks in a collection, grouped by document; needs VIEWER there and READ on each document.
+        """Find up to 100 chunks in a collection, grouped by document; needs VIEWER on the collection and READ on each document.
 
-        `threshold` drops chunks that score less (0 to 1); `merge_contents` also joins a document's chunks. Filters
-        compare by the type the collection's schema gives the field. `enable_smart_filtering` draws filters from the
-        query ("finance reports since March 2025"), `enable_query_extraction` searches for the questions of a message;
-        `enable_reranking` has a model order the best 50 chunks again; `applied` in the answer says what they did.
+        `threshold` drops chunks with lower scores (0 to 1); `merge_contents` also joins a document's chunks. Filters compare by
+        the field's type in the collection's schema. `enable_smart_filtering` draws filters from the query ("finance reports
+        since March 2025"), `enable_query_extraction` searches for the questions of a message; `enable_reranking` lets a model
+        reorder the best 50 chunks; `applied` in the answer reports their effects.
         """
         request = SearchDocumentCollectionRequest(
             user_email=user_email,
@@ -155,11 +155,11 @@ class Search(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[SubmitSearchFeedbackResponse]:
-        """Keep THUMBS_UP or THUMBS_DOWN on a search, or on a document that it found, on the audit log.
+        """Record THUMBS_UP or THUMBS_DOWN on a search, or on a document in its results, in the audit log.
 
-        The search is the caller's own, or that of the user named by `user_email`; admins judge everybody's. An end user
-        who is no user of the organization is kept in the entry's text. Raises NotFoundError `search_not_found` for
-        other searches, BadRequestError `document_not_in_results` for other documents.
+        The search must belong to the caller, or to the user named by `user_email`; admins may judge all searches. An end user
+        outside the organization is named in the entry's text. Raises NotFoundError `search_not_found` for other searches,
+        BadRequestError `document_not_in_results` for other documents.
         """
         request = SubmitSearchFeedbackRequest(
             user_email=user_email,
@@ -174,9 +174,9 @@ class Search(Resource[M]):
     def list_recent_searches(
         self, *, max_searches: int = 10, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[ListRecentSearchesResponse]:
-        """List up to 50 searches that the caller did of late, each once, the newest first.
+        """List up to 50 recent searches of the caller, without repetition, newest first.
 
-        They come from the search log, as long as that keeps their words; nobody else's are among them.
+        The list comes from the search log, for as long as the log keeps the queries.
         """
         request = ListRecentSearchesRequest(max_searches=max_searches)
         return Call(LIST_RECENT_SEARCHES, request)
@@ -192,7 +192,7 @@ class Search(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[SaveSearchResponse]:
-        """Save a search, of the catalog or a collection, for the caller alone; saving it again changes nothing.
+        """Save a search, of the catalog or a collection, for the caller only; repeating has no effect.
 
         Raises ConflictError `too_many_saved_searches` beyond 100.
         """
@@ -208,7 +208,7 @@ class Search(Resource[M]):
     def list_saved_searches(
         self, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[ListSavedSearchesResponse]:
-        """List the searches that the caller saved, at most 100, the newest first."""
+        """List the caller's saved searches, at most 100, newest first."""
         request = ListSavedSearchesRequest()
         return Call(LIST_SAVED_SEARCHES, request)
 
@@ -216,7 +216,7 @@ class Search(Resource[M]):
     def delete_saved_search(
         self, saved_search_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[DeleteSavedSearchResponse]:
-        """Delete a search that the caller saved. Raises NotFoundError `saved_search_not_found`."""
+        """Delete one of the caller's saved searches. Raises NotFoundError `saved_search_not_found`."""
         request = DeleteSavedSearchRequest(saved_search_id=as_any(UUID, saved_search_id))
         return Call(DELETE_SAVED_SEARCH, request)
 

@@ -63,10 +63,10 @@ class Sources(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ReportSourceResponse]:
-        """Begin to report the quarantine of a source; a report that was begun before can't go on.
+        """Begin a report of a source's quarantine; an earlier unfinished report can't continue.
 
-        `report_no` is None when the last report had the same fingerprint: then there is nothing to send. Raises
-        ConflictError `too_many_sources`.
+        `report_no` is None if the last report had the same fingerprint, and no items need sending. Raises ConflictError
+        `too_many_sources`.
         """
         request = ReportSourceRequest(
             user_email=user_email,
@@ -88,7 +88,7 @@ class Sources(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ReportSourceItemsResponse]:
-        """Add at most 1000 items to a report, in place of those of the same name and place.
+        """Add at most 1000 items to a report; they replace items with the same name and place.
 
         Raises ConflictError `source_report_over`, and `too_many_source_items`.
         """
@@ -110,7 +110,7 @@ class Sources(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[EndSourceReportResponse]:
-        """End a report, whose items are the source's quarantine from now on. ConflictError `source_report_over`."""
+        """End a report; its items are now the source's quarantine. Raises ConflictError `source_report_over`."""
         request = EndSourceReportRequest(user_email=user_email, source_id=as_any(UUID, source_id), report_no=report_no)
         return Call(END_SOURCE_REPORT, request)
 
@@ -126,7 +126,7 @@ class Sources(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[Source, ListSourcesResponse]:
-        """Walk the sources, each with how much of it could not be loaded; or those of a ledger, or the caller's own."""
+        """List the sources, each with its number of failed items; filter by ledger, or by the caller's own."""
         request = ListSourcesRequest(
             page_size=page_size, page_token=page_token, user_email=user_email, ledger=ledger, own=own
         )
@@ -144,7 +144,7 @@ class Sources(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[SourceItem, ListSourceItemsResponse]:
-        """Walk what of a source could not be loaded, by name: all, what is `ignored`, or what is not."""
+        """List the failed items of a source, by name: all, only `ignored`, or only the rest."""
         request = ListSourceItemsRequest(
             page_size=page_size,
             page_token=page_token,
@@ -164,7 +164,7 @@ class Sources(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[IgnoreSourceItemsResponse]:
-        """Let items count no more until they change; `unknown_names` are those that are not in quarantine."""
+        """Ignore items until they change; `unknown_names` are names missing from the quarantine."""
         request = IgnoreSourceItemsRequest(
             user_email=user_email, source_id=as_any(UUID, source_id), names=as_list(str, names)
         )
@@ -180,7 +180,7 @@ class Sources(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[RestoreSourceItemsResponse]:
-        """Let items that are ignored count again; `unknown_names` are those that are not in quarantine."""
+        """Count ignored items again; `unknown_names` are names missing from the quarantine."""
         request = RestoreSourceItemsRequest(
             user_email=user_email, source_id=as_any(UUID, source_id), names=as_list(str, names)
         )
@@ -195,7 +195,7 @@ class Sources(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[RemoveSourceResponse]:
-        """Remove a source that is never loaded again, with its quarantine; a later report makes it anew."""
+        """Remove an unused source with its quarantine; a later report creates the source again."""
         request = RemoveSourceRequest(user_email=user_email, source_id=as_any(UUID, source_id))
         return Call(REMOVE_SOURCE, request)
 

@@ -1,5 +1,5 @@
-"""admin/access/*: the access of a whole organization, in lists that nothing is multiplied in; extensions, for admins.
-Resources with the same access share an access class, which names its holders; groups name the people in them."""
+"""admin/access/*: the access of a whole organization, as lists without repetition; extensions, for admins. Resources
+with the same access share an access class, which names its holders; groups name the people in them."""
 
 from enum import StrEnum
 from typing import Annotated, Self
@@ -16,14 +16,14 @@ AccessState = Annotated[str, Field(min_length=1, max_length=128), NO_NUL]
 
 
 class AdminAccessGetStateRequest(common.RequestModel):
-    """Ask for the state of all access, and whether it changed since another one."""
+    """Get the state of all access, and whether access changed since an earlier state."""
 
     since: AccessState | None = None
-    """State that an earlier answer gave, to compare with; absent: nothing is compared."""
+    """State from an earlier answer to compare with; absent: no comparison."""
 
 
 class AdminAccessGetStateResponse(common.ResponseModel):
-    """The state of all access; a change that was undone counts as one."""
+    """The state of all access; a change that was undone still counts as a change."""
 
     state: str
     """State of all access now; opaque."""
@@ -32,26 +32,26 @@ class AdminAccessGetStateResponse(common.ResponseModel):
 
 
 class ResourceFilters(common.RequestModel):
-    """What resources are narrowed to; filters narrow together, and without any there are all of the organization."""
+    """Filters for resources. All filters must match; no filter: all resources of the organization."""
 
     object_ids: Annotated[list[UUID] | None, Field(min_length=1, max_length=1000)] = None
-    """Only documents, collections and agents with these ids, at most 1000; unknown ids are passed over."""
+    """Only documents, collections and agents with these ids, at most 1000; unknown ids are ignored."""
     query: Identifier | None = None
     """Part of a name or of a resourceId, in any case."""
     resource_ids: Annotated[list[Identifier] | None, Field(min_length=1, max_length=1000)] = None
-    """Only resources with these whole resourceIds, at most 1000."""
+    """Only resources with exactly the given resourceIds, at most 1000."""
     resource_types: Annotated[list[common.ResourceType] | None, Field(min_length=1, max_length=100)] = None
     """Only resources of these types, at most 100."""
     readable_by: common.PrincipalReference | None = None
-    """Only resources on which this principal may effectively act."""
+    """Only resources with effective access for the principal."""
     owned_by: common.PrincipalReference | None = None
-    """Only documents and collections that belong to this user or service account, active or not."""
+    """Only documents and collections owned by this user or service account, active or not."""
     organization_wide: StrictFlag | None = None
-    """Only resources that are open to everybody in the organization; false unless given."""
+    """Only resources open to the whole organization; default: false."""
     action: common.Action | None = None
-    """Action that `readableBy` and `notReadableBy` are about; READ unless given."""
+    """Action for `readableBy` and `notReadableBy`; default: READ."""
     not_readable_by: common.PrincipalReference | None = None
-    """Without the resources on which this principal may act, too; needs `readableBy`."""
+    """Leave out resources accessible to this principal; needs `readableBy`."""
 
     @model_validator(mode="after")
     def _compares_two(self) -> Self:
@@ -61,7 +61,7 @@ class ResourceFilters(common.RequestModel):
 
 
 class ResourceOrder(StrEnum):
-    """How resources are listed: by their objects' ids, which is cheap however many there are, or by name."""
+    """Order of resources: by their objects' ids (fast for any number) or by name."""
 
     ID = "ID"
     NAME = "NAME"
@@ -70,12 +70,12 @@ class ResourceOrder(StrEnum):
 class AdminAccessListResourcesRequest(ResourceFilters, common.PagedRequest):
     """List resources of the organization.
 
-    By NAME, whatever its case; what has none goes by its resourceId."""
+    NAME ignores case; a resource without a name is sorted by its resourceId."""
 
     order: ResourceOrder | None = None
     """Order of the list; ID unless given."""
     with_through: StrictFlag | None = None
-    """Say of each resource through whom `readableBy`, which this needs, may act on it; false unless given."""
+    """Whether each resource says how `readableBy` (required) has its access; default: false."""
 
     @model_validator(mode="after")
     def _through_of_somebody(self) -> Self:
@@ -85,7 +85,7 @@ class AdminAccessListResourcesRequest(ResourceFilters, common.PagedRequest):
 
 
 class HolderType(StrEnum):
-    """Who a class is held by; the organization stands for all its active users."""
+    """Type of a holder; the organization stands for all its active users."""
 
     USER = "user"
     SERVICE_ACCOUNT = "serviceAccount"
@@ -94,7 +94,7 @@ class HolderType(StrEnum):
 
 
 class AccessThrough(common.ResponseModel):
-    """A principal that holds a role itself: the reader, a group that it is in, or the organization."""
+    """A principal with a direct role: the reader, one of the reader's groups, or the organization."""
 
     principal_id: UUID
     """Id of the user, service account, group or organization."""
@@ -103,35 +103,35 @@ class AccessThrough(common.ResponseModel):
     name: str
     """Name of the principal."""
     role: common.Role
-    """What the principal may do with the resource."""
+    """The principal's role on the resource."""
 
 
 class ClassedResource(common.ResourceIdentifier):
-    """A resource with the class of its access."""
+    """A resource with its access class."""
 
     object_id: UUID
     """Own id of the document, collection or agent."""
     access_class: str
-    """Class of the access; resources with the same access share one. Opaque."""
+    """Class of the access, shared by resources with the same access. Opaque."""
     name: str | None = None
     """Name of the document, collection or agent."""
     through: list[AccessThrough] | None = None
-    """Through whom `readableBy` may act on it: itself first, then by name, at most 10; absent unless asked for."""
+    """How `readableBy` has its access: directly first, then by name, at most 10; absent unless requested."""
 
 
 class AdminAccessListResourcesResponse(common.PagedResponse):
-    """One page of resources."""
+    """A page of resources."""
 
     resources: list[ClassedResource]
     """The resources, in the order asked for."""
 
 
 class AdminAccessCountResourcesRequest(ResourceFilters):
-    """Count what `admin/access/listResources` lists."""
+    """Count the resources of `admin/access/listResources`."""
 
 
 class ResourceCount(common.ResponseModel):
-    """How many resources there are of a type."""
+    """Number of resources of a type."""
 
     resource_type: common.ReportedType
     count: int
@@ -139,40 +139,40 @@ class ResourceCount(common.ResponseModel):
 
 
 class AdminAccessCountResourcesResponse(common.Tabular):
-    """A count for each type that there is any of, ordered by type, and all of them together."""
+    """A count for each existing type, ordered by type, and the total."""
 
     counts: list[ResourceCount]
-    """A count for each type that has any, ordered by type."""
+    """A count for each existing type, ordered by type."""
     total: int
     """Number of resources of all types."""
 
 
 class AdminAccessListHoldersRequest(common.PagedRequest):
-    """List who holds a role in which access class."""
+    """List the holders of each access class with their roles."""
 
 
 class AccessHolder(common.ResponseModel):
-    """A principal with its role in a class; one that holds several is listed with each."""
+    """A principal with its role in a class; a principal with several roles is listed with each."""
 
     access_class: str
-    """Class of the access; resources with the same access share one. Opaque."""
+    """Class of the access, shared by resources with the same access. Opaque."""
     principal_id: UUID
     """Id of the user, service account, group or organization."""
     principal_type: HolderType
     """Kind of the holder."""
     role: common.Role
-    """What the holder may do with resources of the class."""
+    """The holder's role on resources of the class."""
 
 
 class AdminAccessListHoldersResponse(common.PagedResponse):
-    """One page of holders, class by class; only classes that a resource has, and nobody who is inactive."""
+    """One page of holders, class by class; without unused classes and inactive holders."""
 
     holders: list[AccessHolder]
     """The holders, class by class."""
 
 
 class AdminAccessListGroupPeopleRequest(common.PagedRequest):
-    """List who is in which group, directly or through groups in it."""
+    """List the people in each group, directly or through nested groups."""
 
 
 class GroupPerson(common.ResponseModel):
@@ -184,7 +184,7 @@ class GroupPerson(common.ResponseModel):
 
 
 class AdminAccessListGroupPeopleResponse(common.PagedResponse):
-    """One page of people, group by group; each once in a group, however many ways lead there."""
+    """One page of people, group by group; each person appears once in a group."""
 
     people: list[GroupPerson]
     """The people, group by group."""
@@ -193,18 +193,18 @@ class AdminAccessListGroupPeopleResponse(common.PagedResponse):
 ADMIN_ACCESS_GET_STATE = ApiOperation(
     "admin/access/getState", AdminAccessGetStateRequest, AdminAccessGetStateResponse, ADMIN
 )
-"""Tell the state of all access, and whether it may have changed since an earlier one."""
+"""Return the state of all access, and whether access may have changed since an earlier state."""
 ADMIN_ACCESS_LIST_RESOURCES = ApiOperation(
     "admin/access/listResources", AdminAccessListResourcesRequest, AdminAccessListResourcesResponse, ADMIN
 )
-"""Walk resources with their names and access classes: all, unless `ResourceFilters` narrow them.
+"""List resources with their names and access classes: all, or those matching `ResourceFilters`.
 
-In the order of their objects' ids, or, where these aren't too many to sort for each page, by NAME. With
-`with_through`, each says through whom `readable_by` may act on it: itself, groups, or everybody."""
+Sorted by their objects' ids, or by NAME unless there are too many resources. With `with_through`, each resource says
+how `readable_by` has its access: directly, through groups, or as a member of the organization."""
 ADMIN_ACCESS_COUNT_RESOURCES = ApiOperation(
     "admin/access/countResources", AdminAccessCountResourcesRequest, AdminAccessCountResourcesResponse, ADMIN
 )
-"""Count by type what `list_resources` walks with the same filters; `total` is of all types."""
+"""Count resources by type, with the filters of `list_resources`; `total` covers all types."""
 ADMIN_ACCESS_LIST_HOLDERS = ApiOperation(
     "admin/access/listHolders", AdminAccessListHoldersRequest, AdminAccessListHoldersResponse, ADMIN
 )
@@ -212,4 +212,4 @@ ADMIN_ACCESS_LIST_HOLDERS = ApiOperation(
 ADMIN_ACCESS_LIST_GROUP_PEOPLE = ApiOperation(
     "admin/access/listGroupPeople", AdminAccessListGroupPeopleRequest, AdminAccessListGroupPeopleResponse, ADMIN
 )
-"""Walk the active people of every group, however deep they are in it, group by group."""
+"""List the active people of every group, direct and nested, group by group."""

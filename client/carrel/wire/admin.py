@@ -13,10 +13,10 @@ Members = Annotated[list[common.PrincipalReference], Field(max_length=10_000)]
 
 
 class UserUpsert(common.VersionedRequest):
-    """A user to create or change, by email; what is left out stays (a new user is active and no admin)."""
+    """A user to create or change, by email; omitted values stay (a new user is active and not an admin)."""
 
     email: EmailAddress
-    """Email address; the user is found by it, whatever its case."""
+    """Email address, which identifies the user; case is ignored."""
     name: Label | None = None
     """Name of the user; absent: unchanged."""
     is_admin: StrictFlag | None = None
@@ -35,7 +35,7 @@ class AdminUsersUpsertRequest(common.RequestModel):
 
 
 class User(common.Versioned):
-    """A user of the organization; an inactive one's credentials don't work."""
+    """A user of the organization; credentials of inactive users don't work."""
 
     edited = ("name", "is_admin", "active")
 
@@ -59,18 +59,18 @@ class AdminUsersUpsertResponse(common.Tabular):
 
 
 class UserFilters(common.RequestModel):
-    """What users are narrowed to; filters narrow together, and without any there are all of the organization."""
+    """Filters for users. All filters must match; no filter: all users of the organization."""
 
     query: Label | None = None
     """Part of a name or an email address, in any case."""
     active: StrictFlag | None = None
-    """Only users who are active (true) or who are not (false)."""
+    """Only active users (true) or only inactive users (false)."""
     is_admin: StrictFlag | None = None
-    """Only admins (true), or everybody else (false)."""
+    """Only admins (true) or only users who aren't admins (false)."""
     signed_in: StrictFlag | None = None
-    """Only users who have signed in with a browser (true), or who never have (false)."""
+    """Only users who have signed in with a browser (true) or never have (false)."""
     in_group: StrictFlag | None = None
-    """Only users who are in a group (true), or in none (false)."""
+    """Only users in a group (true) or in no group (false)."""
 
 
 class AdminUsersListRequest(UserFilters, common.NarrowedRequest):
@@ -78,10 +78,10 @@ class AdminUsersListRequest(UserFilters, common.NarrowedRequest):
 
 
 class ListedUser(User):
-    """A user, with what is known of their groups and sign-ins."""
+    """A user, with a summary of their groups and sign-ins."""
 
     group_count: int
-    """Number of groups that list the user as a member."""
+    """Number of groups with the user as a direct member."""
     has_password: bool
     """Whether the user can sign in with a password."""
     has_second_factor: bool = False
@@ -91,11 +91,11 @@ class ListedUser(User):
     last_signed_in_at: Instant | None = None
     """When the user last signed in with a browser; absent: never."""
     invited_until: Instant | None = None
-    """When the user's open invitation ends; absent: there is none."""
+    """When the user's open invitation expires; absent: none is open."""
 
 
 class AdminUsersListResponse(common.PagedResponse):
-    """One page of users."""
+    """A page of users."""
 
     users: list[ListedUser]
     """The users."""
@@ -105,13 +105,13 @@ class GroupUpsert(common.VersionedRequest):
     """A group to create or change; without ids, found by name among the groups without an external id."""
 
     id: UUID | None = None
-    """Id of the group to change; absent: it is found by `externalId`, else by `name`."""
+    """Id of the group to change; absent: the group is found by `externalId`, else by `name`."""
     name: Label
     """Name of the group."""
     external_id: Identifier | None = None
     """Identifier of the group in an outside directory, unique in the organization."""
     members: Members | None = None
-    """Direct members, which replace those it has, at most 10,000; absent: unchanged."""
+    """Direct members, at most 10,000; they replace the current members. Absent: unchanged."""
 
 
 class AdminGroupsUpsertRequest(common.RequestModel):
@@ -122,7 +122,7 @@ class AdminGroupsUpsertRequest(common.RequestModel):
 
 
 class Group(common.Versioned):
-    """A group; its direct members are a part of its version."""
+    """A group; the version changes with the direct members."""
 
     edited = ("name", "external_id")
 
@@ -151,7 +151,7 @@ class AdminGroupsListRequest(common.NarrowedRequest):
 
 
 class AdminGroupsListResponse(common.PagedResponse):
-    """One page of groups."""
+    """A page of groups."""
 
     groups: list[Group]
     """The groups."""
@@ -164,11 +164,11 @@ class _GroupMembersRequest(common.RequestModel):
 
 
 class AdminGroupsAddMembersRequest(_GroupMembersRequest):
-    """Add members to a group; those in it already stay."""
+    """Add members to a group; existing members stay."""
 
 
 class AdminGroupsRemoveMembersRequest(_GroupMembersRequest):
-    """Remove members from a group; those not in it are passed over."""
+    """Remove members from a group; other principals are ignored."""
 
 
 class AdminGroupsAddMembersResponse(common.ResponseModel):
@@ -194,7 +194,7 @@ class Grant(common.RequestModel):
     principal: common.PrincipalReference
     """The user, group or service account."""
     role: common.GrantRole
-    """What the principal may do with the resource: EDITOR or VIEWER."""
+    """The principal's role: EDITOR or VIEWER."""
 
 
 class AdminGrantsSetRequest(common.VersionedRequest):
@@ -203,13 +203,13 @@ class AdminGrantsSetRequest(common.VersionedRequest):
     resource: common.ResourceReference
     """The document, collection or agent."""
     grants: Annotated[list[Grant], Field(max_length=10_000)]
-    """All grants that the resource has from now on, at most 10,000."""
+    """All grants on the resource, at most 10,000."""
     organization_wide: StrictFlag = False
-    """Whether every active user may read it; false unless given."""
+    """Whether every active user may read the resource; default: false."""
 
 
 class NamedUser(common.ResponseModel):
-    """A user, as who holds a grant or is in a group."""
+    """A user, as a holder of a grant or member of a group."""
 
     type: Literal["user"] = "user"
     """A user."""
@@ -222,7 +222,7 @@ class NamedUser(common.ResponseModel):
 
 
 class NamedGroup(common.ResponseModel):
-    """A group, likewise."""
+    """A group, as a holder of a grant or member of a group."""
 
     type: Literal["group"] = "group"
     """A group."""
@@ -233,7 +233,7 @@ class NamedGroup(common.ResponseModel):
 
 
 class NamedServiceAccount(common.ResponseModel):
-    """A service account, likewise."""
+    """A service account, as a holder of a grant or member of a group."""
 
     type: Literal["serviceAccount"] = "serviceAccount"
     """A service account."""
@@ -246,11 +246,11 @@ class NamedServiceAccount(common.ResponseModel):
 
 
 NamedPrincipal = Annotated[NamedUser | NamedGroup | NamedServiceAccount, Field(discriminator="type")]
-"""A principal as admin responses name it: of three types, like the references of admin requests."""
+"""A principal in admin responses: of three types, like the references of admin requests."""
 
 
 class AdminGroupsListMembersResponse(common.PagedResponse):
-    """One page of members."""
+    """A page of members."""
 
     members: list[NamedPrincipal]
     """The direct members."""
@@ -262,47 +262,47 @@ class GrantInfo(common.ResponseModel):
     principal: NamedPrincipal
     """The user, group or service account."""
     role: common.GrantRole
-    """What the principal may do with the resource: EDITOR or VIEWER."""
+    """The principal's role: EDITOR or VIEWER."""
 
 
 class ResourceGrants(common.Versioned):
-    """A resource with the grants on it."""
+    """A resource with its grants."""
 
     resource: common.ResourceIdentifier
-    """The resource, by its identity in its source system."""
+    """The resource, by identity in the source system."""
     grants: list[GrantInfo]
     """The grants on the resource."""
     organization_wide: bool
-    """Whether every active user may read it."""
+    """Whether every active user may read the resource."""
 
 
 class AdminGrantsSetResponse(ResourceGrants):
-    """The grants as they are now."""
+    """The current grants."""
 
 
 class AdminGrantsSetManyRequest(common.RequestModel):
     """Replace the grants on up to 1000 resources; all or none."""
 
     resources: Annotated[list[AdminGrantsSetRequest], Field(min_length=1, max_length=1000)]
-    """The resources with their grants, 1 to 1000, each once."""
+    """The resources with grants, 1 to 1000, without repetition."""
 
 
 class AdminGrantsSetManyResponse(common.ResponseModel):
-    """How many resources have their grants replaced."""
+    """Number of resources changed."""
 
     resource_count: int
-    """Number of resources whose grants were replaced."""
+    """Number of resources with replaced grants."""
 
 
 class AdminGrantsListRequest(common.PagedRequest):
     """List the grants on a resource."""
 
     resource: common.ResourceReference
-    """The resource, by its identity in its source system."""
+    """The resource, by identity in the source system."""
 
 
 class AdminGrantsListResponse(common.PagedResponse, ResourceGrants):
-    """One page of the grants on a resource."""
+    """A page of the grants on a resource."""
 
 
 _ACCESS = NOT_FOUND | CONFIRMED
@@ -311,17 +311,17 @@ ADMIN_USERS_UPSERT = ApiOperation(
 )
 """Create or change up to 1000 users, found by email; all or none. An inactive user's credentials stop at once.
 
-A user is `{"email": …}` with any of `name`, `is_admin`, `active`, `password`; what is left out stays."""
+A user is `{"email": …}` with any of `name`, `is_admin`, `active`, `password`; omitted values stay."""
 ADMIN_USERS_LIST = ApiOperation("admin/users/list", AdminUsersListRequest, AdminUsersListResponse, ADMIN)
-"""Walk the users: all, unless `ids` (at most 1000) or `UserFilters` narrow them."""
+"""List the users: all, or those with the given `ids` (at most 1000) or matching `UserFilters`."""
 ADMIN_GROUPS_UPSERT = ApiOperation(
     "admin/groups/upsert", AdminGroupsUpsertRequest, AdminGroupsUpsertResponse, ADMIN, KEYED | CONFLICT | _ACCESS
 )
 """Create or change up to 1000 groups, found by `id`, else by `external_id`; all or none.
 
-A group is `{"name": …}` with any of `id`, `external_id`, `members`; members given replace those it has."""
+A group is `{"name": …}` with any of `id`, `external_id`, `members`; the given members replace all current members."""
 ADMIN_GROUPS_LIST = ApiOperation("admin/groups/list", AdminGroupsListRequest, AdminGroupsListResponse, ADMIN)
-"""Walk the groups, those of `ids` (at most 1000) if they are given; `query` is part of a name."""
+"""List the groups, or only those with the given `ids` (at most 1000); `query` is part of a name."""
 ADMIN_GROUPS_LIST_MEMBERS = ApiOperation(
     "admin/groups/listMembers", AdminGroupsListMembersRequest, AdminGroupsListMembersResponse, ADMIN, NOT_FOUND
 )
@@ -329,18 +329,18 @@ ADMIN_GROUPS_LIST_MEMBERS = ApiOperation(
 ADMIN_GROUPS_ADD_MEMBERS = ApiOperation(
     "admin/groups/addMembers", AdminGroupsAddMembersRequest, AdminGroupsAddMembersResponse, ADMIN, _ACCESS
 )
-"""Add members to a group; those in it already stay."""
+"""Add members to a group; existing members stay."""
 ADMIN_GROUPS_REMOVE_MEMBERS = ApiOperation(
     "admin/groups/removeMembers", AdminGroupsRemoveMembersRequest, AdminGroupsRemoveMembersResponse, ADMIN, _ACCESS
 )
-"""Remove members from a group; those not in it are passed over."""
+"""Remove members from a group; other principals are ignored."""
 ADMIN_GRANTS_SET = ApiOperation(
     "admin/grants/set", AdminGrantsSetRequest, AdminGrantsSetResponse, ADMIN, CONFLICT | _ACCESS
 )
-"""Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read it."""
+"""Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read the resource."""
 ADMIN_GRANTS_SET_MANY = ApiOperation(
     "admin/grants/setMany", AdminGrantsSetManyRequest, AdminGrantsSetManyResponse, ADMIN, CONFLICT | _ACCESS
 )
-"""Replace the grants on up to 1000 resources, each given with what `set` takes; all or none."""
+"""Replace the grants on up to 1000 resources, each with the arguments of `set`; all or none."""
 ADMIN_GRANTS_LIST = ApiOperation("admin/grants/list", AdminGrantsListRequest, AdminGrantsListResponse, ADMIN, NOT_FOUND)
-"""Walk the grants on a resource; its pages also tell whether it is organization-wide."""
+"""List the grants on a resource; each page also says whether the resource is organization-wide."""

@@ -1,5 +1,5 @@
-"""Alerts: what runs and schedules report, what is wrong or was, and whom an organization tells of it; extensions. An
-alert begins when something fails and ends when it works again. Rules say which alerts are sent where; each message to a
+"""Alerts: reports of runs and schedules, current and past alerts, and rules for sending them; extensions. An alert
+begins when something fails and ends when it works again. Rules say which alerts are sent where; each message to a
 receiver is a delivery."""
 
 from collections.abc import Mapping
@@ -15,20 +15,20 @@ from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND,
 from carrel.wire.sources import LedgerName, SourceText
 
 MOST_SCHEDULES = 1000
-"""Most schedules that one report names."""
+"""Most schedules in one report."""
 
 
 class AlertKind(StrEnum):
-    """What an alert is about."""
+    """Kind of an alert."""
 
     RUN_FAILED = "RUN_FAILED"
-    """A run failed, was killed, or left something undone."""
+    """A run failed, was killed, or left work undone."""
     RUN_QUARANTINE = "RUN_QUARANTINE"
-    """A run ended, and could not load some of its source."""
+    """A run ended, but some items of its source could not be loaded."""
     SYNC_BEHIND = "SYNC_BEHIND"
-    """A sync's last run failed, left something undone, or just stopped: the collection differs from its source."""
+    """A sync's last run failed, left work undone, or just stopped: the collection differs from its source."""
     SCHEDULE_MISSED = "SCHEDULE_MISSED"
-    """Nothing has started what a schedule says."""
+    """A scheduled run was not started."""
 
 
 ALERT_TITLES: Mapping[AlertKind, str] = {
@@ -37,11 +37,11 @@ ALERT_TITLES: Mapping[AlertKind, str] = {
     AlertKind.SYNC_BEHIND: "A sync is behind",
     AlertKind.SCHEDULE_MISSED: "A schedule was missed",
 }
-"""What happened, in a few words for messages and pages."""
+"""Short titles for messages and pages."""
 
 
 class DeliveryStatus(StrEnum):
-    """How far a delivery is; a pending one is tried again."""
+    """Progress of a delivery; a pending delivery is retried."""
 
     PENDING = "PENDING"
     DELIVERED = "DELIVERED"
@@ -49,17 +49,17 @@ class DeliveryStatus(StrEnum):
 
 
 class RunOutcome(StrEnum):
-    """Whether a run has not ended yet, or how it ended."""
+    """Whether a run is in progress, or how it ended."""
 
     RUNNING = "RUNNING"
     COMPLETED = "COMPLETED"
     INCOMPLETE = "INCOMPLETE"
-    """The run ended, and left something undone, such as deletions that its guard blocked."""
+    """The run ended, but left work undone, such as deletions blocked by the guard."""
     QUARANTINE = "QUARANTINE"
-    """It ended, and could not load some of its source."""
+    """The run ended, but some items of its source could not be loaded."""
     FAILED = "FAILED"
     STOPPED = "STOPPED"
-    """Somebody has stopped it."""
+    """A person stopped the run."""
 
 
 def _refuse_repetition(kinds: list[AlertKind]) -> list[AlertKind]:
@@ -91,32 +91,32 @@ Count = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
 
 
 class ReportRunRequest(common.RequestModel):
-    """Report that a run has not ended yet (`RUNNING`), again and again in time, and at its end how it ended."""
+    """Report a run in progress (`RUNNING`), repeatedly, and finally how the run ended."""
 
     run_id: UUID
-    """Id of the run, made by the program that reports it."""
+    """Id of the run, made by the reporting program."""
     subject: Label
-    """What tells the runs over one thing from others, such as the name of its ledger; its newest run counts."""
+    """Identifies runs over the same source, for example by ledger name; the newest run counts."""
     flow: Label
-    """What kind of run it is, such as `bulk-upload`."""
+    """Kind of run, such as `bulk-upload`."""
     source: SourceText
-    """What the run is over, as people know it: a path, a pattern or an address, without credentials."""
+    """The run's source for people: a path, a pattern or an address, without credentials."""
     outcome: RunOutcome
-    """Whether the run has not ended yet, or how it ended."""
+    """Whether the run is in progress, or how it ended."""
     code: Label | None = None
-    """Stable code of the reason, of a run that failed."""
+    """Stable code of the reason, for a failed run."""
     document_count: Count | None = None
     """Number of documents of the source, as far as it was read."""
     quarantined_count: Count | None = None
-    """Number of items that could not be loaded."""
+    """Number of items not loaded because of problems."""
     flow_run_id: UUID | None = None
-    """Id of the run on the Prefect server, where the workbench shows it; absent of a run without one."""
+    """Id of the run on the Prefect server, where the workbench shows it; absent: none."""
     has_begun: StrictFlag | None = None
-    """False, not absent, while the run has read nothing of its source."""
+    """False, not absent, until the run begins to read its source."""
     ledger: LedgerName | None = None
-    """Name of the source's ledger, as `sources/reportSource` takes it: its quarantine decides about the alert."""
+    """Name of the source's ledger, as in `sources/reportSource`; its quarantine decides the alert."""
     is_partial: StrictFlag = False
-    """True of a run over a part of its source, such as a retry: it says nothing about runs over the whole."""
+    """True for a run over a part of its source, such as a retry; it doesn't affect alerts about full runs."""
 
 
 class ReportRunResponse(common.ResponseModel):
@@ -125,24 +125,24 @@ class ReportRunResponse(common.ResponseModel):
     run_id: UUID
     """Id of the run."""
     report_again_seconds: int | None = None
-    """Seconds after which a run that has not ended is reported again; after five times as long, the run counts as lost.
+    """Seconds after which to report a run in progress again. After five times as long, the run counts as lost.
 
     Absent: the run has ended."""
 
 
 class ReportedSchedule(common.RequestModel):
-    """A schedule, and when it is due."""
+    """A schedule and its due time."""
 
     subject: Label
     """Id of the schedule."""
     name: Label
-    """What people call it."""
+    """Name of the schedule, for people."""
     due_at: RequestInstant
-    """When it is due next, or since when it has been due, if nothing has started it yet."""
+    """When the schedule is due next, or since when it is overdue."""
 
 
 class ReportSchedulesRequest(common.RequestModel):
-    """Report all schedules that a process serves; a schedule that isn't named any more is forgotten."""
+    """Report all schedules of a process; schedules missing from the report are forgotten."""
 
     schedules: Annotated[list[ReportedSchedule], Field(max_length=MOST_SCHEDULES)]
     """Every schedule that isn't paused, at most 1000."""
@@ -151,44 +151,44 @@ class ReportSchedulesRequest(common.RequestModel):
 
 
 class ReportSchedulesResponse(common.ResponseModel):
-    """When to report them again."""
+    """When to report the schedules again."""
 
     report_again_seconds: int
-    """So often they are to be reported."""
+    """Seconds until the next report."""
 
 
 class AlertRule(common.Versioned):
-    """A rule: which alerts are sent, and to whom."""
+    """A rule: the alerts to send, and the receivers."""
 
     edited = ("kinds", "names", "webhook_url", "recipients", "enabled")
     secret = ("webhook_url",)  # the path of its address may let others post there
 
     alert_rule_id: UUID
     kinds: list[AlertKind]
-    """Which alerts it is about."""
+    """Kinds of alerts that the rule sends."""
     names: list[str] = Field(default_factory=list[str])
-    """Names of the sources, syncs or schedules that it is about; empty: all."""
+    """Names of the sources, syncs or schedules of the rule; empty: all."""
     webhook_url: str | None = None
-    """Address that it posts to; absent of a rule that sends mail."""
+    """URL of the webhook; absent for a mail rule."""
     recipients: list[common.UserPrincipal]
-    """The people that it sends mail to."""
+    """The people who receive mail."""
     enabled: bool
-    """Whether it sends anything."""
+    """Whether the rule is enabled."""
     created_at: Instant
-    """When it was made."""
+    """When the rule was created."""
 
 
 class AdminAlertRulesCreateRequest(common.RequestModel):
-    """Make a rule that posts alerts to a web address, or sends them to people of the organization by mail."""
+    """Create a rule that posts alerts to a webhook, or mails them to people of the organization."""
 
     kinds: Kinds
-    """Which alerts it is about."""
+    """Kinds of alerts to send."""
     webhook_url: WebhookUrl | None = None
     """Public https address to post to, as the Standard Webhooks specification says; or `emails`."""
     emails: Emails | None = None
     """Addresses of people of the organization, at most 50; or `webhookUrl`."""
     names: Names = Field(default_factory=list[str])
-    """Names of the sources, syncs or schedules that it is about, as alerts have them; all unless given."""
+    """Names of the sources, syncs or schedules, as in alerts; default: all."""
 
     @model_validator(mode="after")
     def require_one_target(self) -> "AdminAlertRulesCreateRequest":
@@ -199,10 +199,10 @@ class AdminAlertRulesCreateRequest(common.RequestModel):
 
 
 class AdminAlertRulesCreateResponse(AlertRule):
-    """The rule, and the secret of a webhook's signatures, which is shown here alone."""
+    """The rule, and the signing secret of the webhook, shown only here."""
 
     webhook_secret: str | None = Field(default=None, repr=False)
-    """What signatures are made with, `whsec_…`; shown once."""
+    """Signing secret, `whsec_…`; shown once."""
 
 
 class AdminAlertRulesListRequest(common.PagedRequest):
@@ -210,7 +210,7 @@ class AdminAlertRulesListRequest(common.PagedRequest):
 
 
 class AdminAlertRulesListResponse(common.PagedResponse):
-    """One page of rules."""
+    """A page of rules."""
 
     alert_rules: list[AlertRule]
     """The rules, oldest first."""
@@ -219,33 +219,33 @@ class AdminAlertRulesListResponse(common.PagedResponse):
 
 
 class AdminAlertRulesUpdateRequest(common.VersionedRequest):
-    """Change what a rule is about, or to whom it sends mail, or let it rest. What isn't given stays."""
+    """Change a rule's alerts or mail recipients, or pause it. Omitted values stay."""
 
     alert_rule_id: UUID
     kinds: Kinds | None = None
-    """Which alerts it is about."""
+    """Kinds of alerts to send."""
     emails: Emails | None = None
-    """Addresses of people of the organization, of a rule that sends mail."""
+    """Email addresses of people of the organization, for a mail rule."""
     enabled: StrictFlag | None = None
-    """Whether it sends anything."""
+    """Whether the rule is enabled."""
     names: Names | None = None
-    """Names of the sources, syncs or schedules that it is about; an empty list: all."""
+    """Names of the sources, syncs or schedules; an empty list: all."""
     webhook_url: WebhookUrl | None = None
-    """Address to post to, of a rule that does; its secret stays the same."""
+    """New URL, for a webhook rule; the secret stays the same."""
 
 
 class AdminAlertRulesUpdateResponse(AlertRule):
-    """The rule, as it is now."""
+    """The rule after the change."""
 
 
 class AdminAlertRulesDeleteRequest(common.RequestModel):
-    """Delete a rule, its secret and its deliveries; what is on its way is not sent again."""
+    """Delete a rule with secret and deliveries; pending messages are not retried."""
 
     alert_rule_id: UUID
 
 
 class AdminAlertRulesDeleteResponse(common.ResponseModel):
-    """The rule that is gone."""
+    """The deleted rule."""
 
     alert_rule_id: UUID
 
@@ -260,47 +260,47 @@ class AdminAlertRulesTestResponse(common.ResponseModel):
     """The deliveries of the test."""
 
     delivery_ids: list[UUID]
-    """Ids of the deliveries: one of a webhook, one for each person of a mail."""
+    """Ids of the deliveries: one for a webhook, one per person for mail."""
 
 
 class DeliveryAttempt(common.ResponseModel):
     """An attempt of a delivery."""
 
     at: Instant
-    """When it ended."""
+    """When the attempt ended."""
     status_code: int | None = None
-    """What the receiver answered; absent when there was no answer, and of mail."""
+    """HTTP status of the receiver; absent without a response, and for mail."""
     error: str | None = None
-    """Why it failed, for people; absent when it did not."""
+    """Reason for the failure, for people; absent on success."""
     answer: str | None = None
     """Beginning of the receiver's answer, at most 1000 bytes; absent of mail."""
 
 
 class AlertDelivery(common.ResponseModel):
-    """A message on its way to one receiver."""
+    """A message to one receiver."""
 
     delivery_id: UUID
     alert_rule_id: UUID
-    """Id of the rule that it belongs to."""
+    """Id of the delivery's rule."""
     alert_id: UUID | None = None
     """Id of the alert; absent of a test."""
     type: str
-    """What it tells: `alert.began`, `alert.continues`, `alert.ended`, `alert.test`, or with `alert.left_out` how many
-    messages the rule did not send in an hour."""
+    """Type of the message: `alert.began`, `alert.continues`, `alert.ended`, `alert.test`, or `alert.left_out` with the
+    number of messages not sent by the rule in an hour."""
     recipient: common.UserPrincipal | None = None
-    """The person that a mail goes to."""
+    """The recipient of a mail."""
     status: DeliveryStatus
-    """How far it is."""
+    """Status of the delivery."""
     attempt_count: int
     """Number of attempts."""
     attempts: list[DeliveryAttempt]
     """The last ten attempts, oldest first."""
     message: dict[str, Any] | None = None
-    """Body of the message; absent from a service that doesn't tell."""
+    """Body of the message; absent from an older service."""
     created_at: Instant
-    """When it was made."""
+    """When the delivery was created."""
     next_attempt_at: Instant | None = None
-    """When it is tried again."""
+    """When the next attempt is due."""
 
 
 class AdminAlertRulesSendAgainRequest(common.RequestModel):
@@ -310,7 +310,7 @@ class AdminAlertRulesSendAgainRequest(common.RequestModel):
 
 
 class AdminAlertRulesSendAgainResponse(common.ResponseModel):
-    """The delivery that is on its way again."""
+    """The delivery being sent again."""
 
     delivery_id: UUID
 
@@ -319,100 +319,100 @@ class AdminAlertRulesListDeliveriesRequest(common.PagedRequest):
     """List deliveries of the last 30 days, newest first."""
 
     alert_rule_id: UUID | None = None
-    """Only those of this rule."""
+    """Only deliveries of this rule."""
 
 
 class AdminAlertRulesListDeliveriesResponse(common.PagedResponse):
-    """One page of deliveries."""
+    """A page of deliveries."""
 
     deliveries: list[AlertDelivery]
     """The deliveries, newest first."""
 
 
 class Alert(common.ResponseModel):
-    """Something that is wrong, or was."""
+    """A current or past failure."""
 
     alert_id: UUID
     kind: AlertKind
-    """What it is about."""
+    """Kind of the alert."""
     name: str
-    """What has failed: a source, a sync or a schedule, as people know it."""
+    """Name of the failed source, sync or schedule."""
     code: str
     """Stable code of the reason."""
     text: str | None = None
-    """The reason in a sentence for people; absent from a service that doesn't tell."""
+    """The reason in a sentence for people; absent from an older service."""
     quarantined_count: int | None = None
-    """Number of items that could not be loaded, of an alert about quarantine."""
+    """Number of items that could not be loaded, for a quarantine alert."""
     flow: str | None = None
-    """What kind of run failed, such as `bulk-upload`; absent of syncs and schedules."""
+    """Kind of the failed run, such as `bulk-upload`; absent for syncs and schedules."""
     document_count: int | None = None
     """Number of documents of the run's source, as far as it was read."""
     flow_run_id: UUID | None = None
-    """Id of the run on the Prefect server; absent of a run without one."""
+    """Id of the run on the Prefect server; absent: none."""
     sync_id: UUID | None = None
-    """Id of the sync, of an alert about one."""
+    """Id of the sync, for an alert about a sync."""
     source_id: UUID | None = None
-    """Id of the source, of an alert about its quarantine."""
+    """Id of the source, for an alert about its quarantine."""
     began_at: Instant
-    """Since when it is wrong."""
+    """When the failure began."""
     ended_at: Instant | None = None
-    """When it worked again; absent while it doesn't."""
+    """When the failure ended; absent for an open alert."""
     acknowledged_at: Instant | None = None
-    """When an admin acknowledged it: it is not told again until its reason or number of items changes."""
+    """When an admin acknowledged the alert; messages resume when its reason or number of items changes."""
     acknowledged_by: str | None = None
-    """Name of the admin who acknowledged it."""
+    """Name of the acknowledging admin."""
     snoozed_until: Instant | None = None
-    """Until when nobody is told of it, unless it ends."""
+    """End of the snooze: no messages until then, except about the alert's end."""
 
 
 class AdminAlertsListRequest(common.PagedRequest):
-    """List alerts, newest first: what is wrong, and what was in the last 30 days."""
+    """List alerts, newest first: open alerts and alerts of the last 30 days."""
 
     only_open: StrictFlag = False
-    """Only what is wrong now; false unless given."""
+    """Only open alerts; default: false."""
 
 
 class AdminAlertsListResponse(common.PagedResponse):
-    """One page of alerts."""
+    """A page of alerts."""
 
     alerts: list[Alert]
     """The alerts, newest first."""
 
 
 class AdminAlertsEndRequest(common.RequestModel):
-    """End an alert whose subject nobody runs any more, such as a folder that was renamed; nobody is told."""
+    """End an alert whose subject is no longer run, such as a renamed folder; no message is sent."""
 
     alert_id: UUID
 
 
 class AdminAlertsEndResponse(Alert):
-    """The alert, which has ended. What fails later begins another one."""
+    """The ended alert. A later failure begins a new alert."""
 
 
 class AdminAlertsUpdateRequest(common.RequestModel):
-    """Acknowledge or snooze an open alert. What isn't given stays."""
+    """Acknowledge or snooze an open alert. Omitted values stay."""
 
     alert_id: UUID
     acknowledged: StrictFlag | None = None
-    """true: acknowledge it; false: take that back."""
+    """true: acknowledge the alert; false: undo the acknowledgement."""
     snoozed_until: RequestInstant | None = None
-    """Until when nobody is told of it; a time that is past ends the snooze."""
+    """End of the snooze; a time in the past ends the snooze now."""
 
 
 class AdminAlertsUpdateResponse(Alert):
-    """The alert, as it is now."""
+    """The alert after the change."""
 
 
 REPORT_RUN = ApiOperation(
     "alerts/reportRun", ReportRunRequest, ReportRunResponse, WRITE, CONFLICT, by_position=("run_id", "outcome")
 )
-"""Report that a run has not ended yet, or how it ended; the former again after `report_again_seconds`.
+"""Report that a run is in progress, or how it ended. Repeat the report after `report_again_seconds` until the run ends.
 
 Raises ConflictError `too_many_reports`."""
 REPORT_SCHEDULES = ApiOperation(
     "alerts/reportSchedules", ReportSchedulesRequest, ReportSchedulesResponse, WRITE, CONFLICT
 )
-"""Report all schedules that are served (at most 1000), each with when it is due.
+"""Report all active schedules (at most 1000), each with its due time.
 
 Raises ConflictError `too_many_reports`."""
 ADMIN_ALERT_RULES_CREATE = ApiOperation(
@@ -422,10 +422,10 @@ ADMIN_ALERT_RULES_CREATE = ApiOperation(
     ADMIN,
     KEYED | SECRET | ADDS_DATA | CONFLICT,
 )
-"""Create a rule that posts to a web address or sends mail, and send the alerts that are open: give one of both.
+"""Create a rule for a webhook or for mail (exactly one of them), and send the open alerts.
 
-`webhook_secret` of the answer, which signatures are made with, is shown this once. Raises InvalidRequestError
-`webhook_not_allowed`, `mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`."""
+`webhook_secret` in the answer is the signing key, shown only once. Raises InvalidRequestError `webhook_not_allowed`,
+`mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`."""
 ADMIN_ALERT_RULES_LIST = ApiOperation(
     "admin/alertRules/list", AdminAlertRulesListRequest, AdminAlertRulesListResponse, ADMIN
 )
@@ -433,15 +433,15 @@ ADMIN_ALERT_RULES_LIST = ApiOperation(
 ADMIN_ALERT_RULES_UPDATE = ApiOperation(
     "admin/alertRules/update", AdminAlertRulesUpdateRequest, AdminAlertRulesUpdateResponse, ADMIN, NOT_FOUND | CONFLICT
 )
-"""Change a rule, or pause it; what isn't given stays. Open alerts that it was not about before are sent."""
+"""Change a rule, or pause it; omitted values stay. Open alerts newly covered by the rule are sent."""
 ADMIN_ALERT_RULES_DELETE = ApiOperation(
     "admin/alertRules/delete", AdminAlertRulesDeleteRequest, AdminAlertRulesDeleteResponse, ADMIN, KEYED | NOT_FOUND
 )
-"""Delete a rule with its secret and its deliveries."""
+"""Delete a rule with secret and deliveries."""
 ADMIN_ALERT_RULES_TEST = ApiOperation(
     "admin/alertRules/test", AdminAlertRulesTestRequest, AdminAlertRulesTestResponse, ADMIN, KEYED | NOT_FOUND
 )
-"""Send a test message by a rule, once; `list_deliveries` tells what came of it."""
+"""Send a test message by a rule, once; `list_deliveries` shows the result."""
 ADMIN_ALERT_RULES_SEND_AGAIN = ApiOperation(
     "admin/alertRules/sendAgain",
     AdminAlertRulesSendAgainRequest,
@@ -449,7 +449,7 @@ ADMIN_ALERT_RULES_SEND_AGAIN = ApiOperation(
     ADMIN,
     KEYED | NOT_FOUND,
 )
-"""Send a message again, whether it was delivered or not; `list_deliveries` shows the result."""
+"""Send a message again, delivered or not; `list_deliveries` shows the result."""
 ADMIN_ALERT_RULES_LIST_DELIVERIES = ApiOperation(
     "admin/alertRules/listDeliveries",
     AdminAlertRulesListDeliveriesRequest,
@@ -457,12 +457,12 @@ ADMIN_ALERT_RULES_LIST_DELIVERIES = ApiOperation(
     ADMIN,
     NOT_FOUND,
 )
-"""Walk the deliveries of the last 30 days, newest first, each with its last ten attempts."""
+"""List the deliveries of the last 30 days, newest first, each with its last ten attempts."""
 ADMIN_ALERTS_LIST = ApiOperation("admin/alerts/list", AdminAlertsListRequest, AdminAlertsListResponse, ADMIN)
-"""Walk the alerts of the last 30 days, newest first, or only what is wrong now (`only_open`)."""
+"""List the alerts of the last 30 days, newest first, or only the open alerts (`only_open`)."""
 ADMIN_ALERTS_UPDATE = ApiOperation(
     "admin/alerts/update", AdminAlertsUpdateRequest, AdminAlertsUpdateResponse, ADMIN, NOT_FOUND
 )
-"""Acknowledge an open alert, or snooze it: nobody is told of it until then, unless it ends."""
+"""Acknowledge an open alert, or snooze it: no messages until then, except about the end."""
 ADMIN_ALERTS_END = ApiOperation("admin/alerts/end", AdminAlertsEndRequest, AdminAlertsEndResponse, ADMIN, NOT_FOUND)
-"""End an alert whose subject nobody runs any more; nobody is told. Ending it again changes nothing."""
+"""End an alert whose subject is no longer run, without a message. Repeating has no effect."""

@@ -1,4 +1,4 @@
-"""admin/apiKeys: the keys by which programs act for their owners; extensions, for admins."""
+"""admin/apiKeys: keys for programs acting for people; extensions, for admins."""
 
 from enum import StrEnum
 from uuid import UUID
@@ -24,7 +24,7 @@ class ApiKey(ResponseModel):
     api_key_id: UUID
     """Id of the API key."""
     hint: str
-    """The last four characters of the secret value, to tell it from others."""
+    """The last four characters of the secret value, to recognize the key."""
     name: str
     """Name of the key, for people."""
     owner_email: str
@@ -37,7 +37,7 @@ class ApiKey(ResponseModel):
     expires_at: Instant | None = None
     """When the key stops; absent: never."""
     last_used_at: Instant | None = None
-    """When it was last used; absent if never."""
+    """When the key was last used; absent: never."""
 
 
 class AdminApiKeysCreateRequest(RequestModel):
@@ -46,7 +46,7 @@ class AdminApiKeysCreateRequest(RequestModel):
     name: Label
     """Name of the key, for people."""
     owner_email: EmailAddress | None = None
-    """Email address of the user that the key acts as; absent: the caller."""
+    """Email address of the user that the key acts as; default: the caller."""
     may_act_for_users: StrictFlag = False
     """Whether the key may name a user to act for; false unless given."""
     expires_at: RequestInstant | None = None
@@ -57,7 +57,7 @@ class AdminApiKeysCreateResponse(ApiKey):
     """The new key with its value."""
 
     api_key: str = Field(repr=False)
-    """Value of the key; shown this once."""
+    """Value of the key; shown only once."""
 
 
 class AdminApiKeysListRequest(NarrowedRequest):
@@ -68,7 +68,7 @@ class AdminApiKeysListRequest(NarrowedRequest):
 
 
 class AdminApiKeysListResponse(PagedResponse):
-    """One page of API keys."""
+    """A page of API keys."""
 
     api_keys: list[ApiKey]
     """The API keys."""
@@ -82,18 +82,17 @@ class AdminApiKeysRevokeRequest(RequestModel):
 
 
 class AdminApiKeysRevokeResponse(ApiKey):
-    """The key as it is now."""
+    """The key after the change."""
 
 
 ADMIN_API_KEYS_CREATE = ApiOperation(
     "admin/apiKeys/create", AdminApiKeysCreateRequest, AdminApiKeysCreateResponse, ADMIN, KEYED | SECRET | CONFIRMED
 )
-"""Create a key that acts as its owner, the caller unless named; `api_key` is its value, shown this once.
+"""Create a key that acts as its owner (default: the caller); `api_key` is its value, shown only once.
 
-When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that key and create
-another."""
+If the answer was lost, the retry raises ConflictError `already_done`: revoke the lost key and create another."""
 ADMIN_API_KEYS_LIST = ApiOperation("admin/apiKeys/list", AdminApiKeysListRequest, AdminApiKeysListResponse, ADMIN)
-"""Walk the API keys without their values; those of one owner, or of `ids` (at most 1000), if given."""
+"""List the API keys without their values; filter by owner, or by `ids` (at most 1000)."""
 ADMIN_API_KEYS_REVOKE = ApiOperation(
     "admin/apiKeys/revoke", AdminApiKeysRevokeRequest, AdminApiKeysRevokeResponse, ADMIN, NOT_FOUND | CONFIRMED
 )

@@ -13,7 +13,7 @@ from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, 
 
 
 class IndexingStatus(StrEnum):
-    """Whether a document is searchable yet: RUNNING goes on in the background, the service tries FAILED again."""
+    """Whether a document is searchable. RUNNING continues in the background; FAILED is retried by the service."""
 
     DONE = "DONE"
     RUNNING = "RUNNING"
@@ -28,14 +28,14 @@ def _known_kind(value: object) -> object:
 
 
 class NotRead(common.ResponseModel):
-    """Parts of one kind that a file holds and that were not read, so that no search finds them."""
+    """Parts of a file, of one kind, that were not read and can't be found by search."""
 
     kind: Annotated[NotReadKind, BeforeValidator(_known_kind)]
-    """What the parts are; a kind of a newer service reads as `detail`."""
+    """Kind of the parts; a kind from a newer service reads as `detail`."""
     count: int
-    """How many there are."""
+    """Number of parts."""
     where: list[str] = Field(default_factory=list[str])
-    """The first few pages, slides, sheets or messages that have them, such as `page 3`, where the format tells."""
+    """The first few affected pages, slides, sheets or messages, such as `page 3`, if the format has them."""
 
     def __str__(self) -> str:
         """Return the parts in words: `3 pages without a text layer (page 2, page 5, page 6)`."""
@@ -44,34 +44,33 @@ class NotRead(common.ResponseModel):
 
 
 class RecognitionStatus(StrEnum):
-    """Whether text recognition is done with a document; while it is RUNNING, that is in the background."""
+    """Whether text recognition is complete; RUNNING continues in the background."""
 
     RUNNING = "RUNNING"
     DONE = "DONE"
 
 
 class TextRecognition(common.ResponseModel):
-    """How far text recognition (OCR) is with the pages of a document that show their text as a picture.
+    """Progress of text recognition (OCR) on a document's scanned pages, and on pictures in the file if requested.
 
-    Where that was asked, with the pictures within its file, too. Until it is done, the document is found by what else
-    its file holds, and by what was read so far."""
+    Until recognition is complete, search finds the document by its other text and by the text read so far."""
 
     status: RecognitionStatus
-    """Whether it is done."""
+    """Whether recognition is complete."""
     pages: int
-    """How many pages show their text as a picture."""
+    """Number of scanned pages."""
     pages_read: int
-    """How many of them were read."""
+    """Number of scanned pages read."""
     pages_failed: int
-    """How many of them can't be read; `notRead` tells which."""
+    """Number of unreadable scanned pages; `notRead` lists them."""
     pictures: int = 0
-    """How many pictures within the file are read because that was asked."""
+    """Number of pictures to read in the file, if requested."""
     pictures_read: int = 0
-    """How many of them were read."""
+    """Number of pictures read."""
     pictures_failed: int = 0
-    """How many of them can't be read."""
+    """Number of unreadable pictures."""
     error: str | None = None
-    """Why the first page or picture that can't be read can't."""
+    """Reason for the first unreadable page or picture."""
 
     def __str__(self) -> str:
         """Return the progress in words: `12 of 80 pages, 1 page could not be read`."""
@@ -102,7 +101,7 @@ def _count(count: int, name: str) -> str:
 
 
 class Document(common.NamedDocument, common.Versioned):
-    """A document of the catalog at its newest version; people change its name."""
+    """A document of the catalog at its newest version; people can rename it."""
 
     edited = ("document_name",)
 
@@ -110,7 +109,7 @@ class Document(common.NamedDocument, common.Versioned):
     resource: common.ResourceIdentifier
     """The document's identity in its source system."""
     owner: common.Principal
-    """Who owns the document: its uploader."""
+    """The document's owner: its uploader."""
     document_version: int
     """Number of the newest version, counted from 1."""
     file_name: str
@@ -118,39 +117,41 @@ class Document(common.NamedDocument, common.Versioned):
     file_size: int
     """Size of the file in bytes."""
     media_type: str
-    """Media type of the file, such as application/pdf."""
+    """Media type of the file, for example application/pdf."""
     custom_metadata: dict[str, str] = Field(default_factory=dict)
     """The document's metadata: values by field name, always strings."""
     source_system_updated: Instant | None = None
-    """When the document last changed in its source system, as its uploader said."""
+    """When the document last changed in its source system, according to the uploader."""
     created_at: Instant
     updated_at: Instant
     indexing: IndexingStatus | None = None
     """Whether the newest version is searchable in the catalog."""
     chunk_count: int | None = None
-    """Number of chunks that the version found in the catalog has; 0: there is no text in it, or none yet
-    (`isBeingRead`); absent: none is found."""
+    """Number of chunks of the searchable version in the catalog; 0: no text, or none yet (`isBeingRead`); absent: no
+    version is searchable."""
     is_being_read: bool = False
-    """Whether text recognition still has to read scanned pages or pictures of the newest file, or to add what it read
-    to the text."""
+    """Whether text recognition is still reading scanned pages or pictures of the newest file, or indexing their
+    text."""
     not_read: list[NotRead] | None = None
-    """What the newest file holds that was not read; absent: unknown, by its format, its age, or since the
-    files in it are not read yet (`filesDone` is less than `fileCount`)."""
+    """Parts of the newest file that were not read; absent: unknown, because of the file's format or age, or because
+    files inside are still being read (`filesDone` is less than `fileCount`)."""
     parent_document_id: UUID | None = None
-    """Id of the archive or mail that this document is a file in, whose readers and owner it has; absent: none."""
+    """Id of the archive or mail containing the document, which has the same readers and owner; absent: none."""
     file_count: int | None = None
-    """Number of files in the newest file, each of which becomes a document of its own; absent: none."""
+    """Number of files in the newest file; each becomes a document. Absent: none."""
     files_done: int | None = None
-    """How many of those are documents by now or could not be read; those that could not are in `notRead` at the end."""
+    """Number of contained files that are documents by now or could not be read; `notRead` finally lists the
+    unreadable."""
 
     @property
     def has_no_text(self) -> bool:
-        """Whether the newest version is indexed in the catalog and read, and there is no text in it to be found by."""
+        """Whether the newest version is indexed in the catalog and read, and has no searchable text."""
         return self._has_none_so_far and not self.is_being_read
 
     @property
     def has_no_text_yet(self) -> bool:
-        """Whether the newest version is indexed in the catalog, and all of its text is still being read by machine."""
+        """Whether the newest version is indexed in the catalog, and text recognition is still reading all of its
+        text."""
         return self._has_none_so_far and self.is_being_read
 
     @property
@@ -159,7 +160,7 @@ class Document(common.NamedDocument, common.Versioned):
 
 
 class DocumentVersion(common.ResponseModel):
-    """One version of a document's contents."""
+    """A version of a document's contents."""
 
     document_version: int
     """Number of the version, counted from 1."""
@@ -168,59 +169,59 @@ class DocumentVersion(common.ResponseModel):
     file_size: int
     """Size of the file in bytes."""
     media_type: str
-    """Media type of the file, such as application/pdf."""
+    """Media type of the file, for example application/pdf."""
     created_at: Instant
     """When the version was uploaded."""
     created_by: common.Principal
-    """Who uploaded the version."""
+    """Uploader of the version."""
 
 
 class DocumentIndexing(common.ResponseModel):
-    """How far a document is in one place: the catalog or a collection."""
+    """Indexing of a document in one place: the catalog or a collection."""
 
     document_collection_id: UUID | None = None
     """Id of the collection; absent: the catalog."""
     collection_name: str | None = None
     """Name of the collection; absent: the catalog."""
     document_version: int
-    """Number of the version that is to be searchable there."""
+    """Number of the version to be searchable in this place."""
     indexed_version: int | None = None
-    """Number of the version that is searchable there, at least by its words; absent: none yet."""
+    """Number of the version searchable now, at least by words; absent: none yet."""
     status: IndexingStatus
-    """How far indexing is: DONE when the document is searchable by its words and by its meaning."""
+    """Status of indexing: DONE when the document is searchable by words and by meaning."""
     words_indexed: bool = False
-    """Whether the version that is to be searchable there is found by its words; its meaning follows."""
+    """Whether the version to be searchable is found by words; search by meaning follows."""
     chunk_count: int
-    """Number of chunks that are searchable there."""
+    """Number of searchable chunks."""
     chunks_embedded: int | None = None
     """Chunks embedded so far, while indexing runs; renewed about every ten seconds."""
     chunks_expected: int | None = None
-    """Chunks that are to be embedded, while indexing runs."""
+    """Number of chunks to embed, during indexing."""
     language: str | None = None
-    """Language of the text that is searchable there, by ISO 639-1; absent: not certain, its words count as English."""
+    """Language of the searchable text, by ISO 639-1; absent: uncertain, treated as English."""
     error: str | None = None
     """Why indexing failed last."""
 
 
 class ContainedFiles(common.ResponseModel):
-    """How far the files in an archive or mail are, with those in archives and mails in it."""
+    """Progress of the files in an archive or mail, including nested archives and mails."""
 
     files: int
-    """How many there are; those in an archive in it are counted from when that is a document."""
+    """Number of files; files in a nested archive count once the archive is a document."""
     waiting: int
-    """How many of them have not been looked at yet."""
+    """Number of files waiting."""
     documents: int
-    """How many documents they are by now."""
+    """Number of files that are documents by now."""
     indexing: int
-    """How many of those are still being indexed, in the catalog or in a collection."""
+    """Number of documents still being indexed, in the catalog or in a collection."""
     indexing_failed: int
-    """How many of those could not be indexed somewhere; the service tries again."""
+    """Number of documents with failed indexing in some place; the service retries."""
     left_out: dict[str, int]
-    """How many files were left out so far, by the code of the reason; catalog/listLeftOutFiles tells which."""
+    """Number of files left out so far, by reason code; catalog/listLeftOutFiles lists the files."""
 
     @property
     def is_done(self) -> bool:
-        """Whether all files were looked at, and none of their documents is being indexed."""
+        """Whether all files were examined, and no document is still being indexed."""
         return not self.waiting and not self.indexing
 
     def __str__(self) -> str:
@@ -234,29 +235,29 @@ class ContainedFiles(common.ResponseModel):
 
 
 class GetDocumentRequest(common.ActingRequest):
-    """Ask for one document."""
+    """Get a document."""
 
     document_id: UUID
 
 
 class GetDocumentResponse(Document):
-    """A document with its versions, newest first, and where it is indexed (of collections, those the caller sees)."""
+    """A document with its versions, newest first, and its indexing in the catalog and the caller's collections."""
 
     text_recognition: TextRecognition | None = None
-    """How far the newest file's scanned pages and pictures are read; absent: it has none."""
+    """Progress of reading the newest file's scanned pages and pictures; absent: the file has none."""
     read_pictures: bool = False
-    """Whether text in pictures within the newest file is read by machine, since that was asked."""
+    """Whether text in pictures of the newest file is read by machine, as requested."""
     contained_files: ContainedFiles | None = None
-    """How far the files in the newest file are; absent: there are none."""
+    """Progress of the files in the newest file; absent: none."""
     fingerprint: str | None = None
-    """Fingerprint that the newest upload gave."""
+    """Fingerprint given by the newest upload."""
     versions: list[DocumentVersion]
     """The versions, newest first."""
     indexed_in: list[DocumentIndexing]
-    """Where the document is indexed: the catalog, and collections that the caller may see."""
+    """The document's indexing in the catalog, and in collections visible to the caller."""
 
     def list_left_out(self) -> list[NotRead]:
-        """Return the parts that were not read, without what text recognition is still at."""
+        """Return the unread parts, except parts still in text recognition."""
         recognition = self.text_recognition
         is_reading = recognition is not None and recognition.status is RecognitionStatus.RUNNING
         waiting: set[NotReadKind] = set()
@@ -266,7 +267,7 @@ class GetDocumentResponse(Document):
 
 
 class DocumentOrder(StrEnum):
-    """The key that a list of documents is in order of: CREATED is when a document was first loaded."""
+    """Sort key for a list of documents; CREATED is the time of the first upload."""
 
     CREATED = "CREATED"
     UPDATED = "UPDATED"
@@ -278,31 +279,31 @@ class DocumentFilters(common.ActingRequest):
     """The filters of a list of documents; filters narrow together."""
 
     document_external_ids: Annotated[list[Identifier] | None, Field(min_length=1, max_length=1000)] = None
-    """Only documents with these external ids, at most 1000; unknown ones are passed over."""
+    """Only documents with these external ids, at most 1000; unknown ones are ignored."""
     document_name: DocumentName | None = None
     """Part of the name, or of the file's name, in any case."""
     owner_email: EmailAddress | None = None
-    """Only documents of the owner with this email address."""
+    """Only documents owned by the user with this email address."""
     readable_by: common.PrincipalReference | None = None
-    """Only documents that this principal may read; for admins."""
+    """Only documents readable by this principal; for admins."""
     document_collection_id: UUID | None = None
-    """Only documents in this collection; none where the caller has no role in it."""
+    """Only documents in the collection; empty if the caller has no role in the collection."""
     folder: Identifier | None = None
-    """Only documents whose external id begins with this folder, in any case: `reports` finds `Reports/2026/a.pdf`."""
+    """Only documents with external ids below the folder, in any case: `reports` finds `Reports/2026/a.pdf`."""
     resource_types: Annotated[list[common.ResourceType] | None, Field(min_length=1, max_length=100)] = None
-    """Only documents of these types, at most 100."""
+    """Only documents of the given types, at most 100."""
     media_types: Annotated[list[Identifier] | None, Field(min_length=1, max_length=100)] = None
-    """Only files of these media types, at most 100."""
+    """Only files of the given media types, at most 100."""
     updated_from: RequestInstant | None = None
-    """Only documents changed since then, this time included."""
+    """Only documents changed since then (inclusive)."""
     updated_to: RequestInstant | None = None
-    """Only documents changed before then, this time not included."""
+    """Only documents changed before then (exclusive)."""
     indexing: IndexingStatus | None = None
-    """Only documents with this status in the catalog's index."""
+    """Only documents with the given status in the catalog's index."""
     parent_document_id: UUID | None = None
-    """Only the files in this archive or mail."""
+    """Only files in the given archive or mail."""
     contained: StrictFlag | None = None
-    """Only files in archives and mails (true), or only documents that are none (false)."""
+    """Only files in archives and mails (true), or only other documents (false)."""
 
 
 class ListDocumentsRequest(DocumentFilters, common.NarrowedRequest):
@@ -311,11 +312,11 @@ class ListDocumentsRequest(DocumentFilters, common.NarrowedRequest):
     order: DocumentOrder | None = None
     """Key of the order; CREATED unless given."""
     descending: StrictFlag | None = None
-    """Whether the newest, the largest or the last name comes first; true unless given, false for NAME."""
+    """Whether the list begins with the newest, the largest or the last name; default: true, for NAME false."""
 
 
 class ListDocumentsResponse(common.PagedResponse):
-    """One page of documents."""
+    """A page of documents."""
 
     documents: list[Document]
     """The documents, newest first unless another order was asked for."""
@@ -326,52 +327,52 @@ class ListFoldersRequest(DocumentFilters, common.PagedRequest):
 
 
 class DocumentFolder(common.ResponseModel):
-    """A folder that external ids have in common."""
+    """A folder shared by external ids."""
 
     folder: str
-    """Path of the folder, without a slash at its end; narrows lists as their `folder`."""
+    """Path of the folder, without a slash at the end; use it as the `folder` filter of lists."""
     name: str
     """Last part of the path."""
     document_count: int
-    """Number of documents in the folder and the folders in it."""
+    """Number of documents in the folder and its subfolders."""
 
 
 class ListFoldersResponse(common.PagedResponse):
-    """One page of folders."""
+    """A page of folders."""
 
     folders: list[DocumentFolder]
-    """The folders, in the order of their names in lower case."""
+    """The folders, sorted by lower-case name."""
 
 
 class ListLeftOutFilesRequest(common.ActingRequest, common.PagedRequest):
-    """List which files in an archive or mail are no documents, for those who may READ it."""
+    """List the files in an archive or mail that did not become documents; needs READ."""
 
     document_id: UUID
     """Id of the archive or mail."""
 
 
 class LeftOutFile(common.ResponseModel):
-    """A file in an archive or mail that is no document, and why."""
+    """A file left out of an archive or mail, and the reason."""
 
     path: str | None = None
-    """Path of the file there; absent: it can't be read."""
+    """Path of the file in the archive; absent: unreadable."""
     number: int
-    """Number of the file there, counted from 1, by which `notRead` names it."""
+    """Number of the file in the archive, counted from 1, as used in `notRead`."""
     code: str
     """Stable code of the reason, for programs."""
     message: str
-    """Why it was left out, for people."""
+    """Reason for leaving out the file, for people."""
 
 
 class ListLeftOutFilesResponse(common.PagedResponse):
-    """One page of files, as far as they were looked at."""
+    """A page of files examined so far."""
 
     files: list[LeftOutFile]
-    """The files, in the order that they have in the archive or mail."""
+    """The files, in the order of the archive or mail."""
 
 
 class DownloadDocumentRequest(common.ActingRequest):
-    """Ask for a document's file, of its newest version unless one is named; answered with the bytes."""
+    """Download a document's file (default: newest version); the response body is the file."""
 
     document_id: UUID
     document_version: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)] | None = None
@@ -379,23 +380,23 @@ class DownloadDocumentRequest(common.ActingRequest):
 
 
 class ReindexDocumentRequest(common.ActingRequest):
-    """Chunk and index a document's newest contents in the catalog again, for its editors, its owner and admins."""
+    """Chunk and index a document's newest contents in the catalog again; for editors, the owner and admins."""
 
     document_id: UUID
 
 
 class ReindexDocumentResponse(common.ResponseModel):
-    """What indexing a document in the catalog again came to."""
+    """Result of indexing a document in the catalog again."""
 
     document_id: UUID
     document_version: int
-    """Number of the version that is indexed."""
+    """Number of the indexed version."""
     indexing: IndexingStatus
-    """DONE: it is searchable when the call returns; RUNNING: indexing goes on in the background."""
+    """DONE: searchable when the call returns; RUNNING: indexing continues in the background."""
 
 
 class RenameDocumentRequest(common.VersionedRequest, GetDocumentRequest):
-    """Give a document another name, which later uploads keep; for its editors, its owner and admins."""
+    """Rename a document; later uploads keep the name. For editors, the owner and admins."""
 
     document_name: Annotated[DocumentName, Field(pattern=r"\S")]
     """The new name."""
@@ -407,62 +408,63 @@ class RenameDocumentResponse(common.NamedDocument, common.Versioned):
     edited = ("document_name",)
 
     document_version: int
-    """Number of the version that is found by the new name."""
+    """Number of the version found by the new name."""
 
 
 class DeleteDocumentRequest(common.ActingRequest):
-    """Delete a document everywhere; its id and version numbers are never used again."""
+    """Delete a document everywhere; its id and version numbers are never reused."""
 
     document_id: UUID
 
 
 class DeleteDocumentResponse(common.ResponseModel):
-    """The document that is gone."""
+    """The deleted document."""
 
     document_id: UUID
 
 
 GET_DOCUMENT = ApiOperation("catalog/getDocument", GetDocumentRequest, GetDocumentResponse, READ, NOT_FOUND)
-"""Return a document with its versions, newest first, and how far it is indexed where."""
+"""Return a document with its versions, newest first, and its indexing status in each place."""
 LIST_DOCUMENTS = ApiOperation("catalog/listDocuments", ListDocumentsRequest, ListDocumentsResponse, READ)
-"""Walk the documents the caller may read, in a stable order; filters narrow together.
+"""List the documents readable by the caller, in a stable order; all filters must match.
 
-`ids` and `document_external_ids` are at most 1000 each, and those of nothing are passed over.
-`document_name` is part of the name or the file name, in any case; `updated_from` is included, `updated_to` not.
-`indexing` (DONE, RUNNING or FAILED) is of the catalog's index. `parent_document_id` is the archive or mail that
-the documents are files in; `contained`: only files in any (True), or only documents that are none (False).
-`folder` is the beginning of external ids, whole folders in any case; `readable_by` is for admins.
+`ids` and `document_external_ids` take at most 1000 each; unknown ones are ignored. `document_name` is part of the name
+or the file name, in any case. `updated_from` is inclusive, `updated_to` exclusive. `indexing` (DONE, RUNNING or FAILED)
+is the status in the catalog's index. `parent_document_id`: only files in this archive or mail. `contained`: only files
+in archives and mails (True), or only other documents (False). `folder` is the beginning of external ids, whole folders
+in any case. `readable_by` is for admins.
 
-`order` is CREATED, UPDATED, NAME or SIZE, `descending` unless it is NAME. Of documents that change during a
-walk, only the order by CREATED shows each exactly once."""
+`order` is CREATED, UPDATED, NAME or SIZE, `descending` except for NAME. If documents change while you iterate, only
+CREATED returns each document exactly once."""
 LIST_FOLDERS = ApiOperation("catalog/listFolders", ListFoldersRequest, ListFoldersResponse, READ)
-"""Walk the folders directly in `folder` (at the top without any), each with the number of the documents in it.
+"""List the folders directly in `folder` (default: the top), each with its number of documents.
 
-Folders are what external ids have before each `/`, in any case. Filters are those of `list_documents`, and only
-what it lists is counted."""
+Folders are the parts of external ids before each `/`, in any case. Filters are the filters of `list_documents`, and
+apply to the counts."""
 LIST_LEFT_OUT_FILES = ApiOperation(
     "catalog/listLeftOutFiles", ListLeftOutFilesRequest, ListLeftOutFilesResponse, READ, NOT_FOUND
 )
-"""Walk the files in an archive or mail that are no documents, each with its reason, in their order there.
+"""List the files in an archive or mail that did not become documents, each with the reason, in archive order.
 
-Those in an archive in it are listed of that one. Raises NotFoundError for who may not read it."""
+Files in a nested archive are listed for the nested archive. Raises NotFoundError if the caller may not read the
+document."""
 DOWNLOAD_DOCUMENT: ApiOperation[Any, Any] = ApiOperation(
     "catalog/downloadDocument", DownloadDocumentRequest, None, READ, NOT_FOUND
 )
-"""Open a document's file, of its newest version unless one is named; `save`, `read` or iterate it."""
+"""Open a document's file (default: newest version); `save`, `read` or iterate over it."""
 REINDEX_DOCUMENT = ApiOperation(
     "catalog/reindexDocument", ReindexDocumentRequest, ReindexDocumentResponse, WRITE, ADDS_DATA | NOT_FOUND
 )
-"""Chunk and index a document's newest contents in the catalog again, such as after indexing has failed.
+"""Chunk and index a document's newest contents in the catalog again, for example after indexing has failed.
 
-Raises PermissionDeniedError `document_editor_required` for who may read it and not update it."""
+Raises PermissionDeniedError `document_editor_required` for a caller with read access only."""
 RENAME_DOCUMENT = ApiOperation(
     "catalog/renameDocument", RenameDocumentRequest, RenameDocumentResponse, WRITE, ADDS_DATA | NOT_FOUND | CONFLICT
 )
-"""Give a document another name, which later uploads keep.
+"""Rename a document; later uploads keep the name.
 
-Raises PermissionDeniedError `document_editor_required` for a caller who may read it and not update it."""
+Raises PermissionDeniedError `document_editor_required` for a caller with read access only."""
 DELETE_DOCUMENT = ApiOperation(
     "catalog/deleteDocument", DeleteDocumentRequest, DeleteDocumentResponse, WRITE, KEYED | NOT_FOUND
 )
-"""Delete a document everywhere; its id and version numbers are never used for something else."""
+"""Delete a document everywhere; its id and version numbers are never reused."""

@@ -1,4 +1,4 @@
-"""documentCollections/* (docstore syncs aside): collections, the documents in them, and their chunks."""
+"""documentCollections/* (without docstore syncs): collections, their documents and chunks."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -16,7 +16,7 @@ from carrel.wire.places import PassagePlace
 
 
 class DistanceMetric(StrEnum):
-    """How embeddings are compared; vectors have unit norm, so the ranking is the same and only scores differ."""
+    """How embeddings are compared. Vectors have unit norm, so only scores depend on the metric, not the ranking."""
 
     EUCLIDEAN = "EUCLIDEAN"
     COSINE = "COSINE"
@@ -24,7 +24,7 @@ class DistanceMetric(StrEnum):
 
 
 class FieldType(StrEnum):
-    """Type of a metadata field; values are sent as strings and must parse as it."""
+    """Type of a metadata field; values are strings and must parse as the type."""
 
     STRING = "STRING"
     INT = "INT"
@@ -39,7 +39,7 @@ class SchemaField(common.RequestModel):
     name: Label
     """Name of the field."""
     type: FieldType
-    """Type that the field's values must parse as."""
+    """Type of the field's values; values must parse as the type."""
 
 
 class CustomMetadataSchema(common.RequestModel):
@@ -57,7 +57,7 @@ class SchemaFieldInfo(common.ResponseModel):
     name: str
     """Name of the field."""
     type: FieldType
-    """Type that the field's values must parse as."""
+    """Type of the field's values; values must parse as the type."""
 
 
 class CustomMetadataSchemaInfo(common.ResponseModel):
@@ -72,11 +72,11 @@ class CreateDocumentCollectionRequest(common.ActingRequest):
 
     collection_name: Label
     embeddings_model: Identifier | None = None
-    """Embedding model, one of those the service has; absent: its default."""
+    """Embedding model available on the service; absent: the service's default."""
     distance_metric: DistanceMetric = DistanceMetric.COSINE
     """How embeddings are compared; COSINE unless given."""
     custom_metadata_schema: CustomMetadataSchema = CustomMetadataSchema()
-    """The metadata fields that documents in the collection may have; none unless given."""
+    """The metadata fields of documents in the collection; default: none."""
 
 
 class CreateDocumentCollectionResponse(common.ResponseModel):
@@ -92,26 +92,27 @@ class _DocumentInCollection(common.ActingRequest):
 
 
 class AddDocumentToCollectionRequest(common.VersionedRequest, _DocumentInCollection):
-    """Add a catalog document to a collection, or bring it up to date there; an archive or a mail with its files."""
+    """Add a catalog document to a collection, or update it in the collection; archives and mails include their
+    files."""
 
     custom_metadata: CustomMetadata
-    """The document's metadata in the collection; must match its schema. Fields may be left out."""
+    """The document's metadata in the collection; must match the schema. Fields are optional."""
 
 
 class AddDocumentChunksToCollectionRequest(common.VersionedRequest, _DocumentInCollection):
-    """Add a document whose chunks the caller made; they are indexed as given, in this order."""
+    """Add a document with chunks made by the caller, indexed as given, in order."""
 
     chunks: Annotated[list[ChunkText], Field(min_length=1, max_length=10_000)]
     """The chunks in reading order, 1 to 10,000, each at most 50,000 characters."""
     custom_metadata: CustomMetadata
-    """The document's metadata in the collection; must match its schema. Fields may be left out."""
+    """The document's metadata in the collection; must match the schema. Fields are optional."""
 
 
 class ReindexDocumentInCollectionRequest(common.VersionedRequest, _DocumentInCollection):
-    """Chunk and index the newest contents again; without metadata, the existing one is kept."""
+    """Chunk and index the newest contents again; omitted metadata stays."""
 
     custom_metadata: CustomMetadata | None = None
-    """New metadata, which must match the collection's schema; absent: unchanged."""
+    """New metadata, matching the collection's schema; absent: unchanged."""
 
 
 class CollectionIndexStatus(StrEnum):
@@ -123,57 +124,57 @@ class CollectionIndexStatus(StrEnum):
 
 
 class CollectionIndexing(common.ResponseModel):
-    """What indexing a document in a collection came to."""
+    """Result of indexing a document in a collection."""
 
     document_id: UUID
     document_collection_id: UUID
     document_version: int
-    """Number of the version that is indexed."""
+    """Number of the indexed version."""
     chunk_count: int
     """Number of chunks of the document in the collection."""
     embedded_chunk_count: int
-    """Number of chunks that had to be embedded; the others were known."""
+    """Number of newly embedded chunks; the remaining chunks had embeddings."""
     status: CollectionIndexStatus
-    """What came of it."""
+    """Status of indexing."""
 
 
 class AddDocumentToCollectionResponse(CollectionIndexing):
-    """The document as it is indexed in the collection."""
+    """The document as indexed in the collection."""
 
 
 class AddDocumentChunksToCollectionResponse(CollectionIndexing):
-    """The document as it is indexed in the collection."""
+    """The document as indexed in the collection."""
 
 
 class ReindexDocumentInCollectionResponse(CollectionIndexing):
-    """The document as it is indexed in the collection."""
+    """The document as indexed in the collection."""
 
 
 class RemoveDocumentFromCollectionRequest(_DocumentInCollection):
-    """Take a document out of a collection, an archive or a mail with its files; all stay in the catalog."""
+    """Remove a document from a collection, including the files of an archive or mail; all stay in the catalog."""
 
 
 class RemoveDocumentFromCollectionResponse(common.ResponseModel):
-    """The document that is no longer in the collection."""
+    """The document removed from the collection."""
 
     document_id: UUID
     document_collection_id: UUID
 
 
 class DeleteDocumentCollectionRequest(common.ActingRequest):
-    """Delete a collection and its index; its documents stay in the catalog."""
+    """Delete a collection and its index; the documents stay in the catalog."""
 
     document_collection_id: UUID
 
 
 class DeleteDocumentCollectionResponse(common.ResponseModel):
-    """The collection that is gone."""
+    """The deleted collection."""
 
     document_collection_id: UUID
 
 
 class RenameDocumentCollectionRequest(common.VersionedRequest, DeleteDocumentCollectionRequest):
-    """Give a collection another name; for its owner and admins."""
+    """Rename a collection; for the owner and admins."""
 
     collection_name: Label
     """The new name."""
@@ -189,7 +190,7 @@ class RenameDocumentCollectionResponse(common.Versioned):
 
 
 class DocumentCollection(common.Versioned):
-    """A collection as its caller sees it: their role there, and how many of its documents they may READ."""
+    """A collection with the caller's role and the number of documents the caller may READ."""
 
     edited = ("collection_name",)
 
@@ -201,18 +202,18 @@ class DocumentCollection(common.Versioned):
     distance_metric: DistanceMetric
     """How embeddings are compared."""
     custom_metadata_schema: CustomMetadataSchemaInfo
-    """The metadata fields that documents in the collection may have."""
+    """The metadata fields of documents in the collection."""
     document_count: int
     """Number of documents in the collection that the caller may READ."""
     role: common.Role
     """The caller's role in the collection."""
     created_at: Instant
     former_names: list[str] | None = None
-    """The last names it had before, the newest first; absent: none. They still find it where no collection has them."""
+    """Former names, newest first; absent: none. A former name still works unless another collection uses it."""
 
 
 def find_named(collections: Iterable[DocumentCollection], name: str) -> list[DocumentCollection]:
-    """Return the collections of this id or name; if there are none, those that had the name before."""
+    """Return the collections with this id or name; without any, the collections with this former name."""
     known = list(collections)
     found = [one for one in known if name in {str(one.document_collection_id), one.collection_name}]
     return found or [one for one in known if name in (one.former_names or ())]
@@ -226,14 +227,14 @@ class ListDocumentCollectionsRequest(common.ActingRequest, common.PagedRequest):
 
 
 class ListDocumentCollectionsResponse(common.PagedResponse):
-    """One page of collections."""
+    """A page of collections."""
 
     document_collections: list[DocumentCollection]
     """The collections."""
 
 
 class MetadataInCollection(common.Versioned):
-    """The metadata that a document has in a collection."""
+    """The document's metadata in a collection."""
 
     edited = ("custom_metadata",)
     custom_metadata: dict[str, str]
@@ -243,18 +244,18 @@ class MetadataInCollection(common.Versioned):
 class DocumentInCollection(common.NamedDocument, MetadataInCollection):
     """A document in a collection.
 
-    The version that is to be searchable is an older one where an upload left the collection as it was."""
+    The version to be searchable may be older than the document's newest, if an upload didn't update the collection."""
 
     resource: common.ResourceIdentifier
     """The document's identity in its source system."""
     document_version: int
-    """Number of the version that is to be searchable in the collection."""
+    """Number of the version to be searchable in the collection."""
     indexed_version: int | None = None
-    """Number of the version that is searchable there; absent: none yet."""
+    """Number of the searchable version; absent: none yet."""
     stale: bool
-    """Whether the document's newest contents are not what is searchable there."""
+    """Whether the searchable contents differ from the document's newest contents."""
     chunk_count: int
-    """Number of chunks that are searchable there."""
+    """Number of searchable chunks."""
     added_at: Instant
     """When the document was added to the collection."""
     error: str | None = None
@@ -264,24 +265,24 @@ class DocumentInCollection(common.NamedDocument, MetadataInCollection):
 
 
 class ListDocumentsInCollectionRequest(common.ActingRequest, common.NarrowedRequest):
-    """List the documents of a collection that the caller may READ, or those of one status there.
+    """List the documents of a collection that the caller may READ, optionally with one status.
 
-    Narrowed to ids of documents, it tells which of them are in the collection."""
+    With ids of documents, the list says which documents are in the collection."""
 
     document_collection_id: UUID
     indexing: IndexingStatus | None = None
-    """Only documents with this status in the collection."""
+    """Only documents with the given status in the collection."""
 
 
 class ListDocumentsInCollectionResponse(common.PagedResponse):
-    """One page of a collection's documents."""
+    """A page of a collection's documents."""
 
     documents: list[DocumentInCollection]
     """The documents."""
 
 
 class DocumentChunk(common.ResponseModel):
-    """A chunk of a document as it is indexed."""
+    """An indexed chunk of a document."""
 
     chunk_id: UUID
     """Id of the chunk."""
@@ -290,7 +291,7 @@ class DocumentChunk(common.ResponseModel):
     text: str
     """Text of the chunk."""
     place: PassagePlace | None = None
-    """Where the chunk stands in the document; absent where that is unknown."""
+    """Place of the chunk in the document; absent: unknown."""
 
 
 class GetDocumentChunksRequest(common.ActingRequest, common.PagedRequest):
@@ -300,18 +301,18 @@ class GetDocumentChunksRequest(common.ActingRequest, common.PagedRequest):
     document_collection_id: UUID | None = None
     """Id of the collection; absent: the catalog."""
     first_chunk_index: Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)] | None = None
-    """The first chunk to list, by its place in reading order, counted from 0; absent: the first one there is."""
+    """The first chunk to list, by position in reading order, counted from 0; default: the first chunk."""
 
 
 class GetDocumentChunksResponse(common.PagedResponse):
-    """One page of chunks in reading order, all of one version."""
+    """A page of chunks in reading order, all of the same version."""
 
     document_version: int
-    """Number of the version that the chunks are of."""
+    """Number of the chunks' version."""
     chunks: list[DocumentChunk]
     """The chunks in reading order."""
     quoted_text: str | None = None
-    """On the last page of a mail's newest version: the text of earlier mails that it quotes, which is in no chunk."""
+    """On the last page for a mail's newest version: the quoted text of earlier mails, which is not in the chunks."""
 
 
 CREATE_DOCUMENT_COLLECTION = ApiOperation(
@@ -322,10 +323,10 @@ CREATE_DOCUMENT_COLLECTION = ApiOperation(
     KEYED | ADDS_DATA | SHARED,
     successor="",
 )
-"""Create a collection, which the caller then owns. Raises ConflictError `collection_name_taken`.
+"""Create a collection owned by the caller. Raises ConflictError `collection_name_taken`.
 
-The schema is `{"fields": [{"name": "team", "type": "STRING"}, …]}`, types being STRING, INT, DOUBLE, DATETIME
-and BOOLEAN; without one, documents have no metadata there."""
+The schema is `{"fields": [{"name": "team", "type": "STRING"}, …]}`, with the types STRING, INT, DOUBLE, DATETIME and
+BOOLEAN; without a schema, documents have no metadata in the collection."""
 ADD_DOCUMENT_TO_COLLECTION = ApiOperation(
     "documentCollections/addDocumentToCollection",
     AddDocumentToCollectionRequest,
@@ -334,9 +335,9 @@ ADD_DOCUMENT_TO_COLLECTION = ApiOperation(
     ADDS_DATA | NOT_FOUND | CONFLICT | SHARED,
     by_position=(),
 )
-"""Add a catalog document to a collection, or bring it up to date there; needs EDITOR and READ.
+"""Add a catalog document to a collection, or update it in the collection; needs EDITOR and READ.
 
-Keys of the metadata must be in the collection's schema, and values, always strings, parse as their types. The
+Keys of the metadata must be in the collection's schema. Values are always strings and must parse as their types. The
 files in an archive or a mail are added with it, with the same metadata."""
 ADD_DOCUMENT_CHUNKS_TO_COLLECTION = ApiOperation(
     "documentCollections/addDocumentChunksToCollection",
@@ -355,9 +356,9 @@ REINDEX_DOCUMENT_IN_COLLECTION = ApiOperation(
     ADDS_DATA | NOT_FOUND | CONFLICT | SHARED,
     by_position=(),
 )
-"""Chunk and index a document's newest contents again; its metadata stays unless given.
+"""Chunk and index a document's newest contents again; omitted metadata stays.
 
-Raises ConflictError for a document whose chunks the caller made: those are the caller's to send again."""
+Raises ConflictError for a document with chunks supplied by the caller: send new chunks instead."""
 REMOVE_DOCUMENT_FROM_COLLECTION = ApiOperation(
     "documentCollections/removeDocumentFromCollection",
     RemoveDocumentFromCollectionRequest,
@@ -366,9 +367,9 @@ REMOVE_DOCUMENT_FROM_COLLECTION = ApiOperation(
     KEYED | NOT_FOUND | SHARED,
     by_position=(),
 )
-"""Take a document, with the files in it, out of a collection; they stay in the catalog.
+"""Remove a document and its contained files from a collection; they stay in the catalog.
 
-Raises NotFoundError if it isn't in it."""
+Raises NotFoundError if the document isn't in the collection."""
 DELETE_DOCUMENT_COLLECTION = ApiOperation(
     "documentCollections/deleteDocumentCollection",
     DeleteDocumentCollectionRequest,
@@ -376,7 +377,7 @@ DELETE_DOCUMENT_COLLECTION = ApiOperation(
     WRITE,
     KEYED | NOT_FOUND,
 )
-"""Delete a collection; its documents stay in the catalog."""
+"""Delete a collection; the documents stay in the catalog."""
 RENAME_DOCUMENT_COLLECTION = ApiOperation(
     "documentCollections/renameDocumentCollection",
     RenameDocumentCollectionRequest,
@@ -384,14 +385,14 @@ RENAME_DOCUMENT_COLLECTION = ApiOperation(
     WRITE,
     ADDS_DATA | NOT_FOUND | CONFLICT,
 )
-"""Give a collection another name; schedules, manifests and `in:` in searches still find it by its former name.
+"""Rename a collection; schedules, manifests and `in:` in searches still work with the former name.
 
-Raises PermissionDeniedError `collection_owner_required` for anyone but its owner and admins, and ConflictError
+Raises PermissionDeniedError `collection_owner_required` for callers other than the owner and admins, and ConflictError
 `collection_name_taken`."""
 LIST_DOCUMENT_COLLECTIONS = ApiOperation(
     "documentCollections/listDocumentCollections", ListDocumentCollectionsRequest, ListDocumentCollectionsResponse, READ
 )
-"""Walk the collections the caller may search; `collection_name` is part of the name, whatever its case."""
+"""List the collections that the caller may search; `collection_name` is part of the name, in any case."""
 LIST_DOCUMENTS_IN_COLLECTION = ApiOperation(
     "documentCollections/listDocumentsInCollection",
     ListDocumentsInCollectionRequest,
@@ -399,13 +400,13 @@ LIST_DOCUMENTS_IN_COLLECTION = ApiOperation(
     READ,
     NOT_FOUND,
 )
-"""Walk the documents of a collection that the caller may read, each with its version there.
+"""List the documents of a collection readable by the caller, each with its version in the collection.
 
-With `ids` of documents (at most 1000) it walks those of them that are in it. `indexing` (DONE, RUNNING or
-FAILED) is of that collection's index."""
+`ids` (at most 1000) limit the list to these documents. `indexing` (DONE, RUNNING or FAILED) is the status in the
+collection's index."""
 GET_DOCUMENT_CHUNKS = ApiOperation(
     "documentCollections/getDocumentChunks", GetDocumentChunksRequest, GetDocumentChunksResponse, READ, NOT_FOUND
 )
-"""Walk a document's chunks in reading order, as a collection has them, or the catalog when none is named.
+"""List a document's chunks in reading order, in a collection or, by default, in the catalog.
 
-`first_chunk_index`: begin with this chunk, such as the `chunk_index` of a passage that was found."""
+`first_chunk_index`: begin with this chunk, for example the `chunk_index` of a hit."""

@@ -1,8 +1,7 @@
-"""What every wire model is made of: base classes, bounded strings, times, principals, resources, errors.
+"""Building blocks of all wire models: base classes, bounded strings, times, principals, resources, errors.
 
-Requests refuse members they don't know; responses ignore them, so that an older client reads a newer service. Members
-are camelCase on the wire and snake_case in Python (seed, "Resources and their fields"; wire contract, "Conventions").
-"""
+Requests refuse unknown members; responses ignore them, so that an older client reads a newer service. Members are
+camelCase on the wire and snake_case in Python (seed, "Resources and their fields"; wire contract, "Conventions")."""
 
 import hashlib
 import json
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
 from carrel.wire.fields import NO_NUL, EmailAddress, Identifier, Instant, PageToken
 
 _IN_PYTHON = object()
-"""Context of a request that Python code makes, where members may have their names in Python."""
+"""Validation context of requests made in Python, with Python names of members."""
 
 
 class RequestModel(BaseModel):
-    """A request body, or an object inside one: unknown members are refused by name."""
+    """A request body, or an object in it: unknown members are refused by name."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -50,7 +49,7 @@ class RequestModel(BaseModel):
     )
 
     def __init__(self, /, **members: Any) -> None:
-        """Make a request in Python: members have their names in Python, or the names on the wire."""
+        """Create a request in Python; members may have their Python names or their wire names."""
         validate = self.__pydantic_validator__.validate_python
         validate(members, self_instance=self, context=_IN_PYTHON, by_alias=True, by_name=True)
 
@@ -66,7 +65,7 @@ class RequestModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def leave_out_nulls(cls, members: Any, info: ValidationInfo) -> Any:
-        """Take null for an optional member that has a default as if the member was left out."""
+        """Treat null as omitted for an optional member with a default."""
         if not isinstance(members, dict):
             return members
         known = cast("dict[str, Any]", members)
@@ -76,7 +75,7 @@ class RequestModel(BaseModel):
         return {name: value for name, value in known.items() if value is not None or name not in defaulted}
 
     def to_json(self) -> bytes:
-        """Return the body as it goes over the wire: UTF-8, camelCase, members that are None left out."""
+        """Return the JSON body: UTF-8, camelCase, without members of None."""
         return self.__pydantic_serializer__.to_json(self, by_alias=True, exclude_none=True)
 
 
@@ -91,7 +90,7 @@ def _defaulted_members(model: type[RequestModel], *, in_python: bool) -> frozens
 
 
 class ResponseModel(BaseModel):
-    """A response body, or an object inside one: unknown members are ignored."""
+    """A response body, or an object in it: unknown members are ignored."""
 
     model_config = ConfigDict(
         extra="ignore",
@@ -122,17 +121,17 @@ class ResponseModel(BaseModel):
 
 
 class Versioned(ResponseModel):
-    """A resource that people change, with the version of what they can change."""
+    """An editable resource, with the version of its editable members."""
 
     edited: ClassVar[tuple[str, ...]] = ()
-    """Names of the members that the version is made of; the service gives another version where there are none."""
+    """Names of the members covered by the version; if empty, the service gives another version."""
     secret: ClassVar[tuple[str, ...]] = ()
-    """Names of edited members whose values the audit log leaves out."""
+    """Names of edited members with values left out of the audit log."""
     worded: ClassVar[tuple[str, ...]] = ()
-    """Names of edited members that are lists of people's words; the audit log keeps these in its erasable text."""
+    """Names of edited members with lists of people's words; the audit log keeps the words in its erasable text."""
     version: str | None = None
-    """Version of what can be changed of it. A change that names the version is refused (409 `changed_meanwhile`) once
-    somebody else has changed the resource."""
+    """Version of the resource's editable members. A change with an outdated version is refused (409
+    `changed_meanwhile`)."""
 
     @model_validator(mode="after")
     def _make_version(self, info: ValidationInfo) -> Self:
@@ -148,17 +147,17 @@ def digest_of(value: object) -> str:
 
 
 class VersionedRequest(RequestModel):
-    """A change of a resource that others may change at the same time."""
+    """A change of a resource that several people may edit."""
 
     version: Annotated[str, Field(max_length=100), NO_NUL] | None = None
-    """Version that the resource had when it was read; absent: it is changed whatever others changed meanwhile."""
+    """Version of the resource when it was read; absent: the change overwrites concurrent changes."""
 
 
 class Tabular(ResponseModel):
-    """A response whose first list is of like objects, and reads well as a table."""
+    """A response with a list of similar objects, suitable as a table."""
 
     rows_in: ClassVar[str]
-    """Name of the member that has the list."""
+    """Name of the member with the list."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -166,11 +165,11 @@ class Tabular(ResponseModel):
         cls.rows_in = next(lists, "")
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return the rows as a pandas DataFrame, in their order; see `carrel.wire.frames.frame_of`."""
+        """Return the rows as a pandas DataFrame, in order; see `carrel.wire.frames.frame_of`."""
         return frame_of(self.table_rows(), self.row_type())
 
     def table_rows(self) -> Sequence[BaseModel]:
-        """Return what becomes the lines of the table."""
+        """Return the rows of the table."""
         return cast("Sequence[BaseModel]", getattr(self, self.rows_in))
 
     @classmethod
@@ -180,57 +179,57 @@ class Tabular(ResponseModel):
 
 
 class PagedResponse(Tabular):
-    """One page of a list."""
+    """A page of a list."""
 
     next_page_token: str | None = None
-    """Token of the next page; absent on the last one."""
+    """Token of the next page; absent on the last page."""
 
 
 class ActingRequest(RequestModel):
     """A request that an organization API key may make for a user of the organization.
 
-    Whoever serves one must act as `user_email` when it is given (403 when the key may not act for users, 400 for a
-    service-account token or an unknown user), never as the key's owner."""
+    The service must act as `user_email` if given, never as the key's owner (403 if the key may not act for users, 400
+    for a service-account token or an unknown user)."""
 
     user_email: EmailAddress | None = None
-    """Address of the user to act for; only an API key that may act for users takes it. Absent: the caller."""
+    """Address of the user to act for; requires an API key that may act for users. Default: the caller."""
 
 
 class FeedbackRequest(ActingRequest):
-    """A request that keeps what an end user thinks; unlike other acting requests, it may name somebody unknown."""
+    """A request with an end user's feedback; unlike in other acting requests, the user may be unknown."""
 
     user_email: EmailAddress | None = None
-    """Address of the end user who judges; only an API key that may act for users takes it. Absent: the caller.
+    """Address of the end user giving feedback; requires an API key that may act for users. Default: the caller.
 
-    A user of the organization judges what was their own, or the caller's. Of anybody else the address is kept in the
-    audit entry's text, and the caller gives the feedback."""
+    A user of the organization judges their own items, or the caller's. The address of an unknown user is kept in the
+    audit entry's text, and the feedback counts as the caller's."""
 
 
 class PagedRequest(RequestModel):
-    """A list is asked for page by page; a token is only good for the query it came from."""
+    """A request for a page of a list; a token is valid only for its own query."""
 
     page_size: Annotated[int, Field(strict=True, ge=1, le=1000)] = 10
     """Most items of a page, 1 to 1000; 10 unless given."""
     page_token: PageToken | None = None
-    """Token of the page, from the page before; good only with the same query. Absent: the first page."""
+    """Token from the previous page, valid only for the same query. Absent: the first page."""
 
 
 class NarrowedRequest(PagedRequest):
-    """A list that can be narrowed to what has these ids, at most 1000; those of nothing are passed over."""
+    """A list with an optional filter by ids, at most 1000; unknown ids are ignored."""
 
     ids: Annotated[list[UUID] | None, Field(min_length=1, max_length=1000)] = None
-    """Only items with these ids, at most 1000; unknown ids are passed over."""
+    """Only items with these ids, at most 1000; unknown ids are ignored."""
 
 
 class PagedParameters(PagedRequest):
-    """The same in the query of an address, where a number comes as text."""
+    """Page size and token in a URL's query, with numbers as text."""
 
     page_size: Annotated[int, Field(ge=1, le=1000)] = 10
     """Most items of a page, 1 to 1000; 10 unless given."""
 
 
 class ResourceType(StrEnum):
-    """Kind of a resource in its source system."""
+    """Kind of a resource in the source system."""
 
     GOOGLE_DRIVE_ITEM = "GOOGLE_DRIVE_ITEM"
     MICROSOFT_DRIVE_ITEM = "MICROSOFT_DRIVE_ITEM"
@@ -254,7 +253,7 @@ class ResourceType(StrEnum):
 
 
 class Role(StrEnum):
-    """What a principal may do with a resource: an OWNER all, an EDITOR change it, a VIEWER read it."""
+    """Role on a resource: an OWNER may do everything, an EDITOR may change it, a VIEWER may read it."""
 
     OWNER = "OWNER"
     EDITOR = "EDITOR"
@@ -262,14 +261,14 @@ class Role(StrEnum):
 
 
 class GrantRole(StrEnum):
-    """The roles that can be granted; the owner made the resource, or was given it by an admin."""
+    """The roles for grants. The owner role isn't granted: owners created the resource, or an admin assigned them."""
 
     EDITOR = "EDITOR"
     VIEWER = "VIEWER"
 
 
 class SecondFactorPolicy(StrEnum):
-    """Who must give a second factor after a password that is kept here, beside those who have set one up."""
+    """Who must give a second factor after a Carrel password, in addition to people who have set up a second factor."""
 
     NOBODY = "NOBODY"
     ADMINS = "ADMINS"
@@ -277,29 +276,29 @@ class SecondFactorPolicy(StrEnum):
 
 
 class SecondFactor(ResponseModel):
-    """What somebody gives beside a password that is kept here, or, if it is a passkey, in its place."""
+    """A proof in addition to a Carrel password; a passkey can replace the password."""
 
     kind: str
-    """`TOTP`, an authenticator app, or `PASSKEY`; there may be others in time."""
+    """`TOTP` (an authenticator app) or `PASSKEY`; more kinds may follow."""
     name: str | None = None
-    """Name that the person gave a passkey; absent: an app has none."""
+    """Name of a passkey, chosen by the person; absent for apps."""
     synced: bool | None = None
-    """Whether a passkey may be synced to the person's other devices; absent: not known, or no passkey."""
+    """Whether a passkey may be synced to the person's other devices; absent: unknown, or not a passkey."""
     created_at: Instant
-    """When the person set it up."""
+    """When the person set up the factor."""
     last_used_at: Instant | None = None
-    """When the person last used it; absent: never."""
+    """When the person last used the factor; absent: never."""
 
     @property
     def description(self) -> str:
-        """The kind, with the name of a passkey and where it works: `passkey Laptop (synced)`."""
+        """The kind, with a passkey's name and sync state: `passkey Laptop (synced)`."""
         kind = {"TOTP": "authenticator app", "PASSKEY": "passkey"}.get(self.kind, self.kind)
         where = "" if self.synced is None else " (synced)" if self.synced else " (this device only)"
         return f"{kind}{f' {self.name}' if self.name else ''}{where}"
 
 
 class Action(StrEnum):
-    """What permission look-ups can ask about."""
+    """Actions of permission look-ups."""
 
     READ = "READ"
 
@@ -312,37 +311,37 @@ def _known_type(value: object) -> object:
 
 
 class ResourceReference(RequestModel):
-    """A resource named in a request by its identity in its source system."""
+    """A resource in a request, named by its identity in the source system."""
 
     resource_id: Identifier
-    """Identifier of the resource in its source system."""
+    """Identifier of the resource in the source system."""
     resource_type: ResourceType
 
 
 ReportedType = Annotated[ResourceType, BeforeValidator(_known_type)]
-"""A type in a response; one that this client doesn't know reads as UNKNOWN."""
+"""A type in a response; a type unknown to the client reads as UNKNOWN."""
 
 
 class ResourceIdentifier(ResponseModel):
     """A resource named in a response."""
 
     resource_id: str
-    """Identifier of the resource in its source system."""
+    """Identifier of the resource in the source system."""
     resource_type: ReportedType
 
 
 class NamedDocument(ResponseModel):
-    """A document with the names by which people and programs know it."""
+    """A document with its names for people and programs."""
 
     document_id: UUID
     document_name: str
-    """Name of the document, as people see it."""
+    """Name of the document for people."""
     name = property(attrgetter("document_name"))
     document_external_id: str
 
 
 class UserPrincipal(ResponseModel):
-    """A user, or a service account with its own address."""
+    """A user or a service account, by email address."""
 
     type: Literal["user"] = "user"
     """A user or a service account."""
@@ -366,7 +365,7 @@ class GroupPrincipal(ResponseModel):
 
 
 Principal = Annotated[UserPrincipal | GroupPrincipal, Field(discriminator="type")]
-"""A principal as it is reported."""
+"""A principal in a response."""
 
 
 class UserReference(RequestModel):
@@ -397,55 +396,55 @@ class ServiceAccountReference(RequestModel):
 
 
 PrincipalReference = Annotated[UserReference | GroupReference | ServiceAccountReference, Field(discriminator="type")]
-"""A principal as admin requests name it."""
+"""A principal in an admin request."""
 
 
 class ErrorDetail(ResponseModel):
-    """What is wrong with one member of the request."""
+    """A problem with a member of the request."""
 
     field: str
-    """Path of the member in wire names, such as `searchOptions.maxResults`; empty for the whole body."""
+    """Path of the member in wire names, for example `searchOptions.maxResults`; empty for the whole body."""
     message: str
-    """What is wrong with the member."""
+    """The problem with the member."""
 
 
 class MeanwhileChange(ResponseModel):
-    """A change that somebody else made after the caller read the resource."""
+    """A change by another caller after the resource was read."""
 
     current: dict[str, Any]
-    """The resource as it is now, in the shape that its lists have; empty: it is not there any more."""
+    """The current resource, in the shape used in lists; empty: deleted."""
     changed_at: Instant | None = None
-    """When it was last changed; absent: unknown."""
+    """When the resource was last changed; absent: unknown."""
     changed_by: str | None = None
-    """Name of the person or program that changed it; absent for callers who are no admins, and when it is unknown."""
+    """Name of the person or program with the last change; absent: unknown, or the caller isn't an admin."""
 
 
 class ErrorBody(ResponseModel):
     """Why a request was refused."""
 
     message: str
-    """What is wrong and what to do about it, for people; may change."""
+    """The problem and its solution, for people; the wording may change."""
     code: str = "error"
     """Stable code of the error, for programs."""
     request_id: str | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    """Id of the request, the same as in the header X-Request-Id."""
+    """Id of the request, equal to the header X-Request-Id."""
     confirmation_url: str | None = None
-    """With the code `confirmation_required`: the address at which the person confirms that it is them."""
+    """With the code `confirmation_required`: the URL for the person to confirm their identity."""
     details: list[ErrorDetail] | None = None
-    """The members of the request that are wrong."""
+    """The invalid members of the request."""
     meanwhile: MeanwhileChange | None = None
-    """With the code `changed_meanwhile`: the resource as it is now, and its last change."""
+    """With the code `changed_meanwhile`: the current resource and its last change."""
 
 
 class ErrorResponse(ResponseModel):
     """The body of every error outside OAuth."""
 
     error: ErrorBody
-    """What went wrong."""
+    """The error."""
 
 
 def refuse_reserved_type(resource_type: ResourceType) -> ResourceType:
-    """Refuse the types that name the service's own objects, which no uploaded document may pose as."""
+    """Refuse the types of the service's own objects, which uploaded documents may not use."""
     if resource_type in {ResourceType.DOCUMENT_COLLECTION, ResourceType.AGENT, ResourceType.DOCSTORE_SYNC}:
         raise ValueError("must be the type of a document in its source system")
     return resource_type

@@ -14,7 +14,7 @@ from carrel.wire.replies import ReferencedSource
 
 
 class CreateConversationRequest(ActingRequest):
-    """Begin a conversation with an agent before its first message."""
+    """Begin a conversation with an agent before the first message."""
 
     agent_id: UUID
 
@@ -23,16 +23,16 @@ class CreateConversationResponse(ResponseModel):
     """The new conversation."""
 
     conversation_id: UUID
-    """Id of the conversation, for the first message and all that follow."""
+    """Id of the conversation, for all its messages."""
 
 
 class ListConversationsRequest(PagedParameters):
-    """The parameters of GET /api/v1/conversations: those with one agent, if it is named."""
+    """The parameters of GET /api/v1/conversations."""
 
     agent_id: UUID | None = None
-    """Only conversations with the agent of this id."""
+    """Only conversations with this agent."""
     query: Label | None = None
-    """Only conversations whose title, messages and replies have all of these words, or parts of words, in any case."""
+    """Only conversations with all of these words, or parts of words, in title, messages and replies, in any case."""
 
 
 class Conversation(ResponseModel):
@@ -42,17 +42,17 @@ class Conversation(ResponseModel):
     agent_id: UUID
     agent_name: str
     title: str
-    """The title that the person gave it, or the beginning of the first message."""
+    """The title given by the person, or the beginning of the first message."""
     message_count: int
-    """Number of messages that the person sent."""
+    """Number of messages sent by the person."""
     created_at: Instant
-    """When it was begun."""
+    """When the conversation began."""
     updated_at: Instant
-    """When its latest message was sent."""
+    """When the latest message was sent."""
 
 
 class ListConversationsResponse(PagedResponse):
-    """One page of the caller's conversations, the latest first."""
+    """A page of the caller's conversations, latest first."""
 
     conversations: list[Conversation]
     """The conversations, the latest first."""
@@ -63,30 +63,30 @@ class GetConversationRequest(PagedParameters):
 
 
 class DeleteConversationRequest(RequestModel):
-    """Delete one of the caller's conversations for good."""
+    """Delete one of the caller's conversations permanently."""
 
     conversation_id: UUID
 
 
 class DeleteConversationResponse(ResponseModel):
-    """The conversation that is gone."""
+    """The deleted conversation."""
 
     conversation_id: UUID
 
 
 class RenameConversationRequest(DeleteConversationRequest):
-    """Give one of the caller's conversations another title."""
+    """Rename one of the caller's conversations."""
 
     title: Annotated[str, Field(max_length=80, pattern=r"\S"), NO_NUL]
     """The new title."""
 
 
 class RenameConversationResponse(Conversation):
-    """The conversation with its new title."""
+    """The conversation with the new title."""
 
 
 class MessageStatus(StrEnum):
-    """How far an exchange is. WITHHELD: its reply rests on what the caller may no longer read."""
+    """Status of an exchange. WITHHELD: the reply is based on documents that the caller may no longer read."""
 
     RUNNING = "RUNNING"
     COMPLETED = "COMPLETED"
@@ -95,27 +95,27 @@ class MessageStatus(StrEnum):
 
 
 class ConversationMessage(ResponseModel):
-    """A message and the reply to it, if there is one that may be shown."""
+    """A message and its visible reply, if any."""
 
     message_id: UUID
     created_at: Instant
     """When the message was sent."""
     message: str
-    """What the person said."""
+    """Text of the person's message."""
     status: MessageStatus
     """How far the reply is."""
     agent_response_text: str | None = None
-    """Text of the reply, if there is one that may be shown."""
+    """Text of the visible reply, if any."""
     referenced_sources: list[ReferencedSource] = Field(default_factory=list[ReferencedSource])
     warnings: list[str] = Field(default_factory=list[str])
     error_message: str | None = None
-    """Why there is no reply, and what to do."""
+    """Reason for the missing reply, and what to do."""
     feedback: Verdict | None = None
-    """What the person thinks of the reply."""
+    """The person's feedback on the reply."""
 
 
 class GetConversationResponse(PagedResponse):
-    """One page of a conversation's messages, oldest first."""
+    """A page of a conversation's messages, oldest first."""
 
     conversation: Conversation
     """The conversation."""
@@ -126,9 +126,9 @@ class GetConversationResponse(PagedResponse):
 LIST_CONVERSATIONS = ApiOperation(
     "conversations", ListConversationsRequest, ListConversationsResponse, MESSAGE, method="GET", version="v1"
 )
-"""Walk the conversations, the latest first; those with one agent if it is named.
+"""List the conversations, latest first; optionally only with one agent.
 
-`query`: those whose title, messages and replies have all of these words; a reply that is WITHHELD has none."""
+`query`: all of these words must occur in title, messages and replies; text of WITHHELD replies is not searched."""
 RENAME_CONVERSATION = ApiOperation(
     "conversations/rename",
     RenameConversationRequest,
@@ -137,7 +137,7 @@ RENAME_CONVERSATION = ApiOperation(
     ADDS_DATA | NOT_FOUND,
     version="v1",
 )
-"""Give one of the person's own conversations another title."""
+"""Rename one of the person's own conversations."""
 DELETE_CONVERSATION = ApiOperation(
     "conversations/delete",
     DeleteConversationRequest,
@@ -146,9 +146,9 @@ DELETE_CONVERSATION = ApiOperation(
     KEYED | NOT_FOUND,
     version="v1",
 )
-"""Delete one of the person's own conversations for good, with its messages and replies.
+"""Delete one of the person's own conversations permanently, with messages and replies.
 
-The audit log and the question log keep that there were such messages, without a word of them."""
+The audit log and the question log still show that messages existed, without their text."""
 GET_CONVERSATION = ApiOperation(
     "conversations/{conversationId}",
     GetConversationRequest,
@@ -158,9 +158,9 @@ GET_CONVERSATION = ApiOperation(
     method="GET",
     version="v1",
 )
-"""Walk a conversation's messages with their replies, oldest first; `pages()` also have the conversation.
+"""List a conversation's messages with replies, oldest first; `pages()` also have the conversation.
 
-A reply that rests on what the person may not read any more is WITHHELD, without its text."""
+A reply based on documents that the person may no longer read is WITHHELD, without text."""
 CREATE_CONVERSATION = ApiOperation(
     "copilots/createConversation",
     CreateConversationRequest,

@@ -1,4 +1,4 @@
-"""documentCollections/docstore/*: syncs that keep a collection as an outside document database has it (seed, beta)."""
+"""documentCollections/docstore/*: syncs that update a collection from an outside document database (seed, beta)."""
 
 import re
 from enum import StrEnum
@@ -21,7 +21,7 @@ def _refuse_odd_path(path: str) -> str:
 
 
 FieldPath = Annotated[str, Field(min_length=1, max_length=500), NO_NUL, AfterValidator(_refuse_odd_path)]
-"""Where a value lies in a source document: field names joined by dots; a number is a place in a list."""
+"""Path of a value in a source document: field names joined by dots; a number is a position in a list."""
 
 SourceName = Annotated[str, Field(min_length=1, max_length=255), NO_NUL]
 """The name of a collection in the source's database."""
@@ -30,11 +30,11 @@ FilterExpression = Annotated[dict[Annotated[str, Field(max_length=500), NO_NUL],
 """A MongoDB query in Extended JSON."""
 
 DocstoreUri = Annotated[SecretStr, Field(min_length=1, max_length=4096), NO_NUL_SECRET, WRITTEN_OUT]
-"""A connection address: hidden from `repr` and logs; written out only in the request's JSON."""
+"""A connection address: hidden from `repr` and logs; written only to the request's JSON."""
 
 
 class SourceFields(common.RequestModel):
-    """Which of a source document's fields are what: its text, its name, when it was last changed, its address."""
+    """The fields of a source document for text, name, last change and address."""
 
     body: FieldPath
     """Path of the text."""
@@ -47,28 +47,28 @@ class SourceFields(common.RequestModel):
 
 
 class DocstoreConfig(common.RequestModel):
-    """What is synced, and who may read it; without access members the documents are readable by their owner alone.
+    """Source, access and deletion options of a sync. Without access members, only the owner may read the documents.
 
-    A run that would delete more than the limit deletes nothing and says so."""
+    A run that would delete more than the limit deletes nothing and reports this."""
 
     sync_name: Label
-    """Name of the sync, as people see it."""
+    """Name of the sync, for people."""
     collection_name: SourceName
     """Name of the collection in the source's database."""
     source_fields: SourceFields
-    """Which fields of a source document are what."""
+    """Mapping of a source document's fields."""
     filter_expression: FilterExpression = Field(default_factory=dict[str, Any])
     """MongoDB query in Extended JSON for the documents to sync; all unless given."""
     allowed_users_email_addresses: Annotated[list[EmailAddress] | None, Field(max_length=10_000)] = None
-    """Users who may read the documents, at most 10,000."""
+    """Users with read access to the documents, at most 10,000."""
     allowed_group_ids: Annotated[list[UUID] | None, Field(max_length=10_000)] = None
-    """Groups that may read the documents, at most 10,000."""
+    """Groups with read access to the documents, at most 10,000."""
     internal_public: StrictFlag | None = None
     """Whether every active user of the organization may read the documents."""
     delete_missing: StrictFlag = True
-    """Whether documents that are no longer in the source are deleted; true unless given."""
+    """Whether to delete documents missing from the source; default: true."""
     delete_limit_percent: Annotated[int, Field(strict=True, ge=0, le=100)] = 20
-    """Most documents that one run may delete, in percent of all, 0 to 100; 20 unless given."""
+    """Most documents deleted by a run, in percent of all, 0 to 100; default: 20."""
 
 
 class CreateDocstoreSyncRequest(common.ActingRequest):
@@ -76,9 +76,9 @@ class CreateDocstoreSyncRequest(common.ActingRequest):
 
     document_collection_id: UUID
     docstore_uri: Annotated[DocstoreUri, Field(alias="docstoreURI")]
-    """Address of the document database with its credentials; kept encrypted, never returned."""
+    """Address of the document database with credentials; encrypted at rest, never returned."""
     config: DocstoreConfig
-    """What is synced, and who may read it."""
+    """Source, access and deletion options."""
 
 
 class UpdateDocstoreSyncRequest(common.VersionedRequest, common.ActingRequest):
@@ -86,23 +86,23 @@ class UpdateDocstoreSyncRequest(common.VersionedRequest, common.ActingRequest):
 
     docstore_credential_id: UUID
     docstore_uri: Annotated[DocstoreUri | None, Field(alias="docstoreURI")] = None
-    """Address of the document database with its credentials; kept encrypted, never returned; without it, as before.
+    """Address of the document database with credentials; encrypted at rest, never returned. Absent: unchanged.
 
-    Another `collectionName` needs the address again."""
+    A new `collectionName` requires the address again."""
     config: DocstoreConfig
-    """What is synced, and who may read it."""
+    """Source, access and deletion options."""
 
 
 class LaunchDocstoreSyncRequest(common.ActingRequest):
-    """Launch a run of a sync as it is."""
+    """Launch a run of a sync without changes."""
 
     docstore_credential_id: UUID
     approved_removals: Annotated[list[UUID] | None, Field(max_length=10_000)] = None
-    """Ids of held documents that runs may remove whatever the limit, until they are removed or in the source again."""
+    """Ids of held documents that runs may remove despite the limit, until removed or back in the source."""
 
 
 class DocstoreSyncLaunched(common.ResponseModel):
-    """The sync, and whether a run of it was launched."""
+    """The sync, and whether a run was launched."""
 
     docstore_credential_id: UUID
     resource_id: str
@@ -112,19 +112,19 @@ class DocstoreSyncLaunched(common.ResponseModel):
 
 
 class CreateDocstoreSyncResponse(DocstoreSyncLaunched):
-    """The new sync; its first run goes on in the background."""
+    """The new sync; its first run continues in the background."""
 
 
 class UpdateDocstoreSyncResponse(DocstoreSyncLaunched):
-    """The changed sync; its run goes on in the background."""
+    """The changed sync; its run continues in the background."""
 
 
 class LaunchDocstoreSyncResponse(DocstoreSyncLaunched):
-    """The sync; its run goes on in the background."""
+    """The sync; its run continues in the background."""
 
 
 class DocstoreSyncStatus(StrEnum):
-    """PENDING: a run is to begin; FAILED: the last run ended early, and the next goes on where it stopped."""
+    """PENDING: a run is about to begin; FAILED: the last run ended early, and the next run continues from there."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -133,7 +133,7 @@ class DocstoreSyncStatus(StrEnum):
 
 
 class DocstoreCounts(common.ResponseModel):
-    """What the last run did so far."""
+    """Counts of the last run so far."""
 
     read: int = 0
     """Source documents read."""
@@ -142,7 +142,7 @@ class DocstoreCounts(common.ResponseModel):
     updated: int = 0
     """Documents updated."""
     unchanged: int = 0
-    """Documents that were up to date already."""
+    """Documents already up to date."""
     deleted: int = 0
     """Documents deleted."""
     failed: int = 0
@@ -163,40 +163,40 @@ class SourceFieldsInfo(common.ResponseModel):
 
 
 class DocstoreConfigInfo(common.ResponseModel):
-    """The config of a sync, as it was given."""
+    """The config of a sync."""
 
     sync_name: str
-    """Name of the sync, as people see it."""
+    """Name of the sync, for people."""
     name = property(attrgetter("sync_name"))
     collection_name: str
     """Name of the collection in the source's database."""
     source_fields: SourceFieldsInfo
-    """Which fields of a source document are what."""
+    """Mapping of a source document's fields."""
     filter_expression: dict[str, Any]
     """MongoDB query in Extended JSON for the documents to sync."""
     allowed_users_email_addresses: list[str] | None = None
-    """Users who may read the documents."""
+    """Users with read access to the documents."""
     allowed_group_ids: list[UUID] | None = None
-    """Groups that may read the documents."""
+    """Groups with read access to the documents."""
     internal_public: bool | None = None
     """Whether every active user of the organization may read the documents."""
     delete_missing: bool
-    """Whether documents that are no longer in the source are deleted."""
+    """Whether documents missing from the source are deleted."""
     delete_limit_percent: int
-    """Most documents that one run may delete, in percent of all."""
+    """Most documents deleted by a run, in percent of all."""
 
 
 class DocstoreError(common.ResponseModel):
-    """Why the last run failed, or what it left undone; `code` is stable."""
+    """Reason for the last run's failure or remaining work; `code` is stable."""
 
     code: str
     """Stable code of the problem, for programs."""
     message: str
-    """What went wrong and what to do, for people."""
+    """The problem and its solution, for people."""
 
 
 class DocstoreSync(common.Versioned):
-    """A sync and how its last run went; never its address."""
+    """A sync and the result of its last run, without its address."""
 
     edited = ("config",)
 
@@ -205,27 +205,27 @@ class DocstoreSync(common.Versioned):
     """Identifier of the sync as a resource."""
     document_collection_id: UUID
     config: DocstoreConfigInfo
-    """What is synced, and who may read it."""
+    """Source, access and deletion options."""
     status: DocstoreSyncStatus
     """How far the sync is."""
     counts: DocstoreCounts
-    """What the last run did so far."""
+    """Counts of the last run so far."""
     document_count: int
-    """Number of documents that the sync brought and that exist."""
+    """Number of existing documents from the sync."""
     cursor: dict[str, Any] | None = None
     """How far the source was read, in Extended JSON."""
     warning: DocstoreError | None = None
-    """What a run that came to its end left out or undone."""
+    """Work or documents left out by a run that reached its end."""
     last_error: DocstoreError | None = None
     """Why the last run ended early."""
     created_at: Instant
     updated_at: Instant
     wanted_at: Instant | None = None
-    """Since when the run is wanted that is to begin."""
+    """When the pending run was requested."""
     started_at: Instant | None = None
-    """When the last run began; absent: there was none."""
+    """When the last run began; absent: never."""
     finished_at: Instant | None = None
-    """When the last run ended; absent while it goes on."""
+    """When the last run ended; absent during the run."""
 
 
 class GetDocstoreSyncRequest(common.ActingRequest):
@@ -239,53 +239,53 @@ class GetDocstoreSyncResponse(DocstoreSync):
 
 
 class ListDocstoreSyncsRequest(common.ActingRequest, common.PagedRequest):
-    """List the syncs into collections that the caller may edit, or into one of them."""
+    """List the syncs into collections that the caller may edit; optionally only one collection."""
 
     document_collection_id: UUID | None = None
-    """Only syncs into the collection of this id."""
+    """Only syncs into this collection."""
 
 
 class ListDocstoreSyncsResponse(common.PagedResponse):
-    """One page of syncs."""
+    """A page of syncs."""
 
     docstore_syncs: list[DocstoreSync]
     """The syncs."""
 
 
 class ListDocstoreFailuresRequest(common.ActingRequest, common.PagedRequest):
-    """List the source documents that a sync could not take."""
+    """List the source documents that failed to sync."""
 
     docstore_credential_id: UUID
 
 
 class DocstoreFailure(common.ResponseModel):
-    """A source document that could not be taken; every run tries it again."""
+    """A source document that failed to sync; every run retries it."""
 
     source_id: Any
     """The source document's `_id`, in Extended JSON."""
     document_external_id: str
-    """External id that the document has, or would have, in the catalog."""
+    """External id of the document, existing or not, in the catalog."""
     code: str
     """Stable code of the problem, for programs."""
     message: str
     """Why the document could not be taken, for people."""
     failed_at: Instant
-    """When it failed last."""
+    """When the document last failed."""
 
 
 class ListDocstoreFailuresResponse(common.PagedResponse):
-    """One page of failures."""
+    """A page of failures."""
 
     failures: list[DocstoreFailure]
     """The failures."""
 
 
 class ListDocstoreHeldRemovalsRequest(ListDocstoreFailuresRequest):
-    """List the documents that a sync would remove and that its limit holds."""
+    """List the documents whose removal is held back by the sync's limit."""
 
 
 class DocstoreHeldRemoval(common.ResponseModel):
-    """A document that is no longer in the source, and that no run may remove without an approval."""
+    """A document missing from the source, whose removal needs an approval."""
 
     document_id: UUID
     document_external_id: str
@@ -293,11 +293,11 @@ class DocstoreHeldRemoval(common.ResponseModel):
     document_name: str
     """Name of the document."""
     approved: bool
-    """Whether the next run may remove it."""
+    """Whether the next run may remove the document."""
 
 
 class ListDocstoreHeldRemovalsResponse(common.PagedResponse):
-    """One page of held removals."""
+    """A page of held removals."""
 
     held_removals: list[DocstoreHeldRemoval]
     """The held removals."""
@@ -310,20 +310,20 @@ class ListDocstoreRunsRequest(GetDocstoreSyncRequest):
 
 
 class DocstoreRun(common.ResponseModel):
-    """A run that ended."""
+    """An ended run."""
 
     status: DocstoreSyncStatus
-    """How it ended."""
+    """Final status of the run."""
     counts: DocstoreCounts
-    """What it did."""
+    """Counts of the run."""
     warning: DocstoreError | None = None
-    """What it left out or undone."""
+    """Work or documents left out."""
     last_error: DocstoreError | None = None
-    """Why it ended early."""
+    """Reason for an early end."""
     started_at: Instant
-    """When it began."""
+    """When the run began."""
     finished_at: Instant
-    """When it ended."""
+    """When the run ended."""
 
 
 class ListDocstoreRunsResponse(common.ResponseModel):
@@ -334,52 +334,52 @@ class ListDocstoreRunsResponse(common.ResponseModel):
 
 
 class PreviewDocstoreSyncRequest(common.ActingRequest):
-    """Connect to a document database, and map some documents; nothing is kept."""
+    """Connect to a document database, and map a few documents; nothing is saved."""
 
     document_collection_id: UUID
-    """Id of the collection that the sync is to be for, or is for."""
+    """Id of the sync's collection, existing or planned."""
     docstore_credential_id: UUID | None = None
-    """Id of a sync whose address is used where none is given, for the collection that the sync names."""
+    """Id of a sync with an address to use by default, for the collection named in the sync."""
     docstore_uri: Annotated[DocstoreUri | None, Field(alias="docstoreURI")] = None
-    """Address of the document database with its credentials."""
+    """Address of the document database with credentials."""
     config: DocstoreConfig
-    """What would be synced."""
+    """Source, access and deletion options to try."""
 
 
 class DocstorePreviewDocument(common.ResponseModel):
-    """A source document as it would be brought."""
+    """A source document as a sync would map it."""
 
     source_id: Any
     """The source document's `_id`, in Extended JSON."""
     name: str | None = None
-    """Name that the document would have."""
+    """Name of the document after a sync."""
     text: str | None = None
-    """Beginning of its text."""
+    """Beginning of the text."""
     problem: str | None = None
     """Why the document could not be taken."""
 
 
 class PreviewDocstoreSyncResponse(common.ResponseModel):
-    """What the database has for a sync, or why it can't be read."""
+    """Fields and documents in the database, or the reason for a failure to read them."""
 
     problem: DocstoreError | None = None
-    """Why the database can't be read, with the code that a run would end with."""
+    """Reason for the failure, with the error code of a run."""
     document_count: int | None = None
-    """Number of documents that the filter chooses; absent if the database does not count them in time."""
+    """Number of documents matching the filter; absent if the database doesn't count them in time."""
     fields: list[str] = Field(default_factory=list[str])
-    """Paths of the fields in the documents that were looked at."""
+    """Paths of the fields in the examined documents."""
     documents: list[DocstorePreviewDocument] = Field(default_factory=list[DocstorePreviewDocument])
     """The first documents."""
 
 
 class DeleteDocstoreSyncRequest(common.ActingRequest):
-    """Delete a sync and its address; the documents that it brought stay."""
+    """Delete a sync and its address; synced documents stay."""
 
     docstore_credential_id: UUID
 
 
 class DeleteDocstoreSyncResponse(common.ResponseModel):
-    """The sync that is gone."""
+    """The deleted sync."""
 
     docstore_credential_id: UUID
 
@@ -392,11 +392,11 @@ CREATE_DOCSTORE_SYNC = operations.ApiOperation(
     operations.KEYED | operations.ADDS_DATA | operations.NOT_FOUND,
     by_position=("document_collection_id",),
 )
-"""Keep a collection as a collection of a document database has it, and launch the first run.
+"""Keep a collection up to date with a collection of a document database, and launch the first run.
 
-`docstore_uri` is mongodb://user:password@host:port/database or mongodb+srv://…; it is encrypted at rest and
-never returned. `config` is `{"sync_name": …, "collection_name": …, "source_fields": {"body": …,
-"source_name": …}}`, and what else `carrel.wire.docstore.DocstoreConfig` has."""
+`docstore_uri` is mongodb://user:password@host:port/database or mongodb+srv://…; it is encrypted at rest and never
+returned. `config` is `{"sync_name": …, "collection_name": …, "source_fields": {"body": …, "source_name": …}}`, with
+more optional members in `carrel.wire.docstore.DocstoreConfig`."""
 UPDATE_DOCSTORE_SYNC = operations.ApiOperation(
     "documentCollections/docstore/updateDocstoreSync",
     UpdateDocstoreSyncRequest,
@@ -405,9 +405,9 @@ UPDATE_DOCSTORE_SYNC = operations.ApiOperation(
     operations.KEYED | operations.ADDS_DATA | operations.NOT_FOUND | operations.CONFLICT | operations.SHARED,
     by_position=("docstore_credential_id",),
 )
-"""Replace a sync's config, and its address if one is given, and launch a run; for the sync's maker, and admins.
+"""Replace a sync's config, and optionally its address, and launch a run; for the sync's maker and admins.
 
-The run reads everything, unless the name of the sync and its options of deletion alone were changed."""
+The run reads everything, unless only the name of the sync and its deletion options changed."""
 LAUNCH_DOCSTORE_SYNC = operations.ApiOperation(
     "documentCollections/docstore/launchDocstoreSync",
     LaunchDocstoreSyncRequest,
@@ -415,9 +415,9 @@ LAUNCH_DOCSTORE_SYNC = operations.ApiOperation(
     operations.DOCSTORE_WRITE,
     operations.KEYED | operations.ADDS_DATA | operations.NOT_FOUND,
 )
-"""Launch a run that goes on where the last one stopped; `sync_launched` is False while one goes on.
+"""Launch a run that continues where the last run stopped; `sync_launched` is False while a run is in progress.
 
-`approved_removals` are for the sync's maker, and admins."""
+`approved_removals` are for the sync's maker and admins."""
 GET_DOCSTORE_SYNC = operations.ApiOperation(
     "documentCollections/docstore/getDocstoreSync",
     GetDocstoreSyncRequest,
@@ -425,7 +425,7 @@ GET_DOCSTORE_SYNC = operations.ApiOperation(
     operations.DOCSTORE_READ,
     operations.NOT_FOUND,
 )
-"""Show a sync: its config, its status, the counts of its last run, and what went wrong."""
+"""Return a sync: its config, status, last run's counts, and errors."""
 LIST_DOCSTORE_SYNCS = operations.ApiOperation(
     "documentCollections/docstore/listDocstoreSyncs",
     ListDocstoreSyncsRequest,
@@ -433,7 +433,7 @@ LIST_DOCSTORE_SYNCS = operations.ApiOperation(
     operations.DOCSTORE_READ,
     operations.NOT_FOUND,
 )
-"""Walk the syncs into collections that the caller may edit, or into one of them."""
+"""List the syncs into collections that the caller may edit; optionally only one collection."""
 LIST_DOCSTORE_FAILURES = operations.ApiOperation(
     "documentCollections/docstore/listDocstoreFailures",
     ListDocstoreFailuresRequest,
@@ -441,7 +441,7 @@ LIST_DOCSTORE_FAILURES = operations.ApiOperation(
     operations.DOCSTORE_READ,
     operations.NOT_FOUND,
 )
-"""Walk the source documents that a sync could not take, each with its reason."""
+"""List the source documents that failed to sync, each with its reason."""
 LIST_DOCSTORE_HELD_REMOVALS = operations.ApiOperation(
     "documentCollections/docstore/listDocstoreHeldRemovals",
     ListDocstoreHeldRemovalsRequest,
@@ -449,7 +449,7 @@ LIST_DOCSTORE_HELD_REMOVALS = operations.ApiOperation(
     operations.DOCSTORE_READ,
     operations.NOT_FOUND,
 )
-"""Walk the documents that a sync would remove and that its limit holds; for the sync's maker, and admins."""
+"""List the documents whose removal is held back by the sync's limit; for the sync's maker and admins."""
 LIST_DOCSTORE_RUNS = operations.ApiOperation(
     "documentCollections/docstore/listDocstoreRuns",
     ListDocstoreRunsRequest,
@@ -457,7 +457,7 @@ LIST_DOCSTORE_RUNS = operations.ApiOperation(
     operations.DOCSTORE_READ,
     operations.NOT_FOUND,
 )
-"""List the last 50 runs of a sync that ended, newest first."""
+"""List the last 50 ended runs of a sync, newest first."""
 PREVIEW_DOCSTORE_SYNC = operations.ApiOperation(
     "documentCollections/docstore/previewDocstoreSync",
     PreviewDocstoreSyncRequest,
@@ -466,9 +466,9 @@ PREVIEW_DOCSTORE_SYNC = operations.ApiOperation(
     operations.NOT_FOUND,
     by_position=("document_collection_id",),
 )
-"""Connect to a document database as a sync would, and show its fields and the first documents; nothing is kept.
+"""Connect to a document database like a sync, and return its fields and first documents; nothing is saved.
 
-Without an address, the sync's own address is used, by its maker and admins, for the sync's own collection."""
+The default address is the sync's own, for its maker and admins and the sync's own collection."""
 DELETE_DOCSTORE_SYNC = operations.ApiOperation(
     "documentCollections/docstore/deleteDocstoreSync",
     DeleteDocstoreSyncRequest,
@@ -476,4 +476,4 @@ DELETE_DOCSTORE_SYNC = operations.ApiOperation(
     operations.DOCSTORE_WRITE,
     operations.KEYED | operations.NOT_FOUND,
 )
-"""Delete a sync and its address; the documents that it brought stay."""
+"""Delete a sync and its address; synced documents stay."""

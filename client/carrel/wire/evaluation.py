@@ -21,13 +21,13 @@ EvaluatedQuestion = Annotated[
     Field(examples=["may dogs travel free"]),
     NO_NUL,
 ]
-"""A question of a set; white space around it is no part of it."""
+"""A question of a set, without surrounding white space."""
 
 Statement = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_STATEMENT), NO_NUL]
-"""Words that a reply must say; white space around them is no part of them."""
+"""Words required in a reply, without surrounding white space."""
 
 Note = Annotated[str, Field(max_length=1000), NO_NUL]
-"""What people want to remember of a case or a run."""
+"""A comment on a case or a run."""
 
 
 class AdminEvaluationSetsCreateRequest(common.RequestModel):
@@ -36,9 +36,9 @@ class AdminEvaluationSetsCreateRequest(common.RequestModel):
     name: Label
     """Name of the set, unique in the organization."""
     document_collection_id: UUID | None = None
-    """Id of the collection that is searched; absent, without an agent: the catalog."""
+    """Id of the collection to search; absent, without an agent: the catalog."""
     agent_id: UUID | None = None
-    """Id of the agent that is asked; absent: the questions are searched for."""
+    """Id of the agent to ask; absent: the questions are searched."""
 
     @model_validator(mode="after")
     def refuse_both(self) -> Self:
@@ -58,17 +58,17 @@ class EvaluationSet(common.Versioned):
     name: str
     """Name of the set."""
     document_collection_id: UUID | None = None
-    """Id of the collection that is searched; absent, without an agent: the catalog."""
+    """Id of the collection searched; absent, without an agent: the catalog."""
     agent_id: UUID | None = None
-    """Id of the agent that is asked; absent: the questions are searched for."""
+    """Id of the agent asked; absent: the questions are searched."""
     target_name: str | None = None
-    """Name of the collection or agent; absent for the catalog, and when it is deleted."""
+    """Name of the collection or agent; absent for the catalog, and after deletion."""
     case_count: int
     """Number of cases."""
     run_count: int
-    """Number of runs that are kept."""
+    """Number of saved runs."""
     last_run_at: Instant | None = None
-    """When the newest of these runs ended; absent without any."""
+    """When the newest run ended; absent: no run yet."""
     created_at: Instant
     """When the set was created."""
 
@@ -78,16 +78,16 @@ class AdminEvaluationSetsCreateResponse(EvaluationSet):
 
 
 class AdminEvaluationSetsListRequest(common.NarrowedRequest):
-    """List evaluation sets, in the order of their creation."""
+    """List evaluation sets in order of creation."""
 
     query: Annotated[str, Field(max_length=200), NO_NUL] | None = None
     """Part of a name, in any case."""
     agent_id: UUID | None = None
-    """Only sets whose questions are asked to this agent."""
+    """Only sets for this agent."""
 
 
 class AdminEvaluationSetsListResponse(common.PagedResponse):
-    """One page of evaluation sets."""
+    """A page of evaluation sets."""
 
     evaluation_sets: list[EvaluationSet]
     """The sets."""
@@ -102,17 +102,17 @@ class AdminEvaluationSetsUpdateRequest(common.VersionedRequest):
 
 
 class AdminEvaluationSetsUpdateResponse(EvaluationSet):
-    """The set as it is now."""
+    """The set after the change."""
 
 
 class AdminEvaluationSetsDeleteRequest(common.RequestModel):
-    """Delete an evaluation set with its cases and its runs."""
+    """Delete an evaluation set with cases and runs."""
 
     evaluation_set_id: UUID
 
 
 class AdminEvaluationSetsDeleteResponse(common.ResponseModel):
-    """The set that is gone."""
+    """The deleted set."""
 
     evaluation_set_id: UUID
 
@@ -123,30 +123,30 @@ class Judgement(common.RequestModel):
     document_external_id: Identifier
     """The document's identifier in the caller's own system; the document may be missing."""
     grade: Annotated[int, Field(strict=True, ge=0, le=MOST_GRADE)]
-    """0 for a document that doesn't answer the question, more for one that answers better; at most 10."""
+    """Grade from 0 (doesn't answer the question) to 10; higher is better."""
 
 
 class KeptJudgement(common.ResponseModel):
-    """How well a document answers a question, as it is kept."""
+    """A saved judgement: how well a document answers a question."""
 
     document_external_id: str
     """The document's identifier in the caller's own system."""
     grade: int
-    """0 for a document that doesn't answer the question, more for one that answers better."""
+    """0 for a document that doesn't answer the question; higher is better."""
 
 
 class JudgedQuestion(common.VersionedRequest):
-    """A question, with judgements to be added to it."""
+    """A question, with judgements to add."""
 
     question: EvaluatedQuestion
-    """The question; by its words it is known, without the white space around them."""
+    """The question, identified by its text without surrounding white space."""
     judgements: Annotated[list[Judgement], Field(max_length=MOST_JUDGEMENTS)] = Field(default_factory=list[Judgement])
-    """Judgements to add, each in place of the document's former one; none unless given. A question has at most 200."""
+    """Judgements to add; each replaces the document's former judgement. Default: none. At most 200 per question."""
     statements: Annotated[list[Statement], Field(max_length=MOST_STATEMENTS)] | None = None
-    """Words that the reply of an agent must say, at most 20 texts; in place of the former ones. Absent: unchanged."""
+    """Texts that an agent's reply must say, at most 20; they replace the former texts. Absent: unchanged."""
     nothing_answers: bool | None = None
-    """Whether nothing answers the question, so that a reply without a source is right; absent: unchanged. Such a
-    question has neither relevant documents nor statements."""
+    """Whether the question has no answer in the documents, so that a reply without a source is right; absent:
+    unchanged. An unanswerable question has neither relevant documents nor statements."""
     note: Note | None = None
     """A note to the question; absent: unchanged."""
 
@@ -155,11 +155,11 @@ class JudgedQuestion(common.VersionedRequest):
 
 
 class AdminEvaluationSetsPutJudgementsRequest(common.RequestModel):
-    """Add questions and judgements to a set. What is there and isn't named stays; sending it again changes nothing."""
+    """Add questions and judgements to a set. Omitted values stay; repeating has no effect."""
 
     evaluation_set_id: UUID
     cases: Annotated[list[JudgedQuestion], Field(min_length=1, max_length=100)]
-    """Questions with their judgements, at most 100; a set has at most 2000."""
+    """Questions with judgements, at most 100; a set has at most 2000."""
 
     _questions_once = once_each("cases", "cases must name each question once", key="question")
 
@@ -172,22 +172,22 @@ class AdminEvaluationSetsPutJudgementsResponse(common.ResponseModel):
 
 
 class AdminEvaluationSetsRemoveJudgementsRequest(common.RequestModel):
-    """Remove judgements of a question, or the question; what is not there is passed over."""
+    """Remove judgements of a question, or the whole question; unknown ids are ignored."""
 
     evaluation_set_id: UUID
     case_id: UUID
     document_external_ids: Annotated[list[Identifier] | None, Field(min_length=1, max_length=MOST_JUDGEMENTS)] = None
-    """External ids of documents whose judgements are removed; absent: the whole case, also from the runs."""
+    """External ids of documents whose judgements to remove; absent: the whole case, also from the runs."""
 
 
 class AdminEvaluationSetsRemoveJudgementsResponse(common.ResponseModel):
-    """The set that was changed."""
+    """The changed set."""
 
     evaluation_set_id: UUID
 
 
 class AdminEvaluationSetsListCasesRequest(common.PagedRequest):
-    """List the cases of a set, in the order in which their questions were added."""
+    """List the cases of a set in order of addition."""
 
     evaluation_set_id: UUID
     query: Annotated[str, Field(max_length=200), NO_NUL] | None = None
@@ -197,31 +197,31 @@ class AdminEvaluationSetsListCasesRequest(common.PagedRequest):
 
 
 class EvaluationCase(common.Versioned):
-    """A question with its judged documents."""
+    """A question with judged documents."""
 
     edited = ("judgements", "statements", "nothing_answers", "note")
 
     case_id: UUID
-    """Id of the case; a question has one id in a set, even if it is removed and added again."""
+    """Id of the case; a removed question added again keeps its id."""
     question: str
     """The question."""
     judgements: list[KeptJudgement]
     """The judged documents, the best grade first."""
     statements: list[str] = Field(default_factory=list[str])
-    """Words that the reply of an agent must say."""
+    """Texts that an agent's reply must say."""
     nothing_answers: bool = False
-    """Whether nothing answers the question, so that a reply without a source is right."""
+    """Whether the question has no answer in the documents, so that a reply without a source is right."""
     note: str | None = None
     """A note to the question."""
 
     @property
     def grades(self) -> dict[str, int]:
-        """The grades by external id, as `carrel.evaluation` takes them."""
+        """The grades by external id, for `carrel.evaluation`."""
         return {one.document_external_id: one.grade for one in self.judgements}
 
 
 class AdminEvaluationSetsListCasesResponse(common.PagedResponse):
-    """One page of cases."""
+    """A page of cases."""
 
     cases: list[EvaluationCase]
     """The cases."""
@@ -241,7 +241,7 @@ Raises NotFoundError for an unknown collection or agent, ConflictError `evaluati
 ADMIN_EVALUATION_SETS_LIST = ApiOperation(
     "admin/evaluationSets/list", AdminEvaluationSetsListRequest, AdminEvaluationSetsListResponse, ADMIN
 )
-"""Walk the sets, those of `ids` (at most 1000), with `query` in their name, or that ask an agent, if given."""
+"""List the sets; `ids` (at most 1000), `query` (part of the name) and agent are optional filters."""
 ADMIN_EVALUATION_SETS_UPDATE = ApiOperation(
     "admin/evaluationSets/update",
     AdminEvaluationSetsUpdateRequest,
@@ -258,7 +258,7 @@ ADMIN_EVALUATION_SETS_DELETE = ApiOperation(
     ADMIN,
     KEYED | NOT_FOUND,
 )
-"""Delete a set with its cases and its runs."""
+"""Delete a set with cases and runs."""
 ADMIN_EVALUATION_SETS_PUT_JUDGEMENTS = ApiOperation(
     "admin/evaluationSets/putJudgements",
     AdminEvaluationSetsPutJudgementsRequest,
@@ -266,13 +266,12 @@ ADMIN_EVALUATION_SETS_PUT_JUDGEMENTS = ApiOperation(
     ADMIN,
     ADDS_DATA | NOT_FOUND | CONFLICT,
 )
-"""Add at most 100 questions, what is expected and notes to a set; what is there and isn't named stays.
+"""Add at most 100 questions, expectations and notes to a set; omitted values stay.
 
-A case is `{"question": …, "judgements": [{"document_external_id": …, "grade": 2}], "statements": [words that
-the reply must say], "nothing_answers": False, "note": …}`. Sending it again changes nothing.
-`carrel.evaluation.add_judgements` sends more than 100. Raises ConflictError `too_many_cases` (a set has at most
-2000), `too_many_judgements` (a question has at most 200) and `case_contradicts_itself` (nothing answers, and
-yet something should)."""
+A case is `{"question": …, "judgements": [{"document_external_id": …, "grade": 2}], "statements": [words that the reply
+must say], "nothing_answers": False, "note": …}`. Repeating has no effect. `carrel.evaluation.add_judgements` sends more
+than 100. Raises ConflictError `too_many_cases` (a set has at most 2000), `too_many_judgements` (a question has at most
+200) and `case_contradicts_itself` (an unanswerable question with expected documents or statements)."""
 ADMIN_EVALUATION_SETS_REMOVE_JUDGEMENTS = ApiOperation(
     "admin/evaluationSets/removeJudgements",
     AdminEvaluationSetsRemoveJudgementsRequest,
@@ -280,7 +279,7 @@ ADMIN_EVALUATION_SETS_REMOVE_JUDGEMENTS = ApiOperation(
     ADMIN,
     NOT_FOUND,
 )
-"""Remove the judgements of these documents, or (None) the whole case, from the results of runs too."""
+"""Remove the judgements of these documents, or (None) the whole case, also from the results of runs."""
 ADMIN_EVALUATION_SETS_LIST_CASES = ApiOperation(
     "admin/evaluationSets/listCases",
     AdminEvaluationSetsListCasesRequest,
@@ -288,4 +287,4 @@ ADMIN_EVALUATION_SETS_LIST_CASES = ApiOperation(
     ADMIN,
     NOT_FOUND,
 )
-"""Walk the cases of a set in the order of their addition, or those with `query` in their question."""
+"""List the cases of a set in order of addition; `query` is part of the question."""

@@ -1,5 +1,5 @@
-"""admin/evaluationSets/*: what runs over a set have measured; extensions, for admins. The service keeps results. The
-caller searches, asks and measures (`carrel.evaluation`), as itself."""
+"""admin/evaluationSets/*: results of runs over a set; extensions, for admins. The service stores results. The caller
+searches, asks and measures (`carrel.evaluation`) with their own access."""
 
 from typing import Annotated, Self
 from uuid import UUID
@@ -18,35 +18,35 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class CaseResult(RequestModel):
-    """What a run measured on a case. A search has the first three scores, a reply the others and `recall`.
+    """Scores of a case in a run. A search has the first three scores; a reply has `recall` and the remaining scores.
 
-    How well the cited passages support a reply is measured by the service, which has them."""
+    The service measures how well the cited passages support a reply, because it has the passages."""
 
     case_id: UUID
     ndcg: Share | None = None
     """The nDCG of the first ten documents found."""
     recall: Share | None = None
-    """The share of the relevant documents that was found or cited."""
+    """The share of the relevant documents found or cited."""
     reciprocal_rank: Share | None = None
     """1 over the rank of the first relevant document."""
     precision: Share | None = None
-    """The share of the cited documents that is relevant; absent when none was cited."""
+    """The share of relevant documents among the cited documents; absent: none cited."""
     answered: bool | None = None
     """Whether the reply rested on any document; of an agent alone."""
     statements_said: Share | None = None
-    """The share of the case's statements that the reply says; absent without any."""
+    """The share of the case's statements in the reply; absent: no statements."""
     refused: bool | None = None
-    """Of a question that nothing answers: whether the reply cites nothing, as is right."""
+    """For an unanswerable question: whether the reply correctly cites nothing."""
     message_id: UUID | None = None
-    """Id of the message that the agent was sent; its words are kept only with the conversation."""
+    """Id of the message to the agent; its text is stored only in the conversation."""
     found: Annotated[list[Identifier], Field(max_length=10)] = Field(default_factory=list[Identifier])
-    """External ids of the first ten documents that were found or cited, the best first."""
+    """External ids of the first ten documents found or cited, best first."""
     error: Note | None = None
-    """Why the search or the message failed; such a case has no score."""
+    """Reason for a failed search or message; a failed case has no score."""
 
     @model_validator(mode="after")
     def refuse_scores_of_failed(self) -> Self:
-        """Refuse a score of a case that failed."""
+        """Refuse scores of a failed case."""
         told = self.model_dump(exclude={"case_id", "message_id", "found", "error"}, exclude_none=True)
         if self.error is not None and told:
             raise ValueError(f"{next(iter(told))}: a case that failed has no score; leave it or error out")
@@ -54,87 +54,87 @@ class CaseResult(RequestModel):
 
 
 class AdminEvaluationSetsAddRunRequest(RequestModel):
-    """Keep what a run over a set measured, in one request or in several during the run.
+    """Save the results of a run over a set, in one request or in several during the run.
 
-    The service says of an agent what it is told, as it is when the run begins."""
+    The service adds the agent's settings at the beginning of the run."""
 
     evaluation_set_id: UUID
     mode: SearchMode | None = None
     """How the questions were searched for; absent: an agent was asked."""
     agent_id: UUID | None = None
-    """Id of the agent that was asked; absent: the set's."""
+    """Id of the agent asked; default: the set's."""
     note: Note | None = None
-    """What to remember of the run, such as what has changed before it."""
+    """A comment on the run, for example recent changes."""
     evaluation_run_id: UUID | None = None
-    """Id of a run of the caller's that these results belong to, too; absent: they begin one."""
+    """Id of the caller's run to extend; absent: the results begin a new run."""
     planned_count: Annotated[int, Field(strict=True, ge=1, le=MOST_CASES)] | None = None
-    """Number of cases that a run is to have in the end, of one that begins; absent: these."""
+    """Number of cases planned for a new run; default: the number of results."""
     results: Annotated[list[CaseResult], Field(min_length=1, max_length=MOST_CASES)]
-    """What was measured, once for a case; cases that are gone from the set are left out."""
+    """Results, once per case; cases no longer in the set are left out."""
 
     _cases_once = once_each("results", "results must name each case once", key="case_id")
 
 
 class AskedSettings(ResponseModel):
-    """What an agent was told, and how it looked things up, when a run began."""
+    """Instructions and retrieval settings of an agent at the beginning of a run."""
 
     instructions: str
-    """What the language model is told before every conversation."""
+    """Instructions for the language model in every conversation."""
     collection_ids: list[UUID]
-    """Collections that the agent retrieved from."""
+    """Collections searched by the agent."""
     retrieval: AgentRetrieval
     """How the agent looked passages up."""
 
 
 class EvaluationRun(ResponseModel):
-    """A run over a set: who ran it how and when, and the means of what was measured."""
+    """A run over a set: person, time and mode, and mean scores."""
 
     evaluation_run_id: UUID
     evaluation_set_id: UUID
     at: Instant
-    """When it ended."""
+    """When the run ended."""
     ran_by: UserPrincipal
-    """Who ran it; searches and replies are of what this person may read."""
+    """The person who ran it; searches and replies cover only documents readable by this person."""
     mode: SearchMode | None = None
     """How the questions were searched for; absent: an agent was asked."""
     agent_id: UUID | None = None
-    """Id of the agent that was asked: the set's, or another one."""
+    """Id of the agent asked: the set's, or another agent."""
     agent_name: str | None = None
-    """Name of that agent; absent when it is deleted."""
+    """Name of the agent asked; absent after deletion."""
     model: str | None = None
-    """Language model of the agent that was asked."""
+    """Language model of the agent asked."""
     instructions_digest: str | None = None
-    """SHA-256 of the agent's instructions, in hexadecimal digits; other instructions have another one."""
+    """SHA-256 of the agent's instructions, in hexadecimal digits; changes with the instructions."""
     settings: AskedSettings | None = None
-    """What that agent was told then, and how it looked things up; absent: a run of before this was kept."""
+    """Instructions and retrieval settings of the agent during the run; absent for runs older than this field."""
     note: str | None = None
-    """What to remember of the run."""
+    """A comment on the run."""
     case_count: int
-    """Number of cases that were measured; the scores are over these."""
+    """Number of cases measured; the scores are over these."""
     failed_count: int = 0
-    """Number of cases whose search or message failed."""
+    """Number of cases with a failed search or message."""
     planned_count: int | None = None
-    """Number of cases that it was to have. With fewer, measured and failed, it runs still, or ended half-way."""
+    """Number of planned cases. With fewer results (measured and failed), the run is in progress or ended early."""
     ndcg: float | None = None
-    """Mean of the cases that have it."""
+    """Mean over the cases with this score."""
     recall: float | None = None
-    """Mean of the cases that have it."""
+    """Mean over the cases with this score."""
     reciprocal_rank: float | None = None
-    """Mean of the cases that have it."""
+    """Mean over the cases with this score."""
     precision: float | None = None
-    """Mean of the cases that have it."""
+    """Mean over the cases with this score."""
     answered: float | None = None
-    """Of the questions that something answers, the share that was answered; of an agent alone."""
+    """The share of the answerable questions that were answered; for agents only."""
     statements_said: float | None = None
-    """Mean of the cases that have it."""
+    """Mean over the cases with this score."""
     refused: float | None = None
-    """Of the questions that nothing answers, the share whose reply cites nothing."""
+    """The share of the unanswerable questions whose reply cites nothing."""
     groundedness: float | None = None
-    """Mean of the cases that have it."""
+    """Mean over the cases with this score."""
 
 
 class AdminEvaluationSetsAddRunResponse(EvaluationRun):
-    """The run, as it is kept."""
+    """The saved run."""
 
 
 class AdminEvaluationSetsListRunsRequest(NarrowedRequest):
@@ -144,21 +144,21 @@ class AdminEvaluationSetsListRunsRequest(NarrowedRequest):
 
 
 class AdminEvaluationSetsListRunsResponse(PagedResponse):
-    """One page of runs."""
+    """A page of runs."""
 
     runs: list[EvaluationRun]
     """The runs, newest first."""
 
 
 class AdminEvaluationSetsListResultsRequest(PagedRequest):
-    """List what a run measured, in the order of the cases; cases that were removed since are gone here too."""
+    """List the results of a run in the order of the cases, without cases removed since."""
 
     evaluation_set_id: UUID
     evaluation_run_id: UUID
 
 
 class KeptResult(ResponseModel):
-    """What a run measured on a case, as it is kept."""
+    """Saved scores of a case in a run."""
 
     case_id: UUID
     question: str
@@ -166,43 +166,44 @@ class KeptResult(ResponseModel):
     ndcg: float | None = None
     """The nDCG of the first ten documents found."""
     recall: float | None = None
-    """The share of the relevant documents that was found or cited."""
+    """The share of the relevant documents found or cited."""
     reciprocal_rank: float | None = None
     """1 over the rank of the first relevant document."""
     precision: float | None = None
-    """The share of the cited documents that is relevant; absent when none was cited."""
+    """The share of relevant documents among the cited documents; absent: none cited."""
     answered: bool | None = None
     """Whether the reply rested on any document; of an agent alone."""
     statements_said: float | None = None
-    """The share of the case's statements that the reply says; absent without any."""
+    """The share of the case's statements in the reply; absent: no statements."""
     refused: bool | None = None
-    """Of a question that nothing answers: whether the reply cites nothing, as is right."""
+    """For an unanswerable question: whether the reply correctly cites nothing."""
     groundedness: float | None = None
-    """The share of the reply's sentences that its cited passages support; absent without any, and of a search."""
+    """The share of the reply's sentences supported by the cited passages; absent without sentences, and for
+    searches."""
     message_id: UUID | None = None
-    """Id of the message that the agent was sent."""
+    """Id of the message to the agent."""
     error: str | None = None
-    """Why the search or the message failed; such a case has no score."""
+    """Reason for a failed search or message; a failed case has no score."""
     found: list[str]
-    """External ids of the first ten documents that were found or cited, the best first."""
+    """External ids of the first ten documents found or cited, best first."""
 
 
 class AdminEvaluationSetsListResultsResponse(PagedResponse):
-    """One page of results."""
+    """A page of results."""
 
     results: list[KeptResult]
     """The results."""
 
 
 class AdminEvaluationSetsDeleteRunRequest(RequestModel):
-    """Delete a run with its results."""
+    """Delete a run with all results."""
 
     evaluation_set_id: UUID
     evaluation_run_id: UUID
 
 
 class AdminEvaluationSetsDeleteRunResponse(ResponseModel):
-    """The run that is gone."""
+    """The deleted run."""
 
     evaluation_run_id: UUID
 
@@ -214,13 +215,12 @@ ADMIN_EVALUATION_SETS_ADD_RUN = ApiOperation(
     ADMIN,
     KEYED | ADDS_DATA | NOT_FOUND,
 )
-"""Keep what was measured as a run of the caller's; `mode` is None for a set that asks an agent.
+"""Save results as a run of the caller; `mode` is None for a set that asks an agent.
 
-`agent_id` is the agent that was asked, if that isn't the set's. Cases that are gone from the set are left out.
-A long run is kept in parts: the first says how many cases are planned, the others name the run that they
-belong to, as `carrel.evaluation.run` does.
-Raises NotFoundError for an unknown set, agent or run, BadRequestError `unknown_case` and `wrong_mode`,
-ConflictError `too_many_evaluation_runs` (a set has at most 1000)."""
+`agent_id` is the agent asked, if different from the set's. Cases no longer in the set are left out. A long run is saved
+in parts: the first says how many cases are planned, and the following parts name the run, like `carrel.evaluation.run`.
+Raises NotFoundError for an unknown set, agent or run, BadRequestError `unknown_case` and `wrong_mode`, ConflictError
+`too_many_evaluation_runs` (a set has at most 1000)."""
 ADMIN_EVALUATION_SETS_LIST_RUNS = ApiOperation(
     "admin/evaluationSets/listRuns",
     AdminEvaluationSetsListRunsRequest,
@@ -228,7 +228,7 @@ ADMIN_EVALUATION_SETS_LIST_RUNS = ApiOperation(
     ADMIN,
     NOT_FOUND,
 )
-"""Walk the runs of a set, newest first, or those of `ids` (at most 1000)."""
+"""List the runs of a set, newest first; filter by `ids` (at most 1000)."""
 ADMIN_EVALUATION_SETS_LIST_RESULTS = ApiOperation(
     "admin/evaluationSets/listResults",
     AdminEvaluationSetsListResultsRequest,
@@ -236,7 +236,7 @@ ADMIN_EVALUATION_SETS_LIST_RESULTS = ApiOperation(
     ADMIN,
     NOT_FOUND,
 )
-"""Walk what a run measured, case by case."""
+"""List the results of a run, case by case."""
 ADMIN_EVALUATION_SETS_DELETE_RUN = ApiOperation(
     "admin/evaluationSets/deleteRun",
     AdminEvaluationSetsDeleteRunRequest,
@@ -244,4 +244,4 @@ ADMIN_EVALUATION_SETS_DELETE_RUN = ApiOperation(
     ADMIN,
     KEYED | NOT_FOUND,
 )
-"""Delete a run with its results."""
+"""Delete a run with all results."""

@@ -1,7 +1,6 @@
-"""Values of a collection's fields: the texts that each type takes, and how they are kept.
+"""Values of a collection's fields: the accepted texts for each type, and the stored form.
 
-`fits` is the form in which values are kept and compared. `read_value` also takes what people write, where it can be
-read in one way only."""
+`fits` checks the form used for storing and comparing. `read_value` also accepts people's notations, if unambiguous."""
 
 import math
 import re
@@ -46,12 +45,12 @@ _FLAGS = {"yes": "true", "true": "true", "1": "true", "no": "false", "false": "f
 
 
 def fits(kind: str, value: str) -> bool:
-    """Return whether a text is a value of a type of metadata field, as it is kept."""
+    """Return whether a text is the stored form of a value of this metadata type."""
     return _CHECKS[kind](value)
 
 
 def read_value(kind: str, text: str) -> str | None:
-    """Return a text as a value of a type of metadata field; None for one that is none, or can be read in two ways."""
+    """Return a text as a value of this metadata type; None if invalid or ambiguous."""
     value = text if kind == "STRING" else text.strip()
     if fits(kind, value):
         return value
@@ -60,13 +59,12 @@ def read_value(kind: str, text: str) -> str | None:
 
 
 def expectation(kind: str, text: str = "") -> str:
-    """Return a sentence that says which texts a type of metadata field takes, or what an ambiguous text may mean."""
+    """Return a sentence with the accepted texts of a metadata type, or the possible meanings of an ambiguous text."""
     readings = sorted(_readings(kind, text.strip()))
     return f"“{text}” can mean {' or '.join(readings)}: write one of these." if readings[1:] else _EXPECTED[kind]
 
 
 def _readings(kind: str, text: str) -> set[str]:
-    """Return the values that a text may mean."""
     match kind:
         case "DOUBLE":
             return _numbers(text)
@@ -87,7 +85,7 @@ _MARKS = str.maketrans({"\u2212": "-", "\u2019": "'", "\u00a0": " ", "\u202f": "
 
 
 def _numbers(text: str) -> set[str]:
-    """Return the numbers that a text may mean: with marks between thousands, and with a decimal comma or point."""
+    """Return all possible numbers of a text: with thousands separators, and with a decimal comma or point."""
     text = text.translate(_MARKS)
     found = {text}
     if (match := _GROUPED.fullmatch(text)) and match[3] != match[4]:
@@ -106,7 +104,7 @@ _NAMED = ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y")
 
 
 def _dates(text: str) -> set[str]:
-    """Return the moments that a text may mean. With points the day is first; with other marks it may be the month."""
+    """Return all possible moments of a text. With points the day is first; with other marks it may be the month."""
     if (match := _DATE.fullmatch(text)) is None:
         words = " ".join(re.split(r"[,.\s]+", text))
         return {day for form in _NAMED if (day := _day(words, form))}

@@ -31,14 +31,14 @@ def _refuse_odd_address(text: str) -> str:
 
 
 def normal_email(email: str) -> str:
-    """Return the form in which an address is kept and compared: lower case, composed (RFC 6532, section 3.1)."""
+    """Return an address in the form for storing and comparing: lower case, composed (RFC 6532, section 3.1)."""
     return unicodedata.normalize("NFC", email.strip().lower())
 
 
 def guest_address(email: str) -> str | None:
-    """Return a guest's own address from the name that Microsoft Entra ID gives to a guest; None for other addresses.
+    """Return a guest's own address from the guest's name in Microsoft Entra ID; None for other addresses.
 
-    `gus_corp.example#EXT#@tenant.onmicrosoft.com` is gus@corp.example. A token never vouches for it by `email`."""
+    `gus_corp.example#EXT#@tenant.onmicrosoft.com` is gus@corp.example. A token's `email` never proves this address."""
     name, _, tenant = normal_email(email[:_LONGEST_ADDRESS]).partition("#ext#@")
     local, _, domain = name.rpartition("_")
     is_guest = tenant.endswith(".onmicrosoft.com") and local and "." in domain and "@" not in name
@@ -84,7 +84,7 @@ Url = Annotated[
     AfterValidator(_refuse_odd_url),
 ]
 CustomMetadata = Annotated[dict[Label, MetadataValue], Field(max_length=200)]
-"""A document's values of a collection's schema; always strings, whatever the field's type."""
+"""A document's values for a collection's schema; always strings, for all field types."""
 
 
 WRITTEN_OUT = PlainSerializer(SecretStr.get_secret_value, return_type=str, when_used="json")
@@ -120,7 +120,7 @@ def format_instant(value: datetime) -> str:
 
 
 def once_each(items: str, message: str, *, key: str = "") -> Any:
-    """Return a validator of a model that refuses a list in which two items are equal, or their members `key` are."""
+    """Return a model validator that refuses a list with two equal items, or two items with equal `key` members."""
 
     def refuse_repetition(model: Any) -> Any:
         given: Sequence[object] = getattr(model, items) or ()
@@ -138,4 +138,4 @@ Instant = Annotated[AwareDatetime, _AS_RFC_3339]
 """A time in a response: aware, and RFC 3339 in UTC with `Z` in JSON."""
 
 RequestInstant = Annotated[AwareDatetime, BeforeValidator(_rfc_3339), AfterValidator(_in_utc), _AS_RFC_3339]
-"""A time in a request: RFC 3339 with its offset (never a bare number or date), turned into UTC."""
+"""A time in a request: RFC 3339 with offset (never a bare number or date), converted to UTC."""

@@ -1,4 +1,4 @@
-"""Names of files: those that programs leave behind, a name's forms in Unicode, and names that every disk takes."""
+"""File names: leftovers of programs, a name's forms in Unicode, and names valid on every disk."""
 
 import re
 from fnmatch import translate
@@ -25,12 +25,12 @@ _ANY = re.compile(
 
 
 def is_leftover(place: str) -> bool:
-    """Return whether a file's path or name says that a program or a system left it behind."""
+    """Return whether a file's path or name marks it as a leftover of a program or system."""
     return _ANY.match(place.replace("\\", "/").lower()) is not None
 
 
 def forms_of(name: str) -> list[str]:
-    """Return a name as it is written, composed (NFC) and decomposed (NFD), without repetitions."""
+    """Return a name as written, composed (NFC) and decomposed (NFD), without repetitions."""
     return list(dict.fromkeys((name, normalize("NFC", name), normalize("NFD", name))))
 
 
@@ -40,13 +40,13 @@ _DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00
 
 
 def safe_name(name: str) -> str:
-    """Return a file's name, without folders, as every system takes it; `download` where nothing is left of it."""
+    """Return a file's name without folders, valid on every system; `download` if the result is empty."""
     last = _UNSAFE.sub("_", re.split(r"[/\\]", name)[-1]).strip().rstrip(". ")
     return shorten_name(f"_{last}" if _DEVICE.fullmatch(last) else last) or "download"
 
 
 def shorten_name(name: str) -> str:
-    """Return a name of at most 255 bytes; a suffix stays, since it gives the format."""
+    """Return a name of at most 255 bytes; a suffix stays, because it gives the format."""
     stem, dot, suffix = name.rpartition(".")
     ending = (dot + suffix).encode(errors="replace")
     if not stem or len(ending) > 32:

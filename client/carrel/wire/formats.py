@@ -1,6 +1,5 @@
-"""The formats of files that are read, the parts of files that are not, and why files are not loaded.
-
-This is the one place that names them.
+"""The supported file formats, the unread parts of files, and the reasons for not loading files. All names are defined
+here.
 
 The formats are in `formats.json`. To add a format: its line there, and its reader in `service/text/extraction`."""
 
@@ -19,36 +18,36 @@ _TABLE = json.loads(
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """A format: its name in a sentence, its media type, and the suffixes of its files, the usual suffix first.
+    """A format: its name in a sentence, its media type, and its file suffixes, the usual suffix first.
 
-    The rest is for the service: its reader, and how content tells the format. Without `mark` and `within`, files of the
-    format are text, and their names tell it."""
+    The remaining members are for the service: the reader, and detection by content. Formats without `mark` and `within`
+    are text, detected by file name."""
 
     name: str
     media_type: str
     suffixes: tuple[str, ...]
     kind: str
-    """What people filter by: several formats may be of one kind."""
+    """Kind of file for filters; several formats may share a kind."""
     reader: str
     """The module and the function in `service.text.extraction`; a first parameter `data` gets the file's bytes."""
     mark: str = ""
-    """A regular expression in Latin-1 that the first bytes of each file match."""
+    """A regular expression in Latin-1 for the first bytes of each file."""
     within: tuple[str, ...] = ()
-    """Names in files of several parts, of which each file has one: a stream of a compound file, the first element of
-    an Office file's main part, or `mimetype` when the archive declares the media type."""
+    """Names in files of several parts; each file of the format contains one of them: a stream of a compound file, the
+    first element of an Office file's main part, or `mimetype` when the archive declares the media type."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadFormat:
-    """A format that is refused: its name in a sentence, its suffixes, and what to send in place of the file."""
+    """A refused format: its name in a sentence, its suffixes, and the format to send instead."""
 
     name: str
     instead: str
     suffixes: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
-    """Bytes in hexadecimal, after their place and a colon unless the file begins with them."""
+    """Bytes in hexadecimal, after a position and a colon unless at the beginning of the file."""
     holds: tuple[str, ...] = ()
-    """Names of streams or entries in a file of several parts, or the media type that an archive declares."""
+    """Names of streams or entries in a file of several parts, or the media type declared by an archive."""
 
 
 FORMATS = tuple(FileFormat(**each) for each in _TABLE["read"])
@@ -58,18 +57,18 @@ BY_NAME: Mapping[str, FileFormat] = {each.name: each for each in FORMATS}
 
 
 UNREAD_SUFFIXES = frozenset(suffix for each in UNREAD_FORMATS for suffix in each.suffixes)
-"""Suffixes of files that are refused as being of a format that isn't read, as long as they are what their names say."""
+"""Suffixes of unsupported formats; files are refused if their content matches the suffix."""
 
 
 class NotReadKind(StrEnum):
-    """What a file may hold that isn't read, so that nobody finds what it says."""
+    """Kinds of unread parts of a file, whose text search can't find."""
 
     PAGE = "page"
-    """A page that has pictures and no text: a scan."""
+    """A page with pictures and without text: a scan."""
     PICTURE = "picture"
-    """A picture, whatever is written in it."""
+    """A picture, with any text in it."""
     ATTACHMENT = "attachment"
-    """A file that a mail carries and that is no document of its own, or that is attached to a PDF."""
+    """A file attached to a PDF, or attached to a mail without becoming a document."""
     EMBEDDED = "embedded"
     """A file or object of another program inside an Office file, or a file in an archive that could not be read."""
     RECORDING = "recording"
@@ -77,28 +76,28 @@ class NotReadKind(StrEnum):
     SHEET = "sheet"
     """A macro sheet or dialog sheet of a workbook."""
     FORM = "form"
-    """A form that only Adobe's programs draw (XFA)."""
+    """A form drawn only by Adobe's programs (XFA)."""
     ENCRYPTED = "encrypted"
     """An encrypted part of a mail."""
     FORMULA = "formula"
-    """A formula of a workbook that nobody has calculated, so that it has no value; the formula itself was read."""
+    """A formula without a calculated value in the workbook; the formula itself was read."""
     DETAIL = "detail"
-    """A table, link, picture, property or the like that could not be read; the plain text around it was read."""
+    """An unreadable table, link, picture, property or similar; the plain text around it was read."""
 
 
 def count_not_read(kind: NotReadKind, count: int) -> str:
-    """Return a number of parts that were not read in words: `3 pictures`."""
+    """Return a number of unread parts in words: `3 pictures`."""
     return f"{count:,} {_TABLE['not_read'][kind][count != 1]}"
 
 
 REASONS: Mapping[str, str] = _TABLE["reasons"]
-"""Why documents were not loaded, in words that follow a number, by the code of the reason."""
+"""Why documents were not loaded, by reason code, in words that follow a number."""
 
 
 def count_reasons(counts: Mapping[str, int]) -> str:
-    """Return the numbers of files that were not loaded, by the codes of their reasons, in words: `2 empty`.
+    """Return the numbers of files not loaded, by reason code, in words: `2 empty`.
 
-    A code that is not known here stands as it is: a newer service may have it."""
+    An unknown code, possibly from a newer service, is returned unchanged."""
     return ", ".join(f"{count:,} {REASONS.get(code, code)}" for code, count in counts.items())
 
 

@@ -1,4 +1,4 @@
-"""Rows of a response as a pandas DataFrame; pandas is imported only when one is asked for."""
+"""Rows of a response as a pandas DataFrame; pandas is imported only on use."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,11 +17,12 @@ _EXCEL_CELL = 32_766
 
 
 def frame_of(rows: Sequence[BaseModel], row_type: object) -> "pd.DataFrame":
-    """Return one line per row, in order; columns are the members in snake_case, those of nested objects with a dot.
+    """Return one line per row, in order; columns are the members in snake_case, with a dot for members of nested
+    objects.
 
     Ids and enum values are strings, times are aware timestamps, lists stay lists. `row_type` gives an empty frame its
-    columns. `to_excel` writes times in UTC, without a zone, and text as text. Raises ImportError, saying what to
-    install, without pandas."""
+    columns. `to_excel` writes times in UTC, without a zone, and text as text. Without pandas, raises ImportError with
+    the package to install."""
     try:
         import pandas  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport] - optional, and slow to import
     except ImportError as exc:
@@ -35,14 +36,14 @@ def _frame_class() -> "type[pd.DataFrame]":
     import pandas as pd  # noqa: PLC0415 - as above
 
     class Frame(pd.DataFrame):
-        """Rows of a response; derived frames are such frames too."""
+        """Rows of a response; derived frames have the same class."""
 
         @property
         def _constructor(self) -> Any:
             return Frame
 
         def to_excel(self, *args: Any, **kwargs: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-            """Write the frame to a sheet, as pandas does, with cells that Excel takes."""
+            """Write the frame to a sheet like pandas, with cells valid in Excel."""
             plain = pd.DataFrame(self.map(_excel_cell))
             plain.index = self.index.map(_excel_cell)
             plain.to_excel(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
@@ -54,7 +55,7 @@ def _frame_class() -> "type[pd.DataFrame]":
 
 
 def _excel_cell(value: Any) -> Any:
-    """Return a value as Excel takes it, whose times have no zone and whose cells are short and without controls."""
+    """Return a value valid in Excel: times without zone, and short cells without control characters."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).replace(tzinfo=None)
     if isinstance(value, str | list | dict):
@@ -64,7 +65,7 @@ def _excel_cell(value: Any) -> Any:
 
 
 def flatten_row(row: BaseModel, *, prefix: str = "", secrets: bool = True) -> Iterator[tuple[str, object]]:
-    """Yield the members of a row by the names of their columns; without secrets, those that `repr` leaves out."""
+    """Yield the members of a row by column name; `secrets=False` leaves out members hidden from `repr`."""
     for name, field in type(row).model_fields.items():
         value: object = getattr(row, name)
         if not (field.repr or secrets):
@@ -89,7 +90,7 @@ def _plain(value: object) -> object:
 
 
 def _columns(row_type: object) -> dict[str, None]:
-    """Return the columns of a row or member that is an object, or may be an object; none for other types."""
+    """Return the columns of an object type, also if optional; none for other types."""
     columns: dict[str, None] = {}
     for model in _models(row_type):
         for name, field in model.model_fields.items():

@@ -1,4 +1,4 @@
-"""GET /api/v1/me: who an access token acts for; an extension."""
+"""GET /api/v1/me: the person that an access token acts for; an extension."""
 
 from uuid import UUID
 
@@ -10,7 +10,7 @@ from carrel.wire.operations import MEMBER, ApiOperation
 
 
 class MeResponse(ResponseModel):
-    """The person who consented, their organization, and what the token may be used for."""
+    """The person who consented, their organization, and the token's scopes."""
 
     id: UUID
     """Id of the person."""
@@ -24,11 +24,11 @@ class MeResponse(ResponseModel):
     organization_name: str
     """Name of the organization."""
     scopes: list[str]
-    """What the token may be used for."""
+    """The token's scopes."""
     reranks_by_default: bool | None = None
-    """Whether searches without `enableReranking` are reranked; absent: the service has no endpoint for that."""
+    """Whether searches without `enableReranking` are reranked; absent: the service has no reranking endpoint."""
     groups: list[NamedGroup] = Field(default_factory=list[NamedGroup])
-    """The person's groups, nested ones too, which uploads can be shared with; none without `api:catalog:write`."""
+    """The person's groups, including nested groups, for sharing uploads; none without `api:catalog:write`."""
 
 
 ME = ApiOperation("me", RequestModel, MeResponse, MEMBER, method="GET", version="v1")

@@ -27,32 +27,32 @@ MessageText = Annotated[
 
 
 class InputVariable(RequestModel):
-    """A variable of a message, whose value is documents."""
+    """A variable of a message, with documents as its value."""
 
     name: Label
-    """Name of the variable, which the message holds as `{{name}}`."""
+    """Name of the variable, written `{{name}}` in the message."""
     ids: Annotated[list[UUID], Field(min_length=1, max_length=100)]
     """Ids of documents that the caller may READ, 1 to 100."""
 
 
 class SendMessageRequest(ActingRequest):
-    """Send a message to an agent that is deployed to the caller and has API access."""
+    """Send a message to an agent deployed to the caller, with API access enabled."""
 
     agent_id: UUID
     message: MessageText
-    """What the person says, 1 to 20,000 characters."""
+    """Text of the person's message, 1 to 20,000 characters."""
     conversation_id: UUID | None = None
-    """Id of the conversation to go on with; absent: a new one."""
+    """Id of the conversation to continue; absent: a new conversation."""
     input_variables: Annotated[list[InputVariable] | None, Field(max_length=20)] = None
-    """Variables, at most 20, each replaced in the message by the names of its documents; added where the message
-    doesn't hold it."""
+    """Variables, at most 20, each replaced in the message by the names of its documents; a variable missing from the
+    message is added."""
 
 
 class SendMessageResponse(ResponseModel):
-    """What came of a message."""
+    """The result of a message."""
 
     send_chat_result: SendChatResult
-    """The reply, or why it is withheld."""
+    """The reply, or the reason for withholding it."""
 
 
 class Verdict(StrEnum):
@@ -63,28 +63,28 @@ class Verdict(StrEnum):
 
 
 class MessageFeedback(RequestModel):
-    """What somebody thinks of a reply."""
+    """Feedback on a reply."""
 
     feedback: Verdict
     """Whether the reply was good."""
     descriptive_feedback: Description | None = None
-    """What was good or bad about it, at most 10,000 characters."""
+    """Good or bad points of the reply, at most 10,000 characters."""
     suggested_answer: Description | None = None
-    """What the agent should have said, at most 10,000 characters."""
+    """A better answer for the agent, at most 10,000 characters."""
 
 
 class ProvideMessageFeedbackRequest(FeedbackRequest):
-    """Keep feedback on a reply on the audit log, by whom it was given to or by an admin."""
+    """Record feedback on a reply in the audit log, by the reply's recipient or an admin."""
 
     agent_id: UUID
     message_id: UUID
-    """Id of the message whose reply it is about."""
+    """Id of the message with the judged reply."""
     message_feedback: MessageFeedback
-    """What the person thinks of the reply."""
+    """The person's feedback."""
 
 
 class ProvideMessageFeedbackResponse(ResponseModel):
-    """The audit entry that holds it."""
+    """The audit entry with the feedback."""
 
     audit_log_id: UUID
 
@@ -97,12 +97,12 @@ class NewConversation(RequestModel):
 
 
 class ExistingConversation(RequestModel):
-    """Go on with a conversation of the caller's with the same agent."""
+    """Continue a conversation of the caller with the same agent."""
 
     type: Literal["existing"] = "existing"
-    """A conversation that exists."""
+    """An existing conversation."""
     conversation_id: UUID
-    """Id of the conversation; one of the caller's with the same agent."""
+    """Id of a conversation of the caller with the same agent."""
 
 
 ConversationReference = Annotated[NewConversation | ExistingConversation, Field(discriminator="type")]
@@ -113,16 +113,16 @@ class SendAgentMessageRequest(RequestModel):
 
     agent_id: UUID
     conversation: ConversationReference
-    """A new conversation, or one to go on with."""
+    """A new or existing conversation."""
     message: MessageText
-    """What the person says, 1 to 20,000 characters."""
+    """Text of the person's message, 1 to 20,000 characters."""
 
 
 class SendAgentMessageResponse(ResponseModel):
-    """The job that answers it."""
+    """The job for the reply."""
 
     job_id: UUID
-    """Id of the job that makes the reply; kept for 24 hours."""
+    """Id of the job for the reply; kept for 24 hours."""
     conversation_id: UUID
 
 
@@ -130,11 +130,11 @@ class FetchAgentResponseRequest(RequestModel):
     """The parameters of GET /api/v1/agents/fetchAgentResponse and streamAgentResponse."""
 
     job_id: UUID
-    """Id of the job that makes the reply; kept for 24 hours."""
+    """Id of the job for the reply; kept for 24 hours."""
 
 
 class AgentResponse(ResponseModel):
-    """A reply, with what it rests on."""
+    """A reply with sources."""
 
     agent_response_text: str
     """Text of the reply."""
@@ -150,26 +150,26 @@ class RunningJob(ResponseModel):
     status: Literal["RUNNING"] = "RUNNING"
     """The reply is being made."""
     partial_text: str | None = None
-    """Text of the reply so far, without its sources."""
+    """Text of the reply so far, without sources."""
 
 
 class CompletedJob(ResponseModel):
-    """The reply is there."""
+    """The reply is complete."""
 
     status: Literal["COMPLETED"] = "COMPLETED"
-    """The reply is there."""
+    """The reply is complete."""
     result: AgentResponse
     """The reply."""
     conversation_id: UUID
 
 
 class FailedJob(ResponseModel):
-    """There is no reply."""
+    """The job failed without a reply."""
 
     status: Literal["FAILED"] = "FAILED"
-    """There is no reply."""
+    """The job failed without a reply."""
     error_message: str
-    """Why there is no reply, and what to do."""
+    """Reason for the missing reply, and what to do."""
     error_code: str
     """Stable code of the problem, for programs."""
 
@@ -194,10 +194,10 @@ PROVIDE_MESSAGE_FEEDBACK = ApiOperation(
     version="v0",
     by_position=("agent_id", "message_id", "feedback"),
 )
-"""Keep POSITIVE or NEGATIVE on a reply, with words about it, on the audit log.
+"""Record POSITIVE or NEGATIVE feedback on a reply, with an optional comment, in the audit log.
 
-The reply was given to the caller, or to the user named by `user_email`; admins judge everybody's. An end user
-who is no user of the organization is kept in the entry's text."""
+The reply must belong to the caller, or to the user named by `user_email`; admins may judge all replies. An end user
+outside the organization is named in the entry's text."""
 SEND_AGENT_MESSAGE = ApiOperation(
     "agents/sendMessage",
     SendAgentMessageRequest,

@@ -1,5 +1,5 @@
-"""admin/oauthClients: the applications that people may let act for them on v1, or at /mcp; extensions. A redirect URI
-is taken only as it will be sent: it is compared character by character (RFC 9700, section 2.1)."""
+"""admin/oauthClients: applications that may act for people on v1, or at /mcp; extensions. Redirect URIs must be
+registered exactly as sent, because they are compared character by character (RFC 9700, section 2.1)."""
 
 import re
 from enum import StrEnum
@@ -33,7 +33,7 @@ def _refuse_odd_host(text: str) -> str:
 
 
 def is_api_scope(text: str) -> bool:
-    """Whether there is such a scope of v1."""
+    """Whether the scope exists on v1."""
     return text in set(ApiScope) or _MESSAGE_ONE.fullmatch(text) is not None
 
 
@@ -73,14 +73,14 @@ ApiScopes = Annotated[
 
 
 class OAuthClientStatus(StrEnum):
-    """Whether a client may be used: a pending one can do nothing."""
+    """Whether a client may be used; a pending client is unusable."""
 
     PENDING = "pending"
     APPROVED = "approved"
 
 
 class OAuthAudience(StrEnum):
-    """What the tokens of a client are for; what one takes, the other refuses."""
+    """The API for a client's tokens. Tokens for one API are refused by the other."""
 
     API = "api"
     MCP = "mcp"
@@ -88,15 +88,15 @@ class OAuthAudience(StrEnum):
 
 class _OAuthClientFields(common.RequestModel):
     name: Label
-    """Name of the client, as people see it when they are asked."""
+    """Name of the client, shown to people on the consent page."""
     redirect_uris: RedirectUris
-    """Addresses that people may be sent back to, 1 to 20; compared character by character."""
+    """Allowed redirect addresses, 1 to 20; compared character by character."""
     scopes: ApiScopes
-    """Most that people can be asked for, 1 to 100 scopes."""
+    """Scopes that the client may request, 1 to 100."""
     audience: OAuthAudience | None = None
-    """What the client's tokens are for, for good: `api` (v1) or `mcp` (the endpoint /mcp); absent: `api`."""
+    """The API for the client's tokens, permanently: `api` (v1) or `mcp` (the endpoint /mcp); default: `api`."""
     is_public: StrictFlag | None = None
-    """Whether the client keeps no secret, as on people's own machines; only for `mcp`. Absent: it has one."""
+    """Whether the client has no secret, such as a program on people's own machines; only for `mcp`. Default: false."""
 
     @model_validator(mode="after")
     def _refuse_public_for_api(self) -> Self:
@@ -106,45 +106,46 @@ class _OAuthClientFields(common.RequestModel):
 
 
 class AdminOAuthClientsCreateRequest(_OAuthClientFields):
-    """Create a client, approved at once. People can be asked for these scopes and no others."""
+    """Create a client, approved at once, limited to the given scopes."""
 
 
 class AdminOAuthClientsRequestRequest(_OAuthClientFields):
-    """Ask for a client, as any member may; it can do nothing until an admin approves it."""
+    """Request a client, as any member may; unusable until an admin approves it."""
 
 
 class OAuthClient(common.Versioned):
-    """A client without its secret."""
+    """A client without secret."""
 
     edited = ("name", "redirect_uris", "scopes", "status")
 
     client_id: UUID
     name: str
-    """Name of the client, as people see it when they are asked."""
+    """Name of the client, shown to people on the consent page."""
     redirect_uris: list[str]
-    """Addresses that people may be sent back to."""
+    """Allowed redirect addresses."""
     scopes: list[str]
-    """Most that people can be asked for."""
+    """Scopes that the client may request."""
     status: OAuthClientStatus
     """Whether the client may be used."""
     audience: OAuthAudience = OAuthAudience.API
-    """What the client's tokens are for."""
+    """The API for the client's tokens."""
     is_public: bool = False
     """Whether the client has no secret."""
     document_url: str | None = None
-    """Address of the client ID metadata document that the client is described by; null for one registered here."""
+    """URL of the client ID metadata document that describes the client; null for a registered client."""
     hint: str
-    """The last four characters of the secret value, to tell it from others; empty for a public client."""
+    """The last four characters of the secret value, to recognize it; empty for a public client."""
     requested_by: str
-    """Email address of the member who registered or asked for the client; empty for one that a document describes."""
+    """Email address of the member who registered or requested the client; empty for a client described by a
+    document."""
     created_at: Instant
 
 
 class OAuthClientWithSecret(OAuthClient):
-    """A client with its secret."""
+    """A client with secret."""
 
     client_secret: str = Field(repr=False)
-    """Secret of the client; shown this once. Empty for a public client, which has none."""
+    """Secret of the client; shown only once. Empty for a public client."""
 
 
 class AdminOAuthClientsCreateResponse(OAuthClientWithSecret):
@@ -152,79 +153,79 @@ class AdminOAuthClientsCreateResponse(OAuthClientWithSecret):
 
 
 class AdminOAuthClientsRequestResponse(OAuthClientWithSecret):
-    """The client as it waits for an admin, with its secret."""
+    """The client, waiting for approval, with its secret."""
 
 
 class AdminOAuthClientsListRequest(common.NarrowedRequest):
-    """List clients, those of one status if it is named."""
+    """List clients, optionally by status."""
 
     status: OAuthClientStatus | None = None
     """Only clients of this status."""
 
 
 class AdminOAuthClientsListResponse(common.PagedResponse):
-    """One page of clients."""
+    """A page of clients."""
 
     oauth_clients: list[OAuthClient]
     """The clients."""
 
 
 class AdminOAuthClientsUpdateRequest(common.VersionedRequest):
-    """Change a client; what is left out stays. A scope that is taken away stops at once, in tokens given before too."""
+    """Change a client; omitted values stay. Removed scopes stop at once, also in existing tokens."""
 
     client_id: UUID
     name: Label | None = None
     """New name; absent: unchanged."""
     redirect_uris: RedirectUris | None = None
-    """New addresses that people may be sent back to, 1 to 20; absent: unchanged."""
+    """New redirect addresses, 1 to 20; absent: unchanged."""
     scopes: ApiScopes | None = None
-    """New scopes that people can be asked for, 1 to 100; absent: unchanged."""
+    """New scopes that the client may request, 1 to 100; absent: unchanged."""
 
 
 class AdminOAuthClientsUpdateResponse(OAuthClient):
-    """The client as it is now."""
+    """The client after the change."""
 
 
 class AdminOAuthClientsApproveRequest(common.VersionedRequest):
-    """Let a client be used that a member asked for."""
+    """Approve a client requested by a member."""
 
     client_id: UUID
 
 
 class AdminOAuthClientsApproveResponse(OAuthClient):
-    """The client as it is now."""
+    """The client after the change."""
 
 
 class AdminOAuthClientsRotateSecretRequest(common.RequestModel):
-    """Give a client a new secret; the one before stops at once."""
+    """Give a client a new secret; the old secret stops at once."""
 
     client_id: UUID
 
 
 class AdminOAuthClientsRotateSecretResponse(OAuthClientWithSecret):
-    """The client with its new secret, shown this once."""
+    """The client with the new secret, shown only once."""
 
 
 class AdminOAuthClientsDeleteRequest(common.RequestModel):
-    """Delete a client: its codes and tokens stop at once, and what people allowed it is forgotten."""
+    """Delete a client: its codes and tokens stop at once, and people's consents are deleted."""
 
     client_id: UUID
 
 
 class AdminOAuthClientsDeleteResponse(common.ResponseModel):
-    """The client that is gone."""
+    """The deleted client."""
 
     client_id: UUID
 
 
 class OAuthConsent(common.ResponseModel):
-    """What a person has allowed a client."""
+    """A person's consent to a client."""
 
     client_id: UUID
     application_name: str
     """Name of the client."""
     audience: OAuthAudience
-    """What the client's tokens are for."""
+    """The API for the client's tokens."""
     person_id: UUID
     """Id of the person."""
     email: str
@@ -232,46 +233,46 @@ class OAuthConsent(common.ResponseModel):
     person_name: str
     """Name of the person."""
     scopes: list[str]
-    """Scopes that the person allows it, of which the client may ask for those that it has by now."""
+    """Scopes allowed by the person; the client may request only the currently registered ones."""
     collection_ids: list[UUID] | None = None
-    """Ids of the collections that it may read in; absent: it may read in the whole of what the person may."""
+    """Ids of the collections that the client may read; absent: all of the person's documents."""
     collection_names: list[str] | None = None
-    """Names of those of these collections that are left, by name."""
+    """Names of the existing collections among them, sorted."""
     granted_at: Instant
-    """When the person allowed it, or last changed that."""
+    """When the person last gave or changed the consent."""
     last_used_at: Instant | None = None
-    """When it was last used, to the minute; absent if never, or if that is longer ago than its tokens are kept."""
+    """When the consent was last used, to the minute; absent: never, or before the oldest retained token."""
 
 
 class AdminOAuthClientsListConsentsRequest(common.PagedRequest):
-    """List what people have allowed clients: all of the organization, of one client, of one person."""
+    """List people's consents: all of the organization, of one client, or of one person."""
 
     client_id: UUID | None = None
-    """Only what people allowed this client."""
+    """Only consents to this client."""
     email: EmailAddress | None = None
-    """Only what the person of this address allowed."""
+    """Only consents of the person with this address."""
 
 
 class AdminOAuthClientsListConsentsResponse(common.PagedResponse):
-    """One page of consents."""
+    """A page of consents."""
 
     consents: list[OAuthConsent]
-    """The consents, those to a client together."""
+    """The consents, grouped by client."""
 
 
 class AdminOAuthClientsWithdrawConsentsRequest(common.RequestModel):
-    """Withdraw what people have allowed a client: its codes and tokens stop at once. They may allow it again."""
+    """Withdraw consents to a client: its codes and tokens for these people stop at once. People may consent again."""
 
     client_id: UUID
     email: EmailAddress | None = None
-    """Email address of the person whose consent is withdrawn; absent: everybody's."""
+    """Email address of the person whose consent to withdraw; default: all people."""
 
 
 class AdminOAuthClientsWithdrawConsentsResponse(common.ResponseModel):
     """How many consents were withdrawn."""
 
     withdrawn_count: int
-    """Number of people who had allowed the client something."""
+    """Number of people with a withdrawn consent."""
 
 
 ADMIN_OAUTH_CLIENTS_CREATE = ApiOperation(
@@ -282,12 +283,12 @@ ADMIN_OAUTH_CLIENTS_CREATE = ApiOperation(
     KEYED | SECRET | CONFIRMED,
     by_position=("name",),
 )
-"""Create a client, approved at once; `client_secret` is shown this once.
+"""Create a client, approved at once; `client_secret` is shown only once.
 
-`audience` is what its tokens are for: `"api"` (v1), or `"mcp"` (the endpoint /mcp). Only for the latter may it
-be public (`is_public`): it has no secret then.
+`audience` is the API for its tokens: `"api"` (v1), or `"mcp"` (the endpoint /mcp). Only `"mcp"` allows a public client
+(`is_public`), which has no secret.
 
-When the answer was lost on the way, the retry raises ConflictError `already_done`: rotate its secret."""
+If the answer was lost, the retry raises ConflictError `already_done`: rotate the secret."""
 ADMIN_OAUTH_CLIENTS_REQUEST = ApiOperation(
     "admin/oauthClients/request",
     AdminOAuthClientsRequestRequest,
@@ -296,11 +297,11 @@ ADMIN_OAUTH_CLIENTS_REQUEST = ApiOperation(
     KEYED | SECRET,
     by_position=("name",),
 )
-"""Ask for a client, which can do nothing until an admin approves it; `client_secret` is shown this once."""
+"""Request a client, unusable until an admin approves it; `client_secret` is shown only once."""
 ADMIN_OAUTH_CLIENTS_LIST = ApiOperation(
     "admin/oauthClients/list", AdminOAuthClientsListRequest, AdminOAuthClientsListResponse, ADMIN
 )
-"""Walk the clients, without their secrets; those of one status, and of `ids` (at most 1000), if given."""
+"""List the clients, without secrets; filter by status, or by `ids` (at most 1000)."""
 ADMIN_OAUTH_CLIENTS_UPDATE = ApiOperation(
     "admin/oauthClients/update",
     AdminOAuthClientsUpdateRequest,
@@ -308,7 +309,7 @@ ADMIN_OAUTH_CLIENTS_UPDATE = ApiOperation(
     ADMIN,
     NOT_FOUND | CONFLICT | CONFIRMED,
 )
-"""Change a client; what is left out stays. A scope that is taken away stops at once."""
+"""Change a client; omitted values stay. Removed scopes stop at once."""
 ADMIN_OAUTH_CLIENTS_APPROVE = ApiOperation(
     "admin/oauthClients/approve",
     AdminOAuthClientsApproveRequest,
@@ -316,7 +317,7 @@ ADMIN_OAUTH_CLIENTS_APPROVE = ApiOperation(
     ADMIN,
     NOT_FOUND | CONFLICT | CONFIRMED,
 )
-"""Let a client be used that a member asked for."""
+"""Approve a client requested by a member."""
 ADMIN_OAUTH_CLIENTS_ROTATE_SECRET = ApiOperation(
     "admin/oauthClients/rotateSecret",
     AdminOAuthClientsRotateSecretRequest,
@@ -324,7 +325,7 @@ ADMIN_OAUTH_CLIENTS_ROTATE_SECRET = ApiOperation(
     ADMIN,
     KEYED | SECRET | NOT_FOUND | CONFIRMED,
 )
-"""Give a client a new secret, shown this once; the one before stops at once."""
+"""Give a client a new secret, shown only once; the old secret stops at once."""
 ADMIN_OAUTH_CLIENTS_DELETE = ApiOperation(
     "admin/oauthClients/delete",
     AdminOAuthClientsDeleteRequest,
@@ -332,14 +333,14 @@ ADMIN_OAUTH_CLIENTS_DELETE = ApiOperation(
     ADMIN,
     KEYED | NOT_FOUND | CONFIRMED,
 )
-"""Delete a client: its codes and tokens stop at once, and what people allowed it is forgotten."""
+"""Delete a client: its codes and tokens stop at once, and people's consents are deleted."""
 ADMIN_OAUTH_CLIENTS_LIST_CONSENTS = ApiOperation(
     "admin/oauthClients/listConsents",
     AdminOAuthClientsListConsentsRequest,
     AdminOAuthClientsListConsentsResponse,
     ADMIN,
 )
-"""Walk what people have allowed clients; what they allowed this client, or this person allowed, if given."""
+"""List people's consents to clients; filter by client or person."""
 ADMIN_OAUTH_CLIENTS_WITHDRAW_CONSENTS = ApiOperation(
     "admin/oauthClients/withdrawConsents",
     AdminOAuthClientsWithdrawConsentsRequest,
@@ -347,4 +348,4 @@ ADMIN_OAUTH_CLIENTS_WITHDRAW_CONSENTS = ApiOperation(
     ADMIN,
     NOT_FOUND | CONFIRMED,
 )
-"""Withdraw what people have allowed a client, or this person alone: its codes and tokens stop at once."""
+"""Withdraw all consents to a client, or a person's consent: the client's codes and tokens for them stop at once."""

@@ -1,5 +1,5 @@
-"""An operation of the API, for router, authorization, OpenAPI, SDK, references and tests. Each is declared once, after
-its models; `carrel.wire.api` has them all. The text under an operation documents the SDK's method (`make docs`)."""
+"""API operations, for router, authorization, OpenAPI, SDK, references and tests. Each is declared once, after its
+models; `carrel.wire.api` has all operations. The text below an operation documents the SDK's method (`make docs`)."""
 
 from dataclasses import dataclass
 from enum import Flag, auto
@@ -18,9 +18,9 @@ Version: TypeAlias = Literal["v0", "v1"]
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """The requirements of an operation on its caller: of a service-account token its `scope` (None: no such token will
-    do, unless `any_token`), of an access token its `api_scope` (None: any will do), of a user to be an admin.
-    `service_accounts`: the organization must have enabled them."""
+    """An operation's requirements on its caller. `scope`: for service-account tokens (None: refused, unless
+    `any_token`). `api_scope`: for access tokens (None: any scope). Users may have to be admins. `service_accounts`: the
+    organization must have enabled them."""
 
     scope: Scope | None
     api_scope: ApiScope | None
@@ -42,24 +42,24 @@ DOCSTORE_READ = Requirement(None, ApiScope.CATALOG_READ)
 
 
 class Trait(Flag):
-    """What is so for some operations and not for others."""
+    """Properties of some operations."""
 
     KEYED = auto()
-    """Doing it twice is not the same as once, so it takes an Idempotency-Key."""
+    """Repeating has a further effect, so the operation takes an Idempotency-Key."""
     SECRET = auto()
-    """Its answer shows a secret, which is not kept for a repeated request."""
+    """The answer contains a secret, and is not stored for repeated requests."""
     ADDS_DATA = auto()
-    """It is refused while a disk runs short. What reads, takes away, or decides who may do what is not: nobody's access
-    may outlive its end for want of disk space."""
+    """The operation is refused while disk space is low. Operations that read, delete or control access are not: no
+    access may outlast its end because of a full disk."""
     NOT_FOUND = auto()
-    """It answers 404: what the request names must exist, and be the caller's to know about."""
+    """The operation answers 404 for resources that don't exist or are hidden from the caller."""
     CONFLICT = auto()
-    """It answers 409, even without an Idempotency-Key."""
+    """The operation answers 409, even without an Idempotency-Key."""
     CONFIRMED = auto()
-    """It changes access or credentials: where the organization demands a second factor of a person, they must have
-    proven who they are in the last 15 minutes, or it answers 403 `confirmation_required`."""
+    """The operation changes access or credentials. If the organization requires a second factor, people must have
+    confirmed their identity in the last 15 minutes; otherwise the answer is 403 `confirmation_required`."""
     SHARED = auto()
-    """The original API has it (seed); the other operations are extensions."""
+    """The operation is part of the original API (seed); other operations are extensions."""
 
 
 NONE = Trait(0)
@@ -68,11 +68,10 @@ KEYED, SECRET, ADDS_DATA, NOT_FOUND, CONFLICT, CONFIRMED, SHARED = Trait
 
 @dataclass(frozen=True, slots=True)
 class ApiOperation(Generic[Sent, Answer]):
-    """An operation of the API. `path`: behind `/api/v0/` and `/api/v1/`, or behind the one `version` that has it.
-    `request`: the model of the JSON body, of a GET the parameters; None for a form. `answer`: the model of the answer;
-    None for a file or events. `successor`: the operation that takes the place of a deprecated one, in the same folder;
-    "" when there is none. `by_position`: the members that the SDK's method takes by position too; None: those that are
-    required."""
+    """An operation of the API. `path`: after `/api/v0/` and `/api/v1/`, or after the only `version`. `request`: the
+    model of the JSON body, or of a GET's parameters; None for a form. `answer`: the model of the answer; None for a
+    file or events. `successor`: the replacement of a deprecated operation, in the same folder; "" without a
+    replacement. `by_position`: the members that the SDK's method also takes by position; None: the required members."""
 
     path: str
     request: type[Sent] | None
@@ -86,9 +85,9 @@ class ApiOperation(Generic[Sent, Answer]):
 
     @property
     def is_deprecated(self) -> bool:
-        """Whether new programs should not use it."""
+        """Whether the operation is deprecated for new programs."""
         return self.successor is not None
 
     def has(self, trait: Trait) -> bool:
-        """Whether a trait is one of its."""
+        """Whether the operation has a trait."""
         return trait in self.traits

@@ -15,7 +15,7 @@ class AdminOrganizationGetRequest(RequestModel):
 
 
 class AdminOrganizationUpdateRequest(VersionedRequest):
-    """Change the organization's settings; what is left out stays."""
+    """Change the organization's settings; omitted settings stay."""
 
     service_accounts_enabled: StrictFlag | None = None
     """Whether service accounts may be used; absent: unchanged."""
@@ -24,15 +24,15 @@ class AdminOrganizationUpdateRequest(VersionedRequest):
     domain: Label | None = None
     """New domain for addresses of service accounts; absent: unchanged."""
     second_factor: SecondFactorPolicy | None = None
-    """Who must give a second factor after a password that is kept here; absent: unchanged."""
+    """Who must give a second factor after a Carrel password; absent: unchanged."""
     passwords_enabled: StrictFlag | None = None
-    """Whether people may sign in with a password or passkey that is kept here; absent: unchanged."""
+    """Whether people may sign in with a Carrel password or passkey; absent: unchanged."""
     client_document_hosts: ClientDocumentHosts | None = None
-    """Hosts whose documents describe clients for /mcp; absent: unchanged. One taken away takes its clients along."""
+    """Hosts whose documents describe clients for /mcp; absent: unchanged. Removing a host deletes its clients."""
     added_client_document_hosts: ClientDocumentHosts | None = None
-    """Hosts that are added to these, whatever others change at the same time; absent: none."""
+    """Hosts to add to the list, safe with concurrent changes; default: none."""
     removed_client_document_hosts: ClientDocumentHosts | None = None
-    """Hosts that are taken away from these, likewise; absent: none."""
+    """Hosts to remove from the list, safe with concurrent changes; default: none."""
     enable_reranking: StrictFlag | None = None
     """Whether searches without `enableReranking`, and agents, are reranked; absent: unchanged."""
     enable_query_model: StrictFlag | None = None
@@ -57,19 +57,20 @@ class Organization(Versioned):
     name: str
     """Name of the organization."""
     domain: str
-    """Domain of the organization; addresses of service accounts are on it."""
+    """Domain of the organization, used in addresses of service accounts."""
     service_accounts_enabled: bool
     """Whether service accounts may be used."""
     second_factor: SecondFactorPolicy = SecondFactorPolicy.NOBODY
-    """Who must give a second factor after a password that is kept here; who has none sets one up at the next one."""
+    """Who must give a second factor after a Carrel password. People without a second factor set one up at their next
+    sign-in."""
     passwords_enabled: bool = True
-    """Whether people may sign in with a password or passkey that is kept here, beside the sign-in providers."""
+    """Whether people may sign in with a Carrel password or passkey, in addition to the sign-in providers."""
     client_document_hosts: list[str] = Field(default_factory=list)
-    """Hosts whose documents describe OAuth clients for /mcp that people may allow."""
+    """Hosts whose documents describe OAuth clients for /mcp; people may allow these clients."""
     enable_reranking: bool = False
     """Whether searches without `enableReranking`, and agents, are reranked, where the service has an endpoint."""
     enable_query_model: bool = False
-    """Whether smart filtering and query extraction of searches ask the language model, where the service has one."""
+    """Whether smart filtering and query extraction use the language model, if the service has a model."""
 
 
 class AdminOrganizationGetResponse(Organization):
@@ -91,12 +92,12 @@ ADMIN_ORGANIZATION_UPDATE = ApiOperation(
     ADMIN,
     CONFLICT | CONFIRMED,
 )
-"""Change the organization's settings; what is left out stays. Service accounts have addresses on `domain`.
+"""Change the organization's settings; omitted settings stay. Service accounts have addresses on `domain`.
 
-`second_factor` says who must give one after a password that is kept here: `"NOBODY"`, `"ADMINS"` or
-`"EVERYBODY"`. `passwords_enabled=False` lets people sign in at the organization's provider alone, and raises
-ConflictError `no_sign_in_provider` without one. `client_document_hosts` are hosts, such as `claude.ai`, whose
-documents describe OAuth clients for /mcp that people may allow; one that is taken away takes its clients with
-it. `added_client_document_hosts` and `removed_client_document_hosts` change this list by some, whatever others
-change. `enable_reranking` has searches reranked that don't choose it, and what agents look up;
-`enable_query_model` has the language model read the queries of smart filtering and query extraction."""
+`second_factor`: who must give a second factor after a Carrel password: `"NOBODY"`, `"ADMINS"` or `"EVERYBODY"`.
+`passwords_enabled=False` limits sign-in to the organization's provider, and raises ConflictError `no_sign_in_provider`
+without a provider. `client_document_hosts` are hosts, such as `claude.ai`, whose documents describe OAuth clients for
+/mcp; people may allow these clients. Removing a host deletes its clients. `added_client_document_hosts` and
+`removed_client_document_hosts` change part of the list, safe with concurrent changes. `enable_reranking` is the default
+for searches and agents' look-ups. `enable_query_model` lets the language model read queries for smart filtering and
+query extraction."""

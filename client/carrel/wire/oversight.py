@@ -14,7 +14,7 @@ from carrel.wire.search import SearchFeedback, SearchMode
 from carrel.wire.servers import ArchiveState, PrimaryState, StandbyStatus
 
 MOST_LOOKED_THROUGH = 100_000
-"""Entries of the audit log that a query by name looks through for one page; the next page begins after them."""
+"""Audit log entries searched by name for one page; the next page continues after them."""
 
 
 class Bucket(StrEnum):
@@ -32,18 +32,18 @@ class AdminSearchLogSummarizeRequest(RequestModel):
     bucket: Bucket
     """Length of a bucket; at most 400 buckets in all."""
     time_zone: Annotated[str, Field(max_length=64)] = "UTC"
-    """Time zone whose days are counted, such as `Pacific/Auckland`."""
+    """Time zone for the days, for example `Pacific/Auckland`."""
 
 
 class SearchesInBucket(ResponseModel):
-    """Searches of one day or week; of the first and the last only what was asked for."""
+    """Searches of one day or week; the first and the last count only the requested time."""
 
     from_: Annotated[Instant, Field(alias="from")]
     """Beginning of the day or week, in UTC."""
     searches: int
     """Number of searches."""
     without_results: int
-    """Number of searches that found nothing."""
+    """Number of searches without results."""
     thumbs_up: int
     """Number of thumbs up: the newest on each result, and on each search as a whole."""
     thumbs_down: int
@@ -51,10 +51,10 @@ class SearchesInBucket(ResponseModel):
 
 
 class AdminSearchLogSummarizeResponse(Tabular):
-    """Every bucket in its order, those without searches, too."""
+    """All buckets in order, including empty buckets."""
 
     buckets: list[SearchesInBucket]
-    """The buckets in order of time, empty ones included."""
+    """The buckets by time, including empty buckets."""
 
 
 class AdminStatusGetRequest(RequestModel):
@@ -62,84 +62,84 @@ class AdminStatusGetRequest(RequestModel):
 
 
 class IndexingState(ResponseModel):
-    """How many documents are indexed in the catalog, as `catalog/listDocuments` says it of each.
+    """Numbers of documents indexed in the catalog, by the status in `catalog/listDocuments`.
 
-    The rest takes about as many seconds as the waiting chunks divided by the chunks per second. While more waits than
-    the service takes on, uploads are answered 503 `indexing_backlog` with a Retry-After."""
+    The remaining time in seconds is about the waiting chunks divided by the chunks per second. While too many chunks
+    wait, uploads are answered 503 `indexing_backlog` with a Retry-After."""
 
     done: int
-    """Documents that are indexed in the catalog."""
+    """Documents indexed in the catalog."""
     running: int
-    """Documents that are being indexed in the catalog, or wait for it."""
+    """Documents waiting or being indexed in the catalog."""
     without_meaning: int | None = None
-    """Those of them that are found by their words already, and not by their meaning; absent without any."""
+    """Running documents already found by words, but not yet by meaning; absent: none."""
     failed: int
-    """Documents that can't be indexed in the catalog."""
+    """Documents whose indexing in the catalog failed."""
     failed_in_meaning: int | None = None
-    """Those of them that are found by their words, and not by their meaning; absent without any."""
+    """Failed documents found by words, but not by meaning; absent: none."""
     failed_in_collections: int | None = None
-    """Documents that can't be indexed in a collection, once for each collection; absent without any."""
+    """Failed documents in collections, counted once per collection; absent: none."""
     oldest_waiting_at: Instant | None = None
-    """Since when the document that has waited longest can't be found at all; absent when none waits for its words."""
+    """Since when the longest waiting document can't be found at all; absent when no document waits for its words."""
     waiting_documents: int | None = None
-    """Documents to be indexed in the catalog or a collection, those in work included."""
+    """Documents waiting or being indexed, in the catalog or a collection."""
     waiting_chunks: int | None = None
-    """About how many chunks of these have no vector yet."""
+    """Approximate number of waiting chunks without a vector."""
     chunks_per_second: float | None = None
-    """Chunks that the organization had embedded per second of late, by the process that answers."""
+    """Recently embedded chunks per second, by the answering process."""
     uploads_refused_seconds: int | None = None
-    """In how many seconds an upload may come again that the answering process refuses now; absent while it doesn't."""
+    """Seconds until refused uploads may be repeated on the answering process; absent: uploads are accepted."""
 
 
 class JobsState(ResponseModel):
     """Jobs of the organization: replies of agents, and runs of syncs."""
 
     waiting: int
-    """Jobs that wait."""
+    """Waiting jobs."""
     running: int
-    """Jobs that run."""
+    """Running jobs."""
     failed: int
-    """Replies that failed in the last 24 hours."""
+    """Failed replies in the last 24 hours."""
     oldest_waiting_at: Instant | None = None
-    """Since when the job that has waited longest waits; absent when none waits."""
+    """Since when the longest waiting job waits; absent when none waits."""
 
 
 class SyncsState(ResponseModel):
-    """Numbers of syncs that run, failed or left something undone, and of documents that they could not take."""
+    """Numbers of running, failed and incomplete syncs, and of documents that failed to sync."""
 
     running: int
-    """Syncs that run, or are about to."""
+    """Syncs running or about to run."""
     failed: int
-    """Syncs whose last run failed."""
+    """Syncs with a failed last run."""
     incomplete: int | None = None
-    """Syncs whose last run left work undone, such as deletions; absent without any."""
+    """Syncs with a last run that left work undone, such as deletions; absent: none."""
     refused_documents: int | None = None
-    """Documents that syncs could not take and that are still in their sources; absent without any."""
+    """Documents that failed to sync and are still in their sources; absent: none."""
     refusing: int | None = None
-    """Syncs that could not take some documents; absent without any."""
+    """Syncs with documents that failed; absent: none."""
 
 
 class SourceQuarantine(ResponseModel):
-    """A source that could not be loaded whole, as it was last reported."""
+    """A source with items that could not be loaded, as last reported."""
 
     source_id: UUID
     source: str
-    """What is loaded from: a path, a pattern or an address."""
+    """The source: a path, a pattern or an address."""
     item_count: int
 
 
 class QuarantineState(ResponseModel):
-    """What of all sources could not be loaded."""
+    """Items of all sources that could not be loaded."""
 
     item_count: int
     source_count: int
-    """Number of sources that have any."""
+    """Number of sources with such items."""
     sources: list[SourceQuarantine]
-    """Those with the most, at most 20."""
+    """The sources with the most items, at most 20."""
 
 
 class StorageArea(StrEnum):
-    """What is kept on a disk: the embedded database, files on their way in, the files of documents."""
+    """Contents of a disk: the embedded database, incoming files, document files."""
 
     DATABASE = "DATABASE"
     UPLOADS = "UPLOADS"
@@ -147,7 +147,7 @@ class StorageArea(StrEnum):
 
 
 class StorageLevel(StrEnum):
-    """Whether there is room: with LOW nothing more is taken in; with FULL the database itself runs out of it."""
+    """Space on a disk: LOW refuses new data; FULL means that the database itself has no space."""
 
     OK = "OK"
     LOW = "LOW"
@@ -155,31 +155,31 @@ class StorageLevel(StrEnum):
 
 
 class StorageState(ResponseModel):
-    """A disk of the service: what is kept there, how much is free, and below what nothing more is taken in."""
+    """A disk of the service: contents, free space, and the limit for accepting new data."""
 
     areas: list[StorageArea]
-    """What is kept on the disk."""
+    """Contents of the disk."""
     free_bytes: int
     """Free space in bytes."""
     total_bytes: int
     """Size of the disk in bytes."""
     low_below_bytes: int
-    """Free space in bytes below which nothing more is taken in."""
+    """Free space in bytes below which new data is refused."""
     level: StorageLevel
-    """Whether there is room."""
+    """Space on the disk."""
 
 
 class ConnectionsState(ResponseModel):
-    """Callers' connections to the process that answers, whichever organization they belong to."""
+    """Connections of callers to the answering process, for all organizations."""
 
     open: int
-    """Connections that are open."""
+    """Open connections."""
     most: int
-    """Connections that may be open."""
+    """Maximum of open connections."""
     refused: int
-    """Connections that were not accepted since the start."""
+    """Connections refused since the start."""
     evicted: int
-    """Idle or slow connections that were closed to make room for others since the start."""
+    """Idle or slow connections closed since the start, to make room for new connections."""
     pressed_at: Instant | None = None
     """When a connection was last refused, evicted or lost for want of descriptors; absent when none ever was."""
 
@@ -190,13 +190,13 @@ class ArithmeticState(ResponseModel):
     precision: str
     """`int8`, or `fp32`."""
     processor: str | None = None
-    """Processor on which both were measured; absent where the operator chose one."""
+    """Processor for the measurements; absent if the operator chose the arithmetic."""
     times_as_fast: float | None = None
-    """How many times as fast 8 bits are on that processor as 32; absent where the operator chose one."""
+    """Speed of 8 bits relative to 32 on this processor; absent if the operator chose the arithmetic."""
 
 
 class AdminStatusGetResponse(ResponseModel):
-    """How the organization is doing, at one moment."""
+    """The state of the organization at one moment."""
 
     version: str
     """Version of the service."""
@@ -213,17 +213,17 @@ class AdminStatusGetResponse(ResponseModel):
     syncs: SyncsState
     """How the syncs are doing."""
     quarantine: QuarantineState | None = None
-    """What could not be loaded; absent from a service that doesn't tell."""
+    """Items that could not be loaded; absent from an older service."""
     open_alert_count: int | None = None
-    """Number of alerts that are open; absent from a service without alerts."""
+    """Number of open alerts; absent from a service without alerts."""
     failed_run_count: int | None = None
-    """Number of sources and other subjects whose last run failed, was lost or left work undone; absent without any."""
+    """Number of sources and other subjects with a failed, lost or incomplete last run; absent: none."""
     pages_waiting: int | None = None
-    """Scanned pages, and pictures within files, that wait for text recognition."""
+    """Scanned pages and pictures waiting for text recognition."""
     rebuilds_running: int
-    """Number of indexes that are being rebuilt."""
+    """Number of running index rebuilds."""
     renewing_count: int | None = None
-    """Number of documents whose index is as an earlier version wrote it, and is being updated; absent without any."""
+    """Number of documents with an index of an earlier version, being updated; absent: none."""
     embedding_model: str
     """Embedding model of the catalog."""
     arithmetic: ArithmeticState | None = None
@@ -233,13 +233,13 @@ class AdminStatusGetResponse(ResponseModel):
     text_retention_days: int | None = None
     """How many days the words of queries, comments and conversations are kept; absent: without an end."""
     storage: list[StorageState] = Field(default_factory=list[StorageState])
-    """Disks of the process that answers; an outside database and buckets are not among them."""
+    """Disks of the answering process, without outside databases and buckets."""
     connections: ConnectionsState | None = None
-    """Callers' connections; absent where another server than Carrel's own accepts them."""
+    """Callers' connections; absent if a server other than Carrel's own accepts them."""
     standbys: list[StandbyStatus] | None = None
     """Standbys of the database; absent where the service was given none."""
     primary: PrimaryState | None = None
-    """What was wrong with the server that takes the changes; absent where nothing was."""
+    """Problems with the primary database server; absent: none."""
     archive: ArchiveState | None = None
     """The archive of log and files; absent where the service was given none."""
     reranking: RerankingState | None = None
@@ -250,78 +250,79 @@ class AdminAuditLogQueryRequest(NarrowedRequest):
     """Read the audit log, newest first."""
 
     actor: EmailAddress | None = None
-    """Only entries of the user or service account with this email address."""
+    """Only entries by the user or service account with this email address."""
     action: Label | None = None
-    """Only entries of this action, such as `document.delete`."""
+    """Only entries of this action, for example `document.delete`."""
     target_id: Identifier | None = None
-    """Only entries about the object with this id."""
+    """Only entries about this object."""
     query: Label | None = None
-    """Only entries with this in the name, as it was then, of what was changed or of who did it; in any case.
+    """Only entries with this text in the name of the changed object or of the actor, at the time of the change; in any
+    case.
 
-    A page may then be short, or empty, though a `nextPageToken` says that others follow."""
+    A page may be short or empty, even if a `nextPageToken` announces more."""
     contained: StrictFlag | None = None
-    """true: only entries about files in archives and mails; false: only others, among which `document.unpack` sums up
-    what was read of each archive and mail. As with `query`, a page may be short. Absent: all."""
+    """true: only entries about files in archives and mails; false: only the remaining entries, including
+    `document.unpack` with a summary of each archive and mail. A page may be short, as with `query`. Absent: all."""
     container_id: UUID | None = None
-    """Only entries about files in the archive or mail with this documentId. As with `query`, a page may be short."""
+    """Only entries about files in this archive or mail (a documentId). A page may be short, as with `query`."""
     from_: Annotated[RequestInstant | None, Field(alias="from")] = None
     to: RequestInstant | None = None
 
 
 class AuditTarget(ResponseModel):
-    """What an entry is about."""
+    """The object of an entry."""
 
     type: str | None = None
     """Kind of the object."""
     id: str
     """Id of the object."""
     name: str | None = None
-    """Name that the object had then; absent without one, and on entries from before names were kept."""
+    """Name of the object at the time; absent: no name, or an entry older than this member."""
 
 
 class AuditChange(ResponseModel):
     """The old and the new value of a member; a long text is cut to the part around its first difference."""
 
     from_: Annotated[Any, Field(alias="from")] = None
-    """The value before; absent: there was none, or it was erased."""
+    """The old value; absent: none, or erased."""
     to: Any = None
     """The value after, likewise."""
 
 
 class AuditEntry(ResponseModel):
-    """One entry of the audit log."""
+    """An entry of the audit log."""
 
     audit_log_id: UUID
     at: Instant
-    """When it happened."""
+    """Time of the action."""
     actor: Principal | None = None
-    """Who owns the credential that was used, with the name they had then; absent: the service itself."""
+    """Owner of the credential, with the name at the time; absent: the service."""
     acting_for: Principal | None = None
-    """The user that the credential named to act for."""
+    """The user that the credential acted for."""
     action: str
-    """What was done, such as `document.delete`."""
+    """The action, for example `document.delete`."""
     target: AuditTarget | None = None
-    """What it was done to."""
+    """The object of the action."""
     details: dict[str, Any]
-    """Ids and counts that belong to the action; never free text."""
+    """Ids and counts for the action; never free text."""
     changes: dict[str, AuditChange] | None = None
-    """What an update changed, by the member's name on the wire; absent for other actions."""
+    """Changes of an update, by wire name of the member; absent for other actions."""
     text: str | None = None
-    """A comment of somebody's; absent when there was none or it was erased."""
+    """A person's comment; absent: none, or erased."""
     request_id: str | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    """Id of the request, the same as in the header X-Request-Id."""
+    """Id of the request, equal to the header X-Request-Id."""
     address: str | None = None
-    """Network address that the request came from; absent where nobody sent one."""
+    """Network address of the request; absent: unknown."""
     device: str | None = None
-    """Device or program that sent the request, such as `Firefox on Windows`, by what it says of itself."""
+    """Device or program of the request, by its own description, for example `Firefox on Windows`."""
     attempts: int | None = None
-    """Number of attempts that an entry of failed sign-ins stands for."""
+    """Number of failed sign-ins summarized in the entry."""
     last_at: Instant | None = None
-    """When the last of these attempts was."""
+    """Time of the last of these attempts."""
 
     @property
     def who(self) -> str:
-        """The name of who did it: somebody's, an identity provider's, the service, or somebody who tried to sign in."""
+        """The name of the actor: a person, an identity provider, the service, or an unknown person signing in."""
         if self.actor is not None:
             return self.actor.name
         provider = self.details.get("scimTokenName")
@@ -331,7 +332,7 @@ class AuditEntry(ResponseModel):
 
 
 class AdminAuditLogQueryResponse(PagedResponse):
-    """One page of entries."""
+    """A page of entries."""
 
     entries: list[AuditEntry]
     """The entries, newest first."""
@@ -343,43 +344,43 @@ class AdminSearchLogQueryRequest(NarrowedRequest):
     from_: Annotated[RequestInstant | None, Field(alias="from")] = None
     to: RequestInstant | None = None
     without_results: StrictFlag = False
-    """Only searches that found nothing; false unless given."""
+    """Only searches without results; default: false."""
     without_words: StrictFlag = False
-    """Only searches of whose words nothing that could be read has any; what they found is near in meaning alone.
+    """Only searches with no word in any readable document; their results are similar in meaning only.
 
-    False unless given."""
+    Default: false."""
     feedback: SearchFeedback | None = None
-    """Only searches that have this feedback, on a result or as a whole."""
+    """Only searches with this feedback, on a result or as a whole."""
 
 
 class LoggedSearch(ResponseModel):
-    """One search."""
+    """A search."""
 
     search_id: UUID
     at: Instant
-    """When it happened."""
+    """Time of the search."""
     actor: Principal
-    """Who the search was done as."""
+    """The user or service account of the search."""
     query: str | None = None
-    """Text that was searched for; absent when it was erased."""
+    """The query; absent: erased."""
     document_collection_id: UUID | None = None
-    """Id of the collection that was searched; absent: the catalog."""
+    """Id of the searched collection; absent: the catalog."""
     mode: SearchMode
-    """How it was searched."""
+    """Search mode."""
     result_count: int
     """Number of results."""
     has_words: bool | None = None
-    """Whether anything that could be read has a word of the query; absent where no words were looked for."""
+    """Whether any readable document has a word of the query; absent for searches without words."""
     feedback: SearchFeedback | None = None
     """Newest feedback on the search."""
     thumbs_up: int | None = None
-    """Number of thumbs up: the newest on each result, and on the search as a whole; absent without any."""
+    """Number of thumbs up: the newest on each result, and on the search as a whole; absent: none."""
     thumbs_down: int | None = None
     """Number of thumbs down, counted alike; absent without any."""
 
 
 class AdminSearchLogQueryResponse(PagedResponse):
-    """One page of searches."""
+    """A page of searches."""
 
     searches: list[LoggedSearch]
     """The searches, newest first."""
@@ -388,24 +389,23 @@ class AdminSearchLogQueryResponse(PagedResponse):
 ADMIN_SEARCH_LOG_SUMMARIZE = ApiOperation(
     "admin/searchLog/summarize", AdminSearchLogSummarizeRequest, AdminSearchLogSummarizeResponse, ADMIN, by_position=()
 )
-"""Count the searches of every day or week (in UTC, beginning on Monday); `from_` is included, `to` is not.
+"""Count the searches of every day or week (in UTC, weeks from Monday); `from_` is inclusive, `to` exclusive.
 
-Days and weeks without searches are among them. More than 400 are refused with BadRequestError."""
+Days and weeks without searches are included. More than 400 raise BadRequestError."""
 ADMIN_STATUS_GET = ApiOperation("admin/status/get", AdminStatusGetRequest, AdminStatusGetResponse, ADMIN)
-"""Tell what there is, what is being indexed, and which jobs and syncs go on or failed, at this moment."""
+"""Return the current numbers of resources, indexing, and running and failed jobs and syncs."""
 ADMIN_AUDIT_LOG_QUERY = ApiOperation(
     "admin/auditLog/query", AdminAuditLogQueryRequest, AdminAuditLogQueryResponse, ADMIN
 )
-"""Walk the entries, newest first; `actor` is an email address, `from_` is included, `to` is not.
+"""List the audit log, newest first; `actor` is an email address, `from_` is inclusive, `to` exclusive.
 
-`query` is a part of the name, as it was then, of what was changed or of who did it. `contained` False omits
-entries about files in archives and mails, which `document.unpack` sums up; True leaves those alone, and
-`container_id` those of one archive or mail. `ids` leaves the entries of these ids, at most 1000."""
+`query` is part of the name of the changed object or of the actor, at the time of the change. `contained` False omits
+entries about files in archives and mails (summarized by `document.unpack`); True returns only these entries, and
+`container_id` only the entries of one archive or mail. `ids` (at most 1000) selects entries."""
 ADMIN_SEARCH_LOG_QUERY = ApiOperation(
     "admin/searchLog/query", AdminSearchLogQueryRequest, AdminSearchLogQueryResponse, ADMIN
 )
-"""Walk the searches, newest first; `from_` is included, `to` is not.
+"""List the searches, newest first; `from_` is inclusive, `to` exclusive.
 
-`without_results` leaves only those that found nothing, `without_words` those of whose words nothing that could
-be read has any, `feedback` (THUMBS_UP or THUMBS_DOWN) those that were given it, `ids` those of these ids, at
-most 1000."""
+Filters: `without_results` (nothing found), `without_words` (no readable document has any word of the query), `feedback`
+(THUMBS_UP or THUMBS_DOWN), and `ids` (at most 1000)."""

@@ -1,4 +1,4 @@
-"""search/…: the caller's own searches, those of late and those that they saved; extensions."""
+"""search/…: the caller's recent and saved searches; extensions."""
 
 from typing import Annotated
 from uuid import UUID
@@ -11,38 +11,38 @@ from carrel.wire.operations import ADDS_DATA, CONFLICT, NOT_FOUND, READ, ApiOper
 from carrel.wire.search import AppliedFilter, Filters, MetadataFilter, SearchMode
 
 MOST_SAVED = 100
-"""Searches that a caller can have saved."""
+"""Most saved searches of a caller."""
 
 
 class ListRecentSearchesRequest(RequestModel):
-    """List what the caller has searched for of late; searches whose words were erased are left out."""
+    """List the caller's recent searches; searches with erased queries are left out."""
 
     max_searches: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
     """Most searches, 1 to 50; 10 unless given."""
 
 
 class RecentSearch(ResponseModel):
-    """A search of the caller's, named once however often it was done."""
+    """A recent search of the caller; repetitions are listed once."""
 
     search_query: str
-    """What was searched for."""
+    """The query."""
     document_collection_id: UUID | None = None
-    """Id of the collection that was searched; absent: the catalog."""
+    """Id of the searched collection; absent: the catalog."""
     mode: SearchMode
-    """How it was searched."""
+    """Search mode."""
     at: Instant
-    """When it was last done."""
+    """When the search was last run."""
 
 
 class ListRecentSearchesResponse(Tabular):
-    """What the caller has searched for of late."""
+    """The caller's recent searches."""
 
     searches: list[RecentSearch]
     """The searches, newest first."""
 
 
 class SaveSearchRequest(RequestModel):
-    """Save a search for the caller alone; one that is saved already stays as it is."""
+    """Save a search for the caller only; an existing saved search stays unchanged."""
 
     search_query: SearchQuery
     document_collection_id: UUID | None = None
@@ -50,44 +50,44 @@ class SaveSearchRequest(RequestModel):
     mode: SearchMode = SearchMode.HYBRID
     """How to search; HYBRID unless given."""
     metadata_filters: Filters = Field(default_factory=list[MetadataFilter])
-    """Conditions on metadata, at most 50, which must all hold."""
+    """Conditions on metadata, at most 50; all must match."""
 
 
 class SaveSearchResponse(ResponseModel):
-    """The search that was saved."""
+    """The saved search."""
 
     saved_search_id: UUID
 
 
 class ListSavedSearchesRequest(RequestModel):
-    """List the searches that the caller saved, all of them."""
+    """List all of the caller's saved searches."""
 
 
 class SavedSearch(ResponseModel):
-    """A search that the caller saved."""
+    """A saved search of the caller."""
 
     saved_search_id: UUID
     search_query: str
-    """What to search for."""
+    """The query."""
     document_collection_id: UUID | None = None
     """Id of the collection to search; absent: the catalog."""
     mode: SearchMode
     """How to search."""
     metadata_filters: list[AppliedFilter] = Field(default_factory=list[AppliedFilter])
-    """Conditions on metadata, which must all hold."""
+    """Conditions on metadata; all must match."""
     saved_at: Instant
-    """When it was saved."""
+    """When the search was saved."""
 
 
 class ListSavedSearchesResponse(Tabular):
-    """The searches that the caller saved, at most 100."""
+    """The caller's saved searches, at most 100."""
 
     searches: list[SavedSearch]
     """The searches, newest first."""
 
 
 class DeleteSavedSearchRequest(RequestModel):
-    """Delete a search that the caller saved."""
+    """Delete one of the caller's saved searches."""
 
     saved_search_id: UUID
 
@@ -99,18 +99,18 @@ class DeleteSavedSearchResponse(ResponseModel):
 LIST_RECENT_SEARCHES = ApiOperation(
     "search/listRecentSearches", ListRecentSearchesRequest, ListRecentSearchesResponse, READ
 )
-"""List up to 50 searches that the caller did of late, each once, the newest first.
+"""List up to 50 recent searches of the caller, without repetition, newest first.
 
-They come from the search log, as long as that keeps their words; nobody else's are among them."""
+The list comes from the search log, for as long as the log keeps the queries."""
 SAVE_SEARCH = ApiOperation("search/saveSearch", SaveSearchRequest, SaveSearchResponse, READ, ADDS_DATA | CONFLICT)
-"""Save a search, of the catalog or a collection, for the caller alone; saving it again changes nothing.
+"""Save a search, of the catalog or a collection, for the caller only; repeating has no effect.
 
 Raises ConflictError `too_many_saved_searches` beyond 100."""
 LIST_SAVED_SEARCHES = ApiOperation(
     "search/listSavedSearches", ListSavedSearchesRequest, ListSavedSearchesResponse, READ
 )
-"""List the searches that the caller saved, at most 100, the newest first."""
+"""List the caller's saved searches, at most 100, newest first."""
 DELETE_SAVED_SEARCH = ApiOperation(
     "search/deleteSavedSearch", DeleteSavedSearchRequest, DeleteSavedSearchResponse, READ, NOT_FOUND
 )
-"""Delete a search that the caller saved. Raises NotFoundError `saved_search_not_found`."""
+"""Delete one of the caller's saved searches. Raises NotFoundError `saved_search_not_found`."""

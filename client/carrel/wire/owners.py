@@ -16,16 +16,16 @@ from carrel.wire.service_accounts import ServiceAccountToken
 
 
 class AdminOwnersTransferRequest(RequestModel):
-    """Give documents, collections and syncs another owner: all that somebody owns, or the named ones."""
+    """Transfer documents, collections and syncs to another owner: all of an owner's, or the named ones."""
 
     new_owner: PrincipalReference
-    """Active user or service account that owns them from now on."""
+    """The new owner: an active user or service account."""
     owner: PrincipalReference | None = None
-    """User or service account that owns them, active or not; absent: `resources` are named."""
+    """The current owner, active or not; absent: `resources` are named."""
     resource_types: Annotated[list[ResourceType] | None, Field(min_length=1, max_length=100)] = None
-    """Only what `owner` owns of these types, at most 100; DOCSTORE_SYNC are syncs."""
+    """Only resources of `owner` of these types, at most 100; DOCSTORE_SYNC are syncs."""
     resources: Annotated[list[ResourceReference] | None, Field(min_length=1, max_length=1000)] = None
-    """The resources, at most 1000, all or none, of any owner; absent: those of `owner`."""
+    """The resources, at most 1000, all or none, of any owner; absent: all resources of `owner`."""
 
     @model_validator(mode="after")
     def _says_which(self) -> Self:
@@ -37,12 +37,12 @@ class AdminOwnersTransferRequest(RequestModel):
 
 
 class Handover(ResponseModel):
-    """What has another owner now, and what is still to be handed over."""
+    """Transferred and remaining resources."""
 
     transferred: list[ResourceCount]
-    """Number of resources that this request gave another owner, for each type that there is any of."""
+    """Number of resources transferred by this request, for each existing type."""
     remaining: list[ResourceCount]
-    """Number of resources that still belong to the owner, likewise; with any, send the request again."""
+    """Number of resources still to transfer, for each existing type; if not empty, repeat the request."""
 
 
 class AdminOwnersTransferResponse(Handover):
@@ -51,83 +51,84 @@ class AdminOwnersTransferResponse(Handover):
 
 class _OffboardingRequest(RequestModel):
     email: EmailAddress
-    """Address of the user who leaves."""
+    """Address of the leaving user."""
     new_owner: PrincipalReference | None = None
-    """Active user or service account that gets what they own; absent: they own nothing."""
+    """Active user or service account to become the owner of the user's resources; absent: the user owns none."""
 
 
 class AdminUsersPlanOffboardingRequest(_OffboardingRequest):
-    """Say what offboarding a user would end and hand over; nothing is changed."""
+    """Preview the offboarding of a user; changes nothing."""
 
 
 class AdminUsersPlanOffboardingResponse(ResponseModel):
-    """What offboarding a user would end at once, what they own, and what nobody else reads."""
+    """Access to end, resources to transfer, and resources without any other reader."""
 
     user: User
-    """The user who leaves."""
+    """The leaving user."""
     new_owner: NamedPrincipal | None = None
-    """Who gets what they own; absent when the request names nobody."""
+    """The new owner; absent: not named in the request."""
     api_keys: list[ApiKey]
-    """Their API keys that work."""
+    """The user's working API keys."""
     browser_session_count: int
-    """Number of browsers that they are signed in with."""
+    """Number of the user's browser sessions."""
     application_count: int
-    """Number of applications that they allowed to act for them."""
+    """Number of applications allowed to act for the user."""
     application_token_count: int
-    """Number of sign-ins of such applications whose tokens still work or can be refreshed."""
+    """Number of sign-ins of these applications with working or renewable tokens."""
     groups: list[NamedGroup]
-    """Groups that they are directly in, by name."""
+    """Groups with the user as a direct member, by name."""
     owned: list[ResourceCount]
-    """Number of resources that they own, for each type that there is any of; DOCSTORE_SYNC are syncs."""
+    """Number of owned resources, for each existing type; DOCSTORE_SYNC are syncs."""
     only_reader: list[ResourceCount]
-    """Number of resources, owned by them or not, that no other active user or service account may read."""
+    """Number of resources, owned or not, without any other active reader."""
     made_tokens: list[ServiceAccountToken] = Field(default_factory=list[ServiceAccountToken])
-    """Tokens of service accounts that they made and may have written down, and that work: these keep working."""
+    """Working tokens of service accounts, created by the user, who may have a copy; the tokens keep working."""
 
 
 class AdminUsersOffboardRequest(_OffboardingRequest):
-    """End all access of a user, then hand over what they own; it is harmless to send it again."""
+    """End all access of a user, then transfer their resources; repeating is harmless."""
 
 
 class EndedAccess(ResponseModel):
-    """What offboarding has just ended; what was ended before is not counted again."""
+    """Access ended by this request, without access ended before."""
 
     api_key_count: int
     """Number of API keys revoked."""
     browser_session_count: int
     """Number of browsers signed out."""
     application_count: int
-    """Number of applications that may no longer act for them."""
+    """Number of applications no longer allowed to act for the user."""
     application_token_count: int
-    """Number of sign-ins of applications whose tokens were revoked."""
+    """Number of application sign-ins with revoked tokens."""
     group_ids: list[UUID]
-    """Ids of the groups that they were taken out of."""
+    """Ids of the groups left by the user."""
 
 
 class AdminUsersOffboardResponse(Handover):
-    """What was ended and handed over; of very many resources a request hands over a part."""
+    """Ended access and transferred resources; large transfers need several requests."""
 
     user: User
-    """The user, who is inactive and no admin now."""
+    """The user, now inactive and not an admin."""
     ended: EndedAccess
-    """What this request has ended."""
+    """Access ended by this request."""
 
 
 ADMIN_OWNERS_TRANSFER = ApiOperation(
     "admin/owners/transfer", AdminOwnersTransferRequest, AdminOwnersTransferResponse, ADMIN, NOT_FOUND | CONFIRMED
 )
-"""Give what `owner` owns (of these types), or the named `resources` (at most 1000), to an active principal.
+"""Transfer the resources of `owner` (of these types), or the named `resources` (at most 1000), to an active principal.
 
-The old owner keeps no role on them. While `remaining` of the answer has any, call it again: many resources are
-transferred in parts, each as a whole. It is harmless to repeat."""
+The old owner keeps no role on the resources. Repeat the call while the answer has `remaining` resources: large
+transfers take several calls, each resource as a whole. Repeating is harmless."""
 ADMIN_USERS_PLAN_OFFBOARDING = ApiOperation(
     "admin/users/planOffboarding", AdminUsersPlanOffboardingRequest, AdminUsersPlanOffboardingResponse, ADMIN, CONFLICT
 )
-"""Say what `offboard` would end and hand over, and what nobody else may read; nothing is changed."""
+"""Preview `offboard`: access to end, resources to transfer, and resources without any other reader; changes nothing."""
 ADMIN_USERS_OFFBOARD = ApiOperation(
     "admin/users/offboard", AdminUsersOffboardRequest, AdminUsersOffboardResponse, ADMIN, CONFLICT | CONFIRMED
 )
-"""End all access of a user at once, then give what they own to `new_owner`, which may be left out if nothing.
+"""End all access of a user at once, then transfer their resources to `new_owner` (optional for users without
+resources).
 
-Deactivates them, revokes their API keys and the tokens of applications, signs their browsers out, and takes
-them out of their groups. While `remaining` of the answer has any, call it again; it is harmless to repeat."""
+Deactivates the user, revokes their API keys and application tokens, ends their browser sessions, and removes them from
+groups. Repeat the call while the answer has `remaining` resources; repeating is harmless."""

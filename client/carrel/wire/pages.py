@@ -14,9 +14,9 @@ WITH_PAGES = frozenset(
     for each in FORMATS
     if each.name == "PDF" or (each.kind == "picture" and each.name != "SVG")
 )
-"""The media types of files whose pages can be had as pictures."""
+"""Media types of files with pages available as pictures."""
 PAGE_COUNT = "Page-Count"
-"""The header that tells how many pages the file has."""
+"""Header with the file's number of pages."""
 
 
 class DownloadDocumentPageRequest(DownloadDocumentRequest):
@@ -32,8 +32,8 @@ class DownloadDocumentPageRequest(DownloadDocumentRequest):
 DOWNLOAD_DOCUMENT_PAGE: ApiOperation[Any, Any] = ApiOperation(
     "catalog/downloadDocumentPage", DownloadDocumentPageRequest, None, READ, NOT_FOUND
 )
-"""Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` tells how many pages there are.
+"""Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` is the number of pages.
 
-It is the newest version's unless one is named. The boxes of a passage's `place` are in fractions of the
-picture's width and height. Raises NotFoundError `page_not_found` after the last page, BadRequestError
-`document_without_pages` for other formats."""
+The default is the newest version. The boxes of a passage's `place` are in fractions of the picture's width and height.
+Raises NotFoundError `page_not_found` after the last page, BadRequestError `document_without_pages` for other formats.
+"""

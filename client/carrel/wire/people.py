@@ -1,4 +1,4 @@
-"""admin/users, admin/groups: invitations, memberships, and what ends with a group; extensions, for admins."""
+"""admin/users, admin/groups: invitations, memberships, and effects of deleting groups; extensions, for admins."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -16,20 +16,20 @@ INVITATION_LIFETIME = timedelta(days=7)
 
 
 class AdminUsersCountRequest(UserFilters):
-    """Count what `admin/users/list` lists."""
+    """Count the users of `admin/users/list`."""
 
 
 class AdminUsersCountResponse(ResponseModel):
-    """How many users there are."""
+    """Number of users."""
 
     count: int
     """Number of users."""
 
 
 class AdminUsersInviteRequest(RequestModel):
-    """Make an invitation for a user: an address at which they set a password, once, within 7 days.
+    """Create an invitation for a user: a URL to set a password, once, within 7 days.
 
-    It ends the invitation that the user had."""
+    An earlier invitation of the user ends."""
 
     email: EmailAddress
     """Email address of an active user."""
@@ -39,36 +39,36 @@ class AdminUsersInviteResponse(ResponseModel):
     """The new invitation."""
 
     url: str = Field(repr=False)
-    """Address at which the user sets a password; shown this once."""
+    """URL for setting a password; shown only once."""
     expires_at: Instant
     """When the invitation ends."""
 
 
 class AdminGroupsListMembershipsRequest(PagedRequest):
-    """List the groups that a user, group or service account is in, directly or through other groups."""
+    """List the groups of a user, group or service account, direct or nested."""
 
     member: PrincipalReference
     """The user, group or service account."""
 
 
 class GroupMembership(Group):
-    """A group that somebody is in."""
+    """A group of a principal."""
 
     direct: bool
-    """Whether the group lists them as a member itself."""
+    """Whether the principal is a direct member."""
     through: list[NamedGroup]
-    """Their groups that are members of this one: how they come to be in it."""
+    """Groups through which the principal is a member."""
 
 
 class AdminGroupsListMembershipsResponse(PagedResponse):
-    """One page of memberships."""
+    """A page of memberships."""
 
     memberships: list[GroupMembership]
     """The groups, each once."""
 
 
 class AdminUsersResetSecondFactorRequest(RequestModel):
-    """Take all second factors and recovery codes of a user away, who has lost them."""
+    """Remove all second factors and recovery codes of a user who has lost them."""
 
     email: EmailAddress
     """Email address of the user."""
@@ -78,61 +78,61 @@ class AdminUsersResetSecondFactorResponse(ResponseModel):
     """How many second factors the user had."""
 
     removed_count: int
-    """Number of second factors that were taken away; recovery codes are not counted."""
+    """Number of removed second factors, without recovery codes."""
 
 
 class AdminGroupsPreviewLossesRequest(RequestModel):
-    """Ask who would read less without a group, or without some of its members being in it."""
+    """Preview who would lose access without a group, or without some of its members."""
 
     group_id: UUID
     members: Annotated[list[PrincipalReference] | None, Field(min_length=1, max_length=1000)] = None
-    """Members that would be removed, 1 to 1000; absent: the group would be deleted."""
+    """Members to remove, 1 to 1000; absent: delete the group."""
 
 
 class Loss(ResponseModel):
-    """What somebody could not read any more."""
+    """Resources that a principal would no longer be able to read."""
 
     principal: NamedPrincipal
     """The user or service account."""
     counts: list[ResourceCount]
-    """A count for each type of resource that there is any of, ordered by type."""
+    """A count for each existing type of resource, ordered by type."""
 
 
 class AdminGroupsPreviewLossesResponse(ResponseModel):
-    """Who would read less, as things are now."""
+    """The principals who would lose access, at present."""
 
     person_count: int
-    """Number of active users and service accounts who are in the group, or in it through these members."""
+    """Number of active users and service accounts in the group, or in the group through these members."""
     losses: list[Loss]
-    """Those of the first 100 of them who would read less."""
+    """Losses of the first 100 principals."""
     complete: bool
-    """Whether all of them were looked at."""
+    """Whether all principals were examined."""
 
 
 class AdminGroupsDeleteRequest(RequestModel):
-    """Delete a group: its members stop reading at once what only it opened to them."""
+    """Delete a group: its members immediately lose access granted only through the group."""
 
     group_id: UUID
 
 
 class AdminGroupsDeleteResponse(ResponseModel):
-    """What went with the group."""
+    """Effects of deleting the group."""
 
     group_id: UUID
     member_count: int
-    """Number of direct members that it had."""
+    """Number of former direct members."""
     resource_count: int
-    """Number of resources that were granted to it."""
+    """Number of resources formerly granted to the group."""
 
 
 ADMIN_USERS_COUNT = ApiOperation("admin/users/count", AdminUsersCountRequest, AdminUsersCountResponse, ADMIN)
-"""Count the users that `list` walks with the same filters."""
+"""Count the users of `list` with the same filters."""
 ADMIN_USERS_INVITE = ApiOperation(
     "admin/users/invite", AdminUsersInviteRequest, AdminUsersInviteResponse, ADMIN, KEYED | SECRET | CONFIRMED
 )
-"""Make an invitation: `url` is where the user sets a password, once, within 7 days; it is shown this once.
+"""Create an invitation: the user sets a password at `url`, once, within 7 days; the URL is shown only once.
 
-It ends the invitation that the user had. Send it as you would send a password."""
+An earlier invitation of the user ends. Treat the URL like a password."""
 ADMIN_USERS_RESET_SECOND_FACTOR = ApiOperation(
     "admin/users/resetSecondFactor",
     AdminUsersResetSecondFactorRequest,
@@ -140,13 +140,13 @@ ADMIN_USERS_RESET_SECOND_FACTOR = ApiOperation(
     ADMIN,
     CONFIRMED,
 )
-"""Take all second factors and recovery codes of a user away, who has lost them.
+"""Remove all second factors and recovery codes of a user who has lost them.
 
-If the organization demands a second factor of them, they set one up when they next sign in with their password."""
+If the organization requires a second factor, the user sets up a new factor at the next sign-in with a password."""
 ADMIN_GROUPS_LIST_MEMBERSHIPS = ApiOperation(
     "admin/groups/listMemberships", AdminGroupsListMembershipsRequest, AdminGroupsListMembershipsResponse, ADMIN
 )
-"""Walk the groups that a user, group or service account is in, directly or through other groups."""
+"""List the groups of a user, group or service account, direct or nested."""
 ADMIN_GROUPS_PREVIEW_LOSSES = ApiOperation(
     "admin/groups/previewLosses",
     AdminGroupsPreviewLossesRequest,
@@ -155,10 +155,10 @@ ADMIN_GROUPS_PREVIEW_LOSSES = ApiOperation(
     NOT_FOUND,
     by_position=("group_id", "members"),
 )
-"""Tell who would read less without these members being in a group, or, without `members`, without the group."""
+"""Preview who would lose access without these members in a group or, without `members`, without the group."""
 ADMIN_GROUPS_DELETE = ApiOperation(
     "admin/groups/delete", AdminGroupsDeleteRequest, AdminGroupsDeleteResponse, ADMIN, KEYED | NOT_FOUND | CONFIRMED
 )
-"""Delete a group: its members stop reading at once what only it opened to them.
+"""Delete a group: its members immediately lose access granted only through the group.
 
-The next import of a directory that has the group makes it again, without what it was granted."""
+The next directory import with the group creates it again, without its grants."""

@@ -1,4 +1,4 @@
-"""permissions/*: who may act on a resource, why, and what somebody may act on."""
+"""permissions/*: who may act on a resource, why, and a principal's resources."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -13,55 +13,55 @@ from carrel.wire.operations import ADMIN, ANYBODY, NOT_FOUND, READ, SHARED, ApiO
 
 
 class ListAuthorizedPrincipalsForResourceRequest(common.PagedRequest):
-    """List every group and user that may effectively act on a resource, each once; for admins."""
+    """List every group and user with effective access to a resource, without repetition; for admins."""
 
     resource: common.ResourceReference
-    """The resource, by its identity in its source system."""
+    """The resource, by identity in the source system."""
     action: common.Action
-    """What the principal wants to do; READ is the only action."""
+    """The principal's action; READ is the only action."""
     with_through: StrictFlag | None = None
-    """Say of each principal through whom it may act on the resource; false unless given."""
+    """Whether each principal has its access path; default: false."""
 
 
 class ListAuthorizedPrincipalsForResourceResponse(common.PagedResponse):
-    """One page of principals."""
+    """A page of principals."""
 
     principals: list[common.Principal]
     """Groups and users, each once."""
     through: dict[str, list[AccessThrough]] | None = None
-    """Through whom each may act on it, by the principal's id: itself first, then by name, at most 10; absent unless
-    asked for."""
+    """Sources of access by the principal's id: directly first, then groups by name, at most 10; absent unless
+    requested."""
 
 
 class ListAuthorizedResourcesRequest(common.ActingRequest, common.PagedRequest):
-    """List the resources the acting principal may act on; all types unless one is named."""
+    """List the resources that the acting principal may act on, optionally of one type."""
 
     action: common.Action
-    """What the principal wants to do; READ is the only action."""
+    """The principal's action; READ is the only action."""
     resource_type: common.ResourceType | None = None
     """Only resources of this type; absent: all types."""
 
 
 class ListAuthorizedResourcesResponse(common.PagedResponse):
-    """One page of resources."""
+    """A page of resources."""
 
     resources: list[common.ResourceIdentifier]
     """The resources."""
 
 
 class ExplainAuthorizationRequest(common.RequestModel):
-    """Ask why a principal may act on a resource, or why it may not; for admins."""
+    """Explain why a principal may or may not act on a resource; for admins."""
 
     resource: common.ResourceReference
-    """The resource, by its identity in its source system."""
+    """The resource, by identity in the source system."""
     principal: common.PrincipalReference
     """The user, group or service account."""
     action: common.Action
-    """What the principal wants to do; READ is the only action."""
+    """The principal's action; READ is the only action."""
 
 
 class StepType(StrEnum):
-    """What a step of an authorization path is."""
+    """Kind of a step in an authorization path."""
 
     USER = "user"
     SERVICE_ACCOUNT = "serviceAccount"
@@ -75,7 +75,7 @@ class AuthorizationStep(common.ResponseModel):
     """A step from a principal to a resource."""
 
     type: StepType
-    """What the step is."""
+    """Kind of the step."""
     id: str | None = None
     """Id of the principal, or the resourceId of the resource; absent for a grant."""
     name: str | None = None
@@ -83,15 +83,15 @@ class AuthorizationStep(common.ResponseModel):
     email: str | None = None
     """Email address of the user or service account."""
     role: common.Role | None = None
-    """Role that the grant gives."""
+    """Role given by the grant."""
 
 
 class ExplainAuthorizationResponse(common.ResponseModel):
-    """Whether a principal may act on a resource, and every shortest chain by which it may.
+    """Whether a principal may act on a resource, and every shortest chain of groups and grants.
 
-    A path goes from the principal through groups (or the organization, for what everyone may read) and a grant to the
-    resource. `complete` is False when there are more paths than are shown. `missing` says what an unauthorized
-    principal lacks."""
+    A path goes from the principal through groups (or the organization, for public resources) and a grant to the
+    resource. `complete` is False when more paths exist. `missing` explains an unauthorized principal's lack of access.
+    """
 
     authorized: bool
     """Whether the principal may act on the resource."""
@@ -100,20 +100,20 @@ class ExplainAuthorizationResponse(common.ResponseModel):
     complete: bool = True
     """Whether all paths are shown."""
     missing: str | None = None
-    """What a principal that may not act lacks."""
+    """The missing access of an unauthorized principal."""
 
 
 class WhoAmIRequest(common.RequestModel):
-    """Ask what the credential of the request is."""
+    """Get the credential of the request."""
 
 
 class WhoAmIResponse(common.ResponseModel):
-    """A credential without its value, and the person or service account that it acts as."""
+    """A credential without its value, and its person or service account."""
 
     kind: Literal["apiKey", "serviceAccountToken", "accessToken"]
-    """What the credential is."""
+    """Kind of the credential."""
     credential_name: str
-    """Name of the key or token; of an access token, that of the application."""
+    """Name of the key or token; for an access token, name of the application."""
     name: str
     """Name of the person or service account."""
     email: str
@@ -124,43 +124,43 @@ class WhoAmIResponse(common.ResponseModel):
     organization_name: str
     """Name of the organization."""
     scopes: list[str] | None = None
-    """What a token may be used for; absent for an API key, which has no scopes."""
+    """Scopes of a token; absent for an API key, which has no scopes."""
     expires_at: Instant | None = None
     """When the credential stops; absent: never."""
 
 
 class CheckResourceAuthorizationForUserRequest(common.ActingRequest):
-    """Ask whether somebody (the caller unless named; anyone by an admin) may act on a resource."""
+    """Check whether a principal may act on a resource: the caller by default, any principal for admins."""
 
     resource: common.ResourceReference
-    """The resource, by its identity in its source system."""
+    """The resource, by identity in the source system."""
     action: common.Action
-    """What the principal wants to do; READ is the only action."""
+    """The principal's action; READ is the only action."""
 
 
 class CheckResourceAuthorizationForUserResponse(common.ResponseModel):
-    """Whether they may; False, too, when there is no such resource."""
+    """Whether the principal may act on the resource; False if the resource doesn't exist."""
 
     authorized: bool
-    """Whether they may act on the resource; false, too, when there is none."""
+    """Whether the principal may act on the resource; false if the resource doesn't exist."""
 
 
 class CheckBulkResourcesAuthorizationForUserRequest(common.ActingRequest):
-    """Ask the same for up to 1000 resources at once."""
+    """Check up to 1000 resources at once."""
 
     resources: Annotated[list[common.ResourceReference], Field(min_length=1, max_length=1000)]
     """The resources, 1 to 1000."""
     action: common.Action
-    """What the principal wants to do; READ is the only action."""
+    """The principal's action; READ is the only action."""
 
 
 class ResourceAuthorization(common.ResponseModel):
-    """Whether somebody may act on one resource."""
+    """Whether the principal may act on a resource."""
 
     resource: common.ResourceIdentifier
-    """The resource, by its identity in its source system."""
+    """The resource, by identity in the source system."""
     authorized: bool
-    """Whether they may act on the resource; false, too, when there is none."""
+    """Whether the principal may act on the resource; false if the resource doesn't exist."""
 
 
 class CheckBulkResourcesAuthorizationForUserResponse(common.Tabular):
@@ -177,36 +177,34 @@ LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE = ApiOperation(
     ADMIN,
     NOT_FOUND | SHARED,
 )
-"""Walk every group and user that may effectively act on a resource, each once; for admins."""
+"""List every group and user with effective access to a resource, without repetition; for admins."""
 LIST_AUTHORIZED_RESOURCES = ApiOperation(
     "permissions/listAuthorizedResources", ListAuthorizedResourcesRequest, ListAuthorizedResourcesResponse, READ, SHARED
 )
-"""Walk the resources the caller may act on, of every type unless one is named."""
+"""List the resources that the caller may act on, optionally of one type."""
 EXPLAIN_AUTHORIZATION = ApiOperation(
     "permissions/explainAuthorization", ExplainAuthorizationRequest, ExplainAuthorizationResponse, ADMIN, NOT_FOUND
 )
-"""Tell by which chains of groups and grants a principal may act on a resource, or what it lacks; for admins.
+"""Explain a principal's access to a resource by chains of groups and grants, or the missing access; for admins.
 
-`principal` is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or
-`{"type": "serviceAccount", "id": …}`."""
+`principal` is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or `{"type": "serviceAccount", "id": …}`."""
 WHO_AM_I = ApiOperation("permissions/whoAmI", WhoAmIRequest, WhoAmIResponse, ANYBODY)
-"""Tell what the client's key or token is, whose it is, what it may be used for, and when it stops."""
+"""Return the client's key or token: kind, owner, scopes and expiry."""
 CHECK_RESOURCE_AUTHORIZATION_FOR_USER = ApiOperation(
     "permissions/checkResourceAuthorizationForUser",
     CheckResourceAuthorizationForUserRequest,
     CheckResourceAuthorizationForUserResponse,
     READ,
 )
-"""Tell whether the caller may act on a resource, or for admins whether `user_email` may.
+"""Return whether the caller or, for admins, `user_email` may act on a resource.
 
-A resource that doesn't exist is one that nobody may act on."""
+The answer for a resource that doesn't exist is False."""
 CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER = ApiOperation(
     "permissions/checkBulkResourcesAuthorizationForUser",
     CheckBulkResourcesAuthorizationForUserRequest,
     CheckBulkResourcesAuthorizationForUserResponse,
     READ,
 )
-"""Tell whether a user may act on each of 1 to 1000 resources, in the order given.
+"""Return whether a user may act on each of 1 to 1000 resources, in the order given.
 
-More raise InvalidArgumentError: one call is answered as things are at one moment, so whoever asks in several
-says so."""
+More raise InvalidArgumentError, because one call has one consistent moment; split larger lists yourself."""

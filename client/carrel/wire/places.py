@@ -1,10 +1,10 @@
-"""Where in its document a passage stands: page, slide or message, sheet and rows, and the part of the page."""
+"""The place of a passage in its document: page, slide or message, sheet and rows, and part of the page."""
 
 from carrel.wire.common import ResponseModel
 
 
 class Rows(ResponseModel):
-    """Rows of a sheet or table, numbered as programs number them."""
+    """Rows of a sheet or table, numbered as in spreadsheet programs."""
 
     first: int
     """Number of the first row, counted from 1."""
@@ -13,7 +13,7 @@ class Rows(ResponseModel):
 
 
 class Box(ResponseModel):
-    """A rectangle on a page as people see it, in parts of its width and height from 0 to 1, from the upper left."""
+    """A rectangle on a page as displayed, in fractions of the width and height from 0 to 1, from the upper left."""
 
     left: float
     """Distance of the left edge from the page's left edge, in page widths."""
@@ -26,49 +26,49 @@ class Box(ResponseModel):
 
 
 class PageBox(Box):
-    """A part of a page that a passage covers."""
+    """A part of a page covered by a passage."""
 
     page: int
     """Number of the page, counted from 1; 1 for a picture."""
     start: int = 0
-    """Number of the first character of the passage's text that stands there, counted from 0."""
+    """First character of this part in the passage's text, counted from 0."""
 
 
 class PassagePlace(ResponseModel):
-    """Where a passage stands in its document, as far as the file tells; members that don't apply are absent."""
+    """Place of a passage in its document, as far as known from the file; members that don't apply are absent."""
 
     page: int | None = None
-    """Number of the page, counted from 1; of several, the first one."""
+    """Number of the page, or of the first of several pages, counted from 1."""
     last_page: int | None = None
-    """Number of the last page; absent: the passage stands on one page."""
+    """Number of the last page; absent: the passage is on one page."""
     slide: int | None = None
-    """Number of the slide, counted from 1; of several, the first one."""
+    """Number of the slide, or of the first of several slides, counted from 1."""
     last_slide: int | None = None
-    """Number of the last slide; absent: the passage stands on one slide."""
+    """Number of the last slide; absent: the passage is on one slide."""
     message: int | None = None
-    """Number of the message in its mailbox, counted from 1."""
+    """Number of the message in the mailbox, counted from 1."""
     sheet: str | None = None
-    """Name of the sheet in its workbook."""
+    """Name of the sheet in the workbook."""
     rows: Rows | None = None
-    """The rows of the sheet or table that the passage repeats."""
+    """The rows of the sheet or table in the passage."""
     box: Box | None = None
-    """The part of the page, or picture, that the passage covers, where it stands on one page: around all of `boxes`."""
+    """The part of the page or picture covered by a passage on one page: around all of `boxes`."""
     boxes: list[PageBox] | None = None
-    """The parts of pages that the passage covers, in reading order, where it covers several: columns, or pages.
+    """The parts of pages covered by the passage, in reading order, if there are several: columns, or pages.
 
-    Absent: it covers one, which is `box`, or where it stands on its pages is unknown."""
+    Absent: a single part (`box`), or an unknown position."""
     confidence: float | None = None
-    """The least certainty, from 0 to 1, with which a machine read the passage from a picture; absent: it did not."""
+    """The lowest certainty of text recognition in the passage, from 0 to 1; absent: not read from a picture."""
 
     def list_boxes(self) -> list[PageBox]:
-        """Return the parts of pages that the passage covers, in reading order; none where they are unknown."""
+        """Return the parts of pages covered by the passage, in reading order; empty if unknown."""
         if self.boxes or self.box is None:
             return self.boxes or []
         return [PageBox(page=self.page or 1, **self.box.model_dump())]
 
 
 def describe_place(place: PassagePlace | None) -> str:
-    """Return a place as people name it, such as `page 3, read by machine (91% sure)`; empty where it is unknown."""
+    """Return a place in words, for example `page 3, read by machine (91% sure)`; empty if unknown."""
     if place is None:
         return ""
     parts = (

@@ -1,4 +1,4 @@
-"""admin/questionLog: what people ask agents, and what came of it; extensions, for admins."""
+"""admin/questionLog: people's questions to agents, and the outcomes; extensions, for admins."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -14,11 +14,11 @@ from carrel.wire.oversight import Bucket
 from carrel.wire.replies import ReferencedSource
 
 MOST_LOOKED_THROUGH = 20_000
-"""Questions that a query by words looks through for one page; the next page begins after them."""
+"""Questions searched by words for one page; the next page continues after them."""
 
 
 class Outcome(StrEnum):
-    """What came of a question. UNANSWERED: the reply cites no document; FAILED: there is no reply."""
+    """Outcome of a question. UNANSWERED: the reply cites no document; FAILED: no reply."""
 
     RUNNING = "RUNNING"
     ANSWERED = "ANSWERED"
@@ -27,62 +27,62 @@ class Outcome(StrEnum):
 
 
 class QuestionFilters(RequestModel):
-    """What questions are narrowed to; filters narrow together, and without any there are all of the organization."""
+    """Filters for questions. All filters must match; no filter: all questions of the organization."""
 
     agent_id: UUID | None = None
-    """Only questions to the agent of this id, a deleted one too."""
+    """Only questions to this agent, even if deleted."""
     group_id: UUID | None = None
-    """Only questions of those who are in the group of this id now, directly or through other groups."""
+    """Only questions of the group's current members, direct or nested."""
 
 
 class AdminQuestionLogQueryRequest(QuestionFilters, NarrowedRequest):
-    """Read what people asked agents, newest first."""
+    """List people's questions to agents, newest first."""
 
     from_: Annotated[RequestInstant | None, Field(alias="from")] = None
     to: RequestInstant | None = None
     conversation_id: UUID | None = None
-    """Only questions of the conversation of this id."""
+    """Only questions of this conversation."""
     outcome: Outcome | None = None
-    """Only questions that this came of."""
+    """Only questions with this outcome."""
     feedback: Verdict | None = None
-    """Only questions whose reply was last judged like this."""
+    """Only questions whose reply last got this feedback."""
     query: Label | None = None
-    """Only questions with this in what was asked, in any case; one whose words were erased is none of them.
+    """Only questions with this text, in any case; without questions whose words were erased.
 
-    A page may then be short, or empty, though a `nextPageToken` says that others follow."""
+    A page may be short or empty, even if a `nextPageToken` announces more."""
 
 
 class LoggedQuestion(ResponseModel):
-    """One question to an agent, with as much of the reply as the caller may read."""
+    """A question to an agent, with the part of the reply readable by the caller."""
 
     message_id: UUID
     conversation_id: UUID
     at: Instant
-    """When it was asked."""
+    """Time of the question."""
     agent_id: UUID
     agent_name: str
     actor: Principal
-    """Who asked."""
+    """The asking user or service account."""
     message: str | None = None
-    """What was asked; absent when it was erased, and the reply with it."""
+    """Text of the question; absent: erased, together with the reply."""
     outcome: Outcome
-    """What came of it."""
+    """Outcome of the question."""
     withheld: bool
-    """Whether the reply is withheld: it rests on documents that the caller may not read, or that are gone."""
+    """Whether the reply is withheld: it is based on documents deleted, or not readable by the caller."""
     agent_response_text: str | None = None
-    """Text of the reply, if there is one that the caller may read."""
+    """Text of the reply, if readable by the caller."""
     referenced_sources: list[ReferencedSource] = Field(default_factory=list[ReferencedSource])
     warnings: list[str] = Field(default_factory=list[str])
     error_message: str | None = None
-    """Why there is no reply, and what the person who asked was told to do."""
+    """Reason for the missing reply, and the advice given to the person."""
     feedback: Verdict | None = None
     """Newest feedback on the reply."""
     feedback_text: str | None = None
-    """Words of the newest feedback; absent when there were none or they were erased."""
+    """Comment of the newest feedback; absent: none, or erased."""
 
 
 class AdminQuestionLogQueryResponse(PagedResponse):
-    """One page of questions."""
+    """A page of questions."""
 
     questions: list[LoggedQuestion]
     """The questions, newest first."""
@@ -96,7 +96,7 @@ class AdminQuestionLogSummarizeRequest(QuestionFilters):
     bucket: Bucket
     """Length of a bucket; at most 400 buckets in all."""
     time_zone: Annotated[str, Field(max_length=64)] = "UTC"
-    """Time zone whose days are counted, such as `Pacific/Auckland`."""
+    """Time zone for the days, for example `Pacific/Auckland`."""
 
 
 class QuestionCounts(ResponseModel):
@@ -105,51 +105,51 @@ class QuestionCounts(ResponseModel):
     questions: int
     """Number of questions."""
     unanswered: int
-    """Number of questions whose reply cites no document."""
+    """Number of questions with a reply that cites no document."""
     failed: int
     """Number of questions without a reply, because of an error."""
     thumbs_up: int
-    """Number of replies whose newest feedback is POSITIVE."""
+    """Number of replies with POSITIVE as the newest feedback."""
     thumbs_down: int
-    """Number of replies whose newest feedback is NEGATIVE."""
+    """Number of replies with NEGATIVE as the newest feedback."""
     askers: int
-    """Number of different people and service accounts who asked."""
+    """Number of different people and service accounts with questions."""
 
 
 class QuestionsInBucket(QuestionCounts):
-    """Questions of one day or week; of the first and the last only what was asked for."""
+    """Questions of one day or week; the first and the last count only the requested time."""
 
     from_: Annotated[Instant, Field(alias="from")]
     """Beginning of the day or week, in UTC."""
 
 
 class AdminQuestionLogSummarizeResponse(Tabular):
-    """Every bucket in its order, those without questions, too."""
+    """All buckets in order, including empty buckets."""
 
     buckets: list[QuestionsInBucket]
-    """The buckets in order of time, empty ones included."""
+    """The buckets by time, including empty buckets."""
     askers: int
-    """Number of different people and service accounts who asked in the whole time."""
+    """Number of different people and service accounts with questions in the whole time."""
 
 
 class RankedBy(StrEnum):
-    """What questions are counted for."""
+    """The dimension of a ranking."""
 
     AGENT = "AGENT"
     GROUP = "GROUP"
 
 
 class AdminQuestionLogRankRequest(QuestionFilters):
-    """Count the questions of a time for each agent, or for each group of those who asked."""
+    """Count the questions of a period for each agent, or for each group of the people asking."""
 
     from_: Annotated[RequestInstant, Field(alias="from")]
     to: RequestInstant
     by: RankedBy
-    """What they are counted for."""
+    """The dimension of the ranking."""
 
 
 class RankedQuestions(QuestionCounts):
-    """Questions to one agent; or of those who are in one group now, directly or through other groups."""
+    """Questions to one agent, or of one group's current members, direct or nested."""
 
     id: UUID
     """Id of the agent or group."""
@@ -158,20 +158,19 @@ class RankedQuestions(QuestionCounts):
 
 
 class AdminQuestionLogRankResponse(Tabular):
-    """The 100 agents or groups with the most questions; those without any are left out."""
+    """The 100 agents or groups with the most questions, without empty entries."""
 
     ranking: list[RankedQuestions]
-    """The agents or groups, the one with the most questions first; who is in several groups counts in each."""
+    """The agents or groups, most questions first; members of several groups count in each."""
 
 
 ADMIN_QUESTION_LOG_QUERY = ApiOperation(
     "admin/questionLog/query", AdminQuestionLogQueryRequest, AdminQuestionLogQueryResponse, ADMIN
 )
-"""Walk the questions, newest first; `from_` is included, `to` is not, and `query` is a part of a message.
+"""List the questions, newest first; `from_` is inclusive, `to` exclusive, and `query` is part of a message.
 
-`outcome="UNANSWERED"` leaves the questions whose reply cites no document, `group_id` those of everybody who is
-in a group, `ids` those of these messages, at most 1000. A reply is withheld if it rests on documents that the
-caller may not read."""
+`outcome="UNANSWERED"` selects questions whose reply cites no document, `group_id` the questions of a group's members,
+`ids` (at most 1000) messages. A reply is withheld if it is based on documents that the caller may not read."""
 ADMIN_QUESTION_LOG_SUMMARIZE = ApiOperation(
     "admin/questionLog/summarize",
     AdminQuestionLogSummarizeRequest,
@@ -179,9 +178,9 @@ ADMIN_QUESTION_LOG_SUMMARIZE = ApiOperation(
     ADMIN,
     by_position=(),
 )
-"""Count the questions of every day or week (in UTC, beginning on Monday); `from_` is included, `to` is not.
+"""Count the questions of every day or week (in UTC, weeks from Monday); `from_` is inclusive, `to` exclusive.
 
-Days and weeks without questions are among them. More than 400 are refused with BadRequestError."""
+Days and weeks without questions are included. More than 400 raise BadRequestError."""
 ADMIN_QUESTION_LOG_RANK = ApiOperation(
     "admin/questionLog/rank", AdminQuestionLogRankRequest, AdminQuestionLogRankResponse, ADMIN, by_position=("by",)
 )

@@ -1,4 +1,4 @@
-"""documentCollections/…IndexRebuild: an index made anew with another embedding model beside the searched index;
+"""documentCollections/…IndexRebuild: a new index with another embedding model, built while searches use the old index;
 extensions."""
 
 from enum import StrEnum
@@ -13,7 +13,7 @@ from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, 
 
 
 class IndexRebuildStatus(StrEnum):
-    """How far a rebuild is. HELD: all that is left are documents that failed again and again; they are still tried."""
+    """Status of a rebuild. HELD: all remaining documents have failed repeatedly; retries continue."""
 
     RUNNING = "RUNNING"
     HELD = "HELD"
@@ -22,10 +22,10 @@ class IndexRebuildStatus(StrEnum):
 
 
 class IndexRebuild(ResponseModel):
-    """A rebuild, and how far it is.
+    """A rebuild and its progress.
 
-    Until it is COMPLETED, searches see the whole index of the previous model; from then on the new one. Documents that
-    a forced rebuild left out are tried further."""
+    Before COMPLETED, searches use the whole index of the previous model; afterwards the new index. Documents left out
+    by a forced rebuild are still retried."""
 
     index_rebuild_id: UUID
     """Id of the rebuild."""
@@ -34,45 +34,45 @@ class IndexRebuild(ResponseModel):
     embeddings_model: str
     """Embedding model of the new index."""
     previous_embeddings_model: str
-    """Embedding model of the index that is searched until the rebuild is COMPLETED."""
+    """Embedding model of the index used by searches until the rebuild is COMPLETED."""
     status: IndexRebuildStatus
     """How far the rebuild is."""
     forced: bool
-    """Whether the new index takes over without the documents that fail."""
+    """Whether the new index takes over without the failed documents."""
     document_count: int | None = None
-    """Documents to index that the caller may know of; absent once COMPLETED."""
+    """Documents to index, among those visible to the caller; absent once COMPLETED."""
     indexed_count: int | None = None
-    """Documents that are in the new index as they are in the old one; absent once COMPLETED."""
+    """Documents already up to date in the new index; absent once COMPLETED."""
     failed_count: int | None = None
-    """Documents of the rest that failed at least once; absent once COMPLETED."""
+    """Remaining documents that failed at least once; absent once COMPLETED."""
     left_count: int | None = None
-    """Documents that a forced rebuild left out of the new index; for admins."""
+    """Documents left out of the new index by a forced rebuild; for admins."""
     started_at: Instant
-    """When it began."""
+    """When the rebuild began."""
     finished_at: Instant | None = None
-    """When it ended; absent while it goes on."""
+    """When the rebuild ended; absent during the rebuild."""
 
 
 class StartIndexRebuildRequest(ActingRequest):
-    """Make an index with another model, of a collection or (without one, for admins) of the catalog.
+    """Build an index with another model, for a collection or (without a collection, for admins) the catalog.
 
-    While it goes on already with this model: try at once again what failed, and with `force` let it take the old
-    index's place without the documents that fail."""
+    A running rebuild with the same model retries its failures at once; with `force`, the new index replaces the old
+    index without the failed documents."""
 
     document_collection_id: UUID | None = None
     """Id of the collection; absent: the catalog, for admins."""
     embeddings_model: Label
-    """Embedding model of the new index, one of those the service has."""
+    """Embedding model of the new index, available on the service."""
     force: StrictFlag = False
-    """Whether the new index takes over without the documents that fail; false unless given."""
+    """Whether the new index takes over without the failed documents; default: false."""
 
 
 class StartIndexRebuildResponse(IndexRebuild):
-    """The rebuild, as it goes on."""
+    """The running rebuild."""
 
 
 class GetIndexRebuildRequest(ActingRequest):
-    """Ask for the newest rebuild of a collection's index, or (without one) of the catalog's."""
+    """Get the newest rebuild of a collection's index, or (without a collection) of the catalog's."""
 
     document_collection_id: UUID | None = None
     """Id of the collection; absent: the catalog."""
@@ -83,30 +83,30 @@ class GetIndexRebuildResponse(IndexRebuild):
 
 
 class ListIndexRebuildFailuresRequest(ActingRequest, PagedRequest):
-    """List the documents that the running rebuild of an index could not index; those the caller may know of."""
+    """List the documents that failed in an index's running rebuild, if visible to the caller."""
 
     document_collection_id: UUID | None = None
     """Id of the collection; absent: the catalog."""
 
 
 class IndexRebuildFailure(NamedDocument):
-    """A document that keeps a rebuild from coming to its end: why it failed last, of how many times in a row."""
+    """A document blocking a rebuild, with its last failure and the number of failures in a row."""
 
     error: str
     """Why indexing failed last."""
     attempts: Annotated[int, Field(ge=0)]
-    """How many times in a row it failed."""
+    """Number of failures in a row."""
 
 
 class ListIndexRebuildFailuresResponse(PagedResponse):
-    """One page of failures, none when no rebuild goes on."""
+    """A page of failures; empty without a running rebuild."""
 
     failures: list[IndexRebuildFailure]
     """The failures; none when no rebuild goes on."""
 
 
 class CancelIndexRebuildRequest(ActingRequest):
-    """Give up the rebuild that goes on; the index that is searched stays as it is."""
+    """Cancel the running rebuild; the current index stays."""
 
     document_collection_id: UUID | None = None
     """Id of the collection; absent: the catalog."""
@@ -124,11 +124,11 @@ START_INDEX_REBUILD = ApiOperation(
     ADDS_DATA | NOT_FOUND | CONFLICT,
     by_position=("document_collection_id",),
 )
-"""Make an index with another model beside the one that is searched; returns at once.
+"""Build an index with another model while searches use the old index; returns at once.
 
-While it goes on already with this model, what failed is tried again at once; with `force`, the new index takes
-the old one's place without the documents that fail. Raises ConflictError `model_in_use` for the model it has,
-`rebuild_running` while it is rebuilt with a third one."""
+A running rebuild with the same model retries its failures at once; with `force`, the new index replaces the old index
+without the failed documents. Raises ConflictError `model_in_use` for the current model, `rebuild_running` during a
+rebuild with a third model."""
 GET_INDEX_REBUILD = ApiOperation(
     "documentCollections/getIndexRebuild",
     GetIndexRebuildRequest,
@@ -137,7 +137,7 @@ GET_INDEX_REBUILD = ApiOperation(
     NOT_FOUND | CONFLICT,
     by_position=("document_collection_id",),
 )
-"""Show the newest rebuild of an index. Raises ConflictError `no_rebuild` when there has been none."""
+"""Return the newest rebuild of an index. Raises ConflictError `no_rebuild` if there was none."""
 LIST_INDEX_REBUILD_FAILURES = ApiOperation(
     "documentCollections/listIndexRebuildFailures",
     ListIndexRebuildFailuresRequest,
@@ -146,7 +146,7 @@ LIST_INDEX_REBUILD_FAILURES = ApiOperation(
     NOT_FOUND | CONFLICT,
     by_position=("document_collection_id",),
 )
-"""Walk the documents that keep a rebuild from coming to its end, each with the reason of its last failure."""
+"""List the documents blocking a rebuild, each with the reason for its last failure."""
 CANCEL_INDEX_REBUILD = ApiOperation(
     "documentCollections/cancelIndexRebuild",
     CancelIndexRebuildRequest,
@@ -155,4 +155,4 @@ CANCEL_INDEX_REBUILD = ApiOperation(
     KEYED | NOT_FOUND,
     by_position=("document_collection_id",),
 )
-"""Give up the rebuild that goes on; the index that is searched stays. Raises ConflictError `rebuild_over`."""
+"""Cancel the running rebuild; the current index stays. Raises ConflictError `rebuild_over`."""

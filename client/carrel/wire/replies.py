@@ -1,5 +1,5 @@
-"""Replies of agents: whole, as results of jobs, and as they are streamed. The results of v0 have the names that
-published clients of this API parse, the snake_case one too."""
+"""Replies of agents: whole, as results of jobs, and streamed. The results of v0 have the names expected by published
+clients of this API, including the snake_case name."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ from carrel.wire.places import PassagePlace
 
 
 class ExternalResourceId(ResponseModel):
-    """A resource's identity in its source system, as replies name it."""
+    """A resource's identity in its source system, as written in replies."""
 
     external_resource_id: str
     """Identifier of the resource in its source system."""
@@ -20,32 +20,32 @@ class ExternalResourceId(ResponseModel):
 
 
 class ReferencedSource(ResponseModel):
-    """A document and the words of it that a reply rests on."""
+    """A document and a quote from it that supports a reply."""
 
     id: UUID
     """Id of the document."""
     name: str
     """Name of the document."""
     url: str | None = None
-    """Address of the document in its source system."""
+    """URL of the document in its source system."""
     external_resource_id: ExternalResourceId
     """The document's identity in its source system."""
     quote: str
-    """Words of the document that the reply rests on, exactly as they are there."""
+    """Verbatim quote from the document that supports the reply."""
     place: PassagePlace | None = None
-    """Where the passage with these words stands in the document; absent where that is unknown."""
+    """Place of the quoted passage in the document; absent: unknown."""
     document_collection_id: UUID | None = None
-    """Id of the collection that the passage was found in; absent in replies of before, and where no words are cited."""
+    """Id of the collection with the passage; absent in older replies, and without a quote."""
     chunk_index: int | None = None
-    """Place of the passage's chunk in that collection, in reading order, counted from 0; getDocumentChunks has it."""
+    """Position of the passage's chunk in the collection, in reading order, counted from 0; see getDocumentChunks."""
     document_version: int | None = None
-    """Number of the version that was cited; getDocument tells whether there is a newer one."""
+    """Number of the cited version; getDocument shows newer versions."""
     unsupported: list[str] | None = None
-    """Numbers and names that the reply says with this citation and that no passage cited for them has; absent: none."""
+    """Numbers and names in the reply with this citation, but missing from its cited passages; absent: none."""
 
 
 class ReplyMessage(ResponseModel):
-    """What the agent says."""
+    """The agent's text."""
 
     message: str
     """Text of the reply."""
@@ -53,7 +53,7 @@ class ReplyMessage(ResponseModel):
     @computed_field
     @property
     def data_chunk(self) -> str:
-        """Text of the reply again: clients of v0 since 0.0.10 need it under this name as well."""
+        """Alias of the reply's text, required by clients of v0 since 0.0.10."""
         return self.message
 
 
@@ -65,11 +65,11 @@ class InsertedAuditLog(ResponseModel):
 
 
 class WebSearchResult(ResponseModel):
-    """Agents search no web, so there is never one."""
+    """Never used: agents don't search the web."""
 
 
 class PolicyTrigger(ResponseModel):
-    """No policy is applied to messages, so there is never one."""
+    """Never used: messages have no policies."""
 
 
 class AiResponseResult(ResponseModel):
@@ -83,28 +83,28 @@ class AiResponseResult(ResponseModel):
     """The reply."""
     referenced_sources: list[ReferencedSource]
     sources_in_data_context: list[ReferencedSource]
-    """Sources that the agent was given to read."""
+    """Sources given to the agent."""
     web_search_results: list[WebSearchResult] = Field(default_factory=list[WebSearchResult])
     """Always empty: agents don't search the web."""
     warnings: list[str]
     policy_triggers: list[PolicyTrigger] = Field(alias="policy_triggers", default_factory=list[PolicyTrigger])
-    """Always empty; clients of v0 up to 0.0.30 need it."""
+    """Always empty; required by clients of v0 up to 0.0.30."""
     inserted_audit_log: InsertedAuditLog = Field(alias="inserted_audit_log")
     """The audit-log entry of the exchange."""
 
 
 class BlockedResult(ResponseModel):
-    """A reply that is withheld, and why: the caller may no longer read what it rests on."""
+    """A withheld reply, and the reason: the caller may no longer read its sources."""
 
     type: Literal["blocked_result"] = "blocked_result"
-    """A reply that is withheld."""
+    """A withheld reply."""
     conversation_id: UUID
     blocks: list[str]
     """Why the reply is withheld."""
     warnings: list[str]
-    """What else the caller should know."""
+    """Warnings for the caller."""
     policy_triggers: list[PolicyTrigger] = Field(alias="policy_triggers", default_factory=list[PolicyTrigger])
-    """Always empty; clients of v0 up to 0.0.30 need it."""
+    """Always empty; required by clients of v0 up to 0.0.30."""
     inserted_audit_log: InsertedAuditLog = Field(alias="inserted_audit_log")
     """The audit-log entry of the exchange."""
 
@@ -115,8 +115,8 @@ SendChatResult = Annotated[AiResponseResult | BlockedResult, Field(discriminator
 class ChunkKind(StrEnum):
     """The server-sent events of v0's streamMessage.
 
-    A reply is `initial`, then `data_chunk` as often as it grows, `end_of_message` and `final_chunk`. `blocked` and
-    `error_chunk` are the last: the reply is withheld, or there is none, and what was sent of it is void."""
+    A reply is `initial`, then any number of `data_chunk`, `end_of_message` and `final_chunk`. `blocked` (reply
+    withheld) and `error_chunk` (no reply) are the last event, and void all text sent before."""
 
     INITIAL = "initial"
     DATA = "data_chunk"
@@ -127,45 +127,45 @@ class ChunkKind(StrEnum):
 
 
 class ChunkError(ResponseModel):
-    """Why there is no reply."""
+    """Reason for the missing reply."""
 
     message: str
-    """Why there is no reply, and what to do."""
+    """Reason for the missing reply, and what to do."""
     code: str
     """Stable code of the problem, for programs."""
 
 
 class StreamingChunk(ResponseModel):
-    """The `data` of one event of v0's streamMessage; its members depend on its kind."""
+    """The `data` of an event of v0's streamMessage; the members depend on the kind."""
 
     event: ChunkKind
     """Kind of the event."""
     conversation_id: UUID | None = None
     """Id of the conversation; in `initial` and `blocked`."""
     chunk: str | None = None
-    """Text that follows what was sent before; in `data_chunk`."""
+    """Text to append to the earlier text; in `data_chunk`."""
     warnings: list[str] | None = None
-    """What the reader of the reply should know; in `initial` (empty while the reply is made), `final_chunk` and
+    """Warnings for readers of the reply; in `initial` (empty before the reply is complete), `final_chunk` and
     `blocked`."""
     web_search_results: list[WebSearchResult] | None = None
     """Always empty, in `initial`: agents don't search the web."""
     sources: list[ReferencedSource] | None = None
-    """Sources that the reply rests on; in `final_chunk`."""
+    """Sources of the reply; in `final_chunk`."""
     message_id: UUID | None = None
-    """Id of the message and of the reply to it, which feedback names; in `final_chunk`."""
+    """Id of the message and its reply, used for feedback; in `final_chunk`."""
     audit_log_id: UUID | None = None
     """Id of the audit-log entry of the exchange; in `final_chunk`."""
     blocks: list[str] | None = None
     """Why the reply is withheld; in `blocked`."""
     error: ChunkError | None = None
-    """Why there is no reply; in `error_chunk`."""
+    """Reason for the missing reply; in `error_chunk`."""
 
 
 class StreamEvent(StrEnum):
-    """The server-sent events of streamAgentResponse; each one's data is JSON.
+    """The server-sent events of streamAgentResponse; the data of each event is JSON.
 
-    `delta` has a `TextDelta`; `restarted` says that what was sent so far is void, since the job began again after a
-    crash; `completed` (a `CompletedJob`) and `failed` (a `FailedJob`) are the last."""
+    `delta` has a `TextDelta`. `restarted` voids all earlier text, because the job restarted after a crash. `completed`
+    (a `CompletedJob`) and `failed` (a `FailedJob`) are the last event."""
 
     DELTA = "delta"
     RESTARTED = "restarted"
@@ -174,7 +174,7 @@ class StreamEvent(StrEnum):
 
 
 class TextDelta(ResponseModel):
-    """What a reply has grown by."""
+    """New text of a reply."""
 
     text: str
-    """Text that follows what was sent before."""
+    """Text to append to the earlier text."""

@@ -1,4 +1,4 @@
-"""What reranking did to a search, as its answer says, and how its endpoint does."""
+"""Reranking in a search's answer, and the state of the reranking endpoint."""
 
 from enum import StrEnum
 
@@ -7,7 +7,7 @@ from carrel.wire.fields import Instant
 
 
 class WhyNotReranked(StrEnum):
-    """Why a search that was to be reranked was not: the order is that of the search alone."""
+    """Why a search was not reranked; the results have the order of the search."""
 
     NOT_CONFIGURED = "NOT_CONFIGURED"
     TIMED_OUT = "TIMED_OUT"
@@ -15,22 +15,22 @@ class WhyNotReranked(StrEnum):
 
 
 class AppliedReranking(ResponseModel):
-    """What `enableReranking` did."""
+    """The effect of `enableReranking`."""
 
     applied: bool
     """Whether the order follows the reranking model's ranking, too."""
     candidate_count: int = 0
-    """Number of results that the model ranked, the search's best ones; those after them keep their order."""
+    """Number of results ranked by the model, the best of the search; later results keep their order."""
     reason: WhyNotReranked | None = None
-    """Why it was not applied; absent when it was."""
+    """Reason for skipping reranking; absent if it was applied."""
     note: str | None = None
     """The reason in a sentence."""
 
 
 class RerankingState(ResponseModel):
-    """How the reranking endpoint answers, since the service was started; searches and agents ask it."""
+    """State of the reranking endpoint since the start of the service; used by searches and agents."""
 
     answered_at: Instant | None = None
-    """When it last gave scores; absent when it never did."""
+    """When the endpoint last gave scores; absent: never."""
     failed_at: Instant | None = None
-    """When it last was late, refused, or answered something else; absent when it never did."""
+    """When the endpoint last timed out, refused, or gave an invalid answer; absent: never."""

@@ -1,6 +1,6 @@
-"""What the JSON Schema of a wire model says beyond its types: descriptions, and which members are always there. The
-string under an attribute describes it, read when a schema is made: pydantic's `use_attribute_docstrings` would read the
-source of every class whenever the client is imported."""
+"""Additions to the JSON Schema of a wire model: descriptions, and members that are always present. The string under an
+attribute is its description, read when a schema is made. Pydantic's `use_attribute_docstrings` is not used, because it
+would read the source of every class whenever the client is imported."""
 
 import ast
 import inspect
@@ -14,17 +14,17 @@ from typing import Any
 from pydantic import BaseModel
 
 _OF_SEVERAL: dict[str, str] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
-"""Descriptions of attributes that mean the same in many models, by name; a string under an attribute comes first."""
+"""Descriptions of attributes with the same meaning in many models, by name; a string under an attribute comes first."""
 
 
 def complete_request(model: type[BaseModel], schema: dict[str, Any]) -> None:
-    """Describe the members of a request's schema; a member with a constant, which tells types apart, is required."""
+    """Describe the members of a request's schema; a member with a constant, which identifies the type, is required."""
     _describe(model, schema)
     _require(schema, [name for name, member in schema.get("properties", {}).items() if "const" in member])
 
 
 def complete_response(model: type[BaseModel], schema: dict[str, Any]) -> None:
-    """Describe the members of a response's schema; one is left out when it has no value, and never null."""
+    """Describe the members of a response's schema; members without a value are omitted, never null."""
     _describe(model, schema)
     members: dict[str, dict[str, Any]] = schema.get("properties", {})
     always = [name for name, member in members.items() if not _drop_null(member)]
@@ -32,7 +32,7 @@ def complete_response(model: type[BaseModel], schema: dict[str, Any]) -> None:
 
 
 def descriptions_of(model: type[BaseModel]) -> dict[str, str]:
-    """Return the description of each field by its name in Python; a class inherits those of its bases."""
+    """Return the description of each field by Python name, including inherited fields."""
     found = {name: _OF_SEVERAL[name] for name in model.model_fields if name in _OF_SEVERAL}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:
@@ -52,7 +52,7 @@ def _describe(model: type[BaseModel], schema: dict[str, Any]) -> None:
 
 
 def _drop_null(member: dict[str, Any]) -> bool:
-    """Take null out of what a member may be; whether it was there."""
+    """Remove null from a member's types; return whether null was present."""
     choices: list[dict[str, Any]] = member.get("anyOf", [])
     if {"type": "null"} not in choices:
         return False
@@ -74,7 +74,7 @@ def _require(schema: dict[str, Any], names: list[str]) -> None:
 
 @cache
 def _read_docstrings(module: str) -> dict[str, dict[str, str]]:
-    """Return the strings under the attributes of each class of a module; nothing where the source is not at hand."""
+    """Return the strings under the attributes of each class of a module; empty without the source."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except (OSError, TypeError):

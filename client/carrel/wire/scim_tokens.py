@@ -1,4 +1,4 @@
-"""admin/scimTokens: the tokens by which an identity provider keeps people and groups (SCIM); extensions, for admins."""
+"""admin/scimTokens: tokens for an identity provider to manage people and groups (SCIM); extensions, for admins."""
 
 from uuid import UUID
 
@@ -15,7 +15,7 @@ class ScimToken(ResponseModel):
 
     token_id: UUID
     hint: str
-    """The last four characters of the secret value, to tell it from others."""
+    """The last four characters of the secret value, to recognize the token."""
     name: str
     """Name of the token, for people."""
     status: CredentialStatus
@@ -24,7 +24,7 @@ class ScimToken(ResponseModel):
     expires_at: Instant | None = None
     """When the token stops; absent: never."""
     last_used_at: Instant | None = None
-    """When a request last came with it; absent if never."""
+    """When the token was last used; absent: never."""
 
 
 class AdminScimTokensCreateRequest(RequestModel):
@@ -40,17 +40,17 @@ class AdminScimTokensCreateResponse(ScimToken):
     """The new token with its value."""
 
     token: str = Field(repr=False)
-    """Value of the token; shown this once."""
+    """Value of the token; shown only once."""
     base_url: str
-    """Address of SCIM here, to be given to the identity provider beside the token."""
+    """SCIM address of the service, to enter at the identity provider with the token."""
 
 
 class AdminScimTokensListRequest(NarrowedRequest):
-    """List provisioning tokens, those that stopped too."""
+    """List provisioning tokens, including revoked and expired tokens."""
 
 
 class AdminScimTokensListResponse(PagedResponse):
-    """One page of tokens."""
+    """A page of tokens."""
 
     tokens: list[ScimToken]
     """The tokens."""
@@ -65,7 +65,7 @@ class AdminScimTokensRevokeRequest(RequestModel):
 
 
 class AdminScimTokensRevokeResponse(ScimToken):
-    """The token as it is now."""
+    """The token after the change."""
 
 
 ADMIN_SCIM_TOKENS_CREATE = ApiOperation(
@@ -75,14 +75,13 @@ ADMIN_SCIM_TOKENS_CREATE = ApiOperation(
     ADMIN,
     KEYED | SECRET | CONFIRMED,
 )
-"""Create a token; `token` is its value, shown this once, and `base_url` the address to give with it.
+"""Create a token; `token` is its value, shown only once, and `base_url` the address to enter with it.
 
-When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that token and
-create another."""
+If the answer was lost, the retry raises ConflictError `already_done`: revoke the lost token and create another."""
 ADMIN_SCIM_TOKENS_LIST = ApiOperation(
     "admin/scimTokens/list", AdminScimTokensListRequest, AdminScimTokensListResponse, ADMIN
 )
-"""Walk the tokens without their values; those of `ids` (at most 1000), if given."""
+"""List the tokens without their values; filter by `ids` (at most 1000)."""
 ADMIN_SCIM_TOKENS_REVOKE = ApiOperation(
     "admin/scimTokens/revoke", AdminScimTokensRevokeRequest, AdminScimTokensRevokeResponse, ADMIN, NOT_FOUND | CONFIRMED
 )

@@ -1,10 +1,10 @@
-"""Scopes: what a service-account token, or an access token, may be used for (seed, "Scopes")."""
+"""Scopes of service-account tokens and access tokens (seed, "Scopes")."""
 
 from enum import StrEnum
 
 
 class Scope(StrEnum):
-    """What a service-account token may be used for; it never widens the account's access."""
+    """Allowed use of a service-account token; never more than the account's access."""
 
     AGENT_MESSAGE = "agent:message"
     CATALOG_WRITE = "catalog:write"
@@ -12,7 +12,7 @@ class Scope(StrEnum):
 
 
 class ApiScope(StrEnum):
-    """What an access token may be used for on v1, beside `api:agent:message:<agentId>` for a single agent."""
+    """Allowed use of an access token on v1, in addition to `api:agent:message:<agentId>` for a single agent."""
 
     AGENT_MESSAGE = "api:agent:message:*"
     CATALOG_READ = "api:catalog:read"

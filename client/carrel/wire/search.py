@@ -1,4 +1,4 @@
-"""search/*: over the catalog, within a collection, and the feedback on what was found."""
+"""search/*: searches in the catalog and in a collection, and feedback on results."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -24,7 +24,7 @@ class SearchMode(StrEnum):
 
 
 class FilterOperator(StrEnum):
-    """How a filter compares a field with its value."""
+    """Comparison of a field with the filter's value."""
 
     LESS = "<"
     GREATER = ">"
@@ -43,7 +43,7 @@ class MetadataFilter(common.RequestModel):
     operator: FilterOperator
     """How the field's value is compared."""
     value: MetadataValue
-    """Value to compare with, as a string; it is compared by the field's type."""
+    """Value to compare with, as a string; compared by the field's type."""
 
 
 class AppliedFilter(common.ResponseModel):
@@ -54,46 +54,46 @@ class AppliedFilter(common.ResponseModel):
     operator: FilterOperator
     """How the field's value was compared."""
     value: str
-    """Value that it was compared with."""
+    """Value compared with the field."""
 
 
 Filters = Annotated[list[MetadataFilter], Field(max_length=50)]
 
 
 class DrawnFilter(AppliedFilter):
-    """A filter that the query states."""
+    """A filter drawn from the query."""
 
     words: str
-    """Words of the query that state it."""
+    """Words of the query for this filter."""
 
 
 class AppliedFiltering(common.ResponseModel):
-    """What `enableSmartFiltering` did; to leave out one, send the others as `structuredQueryFilters` instead."""
+    """The effect of `enableSmartFiltering`; to leave out a filter, send the rest as `structuredQueryFilters`."""
 
     filters: list[DrawnFilter]
-    """Filters that the query states; none where nothing is sure."""
+    """Filters drawn from the query; empty if uncertain."""
     dropped: bool
-    """Whether the results are without these filters, because nothing was found with them."""
+    """Whether the filters were dropped, because they left no results."""
     by_model: bool | None = None
-    """true: the service's language model read them; absent: rules did."""
+    """true: filters were read by the service's language model; absent: by rules."""
     note: str | None = None
-    """Times and amounts of the query that became no filter, what was left out of what the model read, or why it read
-    nothing; absent when there is nothing to say."""
+    """Times and amounts of the query not used as filters, model filters not used, or why the model read none; absent:
+    no remarks."""
 
 
 class AppliedExtraction(common.ResponseModel):
-    """What `enableQueryExtraction` did."""
+    """The effect of `enableQueryExtraction`."""
 
     questions: list[str]
-    """Questions that were searched for in place of the query, 1 to 4; what they found is one list."""
+    """Questions searched instead of the query, 1 to 4, with one combined result list."""
     by_model: bool | None = None
-    """true: the service's language model read them; absent: rules did."""
+    """true: questions were read by the service's language model; absent: by rules."""
     note: str | None = None
-    """Why the model read nothing; absent when it did, or was not asked."""
+    """Why the model read no question; absent on success, or without a model."""
 
 
 class SignKind(StrEnum):
-    """What a sign of a query means: an exact phrase, an excluded word, alternatives, or a field with its value."""
+    """Meaning of a sign in the query: an exact phrase, an excluded word, alternatives, or a field with its value."""
 
     PHRASE = "PHRASE"
     EXCLUDED = "EXCLUDED"
@@ -102,40 +102,40 @@ class SignKind(StrEnum):
 
 
 class QuerySign(common.ResponseModel):
-    """A sign of the query that was followed."""
+    """A search sign applied from the query."""
 
     kind: SignKind
     """Meaning of the sign."""
     written: str
-    """Part of the query that has the sign, as written. The query without this part is the query without the sign."""
+    """Part of the query with the sign, as written. Remove this part from the query to remove the sign."""
     values: list[str]
-    """Words or phrases that the sign applies to; of a field, its value."""
+    """Words or phrases of the sign; for a field, its value."""
     field: str | None = None
     """Name of the field, in lower case: title, type, owner, in, after or before; absent for other signs."""
     note: str | None = None
-    """Why the sign found less than it could have found; absent when there is nothing to say."""
+    """Why the sign limited the results; absent: no remarks."""
 
 
 class AppliedSyntax(common.ResponseModel):
     """Signs of the query: "a phrase", -word, NOT word, OR and field:value. `literalQuery` turns them off."""
 
     signs: list[QuerySign]
-    """Signs that were followed, in the query's order."""
+    """Applied signs, in the query's order."""
     not_understood: list[str] = Field(default_factory=list)
-    """Parts of the query that look like signs and were searched for as words, each with the reason."""
+    """Parts of the query that look like signs but were searched as words, each with the reason."""
 
 
 class SpellingCorrection(common.ResponseModel):
-    """A word that no readable document contains, and the words that were searched for in its place."""
+    """A word missing from all readable documents, and the words searched instead."""
 
     word: str
     """Word of the query, as written."""
     replaced_by: list[str]
-    """Similar words of documents that the caller may search; the first is searched for."""
+    """Similar words of documents that the caller may search; the first word is searched."""
 
 
 class AppliedOptions(common.ResponseModel):
-    """What a search did beyond its query; a member is absent when there is nothing to say."""
+    """Effects of search options; absent members had no effect."""
 
     filtering: AppliedFiltering | None = None
     """Filters drawn from the query."""
@@ -144,18 +144,18 @@ class AppliedOptions(common.ResponseModel):
     reranking: AppliedReranking | None = None
     """Order by a reranking model, too."""
     syntax: AppliedSyntax | None = None
-    """Signs of the query; absent when it has none."""
+    """Signs of the query; absent: none."""
     unmatched_words: list[str] | None = None
-    """Words of the query, as written, that nothing contains which the caller may search here; absent: none."""
+    """Words of the query, as written, missing from all documents that the caller may search here; absent: none."""
     corrections: list[SpellingCorrection] | None = None
     """Corrected spellings of unmatched words; absent: none."""
     without_meaning: int | None = None
-    """Documents in reach that can be found by words alone, because their vectors are not there yet; at most 1,000 are
-    counted, among 5,000 that wait. Absent: none, or a search by words alone."""
+    """Documents found only by words, because their vectors are still missing; at most 1,000 counted, among 5,000
+    waiting. Absent: none, or a search by words only."""
 
     @property
     def missing_words(self) -> list[str]:
-        """Unmatched words that were not corrected."""
+        """Unmatched words without a correction."""
         corrected = {each.word for each in self.corrections or ()}
         return [word for word in self.unmatched_words or () if word not in corrected]
 
@@ -169,7 +169,7 @@ class ResultOrder(StrEnum):
 
 
 class CatalogSearchOptions(common.RequestModel):
-    """How many documents at most, and which; filters narrow together."""
+    """Number of documents and filters; all filters must match."""
 
     max_results: Annotated[int, Field(strict=True, ge=1, le=100)] = 10
     """Most documents, 1 to 100; 10 unless given."""
@@ -178,21 +178,21 @@ class CatalogSearchOptions(common.RequestModel):
     resource_types: Annotated[list[common.ResourceType] | None, Field(min_length=1, max_length=100)] = None
     """Only documents of these types, at most 100."""
     metadata_filters: Filters = Field(default_factory=list[MetadataFilter])
-    """Conditions on metadata, at most 50, which must all hold."""
+    """Conditions on metadata, at most 50; all must match."""
     enable_reranking: Annotated[bool, Field(strict=True)] | None = None
-    """Whether a reranking model orders the best results again; absent: as the organization has it."""
+    """Whether a reranking model reorders the best results; default: the organization's setting."""
     literal_query: Annotated[bool, Field(strict=True)] | None = None
-    """Whether signs in the query are plain text and its spelling is left as it is; false unless given."""
+    """Whether to treat signs in the query as plain text, without spelling correction; default: false."""
     order: ResultOrder | None = None
-    """Order of the results; RELEVANCE unless given. By time, only relevant results are ordered, 100 at most."""
+    """Order of the results; default: RELEVANCE. By time, only relevant results are ordered, at most 100."""
     passages_per_document: Annotated[int, Field(strict=True, ge=1, le=3)] | None = None
     """Most passages of a document, 1 to 3; 1 unless given."""
     group_similar: Annotated[bool, Field(strict=True)] | None = None
-    """Whether documents with equal or nearly equal passages are one result; false unless given."""
+    """Whether documents with equal or nearly equal passages are one result; default: false."""
     count_facets: Annotated[bool, Field(strict=True)] | None = None
-    """Whether the results are also counted by type, collection, owner and year; false unless given."""
+    """Whether the results are also counted by type, collection, owner and year; default: false."""
     similar_to: UUID | None = None
-    """Id of a readable document: its text is searched for in place of the query, and it is left out."""
+    """Id of a readable document to find similar documents: its text replaces the query, and it is left out."""
 
 
 class SearchDocumentCatalogRequest(common.ActingRequest):
@@ -200,7 +200,7 @@ class SearchDocumentCatalogRequest(common.ActingRequest):
 
     search_query: SearchQuery
     search_options: CatalogSearchOptions = CatalogSearchOptions()
-    """How many documents, which ones, and how to search."""
+    """Number of documents, filters, and search options."""
 
 
 class TextSpan(common.ResponseModel):
@@ -213,28 +213,28 @@ class TextSpan(common.ResponseModel):
 
 
 class Snippet(common.ResponseModel):
-    """A passage of a document, with what in it matched."""
+    """A passage of a document, with the matched parts."""
 
     text: str
     """The passage."""
     matches: list[TextSpan]
-    """Where in the passage it matched."""
+    """Matched parts of the passage."""
     chunk_index: int | None = None
-    """Place of the passage's chunk in the catalog, in reading order, counted from 0; getDocumentChunks has it."""
+    """Position of the passage's chunk in the catalog, in reading order, counted from 0; see getDocumentChunks."""
     place: PassagePlace | None = None
-    """Where the passage stands in the document; absent where that is unknown."""
+    """Place of the passage in the document; absent: unknown."""
 
 
 class MatchedBy(common.ResponseModel):
     """Why a result was found."""
 
     words: list[str]
-    """Words of the query, as written or corrected, that the title or the passage has in any form."""
+    """Words of the query, as written or corrected, in the title or the passage in any form."""
     meaning: bool
     """Whether the document is close to the query in meaning."""
 
     def describe(self) -> str:
-        """Return the reason for people; empty where neither words nor meaning are one."""
+        """Return the reason for people; empty if neither words nor meaning matched."""
         return f"Contains {', '.join(self.words)}" if self.words else "Close in meaning" if self.meaning else ""
 
 
@@ -243,37 +243,37 @@ class CatalogSearchResult(common.NamedDocument):
 
     document_external_url: str | None = None
     document_version: int | None = None
-    """Number of the version that was found; getDocument tells whether there is a newer one."""
+    """Number of the found version; getDocument shows newer versions."""
     resource: common.ResourceIdentifier
     """The document's identity in its source system."""
     score: float
     """Nearness in meaning from 0 to 1; falls with the rank."""
     relevance: float | None = None
-    """Relevance from 0 to 1 by words and meaning; falls with the rank. Absent: the service is older."""
+    """Relevance from 0 to 1 by words and meaning; falls with the rank. Absent: an older service."""
     matched: MatchedBy | None = None
     """Why the document was found; absent: the service is older."""
     snippet: Snippet
-    """A passage of the document that matched."""
+    """A matching passage of the document."""
     further_passages: list[Snippet] = Field(default_factory=list)
-    """Other passages that matched, best first, when `passagesPerDocument` asked for them."""
+    """More matching passages, best first; only with `passagesPerDocument`."""
     similar: list[common.NamedDocument] = Field(default_factory=list)
-    """Documents with an equal or nearly equal passage, when `groupSimilar` asked for them."""
+    """Documents with an equal or nearly equal passage; only with `groupSimilar`."""
     custom_metadata: dict[str, str] = Field(default_factory=dict)
     """The document's metadata: values by field name, always strings."""
     updated_at: Instant
     parent_document_id: UUID | None = None
-    """Id of the archive or mail that the document is a file in; absent: none."""
+    """Id of the archive or mail containing the document; absent: none."""
 
 
 class FacetValue(common.ResponseModel):
-    """A value of a facet, and how many results have it."""
+    """A value of a facet, with the number of results."""
 
     value: str
-    """Value, as a field of the query takes it: `type:pdf`."""
+    """Value for a field of the query: `type:pdf`."""
     label: str
-    """Value as people read it."""
+    """Value for people."""
     count: int
-    """Number of counted results with this value."""
+    """Number of counted results with the value."""
 
 
 class Facet(common.ResponseModel):
@@ -286,47 +286,47 @@ class Facet(common.ResponseModel):
 
 
 class SearchDocumentCatalogResponse(common.Tabular):
-    """What was found, best first."""
+    """The results, best first."""
 
     search_id: UUID
     results: list[CatalogSearchResult]
     """The documents, best first."""
     facets: list[Facet] | None = None
-    """Results by type, collection, owner and year; absent unless `countFacets` asked for them."""
+    """Results by type, collection, owner and year; only with `countFacets`."""
     facets_counted: int | None = None
-    """Number of results that the facets count, at most 200; absent without facets."""
+    """Number of results counted in the facets, at most 200; absent without facets."""
     applied: AppliedOptions = Field(default_factory=AppliedOptions)
-    """What the options of the search did."""
+    """Effects of the search options."""
 
 
 class CollectionSearchOptions(common.RequestModel):
-    """How many chunks at most and how they are given."""
+    """Number of chunks and their form."""
 
     max_chunks: Annotated[int, Field(strict=True, ge=1, le=100)] = 10
     """Most chunks, 1 to 100; 10 unless given."""
     merge_contents: Annotated[bool, Field(strict=True)] = False
-    """Whether a document's chunks are also given as one text; false unless given."""
+    """Whether a document's chunks are also joined as one text; default: false."""
     threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
     """Lowest score of a chunk, 0 to 1; absent: any."""
     mode: SearchMode = SearchMode.HYBRID
     """How to search; HYBRID unless given."""
     enable_smart_filtering: Annotated[bool, Field(strict=True)] | None = None
-    """Whether filters are drawn from the query: "finance reports since March 2025"; false unless given."""
+    """Whether filters are drawn from the query: "finance reports since March 2025"; default: false."""
     enable_query_extraction: Annotated[bool, Field(strict=True)] | None = None
-    """Whether the questions of a long message are searched for in place of the message; false unless given."""
+    """Whether the questions of a long message are searched instead of the message; default: false."""
     enable_reranking: Annotated[bool, Field(strict=True)] | None = None
-    """Whether a reranking model orders the best chunks again; absent: as the organization has it."""
+    """Whether a reranking model reorders the best chunks; default: the organization's setting."""
     literal_query: Annotated[bool, Field(strict=True)] | None = None
-    """Whether signs in the query are plain text and its spelling is left as it is; false unless given."""
+    """Whether to treat signs in the query as plain text, without spelling correction; default: false."""
 
 
 class SearchDocumentCollectionRequest(common.ActingRequest):
-    """Search a collection's chunks; needs VIEWER there and READ on each document."""
+    """Search a collection's chunks; needs VIEWER on the collection and READ on each document."""
 
     document_collection_id: UUID
     search_query: SearchQuery
     structured_query_filters: Filters = Field(default_factory=list[MetadataFilter])
-    """Conditions on metadata, at most 50, which must all hold."""
+    """Conditions on metadata, at most 50; all must match."""
     search_options: CollectionSearchOptions = CollectionSearchOptions()
     """How many chunks, and how to search."""
 
@@ -343,59 +343,59 @@ class FoundChunk(common.ResponseModel):
     score: float
     """Nearness in meaning from 0 to 1."""
     relevance: float | None = None
-    """Relevance from 0 to 1 by words and meaning; falls with the rank. Absent: the service is older."""
+    """Relevance from 0 to 1 by words and meaning; falls with the rank. Absent: an older service."""
     matched: MatchedBy | None = None
     """Why the chunk was found; absent: the service is older."""
     place: PassagePlace | None = None
-    """Where the chunk stands in the document; absent where that is unknown."""
+    """Place of the chunk in the document; absent: unknown."""
 
 
 class CollectionSearchResult(common.NamedDocument):
-    """A document with its chunks that were found, best first."""
+    """A document with its matching chunks, best first."""
 
     document_url: str | None = None
-    """Address of the document in its source system."""
+    """URL of the document in its source system."""
     document_version: int | None = None
-    """Number of the version that was found; getDocument tells whether there is a newer one."""
+    """Number of the found version; getDocument shows newer versions."""
     document_metadata: dict[str, str]
     """The document's metadata in the collection: values by field name, always strings."""
     chunks: list[FoundChunk]
-    """The chunks that were found, best first."""
+    """The matching chunks, best first."""
     merged_contents: str | None = None
-    """The chunks as one text, when `mergeContents` asked for it."""
+    """The chunks as one text; only with `mergeContents`."""
 
 
 class FoundChunkRow(FoundChunk):
-    """A chunk found, with the document it belongs to: a line of a collection search's table."""
+    """A found chunk with its document: a row of a collection search's table."""
 
     document_id: UUID
     document_name: str
-    """Name of the document, as people see it."""
+    """Name of the document for people."""
     name = property(attrgetter("document_name"))
     document_external_id: str
     document_url: str | None
-    """Address of the document in its source system."""
+    """URL of the document in its source system."""
     document_version: int | None
-    """Number of the version that was found."""
+    """Number of the found version."""
     document_metadata: dict[str, str]
     """The document's metadata in the collection: values by field name, always strings."""
 
 
 class SearchDocumentCollectionResponse(common.Tabular):
-    """What was found, the document with the best chunk first."""
+    """The results; the document with the best chunk comes first."""
 
     search_id: UUID
     results: list[CollectionSearchResult]
-    """The documents, the one with the best chunk first."""
+    """The documents; the document with the best chunk comes first."""
     search_terms_used: list[str]
-    """Terms that were searched for."""
+    """Search terms."""
     structured_filters_applied: list[AppliedFilter]
-    """Filters that were applied: the request's, then those drawn from the query."""
+    """Applied filters: the request's, then filters drawn from the query."""
     applied: AppliedOptions = Field(default_factory=AppliedOptions)
-    """What the options of the search did."""
+    """Effects of the search options."""
 
     def table_rows(self) -> list[FoundChunkRow]:
-        """Return one row per chunk, each with its document."""
+        """Return a row per chunk, with its document."""
         return [FoundChunkRow(**dict(result), **dict(chunk)) for result in self.results for chunk in result.chunks]
 
     @classmethod
@@ -405,7 +405,7 @@ class SearchDocumentCollectionResponse(common.Tabular):
 
 
 class SearchFeedback(StrEnum):
-    """What an end user thinks of a search or a result."""
+    """An end user's feedback on a search or a result."""
 
     THUMBS_UP = "THUMBS_UP"
     THUMBS_DOWN = "THUMBS_DOWN"
@@ -415,17 +415,17 @@ class SubmitSearchFeedbackRequest(common.FeedbackRequest):
     """Keep an end user's feedback on the audit log."""
 
     search_id: UUID
-    """Id of the search: one's own, or for an admin anybody's."""
+    """Id of the search: the caller's own, or any search for admins."""
     feedback: SearchFeedback
-    """What the end user thinks."""
+    """The end user's feedback."""
     comments: Description | None = None
-    """What the end user says about it, at most 10,000 characters."""
+    """The end user's comment, at most 10,000 characters."""
     document_id: UUID | None = None
-    """Id of the document it is about, which the search found; absent: the whole search."""
+    """Id of a document in the results; absent: feedback on the whole search."""
 
 
 class SubmitSearchFeedbackResponse(common.ResponseModel):
-    """The audit-log entry that holds the feedback."""
+    """The audit-log entry with the feedback."""
 
     audit_log_id: UUID
 
@@ -435,9 +435,9 @@ SEARCH_DOCUMENT_CATALOG = ApiOperation(
 )
 """Find up to 100 documents, best first, by words and meaning (HYBRID), words (LEXICAL) or meaning (SEMANTIC).
 
-A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`;
-filters narrow together. `enable_reranking` has a model order the best 50 again; `applied.reranking` of the
-answer says whether it did."""
+A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`; all
+filters must match. `enable_reranking` lets a model reorder the best 50; `applied.reranking` in the answer reports the
+result."""
 SEARCH_DOCUMENT_COLLECTION = ApiOperation(
     "search/searchDocumentCollection",
     SearchDocumentCollectionRequest,
@@ -446,12 +446,12 @@ SEARCH_DOCUMENT_COLLECTION = ApiOperation(
     NOT_FOUND,
     by_position=("search_query",),
 )
-"""Find up to 100 chunks in a collection, grouped by document; needs VIEWER there and READ on each document.
+"""Find up to 100 chunks in a collection, grouped by document; needs VIEWER on the collection and READ on each document.
 
-`threshold` drops chunks that score less (0 to 1); `merge_contents` also joins a document's chunks. Filters
-compare by the type the collection's schema gives the field. `enable_smart_filtering` draws filters from the
-query ("finance reports since March 2025"), `enable_query_extraction` searches for the questions of a message;
-`enable_reranking` has a model order the best 50 chunks again; `applied` in the answer says what they did."""
+`threshold` drops chunks with lower scores (0 to 1); `merge_contents` also joins a document's chunks. Filters compare by
+the field's type in the collection's schema. `enable_smart_filtering` draws filters from the query ("finance reports
+since March 2025"), `enable_query_extraction` searches for the questions of a message; `enable_reranking` lets a model
+reorder the best 50 chunks; `applied` in the answer reports their effects."""
 SUBMIT_SEARCH_FEEDBACK = ApiOperation(
     "search/submitSearchFeedback",
     SubmitSearchFeedbackRequest,
@@ -460,11 +460,11 @@ SUBMIT_SEARCH_FEEDBACK = ApiOperation(
     KEYED | NOT_FOUND | SHARED,
     by_position=(),
 )
-"""Keep THUMBS_UP or THUMBS_DOWN on a search, or on a document that it found, on the audit log.
+"""Record THUMBS_UP or THUMBS_DOWN on a search, or on a document in its results, in the audit log.
 
-The search is the caller's own, or that of the user named by `user_email`; admins judge everybody's. An end user
-who is no user of the organization is kept in the entry's text. Raises NotFoundError `search_not_found` for
-other searches, BadRequestError `document_not_in_results` for other documents."""
+The search must belong to the caller, or to the user named by `user_email`; admins may judge all searches. An end user
+outside the organization is named in the entry's text. Raises NotFoundError `search_not_found` for other searches,
+BadRequestError `document_not_in_results` for other documents."""
 
 # A search by meaning always finds something, however far it is. A result is strong whose relevance is at least this
 # share of the best one's; the first results need a smaller share.
@@ -472,9 +472,10 @@ _STRONG, _FIRST, _STRONG_FIRST = 0.6, 3, 0.5
 
 
 def count_strong(relevance: Sequence[float], has_words: Sequence[bool], mode: SearchMode) -> int:
-    """Return how many results, of the first ones, are strong; the others are less relevant.
+    """Return how many results, from the first, are strong; the rest are less relevant.
 
-    Among results with words of the query, a result without any needs the larger share. By keywords, all are strong."""
+    Among results with words of the query, a result without any needs a larger share of the best relevance. In keyword
+    searches, all are strong."""
     if mode is SearchMode.LEXICAL:
         return len(relevance)
     best, some_have_words = max(relevance, default=0.0), any(has_words)

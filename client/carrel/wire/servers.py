@@ -1,4 +1,4 @@
-"""The database's servers, and the archive of what they wrote, as the status of the service shows them."""
+"""The database's servers and the archive of their writes, in the status of the service."""
 
 from enum import StrEnum
 
@@ -7,16 +7,16 @@ from carrel.wire.fields import Instant
 
 
 class PrimaryState(ResponseModel):
-    """What is wrong with the database server that takes the changes, as the service's processes have met it."""
+    """Problems with the database's primary server, as seen by the service's processes."""
 
     unconfirmed_at: Instant | None = None
-    """When a change was last not confirmed in time, such as by a standby that is waited for; absent when none was."""
+    """When a change was last not confirmed in time, for example by a required standby; absent: never."""
     older_refused_at: Instant | None = None
-    """When a server was last refused that was the primary before another was promoted; absent when none was."""
+    """When a former primary was last refused after another server's promotion; absent: never."""
 
 
 class StandbyState(StrEnum):
-    """What a standby of the database does: SERVING is read from; NOT_A_STANDBY follows another server, or none."""
+    """State of a standby of the database: SERVING is read from; NOT_A_STANDBY follows another server, or none."""
 
     SERVING = "SERVING"
     LATE = "LATE"
@@ -25,22 +25,22 @@ class StandbyState(StrEnum):
 
 
 class StandbyStatus(ResponseModel):
-    """A standby of the database that searches can be read from, as the process that answers has last seen it."""
+    """A standby of the database for searches, as last seen by the answering process."""
 
     number: int
-    """Its place among the addresses that the service was given, from 1."""
+    """Position among the configured addresses, from 1."""
     state: StandbyState
-    """What it does."""
+    """State of the standby."""
     since: Instant
-    """When that began."""
+    """When the state began."""
     lag_bytes: int | None = None
-    """How much of the primary's log it had not replayed, in bytes; absent when it was never reached."""
+    """Bytes of the primary's log not yet replayed; absent: never reached."""
 
 
 class ArchiveState(ResponseModel):
-    """How far the archive is, to which the service copies the database's log and all files."""
+    """Progress of the archive: copies of the database's log and of all files."""
 
     archived_at: Instant | None = None
-    """Time up to which all is archived; absent when that was never so since the service was started."""
+    """Time up to which everything is archived; absent: never since the start of the service."""
     backed_up_at: Instant | None = None
-    """End of the newest backup in the archive from which that time can be reached; absent when there is none."""
+    """End of the newest backup from which this time can be restored; absent: none."""

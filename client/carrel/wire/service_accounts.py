@@ -1,4 +1,4 @@
-"""admin/serviceAccounts, admin/serviceAccountTokens: identities that aren't people, and what they are called with."""
+"""admin/serviceAccounts, admin/serviceAccountTokens: accounts for programs, and their tokens."""
 
 from operator import attrgetter
 from typing import Annotated, Self
@@ -19,15 +19,15 @@ class AdminServiceAccountsCreateRequest(RequestModel):
     """Create a service account; its address is made from its name, on the organization's domain."""
 
     display_name: Label
-    """Name of the service account, as people see it."""
+    """Name of the service account, for people."""
 
 
 class ServiceAccount(ResponseModel):
-    """A non-human identity, which has the access it is granted and no other."""
+    """An account for a program, limited to its grants."""
 
     service_account_id: UUID
     display_name: str
-    """Name of the service account, as people see it."""
+    """Name of the service account, for people."""
     name = property(attrgetter("display_name"))
     email: str
     """Address of the account, on the organization's domain."""
@@ -46,46 +46,46 @@ class AdminServiceAccountsListRequest(NarrowedRequest):
 
 
 class AdminServiceAccountsListResponse(PagedResponse):
-    """One page of service accounts."""
+    """A page of service accounts."""
 
     service_accounts: list[ServiceAccount]
     """The service accounts."""
 
 
 class AdminServiceAccountsDeleteRequest(RequestModel):
-    """Delete a service account: its tokens stop at once, it leaves its groups, and its address is never used again."""
+    """Delete a service account: its tokens stop at once, it leaves its groups, and its address is never reused."""
 
     service_account_id: UUID
 
 
 class AdminServiceAccountsDeleteResponse(ResponseModel):
-    """The account that is gone, and how many working tokens stopped with it."""
+    """The deleted account, and the number of revoked tokens."""
 
     service_account_id: UUID
     revoked_token_count: int
-    """Number of working tokens that stopped with the account."""
+    """Number of working tokens revoked with the account."""
 
 
 class ServiceAccountToken(ResponseModel):
-    """A token without its value."""
+    """A token without value."""
 
     token_id: UUID
     service_account_id: UUID
     hint: str
-    """The last four characters of the secret value, to tell it from others."""
+    """The last four characters of the secret value, to recognize the token."""
     name: str
     """Name of the token, for people."""
     description: str | None = None
-    """What the token is for."""
+    """Purpose of the token."""
     scopes: list[str]
-    """What the token may be used for."""
+    """Scopes of the token."""
     status: CredentialStatus
     """Whether the token works."""
     created_at: Instant
     expires_at: Instant
     """When the token stops."""
     last_used_at: Instant | None = None
-    """When it was last used; absent if never."""
+    """When the token was last used; absent: never."""
 
 
 class AdminServiceAccountTokensMintRequest(RequestModel):
@@ -95,29 +95,29 @@ class AdminServiceAccountTokensMintRequest(RequestModel):
     name: Label
     """Name of the token, for people."""
     description: Description | None = None
-    """What the token is for, at most 10,000 characters."""
+    """Purpose of the token, at most 10,000 characters."""
     scopes: Scopes
-    """What the token may be used for; without any it can call no scoped endpoint."""
+    """Scopes of the token; without any, the token can't call scoped endpoints."""
     expires_at: RequestInstant | None = None
-    """When the token stops; absent: in one year."""
+    """When the token expires; default: in one year."""
 
 
 class AdminServiceAccountTokensMintResponse(ServiceAccountToken):
     """The new token with its value."""
 
     token: str = Field(repr=False)
-    """Value of the token; shown this once."""
+    """Value of the token; shown only once."""
 
 
 class AdminServiceAccountTokensListRequest(NarrowedRequest):
-    """List tokens, of every account unless one is named; those that stopped too."""
+    """List tokens, including revoked and expired tokens; optionally of one account."""
 
     service_account_id: UUID | None = None
-    """Only tokens of the account of this id."""
+    """Only tokens of this account."""
 
 
 class AdminServiceAccountTokensListResponse(PagedResponse):
-    """One page of tokens."""
+    """A page of tokens."""
 
     tokens: list[ServiceAccountToken]
     """The tokens."""
@@ -130,14 +130,14 @@ class AdminServiceAccountTokensRevokeRequest(RequestModel):
 
 
 class AdminServiceAccountTokensRevokeResponse(ServiceAccountToken):
-    """The token as it is now."""
+    """The token after the change."""
 
 
 class AdminServiceAccountTokensPreviewReachRequest(RequestModel):
-    """Ask what a token could do: one of these scopes for an account, before it exists, or one that does."""
+    """Preview the access of a token: planned (an account and scopes) or existing."""
 
     service_account_id: UUID | None = None
-    """Id of the account whose new token it is about; given with `scopes`."""
+    """Id of the account for a planned token; needs `scopes`."""
     scopes: Scopes | None = None
     """Scopes of the new token; given with `serviceAccountId`."""
     token_id: UUID | None = None
@@ -152,16 +152,16 @@ class AdminServiceAccountTokensPreviewReachRequest(RequestModel):
 
 
 class ReachedCollection(ResponseModel):
-    """A collection a token could use, and the role it would have there."""
+    """A collection available to the token, and the token's role."""
 
     document_collection_id: UUID
     collection_name: str
     role: Role
-    """Role that the token would have in the collection."""
+    """The token's role in the collection."""
 
 
 class ReachedAgent(ResponseModel):
-    """An agent that is deployed to the service account; without API access, no message to it is taken."""
+    """An agent deployed to the service account; without API access, messages to the agent are refused."""
 
     agent_id: UUID
     agent_name: str
@@ -170,26 +170,26 @@ class ReachedAgent(ResponseModel):
 
 
 class AdminServiceAccountTokensPreviewReachResponse(ResponseModel):
-    """What the token could do as things are now."""
+    """Current access of the token."""
 
     endpoints: list[str]
-    """Operations that the token could call."""
+    """Operations available to the token."""
     document_count: int
-    """Number of documents that the token could READ."""
+    """Number of documents available to the token for READ."""
     editable_document_count: int
-    """Number of documents that the token could update."""
+    """Number of documents available to the token for updates."""
     collections: list[ReachedCollection]
-    """Collections that the token could use, at most 1000."""
+    """Collections available to the token, at most 1000."""
     collection_count: int
-    """Number of all collections that the token could use."""
+    """Number of all collections available to the token."""
     agents: list[ReachedAgent]
-    """Agents that the token could message, at most 1000."""
+    """Agents available to the token, at most 1000."""
     agent_count: int
-    """Number of all agents that are deployed to the service account."""
+    """Number of all agents deployed to the service account."""
     agent_document_count: int
-    """Number of documents whose words the token could get by messaging agents."""
+    """Number of documents whose text the token could get by messaging agents."""
     warnings: list[str]
-    """What an admin might not expect."""
+    """Surprises for an admin."""
 
 
 ADMIN_SERVICE_ACCOUNTS_CREATE = ApiOperation(
@@ -199,13 +199,13 @@ ADMIN_SERVICE_ACCOUNTS_CREATE = ApiOperation(
     SERVICE_ACCOUNTS,
     KEYED | CONFIRMED,
 )
-"""Create a service account, which may read nothing yet: grant it access, or put it into groups.
+"""Create a service account, without any access: grant access, or add it to groups.
 
 Its address is made from its name, on the organization's domain."""
 ADMIN_SERVICE_ACCOUNTS_LIST = ApiOperation(
     "admin/serviceAccounts/list", AdminServiceAccountsListRequest, AdminServiceAccountsListResponse, ADMIN
 )
-"""Walk the service accounts, those of `ids` (at most 1000) if given; `query` is part of a name or address."""
+"""List the service accounts; `ids` (at most 1000) and `query` (part of a name or address) are optional filters."""
 ADMIN_SERVICE_ACCOUNTS_DELETE = ApiOperation(
     "admin/serviceAccounts/delete",
     AdminServiceAccountsDeleteRequest,
@@ -213,7 +213,7 @@ ADMIN_SERVICE_ACCOUNTS_DELETE = ApiOperation(
     ADMIN,
     KEYED | NOT_FOUND | CONFIRMED,
 )
-"""Delete a service account: its tokens stop at once, it leaves its groups; documents it uploaded stay."""
+"""Delete a service account: its tokens stop at once, and it leaves its groups; its documents stay."""
 ADMIN_SERVICE_ACCOUNT_TOKENS_MINT = ApiOperation(
     "admin/serviceAccountTokens/mint",
     AdminServiceAccountTokensMintRequest,
@@ -222,10 +222,9 @@ ADMIN_SERVICE_ACCOUNT_TOKENS_MINT = ApiOperation(
     KEYED | SECRET | NOT_FOUND | CONFIRMED,
     by_position=("service_account_id", "name"),
 )
-"""Create a token, for one year unless `expires_at` says otherwise; `token` is its value, shown this once.
+"""Create a token, valid for one year unless `expires_at` is given; `token` is its value, shown only once.
 
-When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that token and create
-another."""
+If the answer was lost, the retry raises ConflictError `already_done`: revoke the lost token and create another."""
 ADMIN_SERVICE_ACCOUNT_TOKENS_LIST = ApiOperation(
     "admin/serviceAccountTokens/list",
     AdminServiceAccountTokensListRequest,
@@ -234,9 +233,9 @@ ADMIN_SERVICE_ACCOUNT_TOKENS_LIST = ApiOperation(
     NOT_FOUND,
     by_position=("service_account_id",),
 )
-"""Walk the tokens without their values, of every account unless one is named; those that stopped too.
+"""List the tokens without their values, including revoked and expired tokens; optionally of one account.
 
-`ids` leaves those of these ids, at most 1000."""
+`ids` (at most 1000) selects tokens."""
 ADMIN_SERVICE_ACCOUNT_TOKENS_REVOKE = ApiOperation(
     "admin/serviceAccountTokens/revoke",
     AdminServiceAccountTokensRevokeRequest,
@@ -253,7 +252,7 @@ ADMIN_SERVICE_ACCOUNT_TOKENS_PREVIEW_REACH = ApiOperation(
     NOT_FOUND,
     by_position=("service_account_id", "scopes"),
 )
-"""Return what a token with these scopes could read and do now.
+"""Return the current access of a token with these scopes.
 
-Name an account and scopes before there is a token, or else the `token_id` of one that exists; anything between
-raises InvalidArgumentError."""
+For a planned token, pass an account and scopes; for an existing token, only `token_id`. Other combinations raise
+InvalidArgumentError."""

@@ -1,4 +1,4 @@
-"""admin/sessions: where a person is signed in, and which applications act for them; extensions, for admins."""
+"""admin/sessions: a person's sign-ins, and the applications acting for the person; extensions, for admins."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -12,19 +12,19 @@ from carrel.wire.operations import ADMIN, ApiOperation
 
 
 class SessionKind(StrEnum):
-    """What somebody is signed in with: a browser at the service's own pages, or an application that acts for them."""
+    """Kind of a session: a browser at the service's own pages, or an application acting for the person."""
 
     BROWSER = "BROWSER"
     APPLICATION = "APPLICATION"
 
 
 class PersonSession(ResponseModel):
-    """A session of a person that lasts."""
+    """An active session of a person."""
 
     session_id: UUID
     """Id of the session."""
     kind: SessionKind
-    """Whether it is a browser's or an application's."""
+    """Kind of the session: browser or application."""
     client_id: UUID | None = None
     """Id of the application's OAuth client."""
     application_name: str | None = None
@@ -32,24 +32,24 @@ class PersonSession(ResponseModel):
     created_at: Instant
     """When the person signed in, or let the application in."""
     last_used_at: Instant | None = None
-    """When it was last used, to the minute; absent if never, and of older sessions not used since that is kept."""
+    """When the session was last used, to the minute; absent: never, or an old session unused since this is recorded."""
     expires_at: Instant
-    """When it ends by itself if nothing goes on with it."""
+    """When the session expires without use."""
     address: str | None = None
-    """Network address that the person signed in, or let the application in, from."""
+    """Network address of the sign-in or the consent to the application."""
     device: str | None = None
-    """Device that they did so with, such as `Firefox on Windows`, by what it says of itself."""
+    """Device of the sign-in or consent, by its own description, for example `Firefox on Windows`."""
 
 
 class AdminSessionsListRequest(PagedRequest):
-    """List the sessions of a person: browsers, and applications that they let act for them."""
+    """List the sessions of a person: browsers, and applications acting for the person."""
 
     email: EmailAddress
     """Email address of the person."""
 
 
 class AdminSessionsListResponse(PagedResponse):
-    """One page of sessions."""
+    """A page of sessions."""
 
     sessions: list[PersonSession]
     """The sessions, oldest first."""
@@ -58,22 +58,22 @@ class AdminSessionsListResponse(PagedResponse):
 class AdminSessionsEndRequest(RequestModel):
     """End sessions of a person, from the next request on.
 
-    The applications' tokens are revoked; that the person allowed an application stays, and lets nobody in by itself."""
+    The applications' tokens are revoked. The person's consents stay, but give no access without a new sign-in."""
 
     email: EmailAddress
     """Email address of the person."""
     session_ids: Annotated[list[UUID], Field(min_length=1, max_length=1000)] | None = None
-    """Ids of the sessions to end; all of the person's unless given. Those that ended already are no error."""
+    """Ids of the sessions to end; default: all of the person's. Ended sessions are ignored."""
 
 
 class AdminSessionsEndResponse(ResponseModel):
     """How many sessions ended."""
 
     ended_count: int
-    """Number of sessions that lasted until now."""
+    """Number of ended sessions that were active until now."""
 
 
 ADMIN_SESSIONS_LIST = ApiOperation("admin/sessions/list", AdminSessionsListRequest, AdminSessionsListResponse, ADMIN)
-"""Walk the sessions of the person of this address that last, oldest first."""
+"""List the active sessions of a person, oldest first."""
 ADMIN_SESSIONS_END = ApiOperation("admin/sessions/end", AdminSessionsEndRequest, AdminSessionsEndResponse, ADMIN)
-"""End all sessions of a person, or those of `session_ids` (at most 1000), from the next request on."""
+"""End all sessions of a person, or the sessions in `session_ids` (at most 1000), from the next request on."""

@@ -1,4 +1,4 @@
-"""admin/signInProviders: the OpenID Connect providers that an organization's people sign in with; extensions."""
+"""admin/signInProviders: OpenID Connect providers for an organization's sign-in; extensions."""
 
 import re
 from collections import Counter
@@ -13,7 +13,7 @@ from carrel.wire.fields import NO_NUL, WRITTEN_OUT, Instant, Label, StrictFlag
 from carrel.wire.operations import ADDS_DATA, ADMIN, CONFIRMED, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
 MOST_DOMAINS = 100
-"""Most domains of one provider."""
+"""Most domains of a provider."""
 
 _SHOWN = 100  # characters of a text that is no domain
 
@@ -21,7 +21,7 @@ _DOMAIN = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))+
 
 
 class GroupsClaim(StrEnum):
-    """Which claim of a provider's tokens names the groups that somebody is in."""
+    """Claim of a provider's tokens with the person's groups."""
 
     NONE = "NONE"
     """None: memberships are kept here alone."""
@@ -62,11 +62,11 @@ Audiences = Annotated[list[ClientId], Field(max_length=20)]
 ProviderSecret = Annotated[
     SecretStr, Field(min_length=1, max_length=1024), AfterValidator(_refuse_odd_secret), WRITTEN_OUT
 ]
-"""A client secret: hidden from `repr` and logs; written out only in the request's JSON."""
+"""A client secret: hidden from `repr` and logs; written only to the request's JSON."""
 
 
 class SignInProvider(Versioned):
-    """A provider that people of the organization sign in with; its client secret is never shown."""
+    """A sign-in provider of the organization; the client secret is never returned."""
 
     edited = (
         "name",
@@ -83,65 +83,65 @@ class SignInProvider(Versioned):
     name: str
     """Name on the button of the sign-in page."""
     issuer: str
-    """Address of the issuer, as its tokens name it."""
+    """URL of the issuer, as written in its tokens."""
     client_id: str
-    """Id that the provider knows this service by."""
+    """Client id of the service at the provider."""
     has_client_secret: bool
-    """Whether the client secret can be used; false once the service's secret key was lost."""
+    """Whether the client secret is usable; false after the service's secret key was lost."""
     domains: list[str]
-    """Domains of the email addresses that it decides about, once they are confirmed."""
+    """Domains of email addresses managed by the provider, once confirmed."""
     unconfirmed_domains: list[str] | None = None
-    """Those of them that nobody has confirmed to be the organization's yet: an operator of the service does, where it
-    has several organizations."""
+    """Domains not yet confirmed as the organization's; an operator confirms domains on a service with several
+    organizations."""
     trust_addresses: bool
-    """Whether its addresses count as verified though its tokens don't say so."""
+    """Whether the provider's addresses count as verified even if its tokens don't say so."""
     groups_claim: GroupsClaim
-    """Claim that names the groups somebody is in."""
+    """Claim with the person's groups."""
     create_accounts: bool
-    """Whether somebody unknown gets an account at their first sign-in."""
+    """Whether an unknown person gets an account at the first sign-in."""
     sign_out_there: bool
     """Whether signing out here signs out at the provider, too."""
     accepted_audiences: list[str] = Field(default_factory=list[str])
-    """Audiences that its tokens may name beside the client id."""
+    """Audiences accepted in tokens in addition to the client id."""
     redirect_uri: str
     """Address to register at the provider for signing in."""
     logout_redirect_uri: str
-    """Address to register at the provider for where people come back to after signing out."""
+    """URL to register at the provider, for the return after signing out."""
     backchannel_logout_uri: str
-    """Address to register at the provider for its messages that somebody signed out there (Back-Channel Logout)."""
+    """URL to register at the provider, for messages about sign-outs (Back-Channel Logout)."""
     created_at: Instant
-    """When it was added."""
+    """When the provider was added."""
 
 
 class AdminSignInProvidersCreateRequest(RequestModel):
-    """Add a provider that people of the organization sign in with."""
+    """Add a sign-in provider to the organization."""
 
     name: Label
     """Name on the button of the sign-in page."""
     issuer: IssuerAddress
-    """Address of the issuer, by https, as its tokens and its metadata name it."""
+    """URL of the issuer, with https, as written in its tokens and metadata."""
     client_id: ClientId
-    """Id that the provider gave this service."""
+    """Client id of the service at the provider."""
     client_secret: ProviderSecret
-    """Secret that goes with it."""
+    """Client secret."""
     domains: Domains
-    """Domains of the email addresses that it decides about, at most 100; each is of one provider of the
+    """Domains of email addresses managed by the provider, at most 100; a domain belongs to one provider of the
     organization."""
     trust_addresses: StrictFlag = False
-    """Count its addresses as verified though its tokens don't say so, as those of Microsoft Entra ID; only for an
-    issuer whose accounts are all the organization's."""
+    """Whether the provider's addresses count as verified even if its tokens don't say so, as with Microsoft Entra ID.
+    Use only for an issuer whose accounts all belong to the organization."""
     groups_claim: GroupsClaim = GroupsClaim.NONE
-    """Claim whose values are external ids of the groups somebody is in."""
+    """Claim with the external ids of the person's groups."""
     create_accounts: StrictFlag = False
-    """Make an account for somebody unknown at their first sign-in, without rights but those of its groups."""
+    """Whether an unknown person gets an account at the first sign-in, with no rights except the groups' rights."""
     sign_out_there: StrictFlag = False
-    """Sign people out at the provider, too, when they sign out here."""
+    """Whether signing out here also signs people out at the provider."""
     accepted_audiences: Audiences = Field(default_factory=list[str])
-    """Audiences that its tokens may name beside the client id, at most 20; `azp` must then be the client id."""
+    """Audiences accepted in tokens in addition to the client id, at most 20; `azp` must then be the client id."""
 
 
 class AdminSignInProvidersCreateResponse(SignInProvider):
-    """The provider, as it is kept."""
+    """The provider as saved."""
 
 
 class AdminSignInProvidersListRequest(PagedRequest):
@@ -149,7 +149,7 @@ class AdminSignInProvidersListRequest(PagedRequest):
 
 
 class AdminSignInProvidersListResponse(PagedResponse):
-    """One page of providers."""
+    """A page of providers."""
 
     sign_in_providers: list[SignInProvider]
     """The providers, oldest first."""
@@ -166,56 +166,56 @@ class AdminSignInProvidersGetResponse(SignInProvider):
 
 
 class AdminSignInProvidersUpdateRequest(VersionedRequest):
-    """Change a provider. What isn't given stays; the issuer always does, because people are known by it."""
+    """Change a provider; omitted values stay. The issuer can't change, because it identifies people."""
 
     provider_id: UUID
     name: Label | None = None
     """Name on the button of the sign-in page."""
     client_id: ClientId | None = None
-    """Id that the provider gave this service."""
+    """Client id of the service at the provider."""
     client_secret: ProviderSecret | None = None
-    """Secret that goes with it."""
+    """Client secret."""
     domains: Domains | None = None
-    """All domains that it decides about, at most 100."""
+    """All domains managed by the provider, at most 100."""
     trust_addresses: StrictFlag | None = None
-    """Whether its addresses count as verified though its tokens don't say so."""
+    """Whether the provider's addresses count as verified even if its tokens don't say so."""
     groups_claim: GroupsClaim | None = None
-    """Claim whose values are external ids of the groups somebody is in."""
+    """Claim with the external ids of the person's groups."""
     create_accounts: StrictFlag | None = None
-    """Whether somebody unknown gets an account at their first sign-in."""
+    """Whether an unknown person gets an account at the first sign-in."""
     sign_out_there: StrictFlag | None = None
     """Whether signing out here signs out at the provider, too."""
     accepted_audiences: Audiences | None = None
-    """All audiences that its tokens may name beside the client id, at most 20."""
+    """All audiences accepted in tokens in addition to the client id, at most 20."""
 
 
 class AdminSignInProvidersUpdateResponse(SignInProvider):
-    """The provider, as it is now."""
+    """The provider after the change."""
 
 
 class AdminSignInProvidersDeleteRequest(RequestModel):
-    """Delete a provider: nobody signs in with it any more. Accounts and memberships that came by it stay."""
+    """Delete a provider and end sign-in with it. Accounts and memberships created by it stay."""
 
     provider_id: UUID
 
 
 class AdminSignInProvidersDeleteResponse(ResponseModel):
-    """The provider that is gone."""
+    """The deleted provider."""
 
     provider_id: UUID
 
 
 class AdminSignInProvidersTestRequest(RequestModel):
-    """Read a provider's metadata and keys, and say what is wrong; nobody is signed in."""
+    """Read a provider's metadata and keys, and report mistakes; no person is signed in."""
 
     provider_id: UUID
 
 
 class AdminSignInProvidersTestResponse(ResponseModel):
-    """What is wrong with a provider, as far as can be told without signing in."""
+    """Mistakes in a provider's configuration, as far as known without signing in."""
 
     problems: list[str]
-    """What is wrong, for people; empty when nothing is."""
+    """The mistakes, for people; empty: none found."""
 
 
 ADMIN_SIGN_IN_PROVIDERS_CREATE = ApiOperation(
@@ -226,11 +226,11 @@ ADMIN_SIGN_IN_PROVIDERS_CREATE = ApiOperation(
     KEYED | ADDS_DATA | CONFLICT | CONFIRMED,
     by_position=("name",),
 )
-"""Add a provider, whose name is on the button of the sign-in page.
+"""Add a provider; its name is on the button of the sign-in page.
 
-`trust_addresses` counts its addresses as verified though its tokens don't say so, as those of Microsoft Entra
-ID. Raises InvalidRequestError `issuer_not_allowed` and `addresses_not_trustable`, ConflictError `issuer_taken`,
-`domain_taken` and `too_many_sign_in_providers`."""
+`trust_addresses` treats the provider's email addresses as verified even if its tokens don't say so, for example with
+Microsoft Entra ID. Raises InvalidRequestError `issuer_not_allowed` and `addresses_not_trustable`, ConflictError
+`issuer_taken`, `domain_taken` and `too_many_sign_in_providers`."""
 ADMIN_SIGN_IN_PROVIDERS_LIST = ApiOperation(
     "admin/signInProviders/list", AdminSignInProvidersListRequest, AdminSignInProvidersListResponse, ADMIN
 )
@@ -246,7 +246,7 @@ ADMIN_SIGN_IN_PROVIDERS_UPDATE = ApiOperation(
     ADMIN,
     NOT_FOUND | CONFLICT | CONFIRMED,
 )
-"""Change a provider; what isn't given stays, and its issuer always does."""
+"""Change a provider; omitted values stay, and the issuer never changes."""
 ADMIN_SIGN_IN_PROVIDERS_DELETE = ApiOperation(
     "admin/signInProviders/delete",
     AdminSignInProvidersDeleteRequest,
@@ -254,8 +254,8 @@ ADMIN_SIGN_IN_PROVIDERS_DELETE = ApiOperation(
     ADMIN,
     KEYED | NOT_FOUND | CONFIRMED,
 )
-"""Delete a provider: nobody signs in with it any more. Accounts and memberships that came by it stay."""
+"""Delete a provider and end sign-in with it. Accounts and memberships created by it stay."""
 ADMIN_SIGN_IN_PROVIDERS_TEST = ApiOperation(
     "admin/signInProviders/test", AdminSignInProvidersTestRequest, AdminSignInProvidersTestResponse, ADMIN, NOT_FOUND
 )
-"""Read a provider's metadata and keys; `problems` say what is wrong with it, as far as can be told."""
+"""Read a provider's metadata and keys; `problems` lists configuration mistakes, as far as known."""

@@ -1,5 +1,5 @@
-"""sources/*: what runs load documents from, and the quarantine of what could not be loaded; extensions. Runs report a
-source's quarantine as a whole, seen from its end on. What people ignore is kept from report to report."""
+"""sources/*: the sources of runs, and the quarantine of items that could not be loaded; extensions. Runs report a
+source's quarantine as a whole, visible at the end of the report. Ignored items stay ignored from report to report."""
 
 from typing import Annotated
 from uuid import UUID
@@ -12,8 +12,8 @@ from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, 
 
 
 def holds_credential(source: str) -> bool:
-    """Return whether a source's URL has a user, a password or a query, which everybody who sees it would see too. A
-    selection from the catalog, `catalog://…`, has its conditions in the query, and no password."""
+    """Return whether a source's URL has a user, a password or a query, which would be visible to everyone who sees the
+    source. A selection from the catalog, `catalog://…`, has a query with conditions, and no password."""
     scheme, is_url, rest = source.partition("://")
     return bool(is_url) and scheme != "catalog" and ("@" in rest.partition("/")[0] or "?" in rest)
 
@@ -27,64 +27,64 @@ def _refuse_credential(source: str) -> str:
 LedgerName = Annotated[
     str, Field(min_length=24, max_length=24, pattern="^[0-9a-f]{24}$", examples=["5f0c6a1e9b3d4c7f8a2e1b0d"]), NO_NUL
 ]
-"""24 hexadecimal digits that name a ledger: the state of the runs of one source."""
+"""24 hexadecimal digits naming a ledger: the state of the runs of one source."""
 
 SourceText = Annotated[
     str, Field(min_length=1, max_length=4096, examples=["/srv/handbook"]), NO_NUL, AfterValidator(_refuse_credential)
 ]
-"""What a run was told to load from: a path, a pattern or an address, without credentials."""
+"""Source of a run: a path, a pattern or an address, without credentials."""
 
 ItemText = Annotated[str, Field(min_length=1, max_length=4096), NO_NUL]
-"""An external id of an item, or its place in the source."""
+"""An external id of an item, or the item's place in the source."""
 
 ReportNumber = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
 """The number of a report, counted for each source."""
 
 
 class ReportSourceRequest(ActingRequest):
-    """Begin to report the quarantine of a source; one that is unknown yet is seen from the end of its first report on.
+    """Begin a report of a source's quarantine; a new source becomes visible at the end of its first report.
 
-    A report that was begun before and has not ended can't go on."""
+    An earlier unfinished report can't continue."""
 
     ledger: LedgerName
-    """Name of the source's ledger, unique for who reports it."""
+    """Name of the source's ledger, unique for the reporting caller."""
     source: SourceText
-    """What is loaded from: a path, a pattern or an address, without credentials."""
+    """The source: a path, a pattern or an address, without credentials."""
     document_collection_id: UUID | None = None
-    """Id of the collection that the documents are added to, as it is reported; absent: they are uploaded."""
+    """Id of the collection receiving the documents, as reported; absent: upload to the catalog."""
     fingerprint: Fingerprint | None = None
-    """A digest of all that would be reported. When it is that of the last report, no new one is begun."""
+    """A digest of the whole report. If equal to the last report's, no new report begins."""
 
 
 class ReportSourceResponse(ResponseModel):
-    """The source, and the report that was begun."""
+    """The source, and the new report."""
 
     source_id: UUID
     report_no: int | None = None
-    """Number of the report; absent when the last one had the same fingerprint, so that there is nothing to send."""
+    """Number of the report; absent: the last report had the same fingerprint, so no items need sending."""
 
 
 class ReportedItem(RequestModel):
-    """An item in quarantine, as a run reports it; its external id names it, or its place where it has none."""
+    """A quarantined item in a report, named by external id, or by place without an external id."""
 
     document_external_id: ItemText | None = None
-    """The document's identifier in the caller's own system; absent for what can't be a document."""
+    """The document's identifier in the caller's own system; absent for items that can't be documents."""
     place: ItemText
-    """Where it is in the source: a path, or the line of a manifest."""
+    """Place in the source: a path, or the line of a manifest."""
     code: Label
     """Stable code of the problem, for programs."""
     message: Annotated[str, Field(max_length=4096), NO_NUL]
-    """Why it could not be loaded, for people."""
+    """Reason for the failure, for people."""
     fingerprint: Fingerprint
-    """What it is: while this is the same, an item that is ignored stays so."""
+    """Digest of the item; an ignored item stays ignored until the digest changes."""
     since: RequestInstant
-    """Since when it is in quarantine as it is."""
+    """Start of the quarantine of the item in its present form."""
     ignored: StrictFlag = False
-    """Whether it is ignored if the service does not know it as it is; false unless given."""
+    """Whether to ignore the item if the service doesn't know it in this form; default: false."""
 
 
 class ReportSourceItemsRequest(ActingRequest):
-    """Add items to a report; an item of the same name and place replaces the one that was sent before."""
+    """Add items to a report; they replace earlier items with the same name and place."""
 
     source_id: UUID
     report_no: ReportNumber
@@ -93,89 +93,89 @@ class ReportSourceItemsRequest(ActingRequest):
 
 
 class ReportSourceItemsResponse(ResponseModel):
-    """The report that goes on."""
+    """The report in progress."""
 
     source_id: UUID
     report_no: int
 
 
 class EndSourceReportRequest(ActingRequest):
-    """End a report: from now on its items are the source's quarantine, and no others."""
+    """End a report; only its items are now the source's quarantine."""
 
     source_id: UUID
     report_no: ReportNumber
 
 
 class Source(ResponseModel):
-    """A source, and how much of it is in quarantine."""
+    """A source, with its number of quarantined items."""
 
     source_id: UUID
     ledger: str
-    """Name of the source's ledger, unique for who reports it."""
+    """Name of the source's ledger, unique for the reporting caller."""
     source: str
-    """What is loaded from: a path, a pattern or an address, without credentials."""
+    """The source: a path, a pattern or an address, without credentials."""
     document_collection_id: UUID | None = None
-    """Id of the collection that the documents are added to; absent: they are uploaded."""
+    """Id of the collection receiving the documents; absent: upload to the catalog."""
     reported_by: UserPrincipal
-    """Who reports it, and sees it beside the admins."""
+    """The reporting user; admins also see the source."""
     item_count: int
     ignored_count: int
-    """Number of items that are ignored."""
+    """Number of ignored items."""
     reported_at: Instant
-    """When it was reported last."""
+    """Time of the last report."""
 
 
 class EndSourceReportResponse(Source):
-    """The source, as it is now."""
+    """The source after the report."""
 
 
 class ListSourcesRequest(ActingRequest, PagedRequest):
-    """List the sources that the caller has reported, for admins all."""
+    """List the sources reported by the caller; admins see all sources."""
 
     ledger: LedgerName | None = None
-    """Only sources with the ledger of this name."""
+    """Only sources with this ledger."""
     own: StrictFlag = False
-    """Only sources that the caller itself reports, for admins too; false unless given."""
+    """Only sources reported by the caller, also for admins; default: false."""
 
 
 class ListSourcesResponse(PagedResponse):
-    """One page of sources."""
+    """A page of sources."""
 
     sources: list[Source]
     """The sources."""
 
 
 class ListSourceItemsRequest(ActingRequest, PagedRequest):
-    """List what of a source is in quarantine, by name."""
+    """List the quarantined items of a source, by name."""
 
     source_id: UUID
     ignored: StrictFlag | None = None
-    """Only items that are ignored, or only those that are not; absent: all."""
+    """Only ignored items (true) or the rest (false); absent: all."""
 
 
 class SourceItem(ResponseModel):
     """An item in quarantine."""
 
     name: str
-    """Its external id, or its place where it has none; by it, it is ignored and restored."""
+    """External id or, without an external id, place; used to ignore and restore the item."""
     place: str
-    """Where it is in the source: a path, or the line of a manifest."""
+    """Place in the source: a path, or the line of a manifest."""
     document_external_id: str | None = None
-    """The document's identifier in the caller's own system; absent for what can't be a document."""
+    """The document's identifier in the caller's own system; absent for items that can't be documents."""
     code: str
     """Stable code of the problem, for programs."""
     message: str
-    """Why it could not be loaded, for people."""
+    """Reason for the failure, for people."""
     fingerprint: str
-    """What it is: while this is the same, an item that is ignored stays so."""
+    """Digest of the item; an ignored item stays ignored until the digest changes."""
     since: Instant
-    """Since when it is in quarantine as it is."""
+    """Start of the quarantine of the item in its present form."""
     ignored: bool
-    """Whether it counts no more until it changes."""
+    """Whether the item is ignored until the next change."""
 
 
 class ListSourceItemsResponse(PagedResponse):
-    """One page of items."""
+    """A page of items."""
 
     items: list[SourceItem]
     """The items."""
@@ -184,41 +184,41 @@ class ListSourceItemsResponse(PagedResponse):
 class _NamedItems(ActingRequest):
     source_id: UUID
     names: Annotated[list[ItemText], Field(min_length=1, max_length=1000)]
-    """External ids, or the places of items that have none, at most 1000."""
+    """External ids, or places of items without an external id, at most 1000."""
 
     _names_once = once_each("names", "names must be given once each")
 
 
 class IgnoreSourceItemsRequest(_NamedItems):
-    """Let items of a source's quarantine count no more, until they change."""
+    """Ignore items of a source's quarantine until they change."""
 
 
 class RestoreSourceItemsRequest(_NamedItems):
-    """Let items that are ignored count again."""
+    """Count ignored items again."""
 
 
 class _ChangedItems(ResponseModel):
     source_id: UUID
     unknown_names: list[str]
-    """Which of the names are not in quarantine."""
+    """Names missing from the quarantine."""
 
 
 class IgnoreSourceItemsResponse(_ChangedItems):
-    """What was not there to be ignored."""
+    """The names that could not be ignored."""
 
 
 class RestoreSourceItemsResponse(_ChangedItems):
-    """What was not there to be restored."""
+    """The names that could not be restored."""
 
 
 class RemoveSourceRequest(ActingRequest):
-    """Remove a source that is never loaded again, with its quarantine; a later report makes it anew."""
+    """Remove an unused source with its quarantine; a later report creates the source again."""
 
     source_id: UUID
 
 
 class RemoveSourceResponse(ResponseModel):
-    """The source that is gone."""
+    """The removed source."""
 
     source_id: UUID
 
@@ -226,10 +226,10 @@ class RemoveSourceResponse(ResponseModel):
 REPORT_SOURCE = ApiOperation(
     "sources/reportSource", ReportSourceRequest, ReportSourceResponse, WRITE, ADDS_DATA | CONFLICT
 )
-"""Begin to report the quarantine of a source; a report that was begun before can't go on.
+"""Begin a report of a source's quarantine; an earlier unfinished report can't continue.
 
-`report_no` is None when the last report had the same fingerprint: then there is nothing to send. Raises
-ConflictError `too_many_sources`."""
+`report_no` is None if the last report had the same fingerprint, and no items need sending. Raises ConflictError
+`too_many_sources`."""
 REPORT_SOURCE_ITEMS = ApiOperation(
     "sources/reportSourceItems",
     ReportSourceItemsRequest,
@@ -237,28 +237,28 @@ REPORT_SOURCE_ITEMS = ApiOperation(
     WRITE,
     ADDS_DATA | NOT_FOUND | CONFLICT,
 )
-"""Add at most 1000 items to a report, in place of those of the same name and place.
+"""Add at most 1000 items to a report; they replace items with the same name and place.
 
 Raises ConflictError `source_report_over`, and `too_many_source_items`."""
 END_SOURCE_REPORT = ApiOperation(
     "sources/endSourceReport", EndSourceReportRequest, EndSourceReportResponse, WRITE, NOT_FOUND | CONFLICT
 )
-"""End a report, whose items are the source's quarantine from now on. ConflictError `source_report_over`."""
+"""End a report; its items are now the source's quarantine. Raises ConflictError `source_report_over`."""
 LIST_SOURCES = ApiOperation("sources/listSources", ListSourcesRequest, ListSourcesResponse, READ)
-"""Walk the sources, each with how much of it could not be loaded; or those of a ledger, or the caller's own."""
+"""List the sources, each with its number of failed items; filter by ledger, or by the caller's own."""
 LIST_SOURCE_ITEMS = ApiOperation(
     "sources/listSourceItems", ListSourceItemsRequest, ListSourceItemsResponse, READ, NOT_FOUND
 )
-"""Walk what of a source could not be loaded, by name: all, what is `ignored`, or what is not."""
+"""List the failed items of a source, by name: all, only `ignored`, or only the rest."""
 IGNORE_SOURCE_ITEMS = ApiOperation(
     "sources/ignoreSourceItems", IgnoreSourceItemsRequest, IgnoreSourceItemsResponse, WRITE, KEYED | NOT_FOUND
 )
-"""Let items count no more until they change; `unknown_names` are those that are not in quarantine."""
+"""Ignore items until they change; `unknown_names` are names missing from the quarantine."""
 RESTORE_SOURCE_ITEMS = ApiOperation(
     "sources/restoreSourceItems", RestoreSourceItemsRequest, RestoreSourceItemsResponse, WRITE, KEYED | NOT_FOUND
 )
-"""Let items that are ignored count again; `unknown_names` are those that are not in quarantine."""
+"""Count ignored items again; `unknown_names` are names missing from the quarantine."""
 REMOVE_SOURCE = ApiOperation(
     "sources/removeSource", RemoveSourceRequest, RemoveSourceResponse, WRITE, KEYED | NOT_FOUND
 )
-"""Remove a source that is never loaded again, with its quarantine; a later report makes it anew."""
+"""Remove an unused source with its quarantine; a later report creates the source again."""

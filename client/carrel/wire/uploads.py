@@ -39,59 +39,57 @@ def _json_of(part: object) -> object:
 
 
 Flag = Annotated[bool, Field(strict=True), BeforeValidator(_flag_of)]
-"""A multipart part that is "true" or "false"."""
+"""A multipart part, "true" or "false"."""
 
 _FROM_LIST = BeforeValidator(_list_of)
 
 
 class UploadFileForm(RequestModel):
-    """The parts of uploadFile beside `file`.
+    """The parts of uploadFile in addition to `file`.
 
-    Parts are strings on the wire: lists a JSON array or separated by commas, flags "true" or "false", metadata a JSON
-    object, times RFC 3339. The service validates a mapping of part names to strings with this model; `parts` is the
-    way back. Access parts that are absent (None) on an update leave the access as it was; any of them present
-    replaces all of it."""
+    Parts are strings on the wire: lists are a JSON array or separated by commas, flags "true" or "false", metadata a
+    JSON object, times RFC 3339. The service validates a mapping of part names to strings with this model; `parts`
+    converts back. In an update, absent (None) access parts leave the access unchanged; any access part replaces the
+    whole access."""
 
     document_external_id: fields.Identifier
-    """The document's identifier in the caller's own system; the same one again updates the document."""
+    """The document's identifier in the caller's own system; repeat it to update the document."""
     document_name: fields.DocumentName | None = None
-    """Name of the document, as people see it. Absent, or the name of the file: the title in the file, then its name."""
+    """Name of the document for people. Absent, or equal to the file's name: the title in the file, else the file's
+    name."""
     collection_id: UUID | None = None
-    """Collection that the document is added to as well; absent: none."""
+    """Additional collection for the document; absent: none."""
     upload_as_user_email: fields.EmailAddress | None = None
-    """Address of the user to upload for; only an API key that may act for users takes it."""
+    """Address of the user to upload for; requires an API key that may act for users."""
     allowed_users_email_addresses: Annotated[list[fields.EmailAddress] | None, Field(max_length=10_000), _FROM_LIST] = (
         None
     )
-    """Users who may read the document: a JSON array of addresses, or separated by commas. Absent on an update:
-    unchanged."""
+    """Users with read access: a JSON array of addresses, or separated by commas. Absent on an update: unchanged."""
     allowed_group_ids: Annotated[list[UUID] | None, Field(max_length=10_000), _FROM_LIST] = None
-    """Groups that may read the document: a JSON array of ids, or separated by commas. Absent on an update:
-    unchanged."""
+    """Groups with read access: a JSON array of ids, or separated by commas. Absent on an update: unchanged."""
     internal_public: Flag | None = None
     """"true": every active user of the organization may read the document. Absent on an update: unchanged."""
     document_external_url: fields.Url | None = None
     custom_metadata: Annotated[fields.CustomMetadata | None, BeforeValidator(_json_of)] = None
-    """The document's metadata: a JSON object of strings. With `collectionId` it must match that collection's schema."""
+    """The document's metadata: a JSON object of strings. With `collectionId`, must match the collection's schema."""
     source_system_updated: fields.RequestInstant | None = None
-    """When the document last changed in its source system (RFC 3339)."""
+    """When the document last changed in the source system (RFC 3339)."""
     resource_id: fields.Identifier | None = None
-    """Identifier of the document in its source system; given together with `resourceType`."""
+    """Identifier of the document in the source system; requires `resourceType`."""
     resource_type: Annotated[ResourceType, AfterValidator(refuse_reserved_type)] | None = None
-    """Kind of the document in its source system; given together with `resourceId`."""
+    """Kind of the document in the source system; requires `resourceId`."""
     force_update: Flag = False
-    """"true": extract the text again even if the bytes are the same; "false" unless given."""
+    """"true": extract the text again even from unchanged bytes; default: "false"."""
     read_pictures: Flag | None = None
-    """"true": text in pictures within the file is read by machine (OCR), too, after the answer. Absent on an update:
+    """"true": text in pictures in the file is also read by machine (OCR), after the answer. Absent on an update:
     unchanged."""
     reindex_collections: Flag = True
-    """"false": collections keep the old contents, which are stale there until re-indexed; "true" unless given."""
+    """"false": collections keep the old contents, marked stale until re-indexed; default: "true"."""
     fingerprint: fields.Fingerprint | None = None
-    """Opaque string of the caller's that changes with everything it would send for the document; planUpload
-    compares it."""
+    """Opaque string of the caller, changing with all data sent for the document; compared by planUpload."""
     await_vector_store_sync: Flag = False
-    """"true": answer only when the document is searchable by its words and by its meaning, however long it takes;
-    "false" unless given: answer when it is searchable by its words."""
+    """"true": answer only when the document is searchable by words and by meaning, however long this takes. Default:
+    "false" (answer when searchable by words)."""
 
     @model_validator(mode="after")
     def _source_identity_is_whole(self) -> Self:
@@ -101,7 +99,7 @@ class UploadFileForm(RequestModel):
 
     @property
     def names_access(self) -> bool:
-        """Whether any access part is present, and so replaces who may read the document."""
+        """Whether any access part is present, so that the upload replaces the access."""
         return not (
             self.allowed_users_email_addresses is None
             and self.allowed_group_ids is None
@@ -109,7 +107,7 @@ class UploadFileForm(RequestModel):
         )
 
     def parts(self) -> dict[str, str]:
-        """Return the parts as strings, in the order of the fields; only what was given."""
+        """Return the given parts as strings, in the order of the fields."""
         given = {name for name in self.model_fields_set if getattr(self, name) is not None}
         members = self.model_dump(mode="json", by_alias=True, include=given)
         return {name: value if isinstance(value, str) else json.dumps(value) for name, value in members.items()}
@@ -123,23 +121,23 @@ def _texts_of(metadata: object) -> object:
 
 
 class UploadDocumentContentsRequest(UploadFileForm):
-    """Create or update the document of an external id from its text, in JSON.
+    """Create or update a document by external id from its text, in JSON.
 
-    Lists, flags and metadata are JSON's own; the strings that uploadFile takes for them are taken as well."""
+    Lists, flags and metadata are JSON; strings in the form of uploadFile also work."""
 
     document_contents: Annotated[str, Field(min_length=1, max_length=2**30), fields.NO_NUL]
-    """The whole text of the document; the service's limit of a JSON body bounds it further."""
+    """The whole text of the document; also limited by the service's maximum for JSON bodies."""
     custom_metadata: Annotated[fields.CustomMetadata | None, BeforeValidator(_texts_of)] = None
-    """The document's metadata; numbers and booleans become strings. With `collectionId` it must match that collection's
+    """The document's metadata; numbers and booleans become strings. With `collectionId`, must match the collection's
     schema."""
 
 
 class UploadDocumentFileForm(RequestModel):
-    """The parts of the deprecated uploadDocumentFile beside `document`: none."""
+    """Parts of the deprecated uploadDocumentFile in addition to `document`: none."""
 
 
 class UploadStatus(StrEnum):
-    """What an upload did; UNCHANGED: the same bytes and fields were there already."""
+    """Effect of an upload; UNCHANGED: bytes and fields were already up to date."""
 
     CREATED = "CREATED"
     UPDATED = "UPDATED"
@@ -153,20 +151,20 @@ class UploadFileResponse(ResponseModel):
     document_version: int
     """Number of the version, counted from 1."""
     status: UploadStatus
-    """What the upload did."""
+    """Effect of the upload."""
     indexing: IndexingStatus
-    """Whether the document is searchable yet, by its words and by its meaning."""
+    """Whether the document is searchable by words and by meaning."""
     words_indexed: bool = False
-    """Whether the document is searchable by its words; its meaning follows."""
+    """Whether the document is searchable by words; search by meaning follows."""
     not_read: list[NotRead] | None = None
-    """What the file holds that was not read; absent: unknown, by its format, its age, or since the files in
-    it are not read yet (`filesDone` is less than `fileCount`)."""
+    """Parts of the file that were not read; absent: unknown, because of the file's format or age, or because files
+    inside are still being read (`filesDone` is less than `fileCount`)."""
     text_recognition: TextRecognition | None = None
-    """How far the file's scanned pages and pictures are read, most of them after this answer; absent: it has none."""
+    """Progress of reading the file's scanned pages and pictures, mostly after the answer; absent: none."""
     file_count: int | None = None
-    """Number of files in it, which become documents of their own after this answer; absent: none."""
+    """Number of files in it; each becomes a document after the answer. Absent: none."""
     files_done: int | None = None
-    """How many of those are documents by now or could not be read: all, if the file was there before."""
+    """Number of contained files already documents or unreadable; all of them for an existing file."""
 
 
 class UploadDocumentFileResponse(UploadFileResponse):
@@ -174,29 +172,28 @@ class UploadDocumentFileResponse(UploadFileResponse):
 
 
 class PlannedUpload(RequestModel):
-    """One document of a plan: `fingerprint` covers everything the caller would send for it."""
+    """A document of a plan; `fingerprint` covers all data that the caller would send."""
 
     document_external_id: fields.Identifier
     fingerprint: fields.Fingerprint
-    """Opaque string of the caller's that changes with everything it would send for the document; planUpload
-    compares it."""
+    """Opaque string of the caller, changing with all data sent for the document; compared by planUpload."""
 
 
 class PlanUploadRequest(RequestModel):
-    """Ask what uploads would do, for up to 1000 documents."""
+    """Preview uploads of up to 1000 documents."""
 
     documents: Annotated[list[PlannedUpload], Field(min_length=1, max_length=1000)]
     """The documents, 1 to 1000."""
     upload_as_user_email: fields.EmailAddress | None = None
-    """Address of the user to upload for; only an API key that may act for users takes it."""
+    """Address of the user to upload for; requires an API key that may act for users."""
     allowed_users_email_addresses: Annotated[list[fields.EmailAddress] | None, Field(max_length=10_000)] = None
-    """Users who are to read the documents: an unknown address is refused."""
+    """Planned users with read access; an unknown address is refused."""
     allowed_group_ids: Annotated[list[UUID] | None, Field(max_length=10_000)] = None
-    """Groups who are to read the documents: an unknown id is refused."""
+    """Planned groups with read access; an unknown id is refused."""
 
 
 class PlanAction(StrEnum):
-    """What an upload would do; FORBIDDEN: the external id is another's document."""
+    """Effect of a planned upload; FORBIDDEN: the external id belongs to another owner."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
@@ -205,15 +202,15 @@ class PlanAction(StrEnum):
 
 
 class UploadPlan(ResponseModel):
-    """The answer for one document of a plan."""
+    """The answer for a document of a plan."""
 
     document_external_id: str
     action: PlanAction
-    """What an upload would do."""
+    """Effect of the upload."""
     document_id: UUID | None = None
-    """Id of the document, when it exists and the caller may update it."""
+    """Id of the document, if it exists and the caller may update it."""
     shared: bool | None = None
-    """Whether others than its owner may read the document; given where `document_id` is."""
+    """Whether people other than the owner may read the document; present with `document_id`."""
 
 
 class PlanUploadResponse(Tabular):
@@ -235,7 +232,7 @@ UPLOAD_DOCUMENT_FILE: ApiOperation[Any, UploadDocumentFileResponse] = ApiOperati
     successor="uploadFile",
 )
 PLAN_UPLOAD = ApiOperation("catalog/planUpload", PlanUploadRequest, PlanUploadResponse, WRITE)
-"""Ask what uploading each of up to 1000 documents would do, by the fingerprints of what would be sent."""
+"""Preview the upload of up to 1000 documents, by fingerprint."""
 UPLOAD_DOCUMENT_CONTENTS = ApiOperation(
     "catalog/uploadDocumentContents",
     UploadDocumentContentsRequest,

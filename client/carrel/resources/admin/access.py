@@ -117,7 +117,7 @@ class Users(Resource[M]):
     ) -> Call[AdminUsersUpsertResponse]:
         """Create or change up to 1000 users, found by email; all or none. An inactive user's credentials stop at once.
 
-        A user is `{"email": …}` with any of `name`, `is_admin`, `active`, `password`; what is left out stays.
+        A user is `{"email": …}` with any of `name`, `is_admin`, `active`, `password`; omitted values stay.
         """
         request = AdminUsersUpsertRequest(users=as_list(UserUpsert, users))
         return Call(ADMIN_USERS_UPSERT, request)
@@ -133,7 +133,7 @@ class Users(Resource[M]):
         headers: Mapping[str, str] | None = None,
         **filters: Unpack[UserFilters],
     ) -> Listing[ListedUser, AdminUsersListResponse]:
-        """Walk the users: all, unless `ids` (at most 1000) or `UserFilters` narrow them."""
+        """List the users: all, or those with the given `ids` (at most 1000) or matching `UserFilters`."""
         request = AdminUsersListRequest(
             **as_any(dict[str, Any], filters), page_size=page_size, page_token=page_token, ids=as_list(UUID, ids)
         )
@@ -147,7 +147,7 @@ class Users(Resource[M]):
         headers: Mapping[str, str] | None = None,
         **filters: Unpack[UserFilters],
     ) -> Call[AdminUsersCountResponse]:
-        """Count the users that `list` walks with the same filters."""
+        """Count the users of `list` with the same filters."""
         request = AdminUsersCountRequest(**as_any(dict[str, Any], filters))
         return Call(ADMIN_USERS_COUNT, request)
 
@@ -155,9 +155,9 @@ class Users(Resource[M]):
     def invite(
         self, email: str, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminUsersInviteResponse]:
-        """Make an invitation: `url` is where the user sets a password, once, within 7 days; it is shown this once.
+        """Create an invitation: the user sets a password at `url`, once, within 7 days; the URL is shown only once.
 
-        It ends the invitation that the user had. Send it as you would send a password.
+        An earlier invitation of the user ends. Treat the URL like a password.
         """
         request = AdminUsersInviteRequest(email=email)
         return Call(ADMIN_USERS_INVITE, request)
@@ -166,9 +166,9 @@ class Users(Resource[M]):
     def reset_second_factor(
         self, email: str, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminUsersResetSecondFactorResponse]:
-        """Take all second factors and recovery codes of a user away, who has lost them.
+        """Remove all second factors and recovery codes of a user who has lost them.
 
-        If the organization demands a second factor of them, they set one up when they next sign in with their password.
+        If the organization requires a second factor, the user sets up a new factor at the next sign-in with a password.
         """
         request = AdminUsersResetSecondFactorRequest(email=email)
         return Call(ADMIN_USERS_RESET_SECOND_FACTOR, request)
@@ -182,7 +182,7 @@ class Users(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminUsersPlanOffboardingResponse]:
-        """Say what `offboard` would end and hand over, and what nobody else may read; nothing is changed."""
+        """Preview `offboard`: access to end, resources to transfer, and resources without any other reader; changes nothing."""
         request = AdminUsersPlanOffboardingRequest(email=email, new_owner=cast("PrincipalReference", new_owner))
         return Call(ADMIN_USERS_PLAN_OFFBOARDING, request)
 
@@ -195,10 +195,11 @@ class Users(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminUsersOffboardResponse]:
-        """End all access of a user at once, then give what they own to `new_owner`, which may be left out if nothing.
+        """End all access of a user at once, then transfer their resources to `new_owner` (optional for users without
+        resources).
 
-        Deactivates them, revokes their API keys and the tokens of applications, signs their browsers out, and takes
-        them out of their groups. While `remaining` of the answer has any, call it again; it is harmless to repeat.
+        Deactivates the user, revokes their API keys and application tokens, ends their browser sessions, and removes them from
+        groups. Repeat the call while the answer has `remaining` resources; repeating is harmless.
         """
         request = AdminUsersOffboardRequest(email=email, new_owner=cast("PrincipalReference", new_owner))
         return Call(ADMIN_USERS_OFFBOARD, request)
@@ -225,7 +226,7 @@ class Groups(Resource[M]):
     ) -> Call[AdminGroupsUpsertResponse]:
         """Create or change up to 1000 groups, found by `id`, else by `external_id`; all or none.
 
-        A group is `{"name": …}` with any of `id`, `external_id`, `members`; members given replace those it has.
+        A group is `{"name": …}` with any of `id`, `external_id`, `members`; the given members replace all current members.
         """
         request = AdminGroupsUpsertRequest(groups=as_list(GroupUpsert, groups))
         return Call(ADMIN_GROUPS_UPSERT, request)
@@ -241,7 +242,7 @@ class Groups(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[Group, AdminGroupsListResponse]:
-        """Walk the groups, those of `ids` (at most 1000) if they are given; `query` is part of a name."""
+        """List the groups, or only those with the given `ids` (at most 1000); `query` is part of a name."""
         request = AdminGroupsListRequest(
             page_size=page_size, page_token=page_token, ids=as_list(UUID, ids), query=query
         )
@@ -272,7 +273,7 @@ class Groups(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminGroupsAddMembersResponse]:
-        """Add members to a group; those in it already stay."""
+        """Add members to a group; existing members stay."""
         request = AdminGroupsAddMembersRequest(
             group_id=as_any(UUID, group_id), members=as_any(list[PrincipalReference], as_list(object, members))
         )
@@ -287,7 +288,7 @@ class Groups(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminGroupsRemoveMembersResponse]:
-        """Remove members from a group; those not in it are passed over."""
+        """Remove members from a group; other principals are ignored."""
         request = AdminGroupsRemoveMembersRequest(
             group_id=as_any(UUID, group_id), members=as_any(list[PrincipalReference], as_list(object, members))
         )
@@ -303,7 +304,7 @@ class Groups(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[GroupMembership, AdminGroupsListMembershipsResponse]:
-        """Walk the groups that a user, group or service account is in, directly or through other groups."""
+        """List the groups of a user, group or service account, direct or nested."""
         request = AdminGroupsListMembershipsRequest(
             page_size=page_size, page_token=page_token, member=cast("PrincipalReference", member)
         )
@@ -318,7 +319,7 @@ class Groups(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminGroupsPreviewLossesResponse]:
-        """Tell who would read less without these members being in a group, or, without `members`, without the group."""
+        """Preview who would lose access without these members in a group or, without `members`, without the group."""
         request = AdminGroupsPreviewLossesRequest(
             group_id=as_any(UUID, group_id), members=as_any(list[PrincipalReference], as_list(object, members))
         )
@@ -328,9 +329,9 @@ class Groups(Resource[M]):
     def delete(
         self, group_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminGroupsDeleteResponse]:
-        """Delete a group: its members stop reading at once what only it opened to them.
+        """Delete a group: its members immediately lose access granted only through the group.
 
-        The next import of a directory that has the group makes it again, without what it was granted.
+        The next directory import with the group creates it again, without its grants.
         """
         request = AdminGroupsDeleteRequest(group_id=as_any(UUID, group_id))
         return Call(ADMIN_GROUPS_DELETE, request)
@@ -358,7 +359,7 @@ class Grants(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminGrantsSetResponse]:
-        """Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read it."""
+        """Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read the resource."""
         request = AdminGrantsSetRequest(
             version=version,
             resource=reference_to(resource),
@@ -375,7 +376,7 @@ class Grants(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminGrantsSetManyResponse]:
-        """Replace the grants on up to 1000 resources, each given with what `set` takes; all or none."""
+        """Replace the grants on up to 1000 resources, each with the arguments of `set`; all or none."""
         request = AdminGrantsSetManyRequest(resources=as_list(AdminGrantsSetRequest, resources))
         return Call(ADMIN_GRANTS_SET_MANY, request)
 
@@ -389,7 +390,7 @@ class Grants(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[GrantInfo, AdminGrantsListResponse]:
-        """Walk the grants on a resource; its pages also tell whether it is organization-wide."""
+        """List the grants on a resource; each page also says whether the resource is organization-wide."""
         request = AdminGrantsListRequest(page_size=page_size, page_token=page_token, resource=reference_to(resource))
         return Listing(ADMIN_GRANTS_LIST, request, lambda page: page.grants)
 

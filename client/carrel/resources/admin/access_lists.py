@@ -75,7 +75,7 @@ class AccessLists(Resource[M]):
     def get_state(
         self, *, since: str | None = None, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminAccessGetStateResponse]:
-        """Tell the state of all access, and whether it may have changed since an earlier one."""
+        """Return the state of all access, and whether access may have changed since an earlier state."""
         request = AdminAccessGetStateRequest(since=since)
         return Call(ADMIN_ACCESS_GET_STATE, request)
 
@@ -91,10 +91,10 @@ class AccessLists(Resource[M]):
         headers: Mapping[str, str] | None = None,
         **filters: Unpack[ResourceFilters],
     ) -> Listing[ClassedResource, AdminAccessListResourcesResponse]:
-        """Walk resources with their names and access classes: all, unless `ResourceFilters` narrow them.
+        """List resources with their names and access classes: all, or those matching `ResourceFilters`.
 
-        In the order of their objects' ids, or, where these aren't too many to sort for each page, by NAME. With
-        `with_through`, each says through whom `readable_by` may act on it: itself, groups, or everybody.
+        Sorted by their objects' ids, or by NAME unless there are too many resources. With `with_through`, each resource says
+        how `readable_by` has its access: directly, through groups, or as a member of the organization.
         """
         request = AdminAccessListResourcesRequest(
             **as_any(dict[str, Any], filters),
@@ -113,7 +113,7 @@ class AccessLists(Resource[M]):
         headers: Mapping[str, str] | None = None,
         **filters: Unpack[ResourceFilters],
     ) -> Call[AdminAccessCountResourcesResponse]:
-        """Count by type what `list_resources` walks with the same filters; `total` is of all types."""
+        """Count resources by type, with the filters of `list_resources`; `total` covers all types."""
         request = AdminAccessCountResourcesRequest(**as_any(dict[str, Any], filters))
         return Call(ADMIN_ACCESS_COUNT_RESOURCES, request)
 
@@ -139,7 +139,7 @@ class AccessLists(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[GroupPerson, AdminAccessListGroupPeopleResponse]:
-        """Walk the active people of every group, however deep they are in it, group by group."""
+        """List the active people of every group, direct and nested, group by group."""
         request = AdminAccessListGroupPeopleRequest(page_size=page_size, page_token=page_token)
         return Listing(ADMIN_ACCESS_LIST_GROUP_PEOPLE, request, lambda page: page.people)
 

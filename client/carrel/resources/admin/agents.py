@@ -62,13 +62,13 @@ class AgentDefinitions(AgentChanges[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAgentsCreateResponse]:
-        """Define an agent; nobody may use it before `deploy`.
+        """Define an agent; usable only after `deploy`.
 
-        It retrieves from the collections what the sender of a message may read there; without any, nothing.
-        `api_access_enabled` lets programs message it on v0. `model` is one of those that `list` tells (None: the
-        service's default). `retrieval` are options of searches for what it looks up, such as
-        `{"enable_smart_filtering": True}`. `starter_questions` are offered to people who begin a conversation.
-        `answers_searches` shows the agent's answer above the results of the Search page.
+        The agent searches its collections, limited to documents that the message's sender may read; without collections, it
+        searches nothing. `api_access_enabled` lets programs message it on v0. `model` is a model named by `list` (None: the
+        service's default). `retrieval` are search options for its look-ups, such as `{"enable_smart_filtering": True}`.
+        `starter_questions` are offered at the beginning of a conversation. `answers_searches` shows the agent's answer above
+        the results of the Search page.
         """
         request = AdminAgentsCreateRequest(
             name=name,
@@ -93,7 +93,7 @@ class AgentDefinitions(AgentChanges[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[AgentVersion, AdminAgentsListVersionsResponse]:
-        """Walk the newest 50 versions of an agent's settings, newest first. `update` can restore each of them."""
+        """List the newest 50 versions of an agent's settings, newest first. `update` can restore any of them."""
         request = AdminAgentsListVersionsRequest(
             page_size=page_size, page_token=page_token, agent_id=as_any(UUID, agent_id)
         )
@@ -110,7 +110,7 @@ class AgentDefinitions(AgentChanges[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[AgentDefinition, AdminAgentsListResponse]:
-        """Walk the agents, those of `ids` (at most 1000) or with `query` in their name if these are given.
+        """List the agents; `ids` (at most 1000) and `query` (part of the name) are optional filters.
 
         `pages()` also have the models.
         """
@@ -123,7 +123,7 @@ class AgentDefinitions(AgentChanges[M]):
     def delete(
         self, agent_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminAgentsDeleteResponse]:
-        """Delete an agent: nobody can message it any more. People keep their conversations with it."""
+        """Delete an agent and stop its messages. People keep their conversations."""
         request = AdminAgentsDeleteRequest(agent_id=as_any(UUID, agent_id))
         return Call(ADMIN_AGENTS_DELETE, request)
 
@@ -139,9 +139,9 @@ class AgentDefinitions(AgentChanges[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAgentsDeployResponse]:
-        """Change who may use an agent: these users, groups and service accounts, and perhaps every active user.
+        """Change who may use an agent: users, groups and service accounts, and optionally every active user.
 
-        They replace the former ones unless `change` is ADD or REMOVE. It opens no collection and no document to them.
+        They replace the current ones unless `change` is ADD or REMOVE. Deploying gives no access to collections or documents.
         """
         request = AdminAgentsDeployRequest(
             version=version,

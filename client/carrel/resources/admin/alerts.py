@@ -71,10 +71,10 @@ class AlertRules(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAlertRulesCreateResponse]:
-        """Create a rule that posts to a web address or sends mail, and send the alerts that are open: give one of both.
+        """Create a rule for a webhook or for mail (exactly one of them), and send the open alerts.
 
-        `webhook_secret` of the answer, which signatures are made with, is shown this once. Raises InvalidRequestError
-        `webhook_not_allowed`, `mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`.
+        `webhook_secret` in the answer is the signing key, shown only once. Raises InvalidRequestError `webhook_not_allowed`,
+        `mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`.
         """
         request = AdminAlertRulesCreateRequest(
             kinds=as_list(AlertKind, kinds),
@@ -111,7 +111,7 @@ class AlertRules(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAlertRulesUpdateResponse]:
-        """Change a rule, or pause it; what isn't given stays. Open alerts that it was not about before are sent."""
+        """Change a rule, or pause it; omitted values stay. Open alerts newly covered by the rule are sent."""
         request = AdminAlertRulesUpdateRequest(
             version=version,
             alert_rule_id=as_any(UUID, alert_rule_id),
@@ -127,7 +127,7 @@ class AlertRules(Resource[M]):
     def delete(
         self, alert_rule_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminAlertRulesDeleteResponse]:
-        """Delete a rule with its secret and its deliveries."""
+        """Delete a rule with secret and deliveries."""
         request = AdminAlertRulesDeleteRequest(alert_rule_id=as_any(UUID, alert_rule_id))
         return Call(ADMIN_ALERT_RULES_DELETE, request)
 
@@ -135,7 +135,7 @@ class AlertRules(Resource[M]):
     def test(
         self, alert_rule_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminAlertRulesTestResponse]:
-        """Send a test message by a rule, once; `list_deliveries` tells what came of it."""
+        """Send a test message by a rule, once; `list_deliveries` shows the result."""
         request = AdminAlertRulesTestRequest(alert_rule_id=as_any(UUID, alert_rule_id))
         return Call(ADMIN_ALERT_RULES_TEST, request)
 
@@ -143,7 +143,7 @@ class AlertRules(Resource[M]):
     def send_again(
         self, delivery_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminAlertRulesSendAgainResponse]:
-        """Send a message again, whether it was delivered or not; `list_deliveries` shows the result."""
+        """Send a message again, delivered or not; `list_deliveries` shows the result."""
         request = AdminAlertRulesSendAgainRequest(delivery_id=as_any(UUID, delivery_id))
         return Call(ADMIN_ALERT_RULES_SEND_AGAIN, request)
 
@@ -157,7 +157,7 @@ class AlertRules(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[AlertDelivery, AdminAlertRulesListDeliveriesResponse]:
-        """Walk the deliveries of the last 30 days, newest first, each with its last ten attempts."""
+        """List the deliveries of the last 30 days, newest first, each with its last ten attempts."""
         request = AdminAlertRulesListDeliveriesRequest(
             page_size=page_size, page_token=page_token, alert_rule_id=as_any(UUID, alert_rule_id)
         )
@@ -182,7 +182,7 @@ class AdminAlerts(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[Alert, AdminAlertsListResponse]:
-        """Walk the alerts of the last 30 days, newest first, or only what is wrong now (`only_open`)."""
+        """List the alerts of the last 30 days, newest first, or only the open alerts (`only_open`)."""
         request = AdminAlertsListRequest(page_size=page_size, page_token=page_token, only_open=only_open)
         return Listing(ADMIN_ALERTS_LIST, request, lambda page: page.alerts)
 
@@ -196,7 +196,7 @@ class AdminAlerts(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminAlertsUpdateResponse]:
-        """Acknowledge an open alert, or snooze it: nobody is told of it until then, unless it ends."""
+        """Acknowledge an open alert, or snooze it: no messages until then, except about the end."""
         request = AdminAlertsUpdateRequest(
             alert_id=as_any(UUID, alert_id), acknowledged=acknowledged, snoozed_until=as_any(datetime, snoozed_until)
         )
@@ -206,7 +206,7 @@ class AdminAlerts(Resource[M]):
     def end(
         self, alert_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminAlertsEndResponse]:
-        """End an alert whose subject nobody runs any more; nobody is told. Ending it again changes nothing."""
+        """End an alert whose subject is no longer run, without a message. Repeating has no effect."""
         request = AdminAlertsEndRequest(alert_id=as_any(UUID, alert_id))
         return Call(ADMIN_ALERTS_END, request)
 

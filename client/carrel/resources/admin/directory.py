@@ -1,4 +1,4 @@
-"""The import of a directory: users, groups and memberships from CSV files, through the operations of this API."""
+"""The import of a directory: users, groups and memberships from CSV files, through the API's operations."""
 
 from typing import TypeVar
 
@@ -13,7 +13,8 @@ M = TypeVar("M")
 
 
 class Directory(Resource[M]):
-    """The organization's people and groups as another directory has them: plan the changes, look, apply them."""
+    """The organization's people and groups, imported from another directory: plan the changes, review and apply
+    them."""
 
     @FlowOperation
     def plan(
@@ -30,18 +31,18 @@ class Directory(Resource[M]):
         """Return the plan of a directory import from these tables; changes nothing.
 
         A table is the path of a CSV file, its bytes, an open file, or rows as mappings. `users` have the columns
-        `email`, `name`, and perhaps `isAdmin` and `active`; `groups` have `externalId` and `name`; `memberships` have
-        `group` (an external id or name) and `member` (an address, or a group's external id). An empty cell leaves what
-        is there. With memberships, every group that the tables name gets exactly the members given; service accounts
-        stay where they are.
+        `email`, `name`, and optionally `isAdmin` and `active`; `groups` have `externalId` and `name`; `memberships`
+        have `group` (an external id or name) and `member` (an address, or a group's external id). An empty cell leaves
+        the value unchanged. With memberships, every group named in the tables gets exactly the members given; service
+        accounts keep their groups.
 
-        `deactivate_missing` deactivates users whom the table leaves out, never who imports. A plan that would take more
-        than a fifth of the active users, or of the memberships of these groups, has a `refusal`, unless `force`; ten
-        are never too many, except of users left out. `skip_problems` leaves rows with problems out; then no member is
-        removed, and nobody deactivated for being left out.
+        `deactivate_missing` deactivates users missing from the table, except the importing user. A plan that removes
+        more than a fifth of the active users, or of these groups' memberships, has a `refusal`, unless `force`. Up to
+        ten removals are always allowed, except for missing users. `skip_problems` skips rows with problems; then no
+        member is removed, and no user deactivated for missing from the table.
 
-        Raises OSError for a path that can't be read, InvalidArgumentError, and what the operations on users and groups
-        raise. What is wrong inside the tables is in the plan's `problems`."""
+        Raises OSError for an unreadable path, InvalidArgumentError, and the errors of the operations on users and
+        groups. The plan's `problems` list mistakes inside the tables."""
         return plan_import(
             {"users": users, "groups": groups, "memberships": memberships},
             self._session.connection,
@@ -55,8 +56,7 @@ class Directory(Resource[M]):
     def apply(self, plan: DirectoryPlan, *, on_progress: OnProgress = unheard) -> Flow[DirectoryChanges]:
         """Apply the plan of a directory import, in requests of up to 1000 users or groups and 10,000 members.
 
-        Stopped at any point, a new plan has what is left to do; done again, it changes nothing. What has changed since
-        the plan was made stays, unless the plan names it. Raises PlanRefusedError, before anything is changed, for a
-        plan with problems or a refusal, one made for another organization, or one that would lock out who applies it.
-        """
+        After an interruption, a new plan has the remaining changes; repeating a plan changes nothing. Changes made
+        since the plan stay, unless the plan names them. Raises PlanRefusedError, before any change, for a plan with
+        problems or a refusal, a plan made for another organization, or a plan that would lock out the caller."""
         return apply_plan(plan, self._session.connection, progress=on_progress)

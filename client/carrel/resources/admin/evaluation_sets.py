@@ -102,7 +102,7 @@ class EvaluationSets(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[EvaluationSet, AdminEvaluationSetsListResponse]:
-        """Walk the sets, those of `ids` (at most 1000), with `query` in their name, or that ask an agent, if given."""
+        """List the sets; `ids` (at most 1000), `query` (part of the name) and agent are optional filters."""
         request = AdminEvaluationSetsListRequest(
             page_size=page_size,
             page_token=page_token,
@@ -132,7 +132,7 @@ class EvaluationSets(Resource[M]):
     def delete(
         self, evaluation_set_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminEvaluationSetsDeleteResponse]:
-        """Delete a set with its cases and its runs."""
+        """Delete a set with cases and runs."""
         request = AdminEvaluationSetsDeleteRequest(evaluation_set_id=as_any(UUID, evaluation_set_id))
         return Call(ADMIN_EVALUATION_SETS_DELETE, request)
 
@@ -145,13 +145,12 @@ class EvaluationSets(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminEvaluationSetsPutJudgementsResponse]:
-        """Add at most 100 questions, what is expected and notes to a set; what is there and isn't named stays.
+        """Add at most 100 questions, expectations and notes to a set; omitted values stay.
 
-        A case is `{"question": …, "judgements": [{"document_external_id": …, "grade": 2}], "statements": [words that
-        the reply must say], "nothing_answers": False, "note": …}`. Sending it again changes nothing.
-        `carrel.evaluation.add_judgements` sends more than 100. Raises ConflictError `too_many_cases` (a set has at most
-        2000), `too_many_judgements` (a question has at most 200) and `case_contradicts_itself` (nothing answers, and
-        yet something should).
+        A case is `{"question": …, "judgements": [{"document_external_id": …, "grade": 2}], "statements": [words that the reply
+        must say], "nothing_answers": False, "note": …}`. Repeating has no effect. `carrel.evaluation.add_judgements` sends more
+        than 100. Raises ConflictError `too_many_cases` (a set has at most 2000), `too_many_judgements` (a question has at most
+        200) and `case_contradicts_itself` (an unanswerable question with expected documents or statements).
         """
         request = AdminEvaluationSetsPutJudgementsRequest(
             evaluation_set_id=as_any(UUID, evaluation_set_id), cases=as_list(JudgedQuestion, cases)
@@ -168,7 +167,7 @@ class EvaluationSets(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminEvaluationSetsRemoveJudgementsResponse]:
-        """Remove the judgements of these documents, or (None) the whole case, from the results of runs too."""
+        """Remove the judgements of these documents, or (None) the whole case, also from the results of runs."""
         request = AdminEvaluationSetsRemoveJudgementsRequest(
             evaluation_set_id=as_any(UUID, evaluation_set_id),
             case_id=as_any(UUID, case_id),
@@ -187,7 +186,7 @@ class EvaluationSets(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[EvaluationCase, AdminEvaluationSetsListCasesResponse]:
-        """Walk the cases of a set in the order of their addition, or those with `query` in their question."""
+        """List the cases of a set in order of addition; `query` is part of the question."""
         request = AdminEvaluationSetsListCasesRequest(
             page_size=page_size, page_token=page_token, evaluation_set_id=as_any(UUID, evaluation_set_id), query=query
         )
@@ -207,13 +206,12 @@ class EvaluationSets(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminEvaluationSetsAddRunResponse]:
-        """Keep what was measured as a run of the caller's; `mode` is None for a set that asks an agent.
+        """Save results as a run of the caller; `mode` is None for a set that asks an agent.
 
-        `agent_id` is the agent that was asked, if that isn't the set's. Cases that are gone from the set are left out.
-        A long run is kept in parts: the first says how many cases are planned, the others name the run that they
-        belong to, as `carrel.evaluation.run` does.
-        Raises NotFoundError for an unknown set, agent or run, BadRequestError `unknown_case` and `wrong_mode`,
-        ConflictError `too_many_evaluation_runs` (a set has at most 1000).
+        `agent_id` is the agent asked, if different from the set's. Cases no longer in the set are left out. A long run is saved
+        in parts: the first says how many cases are planned, and the following parts name the run, like `carrel.evaluation.run`.
+        Raises NotFoundError for an unknown set, agent or run, BadRequestError `unknown_case` and `wrong_mode`, ConflictError
+        `too_many_evaluation_runs` (a set has at most 1000).
         """
         request = AdminEvaluationSetsAddRunRequest(
             evaluation_set_id=as_any(UUID, evaluation_set_id),
@@ -237,7 +235,7 @@ class EvaluationSets(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[EvaluationRun, AdminEvaluationSetsListRunsResponse]:
-        """Walk the runs of a set, newest first, or those of `ids` (at most 1000)."""
+        """List the runs of a set, newest first; filter by `ids` (at most 1000)."""
         request = AdminEvaluationSetsListRunsRequest(
             page_size=page_size,
             page_token=page_token,
@@ -257,7 +255,7 @@ class EvaluationSets(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[KeptResult, AdminEvaluationSetsListResultsResponse]:
-        """Walk what a run measured, case by case."""
+        """List the results of a run, case by case."""
         request = AdminEvaluationSetsListResultsRequest(
             page_size=page_size,
             page_token=page_token,
@@ -275,7 +273,7 @@ class EvaluationSets(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminEvaluationSetsDeleteRunResponse]:
-        """Delete a run with its results."""
+        """Delete a run with all results."""
         request = AdminEvaluationSetsDeleteRunRequest(
             evaluation_set_id=as_any(UUID, evaluation_set_id), evaluation_run_id=as_any(UUID, evaluation_run_id)
         )

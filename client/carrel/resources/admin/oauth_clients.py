@@ -68,12 +68,12 @@ class OAuthClients(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOAuthClientsCreateResponse]:
-        """Create a client, approved at once; `client_secret` is shown this once.
+        """Create a client, approved at once; `client_secret` is shown only once.
 
-        `audience` is what its tokens are for: `"api"` (v1), or `"mcp"` (the endpoint /mcp). Only for the latter may it
-        be public (`is_public`): it has no secret then.
+        `audience` is the API for its tokens: `"api"` (v1), or `"mcp"` (the endpoint /mcp). Only `"mcp"` allows a public client
+        (`is_public`), which has no secret.
 
-        When the answer was lost on the way, the retry raises ConflictError `already_done`: rotate its secret.
+        If the answer was lost, the retry raises ConflictError `already_done`: rotate the secret.
         """
         request = AdminOAuthClientsCreateRequest(
             name=name,
@@ -96,7 +96,7 @@ class OAuthClients(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOAuthClientsRequestResponse]:
-        """Ask for a client, which can do nothing until an admin approves it; `client_secret` is shown this once."""
+        """Request a client, unusable until an admin approves it; `client_secret` is shown only once."""
         request = AdminOAuthClientsRequestRequest(
             name=name,
             redirect_uris=as_list(str, redirect_uris),
@@ -117,7 +117,7 @@ class OAuthClients(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[OAuthClient, AdminOAuthClientsListResponse]:
-        """Walk the clients, without their secrets; those of one status, and of `ids` (at most 1000), if given."""
+        """List the clients, without secrets; filter by status, or by `ids` (at most 1000)."""
         request = AdminOAuthClientsListRequest(
             page_size=page_size, page_token=page_token, ids=as_list(UUID, ids), status=as_any(OAuthClientStatus, status)
         )
@@ -135,7 +135,7 @@ class OAuthClients(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOAuthClientsUpdateResponse]:
-        """Change a client; what is left out stays. A scope that is taken away stops at once."""
+        """Change a client; omitted values stay. Removed scopes stop at once."""
         request = AdminOAuthClientsUpdateRequest(
             version=version,
             client_id=as_any(UUID, client_id),
@@ -154,7 +154,7 @@ class OAuthClients(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOAuthClientsApproveResponse]:
-        """Let a client be used that a member asked for."""
+        """Approve a client requested by a member."""
         request = AdminOAuthClientsApproveRequest(version=version, client_id=as_any(UUID, client_id))
         return Call(ADMIN_OAUTH_CLIENTS_APPROVE, request)
 
@@ -162,7 +162,7 @@ class OAuthClients(Resource[M]):
     def rotate_secret(
         self, client_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminOAuthClientsRotateSecretResponse]:
-        """Give a client a new secret, shown this once; the one before stops at once."""
+        """Give a client a new secret, shown only once; the old secret stops at once."""
         request = AdminOAuthClientsRotateSecretRequest(client_id=as_any(UUID, client_id))
         return Call(ADMIN_OAUTH_CLIENTS_ROTATE_SECRET, request)
 
@@ -170,7 +170,7 @@ class OAuthClients(Resource[M]):
     def delete(
         self, client_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminOAuthClientsDeleteResponse]:
-        """Delete a client: its codes and tokens stop at once, and what people allowed it is forgotten."""
+        """Delete a client: its codes and tokens stop at once, and people's consents are deleted."""
         request = AdminOAuthClientsDeleteRequest(client_id=as_any(UUID, client_id))
         return Call(ADMIN_OAUTH_CLIENTS_DELETE, request)
 
@@ -185,7 +185,7 @@ class OAuthClients(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[OAuthConsent, AdminOAuthClientsListConsentsResponse]:
-        """Walk what people have allowed clients; what they allowed this client, or this person allowed, if given."""
+        """List people's consents to clients; filter by client or person."""
         request = AdminOAuthClientsListConsentsRequest(
             page_size=page_size, page_token=page_token, client_id=as_any(UUID, client_id), email=email
         )
@@ -200,7 +200,7 @@ class OAuthClients(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOAuthClientsWithdrawConsentsResponse]:
-        """Withdraw what people have allowed a client, or this person alone: its codes and tokens stop at once."""
+        """Withdraw all consents to a client, or a person's consent: the client's codes and tokens for them stop at once."""
         request = AdminOAuthClientsWithdrawConsentsRequest(client_id=as_any(UUID, client_id), email=email)
         return Call(ADMIN_OAUTH_CLIENTS_WITHDRAW_CONSENTS, request)
 

@@ -86,15 +86,15 @@ class OrganizationSettings(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOrganizationUpdateResponse]:
-        """Change the organization's settings; what is left out stays. Service accounts have addresses on `domain`.
+        """Change the organization's settings; omitted settings stay. Service accounts have addresses on `domain`.
 
-        `second_factor` says who must give one after a password that is kept here: `"NOBODY"`, `"ADMINS"` or
-        `"EVERYBODY"`. `passwords_enabled=False` lets people sign in at the organization's provider alone, and raises
-        ConflictError `no_sign_in_provider` without one. `client_document_hosts` are hosts, such as `claude.ai`, whose
-        documents describe OAuth clients for /mcp that people may allow; one that is taken away takes its clients with
-        it. `added_client_document_hosts` and `removed_client_document_hosts` change this list by some, whatever others
-        change. `enable_reranking` has searches reranked that don't choose it, and what agents look up;
-        `enable_query_model` has the language model read the queries of smart filtering and query extraction.
+        `second_factor`: who must give a second factor after a Carrel password: `"NOBODY"`, `"ADMINS"` or `"EVERYBODY"`.
+        `passwords_enabled=False` limits sign-in to the organization's provider, and raises ConflictError `no_sign_in_provider`
+        without a provider. `client_document_hosts` are hosts, such as `claude.ai`, whose documents describe OAuth clients for
+        /mcp; people may allow these clients. Removing a host deletes its clients. `added_client_document_hosts` and
+        `removed_client_document_hosts` change part of the list, safe with concurrent changes. `enable_reranking` is the default
+        for searches and agents' look-ups. `enable_query_model` lets the language model read queries for smart filtering and
+        query extraction.
         """
         request = AdminOrganizationUpdateRequest(
             version=version,
@@ -131,10 +131,9 @@ class ApiKeys(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminApiKeysCreateResponse]:
-        """Create a key that acts as its owner, the caller unless named; `api_key` is its value, shown this once.
+        """Create a key that acts as its owner (default: the caller); `api_key` is its value, shown only once.
 
-        When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that key and create
-        another.
+        If the answer was lost, the retry raises ConflictError `already_done`: revoke the lost key and create another.
         """
         request = AdminApiKeysCreateRequest(
             name=name,
@@ -155,7 +154,7 @@ class ApiKeys(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[ApiKey, AdminApiKeysListResponse]:
-        """Walk the API keys without their values; those of one owner, or of `ids` (at most 1000), if given."""
+        """List the API keys without their values; filter by owner, or by `ids` (at most 1000)."""
         request = AdminApiKeysListRequest(
             page_size=page_size, page_token=page_token, ids=as_list(UUID, ids), owner_email=owner_email
         )
@@ -196,11 +195,11 @@ class AuditLog(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[AuditEntry, AdminAuditLogQueryResponse]:
-        """Walk the entries, newest first; `actor` is an email address, `from_` is included, `to` is not.
+        """List the audit log, newest first; `actor` is an email address, `from_` is inclusive, `to` exclusive.
 
-        `query` is a part of the name, as it was then, of what was changed or of who did it. `contained` False omits
-        entries about files in archives and mails, which `document.unpack` sums up; True leaves those alone, and
-        `container_id` those of one archive or mail. `ids` leaves the entries of these ids, at most 1000.
+        `query` is part of the name of the changed object or of the actor, at the time of the change. `contained` False omits
+        entries about files in archives and mails (summarized by `document.unpack`); True returns only these entries, and
+        `container_id` only the entries of one archive or mail. `ids` (at most 1000) selects entries.
         """
         request = AdminAuditLogQueryRequest(
             page_size=page_size,
@@ -237,9 +236,9 @@ class SearchLog(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminSearchLogSummarizeResponse]:
-        """Count the searches of every day or week (in UTC, beginning on Monday); `from_` is included, `to` is not.
+        """Count the searches of every day or week (in UTC, weeks from Monday); `from_` is inclusive, `to` exclusive.
 
-        Days and weeks without searches are among them. More than 400 are refused with BadRequestError.
+        Days and weeks without searches are included. More than 400 raise BadRequestError.
         """
         request = AdminSearchLogSummarizeRequest(
             from_=as_any(datetime, from_), to=as_any(datetime, to), bucket=as_any(Bucket, bucket), time_zone=time_zone
@@ -261,11 +260,10 @@ class SearchLog(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[LoggedSearch, AdminSearchLogQueryResponse]:
-        """Walk the searches, newest first; `from_` is included, `to` is not.
+        """List the searches, newest first; `from_` is inclusive, `to` exclusive.
 
-        `without_results` leaves only those that found nothing, `without_words` those of whose words nothing that could
-        be read has any, `feedback` (THUMBS_UP or THUMBS_DOWN) those that were given it, `ids` those of these ids, at
-        most 1000.
+        Filters: `without_results` (nothing found), `without_words` (no readable document has any word of the query), `feedback`
+        (THUMBS_UP or THUMBS_DOWN), and `ids` (at most 1000).
         """
         request = AdminSearchLogQueryRequest(
             page_size=page_size,

@@ -24,7 +24,7 @@ class Status(Resource[M]):
     def get(
         self, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminStatusGetResponse]:
-        """Tell what there is, what is being indexed, and which jobs and syncs go on or failed, at this moment."""
+        """Return the current numbers of resources, indexing, and running and failed jobs and syncs."""
         request = AdminStatusGetRequest()
         return Call(ADMIN_STATUS_GET, request)
 

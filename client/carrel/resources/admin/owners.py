@@ -38,10 +38,10 @@ class Owners(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOwnersTransferResponse]:
-        """Give what `owner` owns (of these types), or the named `resources` (at most 1000), to an active principal.
+        """Transfer the resources of `owner` (of these types), or the named `resources` (at most 1000), to an active principal.
 
-        The old owner keeps no role on them. While `remaining` of the answer has any, call it again: many resources are
-        transferred in parts, each as a whole. It is harmless to repeat.
+        The old owner keeps no role on the resources. Repeat the call while the answer has `remaining` resources: large
+        transfers take several calls, each resource as a whole. Repeating is harmless.
         """
         request = AdminOwnersTransferRequest(
             new_owner=cast("PrincipalReference", new_owner),

@@ -58,11 +58,10 @@ class QuestionLog(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[LoggedQuestion, AdminQuestionLogQueryResponse]:
-        """Walk the questions, newest first; `from_` is included, `to` is not, and `query` is a part of a message.
+        """List the questions, newest first; `from_` is inclusive, `to` exclusive, and `query` is part of a message.
 
-        `outcome="UNANSWERED"` leaves the questions whose reply cites no document, `group_id` those of everybody who is
-        in a group, `ids` those of these messages, at most 1000. A reply is withheld if it rests on documents that the
-        caller may not read.
+        `outcome="UNANSWERED"` selects questions whose reply cites no document, `group_id` the questions of a group's members,
+        `ids` (at most 1000) messages. A reply is withheld if it is based on documents that the caller may not read.
         """
         request = AdminQuestionLogQueryRequest(
             page_size=page_size,
@@ -92,9 +91,9 @@ class QuestionLog(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminQuestionLogSummarizeResponse]:
-        """Count the questions of every day or week (in UTC, beginning on Monday); `from_` is included, `to` is not.
+        """Count the questions of every day or week (in UTC, weeks from Monday); `from_` is inclusive, `to` exclusive.
 
-        Days and weeks without questions are among them. More than 400 are refused with BadRequestError.
+        Days and weeks without questions are included. More than 400 raise BadRequestError.
         """
         request = AdminQuestionLogSummarizeRequest(
             agent_id=as_any(UUID, agent_id),

@@ -44,10 +44,9 @@ class ScimTokens(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminScimTokensCreateResponse]:
-        """Create a token; `token` is its value, shown this once, and `base_url` the address to give with it.
+        """Create a token; `token` is its value, shown only once, and `base_url` the address to enter with it.
 
-        When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that token and
-        create another.
+        If the answer was lost, the retry raises ConflictError `already_done`: revoke the lost token and create another.
         """
         request = AdminScimTokensCreateRequest(name=name, expires_at=as_any(datetime, expires_at))
         return Call(ADMIN_SCIM_TOKENS_CREATE, request)
@@ -62,7 +61,7 @@ class ScimTokens(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[ScimToken, AdminScimTokensListResponse]:
-        """Walk the tokens without their values; those of `ids` (at most 1000), if given."""
+        """List the tokens without their values; filter by `ids` (at most 1000)."""
         request = AdminScimTokensListRequest(page_size=page_size, page_token=page_token, ids=as_list(UUID, ids))
         return Listing(ADMIN_SCIM_TOKENS_LIST, request, lambda page: page.tokens)
 

@@ -58,7 +58,7 @@ class ServiceAccounts(Resource[M]):
     def create(
         self, display_name: str, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminServiceAccountsCreateResponse]:
-        """Create a service account, which may read nothing yet: grant it access, or put it into groups.
+        """Create a service account, without any access: grant access, or add it to groups.
 
         Its address is made from its name, on the organization's domain.
         """
@@ -76,7 +76,7 @@ class ServiceAccounts(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[ServiceAccount, AdminServiceAccountsListResponse]:
-        """Walk the service accounts, those of `ids` (at most 1000) if given; `query` is part of a name or address."""
+        """List the service accounts; `ids` (at most 1000) and `query` (part of a name or address) are optional filters."""
         request = AdminServiceAccountsListRequest(
             page_size=page_size, page_token=page_token, ids=as_list(UUID, ids), query=query
         )
@@ -86,7 +86,7 @@ class ServiceAccounts(Resource[M]):
     def delete(
         self, service_account_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminServiceAccountsDeleteResponse]:
-        """Delete a service account: its tokens stop at once, it leaves its groups; documents it uploaded stay."""
+        """Delete a service account: its tokens stop at once, and it leaves its groups; its documents stay."""
         request = AdminServiceAccountsDeleteRequest(service_account_id=as_any(UUID, service_account_id))
         return Call(ADMIN_SERVICE_ACCOUNTS_DELETE, request)
 
@@ -111,10 +111,9 @@ class ServiceAccountTokens(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminServiceAccountTokensMintResponse]:
-        """Create a token, for one year unless `expires_at` says otherwise; `token` is its value, shown this once.
+        """Create a token, valid for one year unless `expires_at` is given; `token` is its value, shown only once.
 
-        When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that token and create
-        another.
+        If the answer was lost, the retry raises ConflictError `already_done`: revoke the lost token and create another.
         """
         request = AdminServiceAccountTokensMintRequest(
             service_account_id=as_any(UUID, service_account_id),
@@ -136,9 +135,9 @@ class ServiceAccountTokens(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[ServiceAccountToken, AdminServiceAccountTokensListResponse]:
-        """Walk the tokens without their values, of every account unless one is named; those that stopped too.
+        """List the tokens without their values, including revoked and expired tokens; optionally of one account.
 
-        `ids` leaves those of these ids, at most 1000.
+        `ids` (at most 1000) selects tokens.
         """
         request = AdminServiceAccountTokensListRequest(
             page_size=page_size,
@@ -166,10 +165,10 @@ class ServiceAccountTokens(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminServiceAccountTokensPreviewReachResponse]:
-        """Return what a token with these scopes could read and do now.
+        """Return the current access of a token with these scopes.
 
-        Name an account and scopes before there is a token, or else the `token_id` of one that exists; anything between
-        raises InvalidArgumentError.
+        For a planned token, pass an account and scopes; for an existing token, only `token_id`. Other combinations raise
+        InvalidArgumentError.
         """
         request = AdminServiceAccountTokensPreviewReachRequest(
             service_account_id=as_any(UUID, service_account_id),

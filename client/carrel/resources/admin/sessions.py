@@ -41,7 +41,7 @@ class Sessions(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[PersonSession, AdminSessionsListResponse]:
-        """Walk the sessions of the person of this address that last, oldest first."""
+        """List the active sessions of a person, oldest first."""
         request = AdminSessionsListRequest(page_size=page_size, page_token=page_token, email=email)
         return Listing(ADMIN_SESSIONS_LIST, request, lambda page: page.sessions)
 
@@ -54,7 +54,7 @@ class Sessions(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminSessionsEndResponse]:
-        """End all sessions of a person, or those of `session_ids` (at most 1000), from the next request on."""
+        """End all sessions of a person, or the sessions in `session_ids` (at most 1000), from the next request on."""
         request = AdminSessionsEndRequest(email=email, session_ids=as_list(UUID, session_ids))
         return Call(ADMIN_SESSIONS_END, request)
 

@@ -64,11 +64,11 @@ class SignInProviders(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminSignInProvidersCreateResponse]:
-        """Add a provider, whose name is on the button of the sign-in page.
+        """Add a provider; its name is on the button of the sign-in page.
 
-        `trust_addresses` counts its addresses as verified though its tokens don't say so, as those of Microsoft Entra
-        ID. Raises InvalidRequestError `issuer_not_allowed` and `addresses_not_trustable`, ConflictError `issuer_taken`,
-        `domain_taken` and `too_many_sign_in_providers`.
+        `trust_addresses` treats the provider's email addresses as verified even if its tokens don't say so, for example with
+        Microsoft Entra ID. Raises InvalidRequestError `issuer_not_allowed` and `addresses_not_trustable`, ConflictError
+        `issuer_taken`, `domain_taken` and `too_many_sign_in_providers`.
         """
         request = AdminSignInProvidersCreateRequest(
             name=name,
@@ -123,7 +123,7 @@ class SignInProviders(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminSignInProvidersUpdateResponse]:
-        """Change a provider; what isn't given stays, and its issuer always does."""
+        """Change a provider; omitted values stay, and the issuer never changes."""
         request = AdminSignInProvidersUpdateRequest(
             version=version,
             provider_id=as_any(UUID, provider_id),
@@ -143,7 +143,7 @@ class SignInProviders(Resource[M]):
     def delete(
         self, provider_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminSignInProvidersDeleteResponse]:
-        """Delete a provider: nobody signs in with it any more. Accounts and memberships that came by it stay."""
+        """Delete a provider and end sign-in with it. Accounts and memberships created by it stay."""
         request = AdminSignInProvidersDeleteRequest(provider_id=as_any(UUID, provider_id))
         return Call(ADMIN_SIGN_IN_PROVIDERS_DELETE, request)
 
@@ -151,7 +151,7 @@ class SignInProviders(Resource[M]):
     def test(
         self, provider_id: Id, *, timeout: MaybeTimeout = UNCHANGED, headers: Mapping[str, str] | None = None
     ) -> Call[AdminSignInProvidersTestResponse]:
-        """Read a provider's metadata and keys; `problems` say what is wrong with it, as far as can be told."""
+        """Read a provider's metadata and keys; `problems` lists configuration mistakes, as far as known."""
         request = AdminSignInProvidersTestRequest(provider_id=as_any(UUID, provider_id))
         return Call(ADMIN_SIGN_IN_PROVIDERS_TEST, request)
 
