@@ -11,7 +11,7 @@ from carrel import CarrelError
 
 
 def main() -> None:
-    """Serve on the address of the settings, in the light or the dark theme that a person's system prefers."""
+    """Serve at the configured address. The theme, light or dark, follows the person's system."""
     try:
         chosen = settings()
         app = create_app()

@@ -1,4 +1,4 @@
-"""The alerts on the page Health: open alerts, the rules, and the last deliveries."""
+"""The alerts on the Health page: open alerts, rules, and recent deliveries."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -32,7 +32,7 @@ def _alert_row(alert: Alert) -> tuple[LinkedText | str, str, str, str]:
 
 
 def about(alert: Alert) -> str:
-    """Return what an alert is about: a source with the kind of its run and its documents, a sync or a schedule."""
+    """Return the subject of an alert: a source with kind of run and documents, a sync, or a schedule."""
     documents = None if alert.document_count is None else count_text(alert.document_count, "document")
     return " · ".join(part for part in (alert.name, RUN_KINDS.get(alert.flow or "", alert.flow), documents) if part)
 
@@ -101,7 +101,7 @@ def _show_rule_fields(rules: list[AlertRule], names: list[str], *, mail_enabled:
 
 
 def save_rule(rule: AlertRule | None) -> None:
-    """Create or change the rule that the dialog's fields describe, and have a new webhook's secret shown."""
+    """Create or change a rule from the dialog's fields. The secret of a new webhook is shown afterwards."""
     kinds, names = cast("list[AlertKind]", st.session_state[_KINDS]), cast("list[str]", st.session_state[_NAMES])
     if not kinds:
         raise dialogs.NotYetError("Choose at least one alert.")
@@ -135,7 +135,6 @@ _MOST_RULES = 100
 
 
 def show_alerts() -> None:
-    """Show what is wrong, who is told, and what was sent to whom."""
     dialogs.show_held_secret()
     listed = show_errors(lambda: next(api.client().admin.alert_rules.list(page_size=_MOST_RULES).pages()))
     with st.container(horizontal=True, vertical_alignment="center"):

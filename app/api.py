@@ -1,4 +1,4 @@
-"""The service's data for pages, read as the signed-in person and cached for a few seconds in their session."""
+"""The service's data for pages, read as the signed-in person and cached for a few seconds per session."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,25 +15,27 @@ from carrel.wire.scopes import ApiScope
 
 @dataclass(frozen=True)
 class Me:
-    """The signed-in person, as the service describes them now."""
+    """The signed-in person, as the service currently describes the account."""
 
     email: str
     name: str
     is_admin: bool
     reranks_by_default: bool | None = None
-    """Whether searches without the option are reranked; None where the service has no endpoint for that."""
+    """Whether searches without the option are reranked. None: the service has no endpoint for the question."""
     groups: tuple[NamedGroup, ...] = ()
 
 
 def client() -> Carrel:
-    """Return the service for everything but Chat: as the person, or for an admin with the workbench's key."""
+    """Return the client for everything except Chat: the person's own, or for an admin the client with the workbench's
+    key."""
     require_session()  # the key doesn't end with it
     shared = key_client()
     return shared if shared is not None and _is_admin_still() else person_client()
 
 
 def client_for_later() -> Callable[[], Carrel]:
-    """Return a function that gives `client()` outside of the page's run, for downloads, while the session lasts."""
+    """Return a function that returns `client()` outside the page's run, for downloads. The function works until the
+    session ends."""
     held, made = bind_session(), client()
 
     def client_of_session() -> Carrel:
@@ -45,7 +47,8 @@ def client_for_later() -> Callable[[], Carrel]:
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
 def me() -> Me:
-    """Return the signed-in person; an admin whose token doesn't allow administration counts as no admin."""
+    """Return the signed-in person. An admin with a token that doesn't allow administration doesn't count as an
+    admin."""
     found = person_client().me()
     if (client := key_client()) is not None:
         users = client.admin.users.list(query=found.email)
@@ -56,14 +59,14 @@ def me() -> Me:
 
 
 def me_now() -> Me:
-    """Return the signed-in person, read again, for actions that only the workbench checks."""
+    """Return the signed-in person, read again, for actions checked only by the workbench."""
     me.clear()
     return me()
 
 
 @st.cache_data(ttl=5, show_spinner=False, scope="session")
 def _is_admin_still() -> bool:
-    """Return whether the person is still an admin, which the service doesn't check for the workbench's own key."""
+    """Return whether the person is still an admin. With the workbench's own key, the service doesn't check."""
     return me_now().is_admin
 
 
@@ -76,7 +79,7 @@ def collections() -> list[DocumentCollection]:
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def agent_names() -> dict[str, str]:
-    """Return the names of the organization's agents by their ids, at most a thousand."""
+    """Return the names of the organization's agents by id, at most 1,000."""
     return {str(one.agent_id): one.name for one in next(client().admin.agents.list(page_size=1000).pages()).agents}
 
 
@@ -89,7 +92,6 @@ def may_edit(collection: DocumentCollection) -> bool:
 
 
 def editable_collections() -> list[DocumentCollection]:
-    """Return the collections whose documents the person may change, by name."""
     return [found for found in collections() if may_edit(found)]
 
 

@@ -1,4 +1,4 @@
-"""The workbench as an ASGI application: Streamlit's pages, the routes of sign-in, and headers on every response."""
+"""The workbench as an ASGI application: Streamlit's pages, sign-in routes, and headers on every response."""
 
 import logging
 import re
@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 
 
 def policy(page: str) -> str:
-    """Return the Content-Security-Policy of an HTML page: its own inline scripts may run, and nothing else is fetched.
-    Streamlit sets styles inline, and draws graphs in WebAssembly."""
+    """Return the Content-Security-Policy of an HTML page. Inline scripts of the page may run; everything else must come
+    from the workbench's origin. Streamlit needs inline styles, and WebAssembly for graphs."""
     hashes = [b64encode(sha256(script.encode()).digest()).decode() for script in _INLINE_SCRIPT.findall(page)]
     scripts = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return (
@@ -50,11 +50,11 @@ PAGE = (
     .replace("<head>", f"<head>\n    {_ORIGIN}\n    {_SCRIPT}\n    {WAITING}", 1)
     .replace("<title>Streamlit<", "<title>Carrel<", 1)
 )
-"""The HTML of each page, which Streamlit's scripts draw the page into."""
+"""The HTML of every page; Streamlit's scripts draw the content."""
 BESIDE_PAGES = frozenset(
     {"", "help", "oauth", "media", "component", "_stcore", *(one.name for one in _STATIC.iterdir())}
 )
-"""What an address begins with that is of no page: the first page's own, routes, and Streamlit's files."""
+"""First parts of non-page addresses: the start page itself, routes, and Streamlit's files."""
 HEADERS = {
     b"content-security-policy": policy(PAGE).encode(),
     # A window that others opened isn't theirs to send messages to: Streamlit listens for some.
@@ -71,7 +71,7 @@ HEADERS_OF_FILES = HEADERS | {
 
 
 class SecurityHeaders:
-    """Puts the headers on every answer."""
+    """Middleware for the security headers on every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -93,7 +93,7 @@ class SecurityHeaders:
 
 
 class KnownPages:
-    """Middleware that answers 404 for unknown pages, at which Streamlit would show its first page."""
+    """Middleware with a 404 for unknown pages. Streamlit would show the first page instead."""
 
     def __init__(self, app: ASGIApp, *, pages: frozenset[str]) -> None:
         self._app = app
@@ -114,7 +114,7 @@ class KnownPages:
 
 
 def tell_of_failure(error: Exception) -> bool:
-    """Show on the page that it failed, with a reference to the log but without the error; return True."""
+    """Show the failure on the page, with a log reference but without the error. Always return True."""
     reference = secrets.token_hex(4)
     _log.error("A page failed (reference %s)", reference, exc_info=error)
     show_problem(
@@ -126,7 +126,7 @@ def tell_of_failure(error: Exception) -> bool:
 
 
 async def send_page(_request: Request) -> HTMLResponse:
-    """Return the HTML that every page begins with; whose page it is, the connection from it says."""
+    """Return the HTML common to all pages. The page's WebSocket connection identifies the person."""
     return HTMLResponse(PAGE, headers={"Cache-Control": "no-cache"})
 
 
@@ -135,8 +135,8 @@ async def send_script(_request: Request) -> FileResponse:
 
 
 async def send_availability(request: Request) -> JSONResponse:
-    """Answer with a sentence about the part that a page waits for, empty when all are well or nobody is signed in. The
-    page's script asks, with the seconds that a part may take and the path of its page."""
+    """Answer with a sentence about the slow or missing part, empty if all parts are well or the browser isn't signed
+    in. The page's script sends its path and the seconds allowed."""
     asked, said = request.query_params, ""
     if await run_in_threadpool(sessions().find, request.cookies.get(sign_in().cookie)) is not None:
         seconds = {"short": SLOW + 0.2, "long": LONGEST}.get(asked.get("patience", ""), SLOW)
@@ -145,7 +145,7 @@ async def send_availability(request: Request) -> JSONResponse:
 
 
 def create_app() -> st.App:
-    """Return the application; ConfigurationError and ValueError say which setting is missing or wrong."""
+    """Return the application. ConfigurationError and ValueError name the missing or wrong setting."""
     registration().check()
     gate = Middleware(AccessMiddleware, sessions=sessions(), cookie=sign_in().cookie, origin=settings().origin)
     return st.App(

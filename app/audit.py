@@ -1,4 +1,4 @@
-"""Sentences for entries of the audit log: a verb, then a thing's kind with its name in quotation marks."""
+"""Sentences for entries of the audit log: a verb, then the kind of the object with its name in quotation marks."""
 
 import time
 import tomllib
@@ -31,23 +31,23 @@ def _word(value: object) -> str:
 
 
 KnownNames: TypeAlias = Mapping[str, str]
-"""What ids are called, of those that are known."""
+"""The known names, by id."""
 
 EVERYBODY = "everybody"
-"""What an organization is called that holds a role."""
+"""Stands for a whole organization as the holder of a role."""
 
 HOLDER = "holder"
-"""What sentences name without saying whether it is a person, a group, a service account or everybody."""
+"""Placeholder for a person, a group, a service account or everyone."""
 
 FAILED_SIGN_IN = "session.fail"
-"""The one action of somebody unknown."""
+"""The only action without a known person."""
 
 _MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
 class ActionText:
-    """The texts of an action: its group, its label, and a sentence (`{it}` is the target: its kind and name)."""
+    """The texts of an action: group, label, and a sentence (`{it}` is the target: kind and name)."""
 
     group: str
     name: str
@@ -56,7 +56,7 @@ class ActionText:
 
 _TEXTS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 ACTION_TEXTS: Mapping[str, ActionText] = {code: ActionText(*texts) for code, texts in _TEXTS["actions"].items()}
-"""By the action's code; the order of groups and of actions in them is the order they are offered in."""
+"""By action code, in the order offered for groups and actions."""
 
 _KINDS: Mapping[str, str] = _TEXTS["kinds"]
 _SETTINGS: Mapping[str, str] = _TEXTS["settings"]
@@ -65,12 +65,11 @@ _VERDICTS = {"THUMBS_UP": "helpful", "THUMBS_DOWN": "not helpful", "POSITIVE": "
 
 
 def actions() -> dict[str, str]:
-    """Return the label of each audit action, with its group in front."""
     return {code: f"{deed.group}: {deed.name}" for code, deed in ACTION_TEXTS.items()}
 
 
 def sentence(entry: AuditEntry, names: KnownNames) -> str:
-    """Return a sentence that says who did what; a target without a name is called by its kind."""
+    """Return a sentence for an audit entry: person, action, target. A target without a name is called by its kind."""
     who = one_line(entry.who)
     if entry.acting_for is not None and entry.acting_for.id != (entry.actor.id if entry.actor else None):
         who += f", for {one_line(entry.acting_for.name)},"
@@ -80,7 +79,7 @@ def sentence(entry: AuditEntry, names: KnownNames) -> str:
 
 
 def ids_in(entries: Iterable[AuditEntry]) -> set[tuple[str, str]]:
-    """Return the objects that the sentences of audit entries name, as (kind, id)."""
+    """Return the objects named in the sentences of audit entries, as (kind, id)."""
     found: set[tuple[str, str]] = set()
     for entry in entries:
         if entry.target is not None:
@@ -109,7 +108,7 @@ def _plainly(entry: AuditEntry, names: KnownNames) -> str:
 
 
 def _describe_grant_change(entry: AuditEntry, names: KnownNames) -> str | None:
-    """Return a sentence for a change of grants: gave Crew Viewer access to document “X”; None if nothing changed."""
+    """Return a sentence for a change of grants: gave Crew Viewer access to document “X”. None if no grant changed."""
     before, after = roles_in(entry.details, "before"), roles_in(entry.details, "after")
     gained: dict[str, list[str]] = {}
     lost: dict[str, list[str]] = {}
@@ -143,7 +142,8 @@ def _describe_feedback(entry: AuditEntry, names: KnownNames) -> str | None:
 
 
 def _describe_unpacking(entry: AuditEntry, names: KnownNames) -> str | None:
-    """Return a sentence that counts the files in an archive or mail: read 12 files in document “Box”, 2 left out."""
+    """Return a sentence with the number of files in an archive or email: read 12 files in document “Box”, 2 left
+    out."""
     counts = (entry.details.get(member) for member in ("files", "leftOut", "deleted"))
     files, left_out, deleted = (number if isinstance(number, int) else 0 for number in counts)
     rest = f", {left_out:,} left out" if left_out else ""
@@ -186,7 +186,7 @@ def _describe_settings(entry: AuditEntry, names: KnownNames) -> str | None:
 
 
 def _describe_transfer(entry: AuditEntry, names: KnownNames) -> str | None:
-    """Return a sentence that counts what was transferred: made Ben the owner of 12 resources of Ada."""
+    """Return a sentence with the number of transferred resources: made Ben the owner of 12 resources of Ada."""
     counts = entry.details.get("counts")
     if not isinstance(counts, dict):
         return None
@@ -226,7 +226,8 @@ def _target(entry: AuditEntry, names: KnownNames) -> str:
 
 
 def _target_name(entry: AuditEntry, names: KnownNames) -> str | None:
-    """Return the target's name of that time, told apart from others where it still has it; older entries' of today."""
+    """Return the target's name at the time of the entry, with distinguishing facts if the name is unchanged. Older
+    entries have the current name."""
     if entry.target is None:
         return None
     then, now = entry.target.name, names.get(entry.target.id)
@@ -241,7 +242,7 @@ def _name_thing(kind: str, identity: object, names: KnownNames, otherwise: str) 
 
 
 def _phrase(kind: str, name: str | None) -> str:
-    """Return a thing as sentences name it: person Ada as `Ada`, agent Desk as `agent “Desk”`, unnamed as `an agent`."""
+    """Return the phrase for an object: person Ada as `Ada`, agent Desk as `agent “Desk”`, unnamed as `an agent`."""
     if not name:
         return _KINDS.get(kind, "something")
     if kind == PERSON:
@@ -273,7 +274,7 @@ _A_CALL = 1000
 
 @dataclass(frozen=True)
 class _Called:
-    """The name of an id; `facts`, if any, distinguish it from others of its kind and name."""
+    """The name of an id; `facts`, if any, tell apart objects with equal kind and name."""
 
     kind: str
     id: object
@@ -285,7 +286,7 @@ Ask: TypeAlias = Callable[[Carrel, list[str]], Iterator[_Called]]
 
 
 class Names:
-    """The names that a session knows, by id, for a minute; unknown names are fetched kind by kind."""
+    """A session's known names by id, cached for a minute. Unknown names are fetched in batches per kind."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Called] = {}
@@ -293,7 +294,7 @@ class Names:
         self._since = 0.0
 
     def of(self, client: Carrel, wanted: Iterable[tuple[str, str]]) -> dict[str, str]:
-        """Return the names of the wanted (kind, id), and of others; deleted things have none."""
+        """Return at least the names of the wanted (kind, id). Deleted objects have none."""
         if time.monotonic() - self._since > FRESH_SECONDS:
             self._known, self._asked, self._since = {}, set(), time.monotonic()
         missing = frozenset(wanted) - self._asked
@@ -305,13 +306,12 @@ class Names:
 
 
 def names_for(entries: Iterable[AuditEntry]) -> dict[str, str]:
-    """Return the names that the sentences of audit entries need, as the page's session knows them."""
     names = cast("Names", st.session_state.setdefault("log.names", Names()))
     return show_errors(lambda: names.of(api.client(), ids_in(entries)))
 
 
 def _questions(missing: Iterable[tuple[str, str]]) -> list[tuple[Ask, list[str]]]:
-    """Return the ids to look up of each kind, in batches of the size that a call takes."""
+    """Return the ids to look up for each kind, in batches as large as a call allows."""
     ids: dict[Ask, set[str]] = {}
     for kind, identity in missing:
         for ask in _ASKED.get(kind, ()) if is_id(identity) else ():

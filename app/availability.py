@@ -1,4 +1,4 @@
-"""A word about the part that a page waits for: the service, its database, or Prefect, which runs loading."""
+"""A status sentence about the parts behind a page: the service, the database, or Prefect, which runs loading."""
 
 import asyncio
 from time import monotonic
@@ -9,12 +9,12 @@ from app.settings import settings
 from carrel.environment import http_options
 
 SLOW, LONGEST = 1.0, 8.0
-"""Seconds after which an answer is slow, and after which a part that says nothing has stopped."""
+"""Seconds until an answer counts as slow, and until a silent part counts as stopped."""
 _CONTINUES = "This page continues by itself."
 
 
 async def look(seconds: float, *, needs_prefect: bool = False) -> str:
-    """Return a sentence about the first part that does not answer well within these seconds; empty for none."""
+    """Return a sentence about the first part without a good answer within these seconds; empty if all are well."""
     base = settings().base_url.rstrip("/")
     asked = [f"{base}/healthz", f"{base}/readyz"]
     if needs_prefect:
@@ -26,7 +26,7 @@ async def look(seconds: float, *, needs_prefect: bool = False) -> str:
 
 
 async def _ask(url: str, seconds: float) -> tuple[httpx.Response | None, float]:
-    """Return the answer of a part, None if it took too long, and the seconds that it took; -1 where nothing listens."""
+    """Return a part's response, or None after a timeout, and the seconds taken; -1 if the connection fails."""
     begun = monotonic()
     try:
         async with httpx.AsyncClient(timeout=seconds, **http_options(url)) as client:

@@ -1,4 +1,5 @@
-"""The pages of docs/ as HTML: with contents, and anchors for headings and for the codes that tables begin with."""
+"""The pages of docs/ as HTML, with contents, and with anchors for headings and for codes in the first column of
+tables."""
 
 import html
 import itertools
@@ -32,7 +33,7 @@ _MARKDOWN = MarkdownIt("commonmark").enable("table")
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading of a page, and the anchor that leads there."""
+    """A heading of a page with an anchor."""
 
     level: int
     text: str
@@ -41,7 +42,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class DocumentationPage:
-    """A page of the documentation: its HTML, its headings, and every anchor it has."""
+    """A page of the documentation: HTML, headings, and all anchors."""
 
     name: str
     body: str
@@ -55,7 +56,7 @@ class DocumentationPage:
 
 @lru_cache(maxsize=256)  # of names that there are no pages of, there is no end
 def read_page(name: str) -> DocumentationPage | None:
-    """Return the page of this name ("loading", "decisions/002-access-classes"); None if there is none."""
+    """Return the page by name ("loading", "decisions/002-access-classes"); None if missing."""
     if (path := _path_of(name)) is None:
         return None
     tokens = _MARKDOWN.parse((ROOT / path).read_text())
@@ -79,7 +80,7 @@ def anchor_of(heading: str) -> str:
 
 
 def contents() -> Iterator[tuple[str, Sequence[DocumentationPage]]]:
-    """Yield the sections of mkdocs.yml with their pages, without those that are made from docstrings."""
+    """Yield the sections of mkdocs.yml with pages, except pages generated from docstrings."""
     section, pages = "", list[DocumentationPage]()
     for found in _CONTENTS.finditer((ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]):
         page = read_page(found["page"].removesuffix(".md")) if found["page"] else None
@@ -94,7 +95,7 @@ def contents() -> Iterator[tuple[str, Sequence[DocumentationPage]]]:
 
 
 def _path_of(name: str) -> str | None:
-    """Return the file of a page, from the project's folder; the pages of docstrings only `make site` can make."""
+    """Return the file of a page, relative to the project. Only `make site` can build the pages of docstrings."""
     path = ELSEWHERE.get(name) or f"docs/{name}.md"
     is_page = _NAME.fullmatch(name) and not name.startswith("reference/") and (ROOT / path).is_file()
     return path if is_page else None
@@ -110,7 +111,7 @@ def _mark_headings(tokens: Sequence[Token]) -> Iterator[Heading]:
 
 
 def _lead_links(tokens: Sequence[Token], *, folder: str) -> None:
-    """Make links and pictures lead to the pages here; the text of a link to another file stays as text."""
+    """Point links and pictures to the pages here. The text of a link to any other file stays as text."""
     closing = None
     for token in tokens:
         if token.type == "image":
@@ -124,7 +125,7 @@ def _lead_links(tokens: Sequence[Token], *, folder: str) -> None:
 
 
 def _address_of(link: str, *, folder: str) -> str | None:
-    """Return the address of what a page links to; None for a file of the project that is no page."""
+    """Return the address of a link's target; None for a project file that is not a page."""
     if link.startswith(("#", "https:", "http:")):
         return link
     path, mark, anchor = link.partition("#")
@@ -136,7 +137,7 @@ def _address_of(link: str, *, folder: str) -> str | None:
 
 
 def page_html(page: DocumentationPage | None) -> str:
-    """Return a page as a whole document; None gives the first page, with the contents of all."""
+    """Return a page as a whole document. None: the first page, with the contents of all."""
     title = page.title if page else "Help"
     body = page.body if page else _contents_html()
     inside = [heading for heading in page.headings if heading.level == 2] if page else []
@@ -160,18 +161,18 @@ _PICTURES = ROOT / "docs" / "pages"
 
 
 class Documentation:
-    """The documentation's pages and pictures, for the browsers of the sessions in this cookie."""
+    """Middleware for the documentation's pages and pictures, open to browsers with a session cookie."""
 
     def __init__(self, sessions: Sessions, *, cookie: str) -> None:
         self._sessions = sessions
         self._cookie = cookie
 
     def routes(self) -> list[Route]:
-        """Return the routes; their functions block, so each runs in a thread."""
+        """Return the routes. The functions block, so each route runs in a thread."""
         return [Route(HELP, self.show), Route(f"{HELP}/{{name:path}}", self.show)]
 
     def show(self, request: Request) -> Response:
-        """Return a page or a picture of the documentation; send people to sign in who aren't signed in."""
+        """Return a page or a picture of the documentation. Without a session, redirect to sign-in."""
         name: str = request.path_params.get("name", "")
         if self._sessions.find(request.cookies.get(self._cookie)) is None:
             return RedirectResponse(f"{SIGN_IN}?next={quote(f'{HELP}/{name}', safe='')}", 303)
@@ -185,6 +186,6 @@ class Documentation:
 
 
 def _picture(name: str) -> Response:
-    """Return a picture by its name in a listing of the folder, so that no name leads out of it."""
+    """The name is looked up in a listing of the folder, so no name can lead outside."""
     pictures = {f"pages/{path.name}": path for path in _PICTURES.glob("*.png")}
     return FileResponse(pictures[name]) if name in pictures else Response(status_code=404)

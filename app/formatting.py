@@ -1,4 +1,4 @@
-"""Formatting of sizes, times and foreign text for people."""
+"""Formatting of sizes, times and untrusted text for people."""
 
 import html
 import unicodedata
@@ -18,34 +18,34 @@ _UNITS = ((365 * _DAY, "year"), (30 * _DAY, "month"), (_DAY, "day"), (_HOUR, "ho
 
 
 def one_line(text: str) -> str:
-    """Return text of anybody's in a line: without line breaks, controls, and marks that turn its direction round."""
+    """Return untrusted text in a single line: without line breaks, control characters, and marks that reverse
+    direction."""
     kept = (char if char in _JOINERS or unicodedata.category(char) not in _UNSEEN else " " for char in text)
     return " ".join("".join(kept).split())
 
 
 def count_of(part: int, whole: int, noun: str) -> str:
-    """Return a part of several things in words: 1 of 3 documents; all of them: 3 documents."""
+    """Return a part of a number in words: 1 of 3 documents; if complete: 3 documents."""
     return count_text(whole, noun) if part == whole else f"{part:,} of {count_text(whole, noun)}"
 
 
 def escape(text: str) -> str:
-    """Return text of anybody's as HTML, without the marks that would turn round the direction of what follows it."""
+    """Return untrusted text as HTML, without direction marks that affect the following text."""
     return html.escape(text.translate(_TURNS))
 
 
 def isolate(text: str) -> str:
-    """Return text as HTML to stand in a line with other texts, whose direction it leaves alone."""
+    """Return text as HTML for a line shared with texts of another direction."""
     is_turned = any(unicodedata.bidirectional(char) in {"R", "AL"} for char in text)
     return f"<bdi>{escape(text)}</bdi>" if is_turned else escape(text)
 
 
 def shorten(text: str, most: int) -> str:
-    """Return a text of at most so many characters, with an ellipsis if it was cut."""
     return text if len(text) <= most else f"{text[:most].rstrip()} …"
 
 
 def browser_zone() -> ZoneInfo:
-    """Return the time zone of the person's browser, in which days are counted; UTC if it names none that is known."""
+    """Return the time zone of the person's browser, used for counting days; UTC if the zone is missing or unknown."""
     try:
         return ZoneInfo(st.context.timezone or "UTC")
     except (ValueError, OSError, ZoneInfoNotFoundError):
@@ -53,14 +53,15 @@ def browser_zone() -> ZoneInfo:
 
 
 def days_back(days: int, *, monday: bool = False) -> datetime:
-    """Return the midnight in the browser's time zone that begins so many days, today included; or its week's Monday."""
+    """Return the midnight, in the browser's time zone, at the start of the last `days` days including today; with
+    `monday`, the Monday of the week."""
     today = datetime.now(browser_zone()).replace(hour=0, minute=0, second=0, microsecond=0)
     begin = today - timedelta(days=days - 1)
     return begin - timedelta(days=begin.weekday()) if monday else begin
 
 
 def moment(at: datetime | None) -> str:
-    """Return a time to the minute, in UTC; nothing for none."""
+    """Return a time to the minute, in UTC; empty for None."""
     return "" if at is None else f"{at.astimezone(UTC):%d %b %Y, %H:%M} UTC"
 
 

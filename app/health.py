@@ -1,4 +1,4 @@
-"""The findings of the page Health: the service, its servers, index, jobs and syncs, and the flows, with advice."""
+"""The findings of the Health page, with advice: the service, its servers, index, jobs and syncs, and the flows."""
 
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding about one part: a sentence, what to do if something is wrong, and the page to do it on."""
+    """A finding about a part: a sentence, the remedy if needed, and a page."""
 
     about: str
     level: Level
@@ -64,7 +64,6 @@ RECENT_PRIMARY = timedelta(minutes=10)
 
 
 def of_primary(primary: PrimaryState, at: datetime) -> list[Finding]:
-    """Return what was wrong with the primary of late; nothing while it is well."""
     found = list[Finding]()
     if primary.unconfirmed_at is not None and not _is_late(primary.unconfirmed_at, at, RECENT_PRIMARY):
         said = (
@@ -122,7 +121,6 @@ _NAMED_SOURCES = 3
 
 
 def ask_service() -> oversight.AdminStatusGetResponse | Finding:
-    """Return health findings from the service's status, or one that the service can't be reached."""
     try:
         return api.client().admin.status.get()
     except carrel.APIConnectionError:
@@ -285,13 +283,13 @@ def of_flows() -> Finding:
 
 @st.cache_resource(show_spinner=False, on_release=Runs.close)
 def _runs(api_url: str) -> Runs:
-    """Return a client of Prefect with a short timeout, so that the page doesn't wait for long."""
+    """The timeout is short, to keep the page from waiting."""
     return Runs(api_url, http_client=httpx.Client(timeout=_PATIENCE, **http_options(api_url)))
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
 def of_credentials() -> Finding | None:
-    """Return the finding about tokens and keys that end soon and have no successor; None when they can't be listed."""
+    """Return the finding about tokens and keys expiring soon without a successor; None if the list fails."""
     try:
         tokens, keys = select_ending_soon(all_tokens()), select_ending_soon(all_keys())
     except carrel.CarrelError:  # what is wrong with the service is told by its own finding
@@ -313,7 +311,7 @@ def of_credentials() -> Finding | None:
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def of_work() -> list[Finding]:
-    """Return what the documents and agents need of people; nothing when the service can't say it."""
+    """Return findings about documents and agents in need of attention; empty if the service can't tell."""
     now, log = datetime.now(UTC), api.client().admin.question_log
     try:
         buckets = log.summarize(from_=now - timedelta(days=7), to=now, bucket=oversight.Bucket.WEEK).buckets

@@ -1,5 +1,5 @@
-"""The first page before anything is asked: an admin's first steps, then a card for each thing that may need them; and
-everybody else's newest documents and agents."""
+"""The first page before a search. Admins see first steps, then a card for each subject in need of attention. Everyone
+else sees new documents and agents."""
 
 import contextlib
 import time
@@ -35,14 +35,14 @@ _FRESH_SECONDS = 30.0
 _SHOWN, _MOST, _LOOKED_THROUGH, _LONGEST = 3, 50, 1000, 160
 _LOADING = (runs.UPLOAD, "collection-add", "docstore-sync", "quarantine-retry")
 _HELD = frozenset({"listing_empty", "deletion_limit"})
-"""The codes of what a sync's run leaves undone where it holds removals back."""
+"""The codes of sync runs with deletions held back."""
 _WIDENING = ("grants.set", "agent.deploy", "group.members", "owner.set", "user.create", "user.update")
 _RANKS = {"VIEWER": 1, "EDITOR": 2, "OWNER": 3}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a card shows: how many there are, links to the first of them, and where to act on all."""
+    """The content of a card: a number, links to the first items, and the page for all."""
 
     count: int
     names: Sequence[LinkedText]
@@ -61,7 +61,6 @@ def _alerts() -> Answer:
 
 
 def _failures() -> Answer:
-    """Return the documents that are not loaded or not indexed, by source."""
     status = api.client().admin.status.get()
     names, count = list[LinkedText](), 0
     if status.quarantine is not None:
@@ -89,7 +88,7 @@ def _runs_of_late(*flows: str, days: int, states: Sequence[str] = ()) -> RunsPag
 
 
 def _held_deletions() -> Answer:
-    """Return what deletes documents and waits for a person: syncs, and each source's newest whole upload of a week."""
+    """Return deletions that wait for a person: syncs, and the newest whole upload of each source in the last week."""
     page = next(api.client().document_collections.docstore.list_docstore_syncs(page_size=_LOOKED_THROUGH).pages())
     held = [one for one in page.docstore_syncs if one.warning is not None and one.warning.code in _HELD]
     links = [LinkedText(one.config.sync_name, f"syncs?sync={one.docstore_credential_id}") for one in held]
@@ -108,7 +107,7 @@ def _link_to(run: RunStatus, *facts: str) -> LinkedText:
 
 
 def _unanswered() -> Answer:
-    """Return the questions of a week whose reply cites no document, or that have no reply."""
+    """Return the last week's questions without a reply, or with a reply without citations."""
     log, where = api.client().admin.question_log, "agents?show=questions"
     outcomes = (Outcome.UNANSWERED, Outcome.FAILED)
     pages = [next(log.query(outcome=one, from_=_days_ago(7), page_size=_MOST).pages()) for one in outcomes]
@@ -137,13 +136,13 @@ def _loaded() -> Answer:
 
 
 def _loads(run: RunStatus) -> bool:
-    """Return whether a run loads or has loaded documents: no plan, and none that ended before it had sent any."""
+    """Return whether a run loads or has loaded documents. Dry runs, and runs that ended before sending, don't count."""
     has_begun = run.state in {"RUNNING", "CANCELLING", "COMPLETED"} or bool(run.figures.get("sent"))
     return has_begun and not run.only_plans and not run.skipped
 
 
 def _access() -> Answer:
-    """Return the changes of a week by which a person, a group or a service account got more access."""
+    """Return the last week's changes with more access for a person, group or service account."""
     log = api.client().admin.audit_log
     since = _days_ago(7)
     pages = [next(log.query(action=one, from_=since, page_size=_LOOKED_THROUGH).pages()) for one in _WIDENING]
@@ -159,7 +158,7 @@ def _access() -> Answer:
 
 
 def _widens(entry: AuditEntry) -> bool:
-    """Return whether a change gives somebody more than before; the entry of each change of an admin says `isAdmin`."""
+    """Return whether a change gives more access than before. Entries about admin rights say `isAdmin`."""
     turned_on = {member for member, change in (entry.changes or {}).items() if change.to is True}
     is_new = entry.action == "user.create" or bool(turned_on & {"isAdmin", "active"})
     if entry.details.get("added") or (entry.details.get("isAdmin") is True and is_new):
@@ -177,7 +176,7 @@ CARDS: Mapping[str, tuple[str, Callable[[], Answer]]] = {
     "Loaded in the last 24 hours": ("Nothing was loaded.", _loaded),
     "New access in the last seven days": ("Nobody got more access.", _access),
 }
-"""Each card's title, what it says while there is nothing, and how it is read."""
+"""The title of each card, the text when empty, and the function."""
 _NEWS = {_loaded, _access}
 
 
@@ -190,7 +189,7 @@ def _show_cards() -> None:
 
 @st.fragment(parallel=True)
 def _show_card(title: str, nothing: str, ask: Callable[[], Answer]) -> None:
-    """Show a card, read beside the others; what it said before stays until then."""
+    """Show a card, read in parallel with all other cards. Until then the previous content stays."""
     kept: dict[str, tuple[float, str]] = st.session_state.setdefault("home.cards", {})
     read_at, body = kept.get(title, (0.0, _OUTLINE))
     place = st.empty()
@@ -227,7 +226,6 @@ def _body(answer: Answer, *, is_trouble: bool) -> str:
 
 
 def _show_reader_home() -> None:
-    """Show the newest documents that the person may read, and the agents that answer them."""
     documents = next(api.client().catalog.list_documents(contained=False, page_size=6).pages()).documents
     left, right = st.columns(2, gap="large")
     with left:
@@ -255,7 +253,7 @@ def _shortened(link: LinkedText) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """A first step: what to do and why, whether it is done, and the page to do it on, with its parameters."""
+    """A first step: task, reason, whether it is done, and the page with parameters."""
 
     title: str
     why: str
@@ -265,7 +263,7 @@ class Step:
 
 
 def show_home() -> None:
-    """Show what to begin with, or else the home of an admin or of a reader; errors leave out what to begin with."""
+    """Show the first steps, or else the home of an admin or a reader. After an error the first steps are left out."""
     # The service led here, after the person has set a password. The address is to be a bookmark without the greeting.
     if st.session_state.setdefault(_GREETS, st.query_params.pop("welcome", None) is not None):
         _greet()

@@ -12,7 +12,7 @@ from carrel.wire.scopes import ApiScope, Scope
 
 PERSON, GROUP, SERVICE_ACCOUNT = "user", "group", "serviceAccount"
 PRINCIPALS: Mapping[str, str] = {PERSON: "person", GROUP: "group", SERVICE_ACCOUNT: "service account"}
-"""Who can be granted something, by the type that the service gives them."""
+"""The kinds of holders of grants, by the service's type."""
 
 DOCUMENT, COLLECTION, AGENT, SYNC = "document", "collection", "agent", "sync"
 _OWN_KINDS: Mapping[ResourceType, str] = {
@@ -22,18 +22,18 @@ _OWN_KINDS: Mapping[ResourceType, str] = {
 }
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 TYPES: Mapping[ResourceType, str] = {ResourceType(code): text for code, text in _TEXTS["types"].items()}
-"""Where a document comes from, and what else there is."""
+"""Sources of documents, and further types of resources."""
 
 FIELDS, MESSAGES, ICONS, SCORES = (
     cast("Mapping[str, str]", _TEXTS[part]) for part in ("fields", "messages", "icons", "scores")
 )
-"""Labels of fields, by the SDK's names, messages about alerts, icons of the kinds of files, and meanings of scores."""
+"""Labels of fields by SDK name, messages about alerts, icons of file types, and meanings of scores."""
 RUN_KINDS, RUN_PHASES, RUN_STATES, SCHEDULED, EVERY = (
     cast("Mapping[str, str]", _TEXTS[part]) for part in ("run_kinds", "run_phases", "run_states", "scheduled", "every")
 )
-"""Kinds of runs, by flows, what runs do, and their states; what schedules start, by flows, and when."""
+"""Kinds of runs by flow, phases and states of runs, and the flows and times of schedules."""
 CODES: Mapping[str, str] = {**ALERT_TITLES, **{code: texts[0] for code, texts in _TEXTS["application_scopes"].items()}}
-"""Codes among the values of fields."""
+"""Labels of codes among the values of fields."""
 DELIVERIES: Mapping[DeliveryStatus, str] = {DeliveryStatus(code): text for code, text in _TEXTS["deliveries"].items()}
 
 ROLES: Mapping[Role, str] = {Role.OWNER: "Owner", Role.EDITOR: "Editor", Role.VIEWER: "Viewer"}
@@ -46,12 +46,10 @@ ROLE_MEANINGS: Mapping[Role, str] = {
 
 
 def label_of(field: str) -> str:
-    """Return the label of a field, whose name is that of an argument of the SDK."""
     return FIELDS.get(field, field.replace("_", " ").capitalize())
 
 
 def kind_of(resource_type: ResourceType) -> str:
-    """Return the kind of a resource for people: document, collection, agent or sync."""
     return _OWN_KINDS.get(resource_type, DOCUMENT)
 
 
@@ -62,7 +60,7 @@ def types_of(kinds: Iterable[str]) -> tuple[ResourceType, ...]:
 
 @dataclass(frozen=True)
 class Meaning:
-    """The texts of a scope: its label, what it allows, and its risk."""
+    """The texts of a scope: label, permission, and risk."""
 
     name: str
     lets: str
@@ -70,31 +68,31 @@ class Meaning:
 
 
 TOKEN_SCOPES: Mapping[Scope, Meaning] = {Scope(one): Meaning(*said) for one, said in _TEXTS["token_scopes"].items()}
-"""What tokens of service accounts may be used for, the least risky first."""
+"""Scopes of service account tokens, the least risky first."""
 
 APPLICATION_SCOPES: Mapping[ApiScope, Meaning] = {
     ApiScope(one): Meaning(*said) for one, said in _TEXTS["application_scopes"].items()
 }
-"""What applications may ask people for."""
+"""Scopes for applications to request."""
 
 ADMIN_AT_MCP = Meaning(
     APPLICATION_SCOPES[ApiScope.ADMIN].name,
     "See who can read a document, and why (who_can_read and why), when the person is an admin.",
     "The application learns who is in which group. It can change nothing.",
 )
-"""The same of an application for /mcp, which has no other tools for admins."""
+"""The admin scope of applications at /mcp; the only admin tools there."""
 
 CALLS: Mapping[str, str] = _TEXTS["calls"]
-"""What tokens of service accounts can call, in words that go on from "it can"."""
+"""Operations open to service account tokens, in words to follow "it can"."""
 
 
 def calls_in_words(endpoints: Iterable[str]) -> str:
-    """Return labels of operations in a line; an operation without a label is named by its path."""
+    """Return the labels of operations in a line. An operation without a label is named by its path."""
     return ", ".join(CALLS.get(endpoint, endpoint) for endpoint in endpoints)
 
 
 ONE_AGENT = "api:agent:message:"
-"""What the scope for a single agent begins with; its id follows."""
+"""Prefix of the scope for a single agent, before the agent's id."""
 
 
 def scope_named(scope: str, *, agents: Mapping[str, str] | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Finding people, groups, service accounts and resources by a part of their names: a handful, asked of the service."""
+"""Finding people, groups, service accounts and resources by part of a name: a few, from the service."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -18,14 +18,14 @@ from carrel.wire.service_accounts import ServiceAccount
 from flows.operations.formatting import count_text
 
 MOST = 20
-"""So many matches are shown: of more, people type more of the name."""
+"""The most matches shown; people narrow longer lists by typing."""
 
 _LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A person, group or service account that can hold grants; `id` is a person's address for people."""
+    """A person, group or service account, as a holder of grants. A person's `id` is the email address."""
 
     kind: str
     id: str
@@ -39,7 +39,7 @@ class Principal:
 
     @property
     def facts(self) -> str:
-        """The facts that distinguish principals of one name: address or size, and kind."""
+        """Facts to tell apart principals with equal names: address or size, and kind."""
         return one_line(" · ".join(part for part in (self.note, PRINCIPALS[self.kind]) if part))
 
     @property
@@ -55,7 +55,6 @@ class Principal:
 
     @classmethod
     def of(cls, named: NamedPrincipal) -> "Principal":
-        """Return the principal of a reference in a grant or a group."""
         if named.type == PERSON:
             return cls(PERSON, named.email, named.name, named.email)
         return cls(named.type, str(named.id), named.name, "" if named.type == GROUP else named.email)
@@ -63,7 +62,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A document, collection or agent; `id` is its identity in its source system, `object_id` its own."""
+    """A document, collection or agent; `id` is the identity in the source system, `object_id` Carrel's id."""
 
     type: common.ResourceType
     id: str
@@ -81,7 +80,6 @@ class Resource:
 
     @property
     def facts(self) -> str:
-        """The kind of the resource, shown after the name."""
         return self.kind
 
     @property
@@ -104,8 +102,8 @@ T = TypeVar("T")
 
 
 def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCIPALS) -> list[Principal]:
-    """Return at most `MOST` principals by a part of a name or address, those that begin with it first. If there are
-    others, the list has one principal more, which pages don't show."""
+    """Return at most `MOST` principals matching part of a name or address, matches at the start first. If more exist,
+    the list has an extra principal, which pages don't show."""
     wanted, text, lists = frozenset(kinds), _fetch(query), _lists(client)
     if not text:
         return []
@@ -120,7 +118,7 @@ def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCI
 
 
 def find_resources(client: Carrel, query: str, *, kinds: Iterable[str]) -> list[Resource]:
-    """Return resources of these kinds whose name or id contains a text, at most `MOST` and one more."""
+    """Return resources of these kinds with a name or id containing a text, at most `MOST` and an extra."""
     if not (text := _fetch(query)):
         return []
     pages = client.admin.access.list_resources(query=text, resource_types=types_of(kinds), page_size=MOST + 1)
@@ -128,7 +126,7 @@ def find_resources(client: Carrel, query: str, *, kinds: Iterable[str]) -> list[
 
 
 def principal_at(client: Carrel, key: str) -> Principal | None:
-    """Return the principal of a key in an address, or None; a service account is also found by its address."""
+    """Return the principal of a key in an address, or None. A service account is also found by its address."""
     kind, _, wanted = key.partition(":")
     if kind == PERSON:
         return _at_address(client, wanted)
@@ -137,7 +135,6 @@ def principal_at(client: Carrel, key: str) -> Principal | None:
 
 
 def resource_at(client: Carrel, key: str) -> Resource | None:
-    """Return the resource that a key in an address names, or None."""
     name, _, wanted = key.partition(":")
     if name not in set(common.ResourceType) or not wanted or "\0" in wanted or len(wanted) > 1024:
         return None
@@ -166,12 +163,12 @@ def is_id(text: str) -> bool:
 
 
 def by_id(listed: Callable[..., Iterable[T]], identity: str) -> T | None:
-    """Return the item of this id from a list that `ids` filters; None for an invalid or unknown id."""
+    """Return the item with this id from a list with an `ids` filter; None for an invalid or unknown id."""
     return next(iter(listed(ids=[identity])), None) if is_id(identity) else None
 
 
 def disambiguate(found: Iterable[One]) -> dict[str, tuple[str, One]]:
-    """Return a unique label for each item by its key; labels that read alike get the end of the id."""
+    """Return a unique label for each item by key. Labels that read alike get the end of the id."""
     once = {one.key: one for one in found}
     counts = Counter(one.label for one in once.values())
     return {
@@ -185,7 +182,6 @@ def _fetch(query: str) -> str:
 
 
 def _at_address(client: Carrel, wanted: str) -> Principal | None:
-    """Find the principal of exactly this address among all whose name or address contains it."""
     if not (text := _fetch(wanted)):
         return None
     for kind in (PERSON, SERVICE_ACCOUNT):

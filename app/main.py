@@ -1,4 +1,4 @@
-"""The beginning of every page of the workbench: sign-in, and the person's navigation."""
+"""The start of every page of the workbench: sign-in and the person's navigation."""
 
 from uuid import UUID
 
@@ -24,7 +24,7 @@ ACCOUNT = "/account/consents"
 
 @st.cache_resource(show_spinner=False)
 def last_menus() -> dict[UUID, dict[str, bool]]:
-    """Return which pages each person had last, by their ids, for pages that are opened while the service is away."""
+    """Return the last known pages of each person, by id, for use while the service is away."""
     return {}
 
 

@@ -1,4 +1,4 @@
-"""The workbench's pages: who has which, and which are in the menu or on the page Settings."""
+"""The workbench's pages: access, and the place in the menu or on the Settings page."""
 
 import tomllib
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from app.ui.errors import show_closed
 
 
 class Entry(NamedTuple):
-    """A page: its file in app/views, which is its address too, its title, its icon, and what Settings says of it."""
+    """A page: file in app/views (also the address), title, icon, and description on Settings."""
 
     name: str
     title: str
@@ -21,30 +21,30 @@ class Entry(NamedTuple):
 
 
 HOME = Entry("search", "Home", "home", "Search, and what needs you today.")
-"""What the first page is to admins."""
+"""The first page for admins."""
 MENU, SETTINGS = "Menu", "settings"
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 FOR_ALL, FOR_EDITORS, FOR_ADMINS = (
     {group: tuple(Entry(*entry) for entry in entries) for group, entries in _TEXTS[part].items()}
     for part in ("for_all", "for_editors", "for_admins")
 )
-"""The pages for everybody, for admins and whoever may change a collection, and for admins, by group."""
+"""The pages by group: for everyone, for admins and editors of collections, and for admins."""
 ACTIONS: Sequence[Sequence[str]] = _TEXTS["palette"]["actions"]
-"""What the palette offers besides: each action's name, icon, address and dialog."""
+"""More actions in the palette: name, icon, address and dialog."""
 GROUPS = {group: entries for group, entries in FOR_ADMINS.items() if group != MENU}
-"""The groups of the page Settings, with their pages."""
+"""The groups of the Settings page, with pages."""
 UNDER_SETTINGS = frozenset(entry.name for entries in GROUPS.values() for entry in entries)
 
 
 def entries_for(*, is_admin: bool, is_editor: bool = False) -> list[tuple[Entry, bool]]:
-    """Return every page, and whether this person has it."""
+    """Return every page, and whether the person has access."""
     parts = ((FOR_ALL, True), (FOR_EDITORS, is_admin or is_editor), (FOR_ADMINS, is_admin))
     listed = [(entry, theirs) for groups, theirs in parts for entries in groups.values() for entry in entries]
     return [(HOME, True), *listed[1:]] if is_admin else listed
 
 
 def pages(*, is_admin: bool, is_editor: bool = False) -> list[StreamlitPage]:
-    """Return the menu and, hidden, the pages under Settings; a page that isn't for this person says whom it is for."""
+    """Return the menu and, hidden, the pages under Settings. A page without access names the people with access."""
     # The first page is there at the address /, and Streamlit knows it by no other: links say its name all the same.
     first = st.Page("views/search.py", title="Search", url_path="search", visibility="hidden")
     listed = entries_for(is_admin=is_admin, is_editor=is_editor)
@@ -52,7 +52,7 @@ def pages(*, is_admin: bool, is_editor: bool = False) -> list[StreamlitPage]:
 
 
 def addresses() -> frozenset[str]:
-    """Return the addresses of all pages, for everybody; the first page is at / too."""
+    """Return the addresses of all pages, for every role. The first page is also at /."""
     return frozenset(entry.name for entry, _ in entries_for(is_admin=True))
 
 

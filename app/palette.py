@@ -1,4 +1,4 @@
-"""The command palette of every page: pages, actions and names that the person may read, found by typing."""
+"""The command palette on every page: pages, actions and readable names, found by typing."""
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +40,7 @@ _KINDS = {
 
 @st.fragment
 def show_palette(*, is_admin: bool, is_editor: bool) -> None:
-    """Draw the palette; typing in it draws this part alone, and choosing leads to the page."""
+    """Draw the palette. Typing redraws only the palette; choosing opens the page."""
     known = {one.name: one for one, has in entries_for(is_admin=is_admin, is_editor=is_editor) if has}
     if chosen := st.session_state.pop(_CHOSEN, None):
         _go(chosen, known)
@@ -67,7 +67,7 @@ def _go(chosen: Mapping[str, str], known: Mapping[str, Entry]) -> None:
 
 
 def _find(asked: str, known: Mapping[str, Entry]) -> dict[str, Any]:
-    """Return the things with this in their names that the person may read, or why they can't be looked up."""
+    """Return readable objects by part of a name, or the reason for a failed look-up."""
     text = asked.replace("\0", "").strip()[:_LONGEST]
     try:
         person, admin = person_client(), api.client().admin
@@ -91,7 +91,7 @@ def _find(asked: str, known: Mapping[str, Entry]) -> dict[str, Any]:
 
 
 def _ask(asked: tuple[Entry, Iterable[object]]) -> tuple[list[dict[str, str]], str]:
-    """Return what was found of a kind, or why that can't be looked up: the other kinds stay."""
+    """Return the matches of a kind, or the reason for a failed look-up. Other kinds are unaffected."""
     page, rows = asked
     kind, name, identity = _KINDS[page.name]
     try:

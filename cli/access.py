@@ -1,4 +1,4 @@
-"""`carrel access`: who may read what, and why."""
+"""`carrel access`: explain who may read a document, collection or agent."""
 
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -34,9 +34,9 @@ def explain(
     who: Annotated[str, typer.Option(metavar="WHO", help=WHO)],
     as_json: AsJson = False,
 ) -> None:
-    """Say by which groups and grants somebody may read something, or what they lack.
+    """Explain by which groups and grants a person may read a resource, or why not.
 
-    Exit code 0: they may; 1: they may not."""
+    Exit code 0: the person may read it; 1: may not."""
     with connect(as_json=as_json) as (screen, client):
         reference, principal = resource_of(resource), principal_of(who, client)
         answer = client.permissions.explain_authorization(reference, principal)
@@ -49,7 +49,7 @@ def explain(
 
 
 def resource_of(text: str) -> common.ResourceReference:
-    """Return the resource a person means; raises InvalidArgumentError when it can't be told."""
+    """Return the resource named by a text; raises InvalidArgumentError when the text is ambiguous or invalid."""
     kind, colon, name = text.partition(":")
     if colon and kind.upper() in common.ResourceType.__members__ and name:
         return common.ResourceReference(resource_id=name, resource_type=common.ResourceType[kind.upper()])
@@ -64,7 +64,7 @@ def resource_of(text: str) -> common.ResourceReference:
 
 
 def principal_of(text: str, client: "Carrel") -> common.PrincipalReference:
-    """Return the principal a person means; raises InvalidArgumentError for a group or address that isn't one's."""
+    """Return the principal named by a text; raises InvalidArgumentError for an unknown group or address."""
     if text.startswith(GROUP):
         return common.GroupReference(id=group_of(text.removeprefix(GROUP), client).id)
     if "@" not in text:
@@ -76,14 +76,14 @@ def principal_of(text: str, client: "Carrel") -> common.PrincipalReference:
 
 
 def group_of(name: str, client: "Carrel") -> Group:
-    """Return the group of this name, external id or id; raises InvalidArgumentError for none or several."""
+    """Return the group with a name, external id or id; raises InvalidArgumentError for none or several."""
     groups = client.admin.groups.list(page_size=1000)
     found = [group for group in groups if name in {str(group.id), group.external_id, group.name}]
     return require_one(found, kind="group", name=name, hint="carrel groups list shows all; give its external id or id")
 
 
 def picture(answer: ExplainAuthorizationResponse, *, who: str, resource: str) -> Tree:
-    """Return the paths as a tree that begins with the principal; what paths share is drawn once."""
+    """Return the paths as a tree with the principal at its root; steps shared by several paths are drawn once."""
     verdict = "may read" if answer.authorized else "may not read"
     style = "bold green" if answer.authorized else "bold red"
     root = Tree(Text(printable(f"{who} {verdict} {resource}"), style=style), guide_style="dim")

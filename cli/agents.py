@@ -1,4 +1,4 @@
-"""`carrel agents`: what agents there are, asking them, and what people asked."""
+"""`carrel agents`: list agents, ask them, and read the questions of people."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -99,7 +99,7 @@ def copy(
     name: Annotated[str | None, typer.Option(help='Name of the copy; without it "… (copy)".')] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy an agent with all its settings, deployed to nobody; for admins. Change the copy, and compare both."""
+    """Copy an agent with all its settings, but without deployments; for admins. Change the copy, and compare both."""
     from carrel.drafts import copy_agent  # noqa: PLC0415 - slow to import: not for help and completion
 
     with connect(as_json=as_json) as (screen, client):
@@ -131,7 +131,7 @@ def questions(
     most: Annotated[int, typer.Option("--most", min=1, help="No more questions than this.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """List what people asked, newest first, with what came of it; for admins."""
+    """List the questions of people and results, newest first; for admins."""
     with connect(as_json=as_json) as (screen, client):
         log = client.admin.question_log.query(
             agent_id=None if agent is None else _id_of(agent, client),
@@ -167,10 +167,10 @@ def evaluate(
 ) -> None:
     """Ask an agent each question of an evaluation set, and keep the results as a run; for admins.
 
-    The replies are compared with those of the newest whole run of the set's own agent.
+    The replies are compared with the newest complete run of the set's own agent.
 
-    Exit code 1: a question failed, or a score is below what --at-least asks; without that, a question has a worse reply
-    than in the run before."""
+    Exit code 1: a question failed, or a score is below --at-least; without --at-least, a question has a worse reply
+    than in the previous run."""
     from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
 
     with connect(as_json=as_json) as (screen, client):
@@ -269,11 +269,11 @@ def ask(
     user: Annotated[str | None, typer.Option("--as", metavar="EMAIL", help="Ask as this user.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask an agent, and print its reply as it is written, then its sources.
+    """Ask an agent, and print its reply while it is written, then its sources.
 
-    An admin may also ask an agent that isn't deployed to them, such as a draft: it is lent to them for the question.
+    An admin may also ask an agent not deployed to admins, such as a draft. The draft is lent for the question.
 
-    Exit code 1: nothing that may be read answers, so the reply has no source."""
+    Exit code 1: no readable document answers the question, so the reply has no source."""
     with connect(as_json=as_json) as (screen, client):
         agent_id = _id_of(agent, client)
         with (
@@ -297,7 +297,7 @@ def ask(
 
 
 def _lend(client: "Carrel", agent_id: UUID) -> AbstractContextManager[None]:
-    """Lend an agent to an admin who asks it; other people ask what is deployed to them."""
+    """Lend an agent to an admin; everyone else may ask only deployed agents."""
     from carrel.drafts import is_draft, lend_draft  # noqa: PLC0415 - slow to import: not for help and completion
 
     try:
@@ -326,7 +326,7 @@ def _write_reply(events: "Iterable[Reply | Restarted | TextDelta]", *, screen: S
 
 
 def agent_of(name: str, client: "Carrel") -> AgentDefinition:
-    """Return the agent of a name or id; raises InvalidArgumentError for none or several."""
+    """Return the agent with a name or id; raises InvalidArgumentError for none or several."""
     found = [one for one in client.admin.agents.list(page_size=1000) if name in {one.name, str(one.agent_id)}]
     return require_one(found, kind="agent", name=name, hint="carrel agents list shows all")
 

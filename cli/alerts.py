@@ -1,4 +1,4 @@
-"""`carrel alerts`: who is told when something fails, and what is wrong."""
+"""`carrel alerts`: current alerts, and the rules for sending them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -68,7 +68,7 @@ def list_alerts(
     most: _Most = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List what is wrong now, newest first."""
+    """List current alerts, newest first."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.alerts.list(only_open=not ended, page_size=most + 1)
         show_first(screen, "alerts", found, ALERTS, most=most, empty="Nothing is wrong.")
@@ -83,7 +83,7 @@ def acknowledge(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Acknowledge an alert: it is not sent again until it changes. While it is snoozed, only its end is sent."""
+    """Acknowledge an alert: no more messages until the alert changes. While snoozed, only the end is sent."""
     until = None if hours is None else datetime.now(UTC) + timedelta(hours=hours)
     with connect(as_json=as_json) as (screen, client):
         changed = client.admin.alerts.update(alert, acknowledged=until is None or None, snoozed_until=until)
@@ -97,7 +97,7 @@ def _to_json(alert: Alert) -> dict[str, Any]:
 
 @app.command()
 def end(alert: _Alert, *, as_json: AsJson = False) -> None:
-    """End an alert of what nobody runs any more, such as a folder that was renamed; nobody is told."""
+    """End an alert about work that has ended, for example of a renamed folder, without notifying anyone."""
     with connect(as_json=as_json) as (screen, client):
         ended = client.admin.alerts.end(alert)
     say_done(screen, "ended", f"Ended: {ended.kind} of {ended.name}.", **_to_json(ended))
@@ -105,7 +105,7 @@ def end(alert: _Alert, *, as_json: AsJson = False) -> None:
 
 @app.command()
 def rules(*, as_json: AsJson = False) -> None:
-    """List the rules about who is told."""
+    """List the alert rules."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.alert_rules.list(page_size=1000)
         show_list(screen, "alertRules", found, RULES, empty="Nobody is told: carrel alerts add makes a rule.")
@@ -120,9 +120,9 @@ def add(
     source: _Names = None,
     as_json: AsJson = False,
 ) -> None:
-    """Have alerts posted to a web address, or sent to people of the organization by mail.
+    """Send alerts to a webhook, or by mail to people of the organization.
 
-    The secret by which a receiver verifies what is posted is printed once, and never again."""
+    The secret for verifying the webhook's messages is printed once, and never again."""
     screen = Screen(as_json=as_json)
     if (webhook is None) == (not mail):
         raise usage(screen, "Say either --webhook or --mail.")
@@ -145,7 +145,7 @@ def change(
     pause: Annotated[bool | None, typer.Option("--pause/--resume", help="Send nothing by it, or send again.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change what a rule is about, or whom it sends mail; or let it send nothing for a while."""
+    """Change the alerts or the recipients of a rule, or pause the rule for a while."""
     with connect(as_json=as_json) as (screen, client):
         enabled = None if pause is None else not pause
         names = None if not source else list(filter(None, source))  # an empty name: of all
@@ -165,7 +165,7 @@ def delete(rule: _Rule, *, yes: Yes = False, as_json: AsJson = False) -> None:
 
 @app.command("test")
 def send_test(rule: _Rule, *, as_json: AsJson = False) -> None:
-    """Send a test message by a rule; `carrel alerts deliveries` shows what came of it."""
+    """Send a test message by a rule; `carrel alerts deliveries` shows the result."""
     with connect(as_json=as_json) as (screen, client):
         sent = client.admin.alert_rules.test(rule)
     say_done(screen, "sent", "A test is on its way: carrel alerts deliveries shows what came of it.", **to_json(sent))
@@ -190,7 +190,7 @@ def deliveries(
     most: _Most = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List the messages of the last 30 days, newest first, with what came of each; of one rule, or of all."""
+    """List the messages of the last 30 days and results, newest first; of one rule, or of all."""
     with connect(as_json=as_json) as (screen, client):
         listed = client.admin.alert_rules.list_deliveries(alert_rule_id=rule, page_size=most + 1)
         show_first(screen, "deliveries", listed, DELIVERIES, most=most, empty="Nothing was sent yet.")

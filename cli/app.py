@@ -1,4 +1,4 @@
-"""The commands, imported when they are called, and what happens around each of them: `carrel --help` takes no time."""
+"""The commands, imported only when called, so that `carrel --help` is fast, and their error handling."""
 
 import io
 import os
@@ -17,7 +17,7 @@ from cli.exit_codes import EXIT_CODES, ExitCode
 
 
 class LazyCommand(TyperCommand):
-    """The name and the help of a command, or of a group of commands, that is `place`, a `module:name`."""
+    """The name and help of a command or command group; `place` is `module:name`."""
 
     def __init__(self, name: str, place: str, help: str) -> None:  # noqa: A002 - typer's own name for it
         super().__init__(name, help=help)
@@ -36,10 +36,9 @@ class LazyCommand(TyperCommand):
 
 
 class LazyGroup(TyperGroup):
-    """A group that shows its lazy commands by what is known of them, and imports the one that is called."""
+    """A group with lazy commands: help shows name and help text, and a call imports the command."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the arguments name, and the arguments that are left for it."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, LazyCommand) else command, rest
 
@@ -48,31 +47,31 @@ EPILOG = f"The service's address and the key come from CARREL_BASE_URL and CARRE
 
 # By name: where each command is, and what it does. Its module is imported when it is called, and not for help.
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "upload": ("cli.loading:upload", "Bring the catalog to what a source holds."),
-    "plan": ("cli.loading:plan", "Say what `carrel upload` would do with the same options."),
-    "search": ("cli.search:search", "Search, and show what was found, best first."),
+    "upload": ("cli.loading:upload", "Make the catalog match a source."),
+    "plan": ("cli.loading:plan", "Show the effect of `carrel upload` with the same options."),
+    "search": ("cli.search:search", "Search, and show the hits, best first."),
     "reindex": ("cli.reindex:reindex", "Index the documents of a collection again."),
     "documents": ("cli.documents:app", "The documents of the catalog."),
     "collections": ("cli.collections:app", "Collections, and the documents in them."),
-    "quarantine": ("cli.quarantine:app", "What could not be loaded: see it, send it again, or leave it out."),
-    "sync": ("cli.sync:app", "Collections kept as document databases have them."),
-    "directory": ("cli.directory:app", "Bring people and groups to what another directory says."),
+    "quarantine": ("cli.quarantine:app", "Files that could not be loaded: list, retry or ignore them."),
+    "sync": ("cli.sync:app", "Collections kept up to date with document databases."),
+    "directory": ("cli.directory:app", "Update people and groups from another directory."),
     "people": ("cli.people:app", "The people of an organization."),
     "groups": ("cli.groups:app", "Groups of people, service accounts and other groups."),
     "grants": ("cli.grants:app", "The roles held on documents, collections and agents."),
     "keys": ("cli.keys:app", "API keys."),
-    "whoami": ("cli.keys:whoami", "Say whose key or token CARREL_API_KEY is, what it may do, and when it stops."),
+    "whoami": ("cli.keys:whoami", "Show the owner, the rights and the expiry of the key or token in CARREL_API_KEY."),
     "service-accounts": ("cli.service_accounts:app", "Service accounts: accounts for programs."),
     "tokens": ("cli.tokens:app", "Tokens of service accounts."),
-    "provisioning": ("cli.provisioning:app", "Tokens of identity providers, which keep people and groups (SCIM)."),
+    "provisioning": ("cli.provisioning:app", "Tokens of identity providers that manage people and groups (SCIM)."),
     "agents": ("cli.agents:app", "Agents, and asking them."),
     "access": ("cli.access:app", "Who may read what, and why."),
-    "oauth-clients": ("cli.oauth_clients:app", "Applications that act for people: for whom, and allowed hosts."),
-    "providers": ("cli.providers:app", "Providers that people sign in with, in place of a password here."),
-    "alerts": ("cli.alerts:app", "Who is told when something fails, and what is wrong."),
+    "oauth-clients": ("cli.oauth_clients:app", "Applications that act for people, and allowed hosts."),
+    "providers": ("cli.providers:app", "Providers that people sign in with instead of a password."),
+    "alerts": ("cli.alerts:app", "Alerts: recipients, and current problems."),
     "audit": ("cli.audit:app", "The audit log: changes and sign-ins."),
-    "check-notebook": ("cli.notebooks:check_notebook", "Look for what a notebook should not give away."),
-    "snapshot": ("cli.snapshot:app", "Who may read what at one moment, kept, and what changed since."),
+    "check-notebook": ("cli.notebooks:check_notebook", "Check a notebook before you share it."),
+    "snapshot": ("cli.snapshot:app", "Snapshots of access, and changes since."),
 }
 
 
@@ -130,7 +129,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report_unexpected(error: Exception, *, as_json: bool) -> int:
-    """Say in one line what nothing foresaw; where it was, which could show a key, only when asked for."""
+    """Report an unexpected error in one line; print the traceback, because it could show a key, only with
+    CARREL_LOG=debug."""
     import traceback  # noqa: PLC0415 - slow to import, and rarely needed
 
     from cli.outcome import fail  # noqa: PLC0415 - as above

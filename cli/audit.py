@@ -1,4 +1,4 @@
-"""`carrel audit list`: what was changed, by whom, and from where."""
+"""`carrel audit list`: changes, authors and origins."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Which one is meant, and whether it may go: what commands that take a name, or delete, have in common."""
+"""Shared by commands with a name argument or a deletion: choosing the named object and asking for confirmation."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, TypeVar
@@ -31,14 +31,15 @@ def id_in(text: str) -> UUID | None:
 
 
 def require_one(found: Sequence[T], *, kind: str, name: str, hint: str) -> T:
-    """Return the only match of a name; raises InvalidArgumentError, which ends in the hint, for none or several."""
+    """Return the only match of a name; raises InvalidArgumentError with the hint for none or several."""
     if len(found) != 1:
         raise InvalidArgumentError(f"There {f'are several {kind}s' if found else f'is no {kind}'} {name}; {hint}")
     return found[0]
 
 
 def working_one(name: str, listed: Callable[..., Iterable[C]], *, kind: str, command: str = "") -> C:
-    """Return the key or token of an id, or the working one of a name; `command` lists them, if not called as `kind`."""
+    """Return the key or token with an id, or the active one with a name; `command` is the listing command named in
+    errors, unless called like `kind`."""
     if id_in(name) is not None:
         found = list(listed(ids=[name]))
     else:
@@ -48,7 +49,7 @@ def working_one(name: str, listed: Callable[..., Iterable[C]], *, kind: str, com
 
 
 def check_plan(screen: Screen, *, plan_only: bool, yes: bool) -> None:
-    """End the command when both a plan and the change are wanted, or there is nobody to ask which."""
+    """End the command when both a plan and the change are requested, or no terminal is available to ask."""
     if plan_only and yes:
         raise usage(screen, "Say either --plan or --yes.")
     if not (plan_only or yes or screen.can_ask):
@@ -56,7 +57,7 @@ def check_plan(screen: Screen, *, plan_only: bool, yes: bool) -> None:
 
 
 def confirm(screen: Screen, question: str, *, outcome: str = "deleted") -> None:
-    """Ask whether to go on; when the answer is no, say that nothing was done, and end the command."""
+    """Ask for confirmation; after a no, report that no change was made, and end the command."""
     if not screen.confirm(question):
         screen.say(f"Nothing was {outcome}.")
         raise typer.Exit

@@ -1,4 +1,4 @@
-"""`carrel collections`: what collections there are, and the documents in them."""
+"""`carrel collections`: collections and their documents."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -100,11 +100,11 @@ def add(
     direct: Direct = False,
     as_json: AsJson = False,
 ) -> None:
-    """Add documents that the catalog has to a collection, or bring them up to date there.
+    """Add documents of the catalog to a collection, or update them there.
 
-    catalog://GLOB?field=value chooses them from the catalog itself, by external id and by custom metadata. Any other
-    source names them by their external ids (paths below SOURCE, or what a manifest says) and says what metadata they
-    have there; no file is sent."""
+    catalog://GLOB?field=value chooses documents of the catalog by external id and custom metadata. Any other source
+    names them by external id (paths below SOURCE, or the entries of a manifest) and gives their metadata in the
+    collection; no file is sent."""
     options = CollectionOptions(
         collection=collection, metadata=pairs(metadata), hidden=hidden, include=include or [], exclude=exclude or []
     )
@@ -119,7 +119,7 @@ def add(
 def rename(
     collection: Named, name: Annotated[str, typer.Argument(help="The new name.")], *, as_json: AsJson = False
 ) -> None:
-    """Rename a collection. Schedules and manifests that have the former name still find it."""
+    """Rename a collection. Schedules and manifests with the former name still find it."""
     with connect(as_json=as_json) as (screen, client):
         found = collection_of(collection, client)
         rename = client.document_collections.rename_document_collection
@@ -139,7 +139,7 @@ def delete(collection: Named, *, yes: Yes = False, as_json: AsJson = False) -> N
 
 
 def collection_of(name: str, client: "Carrel") -> DocumentCollection:
-    """Return the collection of this id, name or former name; raises InvalidArgumentError for none, or several."""
+    """Return the collection with an id, name or former name; raises InvalidArgumentError for none, or several."""
     found = find_named(client.document_collections.list_document_collections(page_size=1000), name)
     return require_one(found, kind="collection", name=name, hint="`carrel collections list`")
 

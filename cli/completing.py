@@ -1,4 +1,4 @@
-"""What the Tab key completes names with: one request for the first that there are, and nothing where that fails."""
+"""Completion of names by the Tab key: one request for the first matches, and no completion when the request fails."""
 
 import os
 import re
@@ -15,8 +15,8 @@ MOST, SECONDS = 50, 2.0
 def _completer(
     named_by: str, lists: Callable[["Carrel"], Callable[..., Iterable[Any]]], *, query: str = "query"
 ) -> Callable[[str], list[str]]:
-    """Return a function that asks a list for the first names with a part, and returns those that begin with it, as the
-    shell takes them. An error completes nothing: a message would stand in the middle of the typed line."""
+    """Return a function that lists the first matching names and returns completions for the shell. Errors give no
+    completion: a message would appear in the middle of the typed line."""
 
     def complete(incomplete: str) -> list[str]:
         if not any(os.environ.get(name) for name in ("CARREL_API_KEY", "CARREL_ACCESS_TOKEN")):
@@ -36,7 +36,6 @@ def _completer(
 
 
 def _escape(rest: str) -> str:
-    """Return the rest of a name as bash reads it, which alone takes what completes a word as it stands."""
     return rest if os.environ.get("_CARREL_COMPLETE") != "complete_bash" else re.sub(r"([^\w@%+=:,./-])", r"\\\1", rest)
 
 

@@ -1,4 +1,4 @@
-"""`carrel directory`: people and groups, from the files of another directory."""
+"""`carrel directory`: import people and groups from files of another directory."""
 
 from functools import partial
 from pathlib import Path
@@ -43,10 +43,10 @@ def import_directory(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Create and change users, groups and memberships to what CSV files say.
+    """Create and change users, groups and memberships as CSV files say.
 
-    Shows the plan first, and asks before applying it; without a terminal, say --dry-run or --yes. Groups that the files
-    name get exactly the members of the memberships file. Run it again after any interruption, or every night."""
+    Shows the plan first, and asks before applying it; without a terminal, use --dry-run or --yes. Each group in the
+    files gets exactly the members of the memberships file. Run it again after any interruption, or every night."""
     screen = Screen(as_json=as_json, agrees=yes)
     if users is None and groups is None and memberships is None:
         raise usage(screen, "Give at least one of --users, --groups and --memberships.")
@@ -112,7 +112,7 @@ def _last_words(plan: DirectoryPlan, outcome: str) -> str:
 
 
 def show_plan(plan: DirectoryPlan, *, screen: Screen) -> None:
-    """Print what would change: the numbers, the first of each kind, and what is wrong."""
+    """Print a plan: the number of changes, the first changes of each kind, and the errors."""
     if screen.as_json:
         return
     table = Table("", "new", "changed", "removed", "unchanged", box=None, pad_edge=False)
@@ -138,7 +138,6 @@ def show_plan(plan: DirectoryPlan, *, screen: Screen) -> None:
 
 
 def _weight(change: UserChange) -> int:
-    """Order what matters most first: who loses access, who becomes an admin, then the rest."""
     if change.action is UserAction.DEACTIVATE or change.active is False:
         return 0
     return 1 if change.is_admin is not None else 2

@@ -94,7 +94,7 @@ def list_documents(
     most: Annotated[int, typer.Option("--most", min=1, help="No more documents than this.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """List or find documents, those of all options; of an archive or mail, how many files are in it."""
+    """List or find documents by all options; for an archive or mail, also the number of contained files."""
     with connect(as_json=as_json) as (screen, client):
         filters = {
             "document_name": query,
@@ -130,7 +130,7 @@ def folders(folder: Annotated[str | None, typer.Argument()] = None, *, as_json: 
 
 @app.command()
 def show(document: Named, *, as_json: AsJson = False) -> None:
-    """Show a document, its metadata, and how far it is indexed where."""
+    """Show a document, its metadata, and indexing state in the catalog and in collections."""
     with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
     files = found.contained_files or f"{found.files_done or 0:,} of {found.file_count or 0:,} so far"
@@ -164,7 +164,7 @@ def left_out(
     most: Annotated[int, typer.Option("--most", min=1, help="No more files than this.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """List the files in an archive or mail that are no documents, each with its reason."""
+    """List the files in an archive or mail without a document, each with the reason."""
     with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
         listed = client.catalog.list_left_out_files(found.document_id, page_size=min(most + 1, 1000))
@@ -175,9 +175,9 @@ def left_out(
 
 @app.command()
 def state(document: Named, *, as_json: AsJson = False) -> None:
-    """Say how far a document is indexed in the catalog and in collections.
+    """Show how far a document is indexed in the catalog and in collections.
 
-    Exit code 1: it could not be indexed somewhere."""
+    Exit code 1: indexing failed somewhere."""
     with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
     failed = any(one.status is catalog.IndexingStatus.FAILED for one in found.indexed_in)
@@ -206,7 +206,7 @@ def download(
     replace: Annotated[bool, typer.Option("--replace", help="Replace a file that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Download a document's file, or a page of it as a picture. It appears when it is whole."""
+    """Download a document's file, or a page as a picture. The file appears only when complete."""
     with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
         if page is None:
@@ -224,7 +224,7 @@ def download(
 
 @app.command()
 def reindex(document: Named, *, as_json: AsJson = False) -> None:
-    """Index a document in the catalog again, such as after that has failed."""
+    """Index a document in the catalog again, for example after a failure."""
     with connect(as_json=as_json) as (screen, client):
         found = document_of(document, client)
         done = client.catalog.reindex_document(found.document_id)
@@ -256,7 +256,7 @@ def delete(document: Named, *, yes: Yes = False, as_json: AsJson = False) -> Non
 
 
 def document_of(name: str, client: "Carrel") -> catalog.GetDocumentResponse:
-    """Return the document of an id, external id or name; raises InvalidArgumentError for none or several."""
+    """Return the document with an id, external id or name; raises InvalidArgumentError for none or several."""
     if id_in(name) is not None:
         return client.catalog.get_document(name)
     if not (found := list(client.catalog.list_documents(document_external_ids=[name]))):

@@ -39,7 +39,7 @@ GRANTS: Columns[GrantInfo] = {
 
 @dataclass(frozen=True)
 class Granted:
-    """The roles that are granted on a resource, by who holds them, and whether everybody may read it."""
+    """The roles granted on a resource, by holder, and whether everyone in the organization may read the resource."""
 
     roles: Mapping[common.PrincipalReference, GrantInfo]
     everybody: bool
@@ -48,7 +48,7 @@ class Granted:
 
 @app.command("list")
 def list_grants(resource: On, *, as_json: AsJson = False) -> None:
-    """List the roles that are granted on a resource; its owner needs none."""
+    """List the roles granted on a resource; the owner needs none."""
     with connect(as_json=as_json) as (screen, client):
         granted = _read_grants(resource_of(resource), client)
     if granted.everybody:
@@ -70,7 +70,7 @@ def give(
     plan_only: PlanOnly = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give roles on a resource, beside those that there are; who has another role has this one instead."""
+    """Grant roles on a resource and keep existing grants; a principal with another role gets the new role instead."""
     screen = Screen(as_json=as_json)
     _check_named(who, screen=screen, everybody=everybody)
     with client_of(screen) as client:
@@ -101,7 +101,7 @@ def take(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take roles on a resource away. Says first who may read it all the same, and through what."""
+    """Revoke roles on a resource. Shows first the remaining readers, and how they read."""
     screen = Screen(as_json=as_json, agrees=yes)
     _check_named(who, screen=screen, everybody=everybody)
     check_plan(screen, plan_only=plan_only, yes=yes)

@@ -43,7 +43,7 @@ def list_groups(*, query: PartOfName = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def show(group: Named, *, as_json: AsJson = False) -> None:
-    """Show a group, its direct members, and how much it opens."""
+    """Show a group, its direct members, and the number of readable documents."""
     with connect(as_json=as_json) as (screen, client):
         found = group_of(group, client)
         members = list(client.admin.groups.list_members(found.id, page_size=1000))
@@ -62,7 +62,7 @@ def create(
     external_id: Annotated[str | None, typer.Option(help="Its identifier in another directory.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a group without members; one that is there already is refused, and not changed."""
+    """Create a group without members; an existing group is refused, and not changed."""
     with connect(as_json=as_json) as (screen, client):
         for one in client.admin.groups.list(page_size=1000):
             if one.name == name or (external_id is not None and one.external_id == external_id):
@@ -73,19 +73,19 @@ def create(
 
 @app.command()
 def add(group: Named, who: Members, *, as_json: AsJson = False) -> None:
-    """Put people, service accounts or groups into a group; they read what it opens from the next request on."""
+    """Add people, service accounts or groups to a group; they get the group's access from the next request on."""
     _change_members(group, who, adds=True, as_json=as_json)
 
 
 @app.command()
 def remove(group: Named, who: Members, *, plan_only: PlanOnly = False, as_json: AsJson = False) -> None:
-    """Take people, service accounts or groups out of a group."""
+    """Remove people, service accounts or groups from a group."""
     _change_members(group, who, adds=False, plan_only=plan_only, as_json=as_json)
 
 
 @app.command()
 def delete(group: Named, *, plan_only: PlanOnly = False, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete a group: its members stop reading at once what only it opened to them. Says first who would lose what."""
+    """Delete a group: members lose at once all access given only by the group. Shows the losses first."""
     screen = Screen(as_json=as_json, agrees=yes)
     check_plan(screen, plan_only=plan_only, yes=yes)
     with client_of(screen) as client:

@@ -35,7 +35,7 @@ def list_keys(
     owner: Annotated[str | None, typer.Option(metavar="EMAIL", help="Only the keys of this person.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List API keys, without their values; those that have stopped too."""
+    """List API keys, without values, including inactive keys."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.api_keys.list(owner_email=owner, page_size=1000)
         show_list(screen, "apiKeys", found, COLUMNS, empty="There is no such key: carrel keys create makes one.")
@@ -50,7 +50,7 @@ def create(
     expires: Expires = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create an API key, and print its value: this once."""
+    """Create an API key, and print the value, only this time."""
     with connect(as_json=as_json) as (screen, client):
         create = client.admin.api_keys.create
         made = create(name, owner_email=owner, may_act_for_users=acts_for_users, expires_at=expires)
@@ -60,7 +60,7 @@ def create(
 
 
 def whoami(*, as_json: AsJson = False) -> None:
-    """Say whose key or token CARREL_API_KEY is, what it may do, and when it stops. Its value is never shown."""
+    """Show the owner, the rights and the expiry of the key or token in CARREL_API_KEY. Its value is never shown."""
     with connect(as_json=as_json) as (screen, client):
         found = client.permissions.who_am_i()
     facts = {
@@ -76,7 +76,7 @@ def whoami(*, as_json: AsJson = False) -> None:
 
 @app.command()
 def revoke(key: _Key, *, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Stop an API key at once, for good."""
+    """Revoke an API key at once and permanently."""
     with connect(as_json=as_json, yes=yes, action="revoke it") as (screen, client):
         one = working_one(key, client.admin.api_keys.list, kind="key")
         confirm(screen, f"Revoke {one.name}, which acts as {one.owner_email}?", outcome="revoked")

@@ -1,4 +1,4 @@
-"""What commands print of what the service has: lists, single things and changes, for people or as one JSON object."""
+"""Output of commands: lists, single objects and changes, for people or as a JSON object."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ from cli.screen import Screen
 
 T = TypeVar("T", bound=ResponseModel)
 Columns: TypeAlias = Mapping[str, Callable[[T], object]]
-"""By its head: what stands in a column."""
+"""The value of each column, by the column's heading."""
 
 
 def to_json(model: ResponseModel) -> dict[str, Any]:
@@ -24,12 +24,10 @@ def to_json(model: ResponseModel) -> dict[str, Any]:
 
 
 def print_json(screen: Screen, outcome: str, *, code: ExitCode = ExitCode.DONE, **members: Any) -> None:
-    """Print the one JSON object of a command that did what it was asked."""
     screen.json({"outcome": outcome, "exitCode": code, **members})
 
 
 def show_list(screen: Screen, key: str, found: Iterable[T], columns: Columns[T], *, empty: str, **members: Any) -> None:
-    """Print rows as a table, or as `key` of the JSON object; without any, say `empty`."""
     rows = list(found)
     if screen.as_json:
         print_json(screen, "listed", **{key: [to_json(one) for one in rows]}, **members)
@@ -49,7 +47,7 @@ def show_first(
     empty: str,
     more: str = "There are older ones",
 ) -> None:
-    """Print at most so many rows, and say `more` when there are more: commands ask for one more than they print."""
+    """Print at most `most` rows, and `more` if rows are left: callers request a row more than printed."""
     found = list(islice(listed, most + 1))
     has_more = len(found) > most
     show_list(screen, key, found[:most], columns, empty=empty, hasMore=has_more)
@@ -60,7 +58,7 @@ def show_first(
 def show_one(
     screen: Screen, found: ResponseModel, *, title: str, facts: Iterable[tuple[str, object]], **members: Any
 ) -> None:
-    """Print a thing's title and what is known of it, or its JSON object with these members."""
+    """Print an object's title and facts, or a JSON object with the members."""
     if screen.as_json:
         print_json(screen, "found", **to_json(found), **members)
         return
@@ -70,13 +68,11 @@ def show_one(
 
 
 def show_more(screen: Screen, number: int, what: str = "", *, indent: int = 2) -> None:
-    """Say how many things are not shown, if any."""
     if number > 0:
         screen.line(f"{' ' * indent}… and {number:,} more{what} (--json has all of them)", style="dim")
 
 
 def say_done(screen: Screen, outcome: str, words: str, *, code: ExitCode = ExitCode.DONE, **members: Any) -> None:
-    """Say what was done, or print the JSON object about it."""
     if screen.as_json:
         print_json(screen, outcome, code=code, **members)
     else:
@@ -96,7 +92,6 @@ def words_of(value: object) -> str:
 
 
 def table_of(found: Sequence[T], columns: Columns[T]) -> Table:
-    """Return rows as a table; numbers are aligned to the right."""
     table = Table(box=None, pad_edge=False)
     for head, take in columns.items():
         value = take(found[0]) if found else None

@@ -1,4 +1,4 @@
-"""`carrel upload` and `carrel plan`: the catalog, brought to what a source holds."""
+"""`carrel upload` and `carrel plan`: make the catalog match a source."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,7 +48,7 @@ _Limit = Annotated[
 
 
 def pairs(metadata: list[str] | None) -> dict[str, str]:
-    """Return KEY=VALUE options as a mapping; wrong ones are wrong usage."""
+    """Return KEY=VALUE options as a mapping; a malformed option is a usage error."""
     found: dict[str, str] = {}
     for text in metadata or ():
         key, equals, value = text.partition("=")
@@ -66,7 +66,7 @@ _SAID: Mapping[str, str] = {
     "delete_missing": "delete_missing",
     "delete_limit": "delete_limit_percent",
 }
-"""The options of an upload by the parameters of its command."""
+"""The names of upload options, by the parameters of the command."""
 
 
 def _options(given: Mapping[str, Any], **more: Any) -> UploadOptions:
@@ -97,13 +97,12 @@ def upload(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring the catalog to what a source holds: what is new or changed is sent, and nothing else.
+    """Make the catalog match a source: only new and changed documents are sent.
 
-    Lock files, stylesheets, minified files, certificates and secrets are left out unless --include names them.
-    With --delete-missing, what was sent from this source and is no longer there is deleted: the names are shown, and
-    you are asked first, or say --yes. Nothing is deleted when the source could not be listed whole, is empty, or would
-    lose more than the limit.
-    Run it again after any interruption: it goes on where it was."""
+    Lock files, stylesheets, minified files, certificates and secrets are left out unless --include names them. With
+    --delete-missing, documents sent from this source and now missing are deleted. The names are shown, and you are
+    asked first, or use --yes. Nothing is deleted when the source could not be listed completely, is empty, or would
+    lose more than the limit. Run the command again after any interruption to continue."""
     options = _options(locals(), wait_for_index=not no_wait)
     screen = Screen(as_json=as_json)
     with show_errors(screen):
@@ -131,7 +130,7 @@ def plan(
     names: Names = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what `carrel upload` would do with the same options; nothing is sent or changed."""
+    """Show the effect of `carrel upload` with the same options; nothing is sent or changed."""
     options = _options(locals())
     screen = Screen(as_json=as_json)
     with show_errors(screen):

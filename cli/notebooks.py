@@ -1,4 +1,4 @@
-"""`carrel check-notebook`: credentials in notebooks, and documents in their outputs that not everybody may read."""
+"""`carrel check-notebook`: find credentials in notebooks, and outputs with documents not open to everyone."""
 
 import html
 import json
@@ -48,7 +48,7 @@ _NO_DOCUMENTS = frozenset({ResourceType.DOCUMENT_COLLECTION, ResourceType.AGENT}
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """Something that should not be given away; `cell` counts from 1, and 0 is the notebook's metadata."""
+    """A finding not to be shared; `cell` counts from 1, and 0 is the notebook's metadata."""
 
     file: str
     cell: int
@@ -70,10 +70,10 @@ def check_notebook(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look for what a notebook should not give away before it is shared: credentials, and documents.
+    """Check a notebook before you share it: find credentials and restricted documents.
 
-    Credentials are looked for in sources and outputs. Documents are those that outputs name, by name or id, and that
-    are not open to everybody in the organization, which takes an admin's key. Pictures are not looked into."""
+    Credentials are searched for in sources and outputs. Documents are found by name or id in outputs; only documents
+    not open to everyone in the organization are reported, which requires an admin's key. Pictures are not searched."""
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         secrets = _secret_values(settings)
@@ -158,7 +158,7 @@ def _parts(notebook: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a part of a notebook; what is kept as a list of lines is one text."""
+    """Yield the texts in a part of a notebook; a list of lines is a single text."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

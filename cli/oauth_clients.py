@@ -1,4 +1,4 @@
-"""`carrel oauth-clients`: applications that people allow to act for them, and whom they act for."""
+"""`carrel oauth-clients`: applications with permission to act for people."""
 
 from typing import Annotated
 from uuid import UUID
@@ -39,7 +39,7 @@ CONSENTS: Columns[OAuthConsent] = {
 
 @app.command("list")
 def list_clients(*, as_json: AsJson = False) -> None:
-    """List the clients: those that were registered, and those that a document describes."""
+    """List the clients: registered clients, and clients described by a document."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.oauth_clients.list(page_size=1000)
         show_list(screen, "oauthClients", found, CLIENTS, empty="There is none: the page OAuth clients registers one.")
@@ -52,7 +52,7 @@ def consents(
     email: Annotated[str | None, typer.Option("--person", metavar="EMAIL", help="Only of this person.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what people have allowed clients: since when, in which collections, and when it was last used."""
+    """List the consents of people to clients: since when, for which collections, and the last use."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.oauth_clients.list_consents(client_id=oauth_client, email=email, page_size=1000)
         show_list(screen, "consents", found, CONSENTS, empty="Nobody has allowed anything.")
@@ -68,7 +68,7 @@ def withdraw(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Withdraw what people have allowed a client, from the next request on; they may allow it again."""
+    """Withdraw the consent of people to a client, from the next request on; they may consent again."""
     with connect(as_json=as_json, yes=yes, action="withdraw it") as (screen, client):
         found = list(client.admin.oauth_clients.list(ids=[oauth_client]))
         hint = "carrel oauth-clients list shows all with their ids"
@@ -81,7 +81,7 @@ def withdraw(
 
 @app.command()
 def hosts(*, as_json: AsJson = False) -> None:
-    """List the hosts whose documents describe clients, so that people may connect these by themselves."""
+    """List the hosts whose client documents are allowed, so that people may connect clients from them."""
     with connect(as_json=as_json) as (screen, client):
         allowed = client.admin.organization.get().client_document_hosts
     if as_json:
@@ -94,7 +94,7 @@ def hosts(*, as_json: AsJson = False) -> None:
 
 @app.command("allow-host")
 def allow_host(hosts: _Hosts, *, as_json: AsJson = False) -> None:
-    """Allow hosts: people may connect every client that a document there describes."""
+    """Allow hosts: people may connect every client described by a document on them."""
     with connect(as_json=as_json) as (screen, client):
         allowed = client.admin.organization.update(added_client_document_hosts=hosts)
     _say_allowed(screen, allowed.client_document_hosts)
@@ -102,7 +102,7 @@ def allow_host(hosts: _Hosts, *, as_json: AsJson = False) -> None:
 
 @app.command("remove-host")
 def remove_host(hosts: _Hosts, *, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Take hosts away, with the clients described there, what people allowed them and their tokens."""
+    """Remove hosts, with the clients described there, and all consents and tokens."""
     gone = {host.strip().lower() for host in hosts}
     with connect(as_json=as_json, yes=yes, action="take it away") as (screen, client):
         organization = client.admin.organization

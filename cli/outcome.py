@@ -1,4 +1,4 @@
-"""How a command ends: exit codes that a scheduled job can trust, and errors in words instead of tracebacks."""
+"""The end of a command: reliable exit codes for scheduled jobs, and messages instead of tracebacks."""
 
 import re
 from collections.abc import Generator
@@ -59,7 +59,7 @@ def show_errors(screen: Screen) -> Generator[None]:
 
 @contextmanager
 def client_of(screen: Screen) -> "Generator[Carrel]":
-    """Yield a client with the environment's settings; an error ends the command with a message and an exit code."""
+    """Yield a client configured by the environment; an error ends the command with a message and an exit code."""
     from carrel import Carrel  # noqa: PLC0415 - slow to import: not for help and completion
 
     with show_errors(screen), Carrel(max_retries=RETRIES) as client:
@@ -68,8 +68,8 @@ def client_of(screen: Screen) -> "Generator[Carrel]":
 
 @contextmanager
 def connect(*, as_json: bool, yes: bool | None = None, action: str = "delete it") -> "Generator[tuple[Screen, Carrel]]":
-    """Yield a command's screen and its client (`client_of`). `yes` is the answer to the question before the `action`:
-    None for a command that asks nothing. With False, the command ends here without a terminal to ask on."""
+    """Yield a command's screen and client (`client_of`). `yes` answers the question before the `action`: None for a
+    command without a question. With False, the command ends here unless a terminal can ask."""
     screen = Screen(as_json=as_json, agrees=bool(yes))
     if yes is False and not screen.can_ask:
         raise usage(screen, f"There is no terminal to ask on: say --yes to {action}.")
@@ -90,7 +90,8 @@ def usage(screen: Screen, message: str) -> typer.Exit:
 
 
 def _kind(error: carrel.CarrelError) -> tuple[str, ExitCode]:
-    """Tell what to change: the key (refused), nothing but the time (away), or what is asked for, whoever says so."""
+    """Return the kind of an error and the exit code, such as refused (change the key), away (try later) or a wrong
+    request."""
     if isinstance(error, carrel.PlanRefusedError):
         return "problems", ExitCode.PROBLEMS
     if isinstance(error, carrel.APIConnectionError):
@@ -120,6 +121,6 @@ def _words(error: carrel.CarrelError) -> str:
 
 
 def _invalid(error: ValidationError) -> str:
-    """Say which setting or option is wrong, and never its value, which may be a secret."""
+    """Name the wrong setting or option, but never the value, a possible secret."""
     errors = error.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(f"{'.'.join(map(str, one['loc'])) or error.title}: {one['msg']}" for one in errors)

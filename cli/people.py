@@ -41,7 +41,7 @@ Owner = Annotated[str, typer.Argument(metavar="EMAIL", help="Their address, or a
 
 @app.command()
 def owns(email: Owner, *, as_json: AsJson = False) -> None:
-    """Show the documents and collections that somebody owns, whether or not they are active."""
+    """Show the documents and collections owned by a person, active or not."""
     owner = UserReference(email=email)
     with connect(as_json=as_json) as (screen, client):
         counted = client.admin.access.count_resources(owned_by=owner)
@@ -68,10 +68,10 @@ def offboard(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """End all access of somebody at once, then give what they own to somebody else.
+    """End all access of a person at once, then transfer all documents and collections to a new owner.
 
-    Shows the plan first, and asks before doing it; without a terminal, say --plan or --yes. Run it again after any
-    interruption: it does the rest."""
+    Shows the plan first, and asks; without a terminal, use --plan or --yes. Run it again after any interruption to
+    finish."""
     screen = Screen(as_json=as_json, agrees=yes)
     check_plan(screen, plan_only=plan_only, yes=yes)
     new_owner = None if to is None else UserReference(email=to)
@@ -189,7 +189,7 @@ def list_people(
     in_no_group: Annotated[bool, typer.Option("--in-no-group", help="Only who is in no group.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List people: all, or those whom every option leaves."""
+    """List people: all, or only the matches of all options."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.users.list(
             query=query,
@@ -204,7 +204,7 @@ def list_people(
 
 @app.command()
 def show(email: Email, *, as_json: AsJson = False) -> None:
-    """Show a person: how they sign in, the groups they are in, and through what, and how much they can read."""
+    """Show a person's sign-in methods, groups with the origin, and number of readable documents."""
     with connect(as_json=as_json) as (screen, client):
         person = person_of(email, client)
         reference = UserReference(email=person.email)
@@ -237,7 +237,7 @@ def add(
     admin: Annotated[bool, typer.Option("--admin", help="As an admin.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Add a person; one who is there already is refused, and not changed."""
+    """Add a person; an existing person is refused, and not changed."""
     with connect(as_json=as_json) as (screen, client):
         if _find(email, client):
             raise InvalidArgumentError(f"{email} is there already; carrel people change changes them")
@@ -256,7 +256,7 @@ def change(
     active: Annotated[bool | None, typer.Option("--active/--inactive", help="Whether they can sign in.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a person; what isn't said stays."""
+    """Change a person; omitted options stay unchanged."""
     given = {"name": name, "is_admin": admin, "active": active}
     changes = {field: value for field, value in given.items() if value is not None}
     with connect(as_json=as_json) as (screen, client):
@@ -269,7 +269,7 @@ def change(
 
 @app.command()
 def invite(email: Email, *, as_json: AsJson = False) -> None:
-    """Print a link at which a person sets a password: once, within 7 days. It ends the link they had."""
+    """Print a link for setting a password, valid once within 7 days. Earlier links of the person stop working."""
     with connect(as_json=as_json) as (screen, client):
         made = client.admin.users.invite(email)
     say_done(screen, "invited", made.url, **to_json(made))
@@ -278,13 +278,13 @@ def invite(email: Email, *, as_json: AsJson = False) -> None:
 
 @app.command()
 def join(email: Email, group: Grouped, *, as_json: AsJson = False) -> None:
-    """Put a person into a group."""
+    """Add a person to a group."""
     _change_membership(email, group, joins=True, as_json=as_json)
 
 
 @app.command()
 def leave(email: Email, group: Grouped, *, as_json: AsJson = False) -> None:
-    """Take a person out of a group."""
+    """Remove a person from a group."""
     _change_membership(email, group, joins=False, as_json=as_json)
 
 
@@ -299,7 +299,7 @@ def _change_membership(email: str, group: str, *, joins: bool, as_json: bool) ->
 
 
 def person_of(email: str, client: "Carrel") -> ListedUser:
-    """Return the person of an address; raises InvalidArgumentError when there is nobody."""
+    """Return the person with an address; raises InvalidArgumentError when no account has it."""
     return require_one(_find(email, client), kind="person", name=email, hint="carrel people list shows all")
 
 
@@ -344,7 +344,7 @@ SESSIONS: Columns[PersonSession] = {
 
 @app.command()
 def sessions(email: Person, *, as_json: AsJson = False) -> None:
-    """Show the browsers that somebody is signed in with, and the applications that act for them."""
+    """Show the browsers with a session of a person, and the applications acting for the person."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.sessions.list(email, page_size=1000)
         show_list(screen, "sessions", found, SESSIONS, empty=f"{email} is signed in nowhere.")
@@ -360,7 +360,7 @@ def end_sessions(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Sign somebody out everywhere, or end some of their sessions, from the next request on."""
+    """Sign a person out everywhere, or end some sessions, from the next request on."""
     with connect(as_json=as_json, yes=yes, action="end the sessions") as (screen, client):
         confirm(screen, f"End {'these' if session else 'all'} sessions of {email}?", outcome="ended")
         ended = client.admin.sessions.end(email, session_ids=session).ended_count
@@ -383,7 +383,7 @@ def second_factor(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Say who needs a second factor in addition to the password, or change it; an app or a passkey is one."""
+    """Show or change who needs a second factor in addition to the password; an app or a passkey counts."""
     with connect(as_json=as_json) as (screen, client):
         settings = client.admin.organization
         now = settings.get() if of is None else settings.update(second_factor=of)
@@ -392,7 +392,7 @@ def second_factor(
 
 @app.command("reset-second-factor")
 def reset_second_factor(email: Person, *, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Take the second factors and recovery codes of somebody away who has lost them."""
+    """Remove the second factors and recovery codes after a loss."""
     with connect(as_json=as_json, yes=yes, action="take the second factors away") as (screen, client):
         question = f"{email} signs in with the password alone then. Take their second factors away?"
         confirm(screen, question, outcome="reset")

@@ -1,4 +1,4 @@
-"""`carrel providers`: the OpenID Connect providers that people of the organization sign in with."""
+"""`carrel providers`: the OpenID Connect providers for signing in."""
 
 from typing import Annotated
 from uuid import UUID
@@ -58,7 +58,7 @@ PROVIDERS: Columns[SignInProvider] = {
 
 @app.command("list")
 def list_providers(*, as_json: AsJson = False) -> None:
-    """List the providers that people sign in with."""
+    """List the OpenID Connect providers."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.sign_in_providers.list(page_size=1000)
         empty = "People sign in with a password here: carrel providers add adds a provider."
@@ -117,7 +117,7 @@ def change(
     sign_out_there: _SignOut = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a provider; what isn't given stays, and its issuer always does."""
+    """Change a provider; omitted options stay unchanged. The issuer can't be changed."""
     with connect(as_json=as_json) as (screen, client):
         changed = client.admin.sign_in_providers.update(
             provider,
@@ -135,7 +135,7 @@ def change(
 
 @app.command("test")
 def find_problems(provider: _Provider, *, as_json: AsJson = False) -> None:
-    """Ask a provider for what a sign-in needs, and say what is wrong."""
+    """Ask a provider for the data of a sign-in, and report problems."""
     with connect(as_json=as_json) as (screen, client):
         problems = client.admin.sign_in_providers.test(provider).problems
     code = ExitCode.PROBLEMS if problems else ExitCode.DONE
@@ -147,7 +147,7 @@ def find_problems(provider: _Provider, *, as_json: AsJson = False) -> None:
 
 @app.command()
 def delete(provider: _Provider, *, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete a provider: nobody signs in with it any more. Accounts that came by it stay."""
+    """Delete a provider: no more sign-ins with the provider. Existing accounts stay."""
     with connect(as_json=as_json, yes=yes) as (screen, client):
         confirm(screen, f"Delete provider {provider}?")
         client.admin.sign_in_providers.delete(provider)

@@ -1,4 +1,4 @@
-"""`carrel provisioning`: the tokens by which an identity provider keeps people and groups (SCIM)."""
+"""`carrel provisioning`: tokens for identity providers to maintain people and groups (SCIM)."""
 
 from typing import Annotated
 
@@ -26,7 +26,7 @@ COLUMNS: Columns[ScimToken] = {
 
 @app.command("list")
 def list_tokens(*, as_json: AsJson = False) -> None:
-    """List the tokens of identity providers, without their values; those that have stopped too."""
+    """List the tokens of identity providers, without values, including inactive tokens."""
     with connect(as_json=as_json) as (screen, client):
         found = client.admin.scim_tokens.list(page_size=1000)
         show_list(screen, "tokens", found, COLUMNS, empty="There is none: carrel provisioning create makes one.")
@@ -39,7 +39,7 @@ def create(
     expires: Expires = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a token for an identity provider, and print its value: this once."""
+    """Create a token for an identity provider, and print the value, only this time."""
     with connect(as_json=as_json) as (screen, client):
         made = client.admin.scim_tokens.create(name, expires_at=expires)
     say_done(screen, "created", made.token, **to_json(made))
@@ -48,7 +48,7 @@ def create(
 
 @app.command()
 def revoke(token: _Token, *, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Stop a token at once, for good."""
+    """Revoke a token at once and permanently."""
     with connect(as_json=as_json, yes=yes, action="revoke it") as (screen, client):
         one = working_one(token, client.admin.scim_tokens.list, kind="token", command="provisioning")
         confirm(screen, f"Revoke {one.name}?", outcome="revoked")

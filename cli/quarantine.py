@@ -1,4 +1,4 @@
-"""`carrel quarantine`: what could not be loaded, over all sources, and what to do about it."""
+"""`carrel quarantine`: documents that failed to load, over all sources."""
 
 import asyncio
 from typing import Annotated
@@ -23,9 +23,9 @@ def list_items(
     ignored: Annotated[bool, typer.Option("--ignored", help="Also what is ignored.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List what is in quarantine, with its reason: of the sources that you load; for admins, of all.
+    """List the quarantine, with reasons: your own sources; for admins, all sources.
 
-    Runs report it to the service, wherever they are carried out."""
+    Runs report it to the service from every machine."""
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         from cli.quarantined import show_quarantine  # noqa: PLC0415 - the flows come with an extra of their own
@@ -40,10 +40,10 @@ def retry(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Send what of a source is in quarantine again, and nothing else, as its last run was told to.
+    """Send only a source's quarantined documents again, with the options of the last run.
 
-    It goes where the source was loaded: on that machine, or one with the same database of ledgers.
-    Exit code 0: all of it is in the catalog now; 1: some is still in quarantine."""
+    Use the machine that loaded the source, or a machine with its database of ledgers. Exit code 0: everything is in the
+    catalog now; 1: some is still in quarantine."""
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         from cli.runs import run_retry  # noqa: PLC0415 - as above
@@ -59,7 +59,7 @@ def ignore(
     undo: Annotated[bool, typer.Option("--undo", help="Let them count again.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let items of a source's quarantine count no more, until they change; its next run leaves them out.
+    """Ignore quarantined items of a source until a change; the next run skips them.
 
     Exit code 1: some of the names aren't in quarantine."""
     screen = Screen(as_json=as_json)

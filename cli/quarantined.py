@@ -16,7 +16,7 @@ _PAGE = 1000
 
 
 async def show_quarantine(source: str | None, *, with_ignored: bool, screen: Screen) -> None:
-    """Print the items source by source. Raises what flows.operations.quarantine.find_sources does."""
+    """Print the items, grouped by source. Raises the errors of flows.operations.quarantine.find_sources."""
     settings = FlowSettings()
     async with open_client(settings) as client:
         every = await find_sources(client, None, settings=settings)
@@ -48,7 +48,8 @@ async def show_quarantine(source: str | None, *, with_ignored: bool, screen: Scr
 
 
 async def _tell_unreported(reported: Container[str], *, settings: FlowSettings, screen: Screen) -> bool:
-    """Say which ledgers here have a quarantine that the service knows nothing of, and how it comes there."""
+    """Report local ledgers with a quarantine unknown to the service, and how to report it; return whether such ledgers
+    exist."""
     unreported = await asyncio.to_thread(find_unreported, settings, reported=reported)
     for known in unreported:
         screen.say(

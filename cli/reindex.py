@@ -1,4 +1,4 @@
-"""`carrel reindex`: indexing a collection again, or making its index, or the catalog's, anew with another model."""
+"""`carrel reindex`: index a collection again, or rebuild an index, also the catalog's, with another model."""
 
 import asyncio
 from typing import Annotated
@@ -34,7 +34,7 @@ def reindex(
     wait: Annotated[bool, typer.Option(help="End only when it is done.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Index the documents of a collection again: what is stale, --all, or with another --model."""
+    """Index the documents of a collection again: only stale documents, --all, or with another --model."""
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         from cli.runs import cancel_rebuild, run_reindex  # noqa: PLC0415 - the flows come with an extra

@@ -1,4 +1,4 @@
-"""Runs started and watched here, over sources, syncs and indexes: their bar, and their end in words or as JSON."""
+"""Runs of sources, syncs and indexes, started and watched from the command line: progress and results."""
 
 import asyncio
 import logging
@@ -76,7 +76,6 @@ def _write_names(ledger: Ledger, path: Path | None) -> None:
 
 
 def _confirm_deletions(source: str, options: UploadOptions, *, screen: Screen) -> str:
-    """Name the documents that the run would delete and ask; return their mark, or "" where nothing is confirmed."""
     outcome, named, mark = _make_plan(source, options)
     held = outcome.summary.to_delete if outcome.plan.held_back and screen.can_ask else 0
     if not (number := outcome.plan.delete or held):
@@ -167,7 +166,7 @@ def _hint(ledger: Ledger) -> str:
 
 
 def run_retry(source: str, names: Sequence[str], *, screen: Screen) -> ExitCode:
-    """Send what of a source is in quarantine again, or what has one of these names."""
+    """Send a source's quarantined documents again, all or by name."""
     with screen.bar("sending what is in quarantine again"):
         outcome = asyncio.run(retry(source, names=names, settings=FlowSettings()))
     with Ledger(outcome.ledger) as ledger:
@@ -180,7 +179,7 @@ async def _collection_id(name: str, *, settings: FlowSettings) -> str:
 
 
 def _prepare_prefect(settings: FlowSettings) -> None:
-    """What goes wrong is said by us, once; Prefect's own log stays with the run on its server."""
+    """Configure Prefect: the log stays with the run on Prefect's server, because the command reports errors itself."""
     prepare_http(settings.base_url)
     quiet = {"PREFECT_LOGGING_LEVEL": "CRITICAL", "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL"}
     for name, value in {**prefect_environment(settings), **quiet}.items():
@@ -190,7 +189,7 @@ def _prepare_prefect(settings: FlowSettings) -> None:
 
 
 async def _as_flow(flow: Callable[[], Awaitable[object]]) -> None:
-    """Run a flow; where Prefect isn't there, nothing is begun: without this it would be a failure without words."""
+    """Run a flow; fail with a message when Prefect can't be reached, before any work begins."""
     from prefect.client.orchestration import get_client  # noqa: PLC0415 - as above
 
     async with get_client() as client:
@@ -259,7 +258,6 @@ def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, named: Names, *, scr
 
 
 def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
-    """Print what a run came to, with the first rows of its quarantine, where all of them are, and its remarks."""
     notes = notes_of(ledger.address.name)
     screen.line(summary.text())
     if coming := summary.coming_text():
@@ -289,7 +287,7 @@ def _show_partly_read(number: int, ledger: Ledger, *, screen: Screen) -> None:
 
 
 def _show_names(rows: Names, words: Mapping[str, str], *, screen: Screen) -> None:
-    """Print the first documents of each number, under its kind or the `words` for it; failures are shown elsewhere."""
+    """Print the first documents of each number, under the kind or its `words`; failures are shown elsewhere."""
     for what, group in groupby(rows, key=lambda row: row["what"]):
         named = [] if what == FAILED else [row["path"] for row in group]
         if named:
@@ -377,7 +375,7 @@ def tell(bar: Bar, summary: Summary, *, waiting_for: str = "") -> None:
 
 
 def interruption(ledger: Ledger) -> str:
-    """Say what a run that was interrupted leaves behind, where only its waiting for the index was; else nothing."""
+    """Describe the result of a run interrupted only while waiting for the index; else return an empty text."""
     ledger.join_latest()
     summary = summarize(ledger)
     if summary.waiting or not summary.indexing:
@@ -389,7 +387,7 @@ def interruption(ledger: Ledger) -> str:
 
 
 def follow_sync(name: str, *, launching: bool, watching: bool, screen: Screen) -> ExitCode:
-    """Launch a sync, or not, and watch it, or not; raises what flows.operations.syncing.sync does."""
+    """Launch a sync, watch it, or both; raises the errors of flows.operations.syncing.sync."""
     options = SyncOptions(launch=launching, wait_for_end=watching)
     told: set[str] = set()
     with screen.bar("asking for the sync") as bar:
@@ -422,7 +420,8 @@ def _tell_sync(bar: Bar, now: DocstoreSync) -> None:
 
 
 async def run_reindex(collection: str, options: ReindexOptions, *, screen: Screen) -> ExitCode:
-    """Index a collection again, or its index anew; raises what flows.operations.reindexing and .rebuilding do."""
+    """Index a collection again, or rebuild its index; raises the errors of flows.operations.reindexing and
+    .rebuilding."""
     settings = FlowSettings()
     with screen.bar("asking the service") as bar:
 

@@ -1,4 +1,4 @@
-"""What a person sees, and what a program reads: results on standard output, everything else on standard error."""
+"""Output for people and for programs: results on standard output, all else on standard error."""
 
 import json
 import os
@@ -21,13 +21,13 @@ OnProgress = Callable[[carrel.directory.Progress], None]
 
 
 class Bar(Protocol):
-    """Takes how far work is: `total` None while nobody knows how much there is."""
+    """A progress bar; `total` is None while the amount of work is unknown."""
 
     def __call__(self, what: str, *, done: int, total: int | None) -> None: ...
 
 
 class _Out(Console):
-    """Standard output, which whoever reads it may leave: then the rest is for nobody, and the work goes on."""
+    """Standard output; if the reader closes the pipe, the rest is dropped and the work continues."""
 
     def on_broken_pipe(self) -> None:
         _deafen()
@@ -38,8 +38,8 @@ def _deafen() -> None:
 
 
 class Screen:
-    """Where a command shows what it does; `as_json`: one JSON object on standard output, and nothing else there.
-    `agrees`: every question was answered beforehand, with yes."""
+    """The output of a command; `as_json`: only one JSON object on standard output. `agrees`: all questions are answered
+    yes in advance."""
 
     def __init__(self, *, as_json: bool, agrees: bool = False) -> None:
         self.as_json, self._agrees = as_json, agrees
@@ -58,12 +58,12 @@ class Screen:
             _deafen()
 
     def show(self, what: RenderableType) -> None:
-        """Print a part of the result, unless a program reads it."""
+        """Print a part of the result, unless the output is JSON."""
         if not self.as_json:
             self._out.print(what, soft_wrap=isinstance(what, Text))
 
     def line(self, text: str, *, style: str = "") -> None:
-        """Print a line of the result as it is: no markup, no control characters, and no second line."""
+        """Print a line of the result literally: no markup, no control characters, and no second line."""
         self.show(Text(printable(text), style=style))
 
     def lines(self, texts: Iterable[str], *, style: str = "") -> None:
@@ -71,7 +71,7 @@ class Screen:
             self.line(text, style=style)
 
     def write(self, text: str) -> None:
-        """Print a piece of a text as it is, at once, unless a program reads the result."""
+        """Print a piece of text literally, at once, unless the output is JSON."""
         if self.as_json:
             return
         try:
@@ -84,7 +84,7 @@ class Screen:
         self._err.print(Text("\n".join(map(printable, text.splitlines()))), soft_wrap=True)
 
     def confirm(self, question: str) -> bool:
-        """Ask whether to go on; no is the answer of who just presses Enter, or goes away."""
+        """Ask for confirmation; Enter or the end of input means no."""
         try:
             return self._agrees or Confirm.ask(question, console=self._err, default=False)
         except EOFError:
@@ -96,7 +96,7 @@ class Screen:
 
     @contextmanager
     def bar(self, what: str) -> Generator[Bar]:
-        """Show a bar on a terminal while work goes on: first `what`, then what the bar is told."""
+        """Show a bar on a terminal during work, first with the text `what`, then with the progress passed to it."""
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
         progress = Progress(
             *columns, TimeElapsedColumn(), console=self._err, transient=True, disable=not self.is_watched

@@ -1,4 +1,4 @@
-"""`carrel search`: the catalog or a collection, as the key's owner may read it."""
+"""`carrel search`: search the catalog or a collection, within the key owner's rights."""
 
 import re
 import shlex
@@ -58,7 +58,7 @@ def search(
     user: Annotated[str | None, typer.Option("--as", metavar="EMAIL", help="Search as this user finds.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search, and show what was found, best first. Nothing found is no error."""
+    """Search, and show the hits, best first. No hits is not an error."""
     with connect(as_json=as_json) as (screen, client):
         filters = [_filter(text) for text in where or ()]
         if collection is None:
@@ -159,7 +159,7 @@ def _show(result: CatalogSearchResult | CollectionSearchResult, *, screen: Scree
 
 
 def _highlight(result: CatalogSearchResult) -> Text:
-    """Return the passage in one line with what matched in bold; its length stays, so that the marks are right."""
+    """Return the passage in one line with the matches in bold; the unchanged length keeps the marks right."""
     plain = "".join(" " if character.isspace() else character for character in result.snippet.text)
     text = Text(f"      {printable(plain)}")
     for match in result.snippet.matches:

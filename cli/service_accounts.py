@@ -1,4 +1,4 @@
-"""`carrel service-accounts`: accounts for programs, which hold tokens and no password."""
+"""`carrel service-accounts`: accounts for programs, with tokens and without a password."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,7 +42,7 @@ def list_accounts(
 
 @app.command()
 def show(account: Account, *, as_json: AsJson = False) -> None:
-    """Show a service account, the groups it is in, how much it may read, and its tokens."""
+    """Show a service account, its groups, tokens and number of readable documents."""
     with connect(as_json=as_json) as (screen, client):
         found = account_of(account, client)
         tokens = list(client.admin.service_account_tokens.list(found.service_account_id, page_size=1000))
@@ -69,7 +69,7 @@ def create(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Create a service account, which may read nothing yet."""
+    """Create a service account, at first without read access."""
     with connect(as_json=as_json) as (screen, client):
         made = client.admin.service_accounts.create(name)
     words = f"Created {made.display_name} <{made.email}>. carrel tokens create {made.email} makes a token for it."
@@ -78,7 +78,7 @@ def create(
 
 @app.command()
 def delete(account: Account, *, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete a service account: its tokens stop at once, and it leaves its groups; what it uploaded stays."""
+    """Delete a service account: the tokens stop at once, and all memberships end. Uploads stay."""
     with connect(as_json=as_json, yes=yes) as (screen, client):
         found = account_of(account, client)
         tokens = client.admin.service_account_tokens.list(found.service_account_id, page_size=1000)
@@ -91,7 +91,7 @@ def delete(account: Account, *, yes: Yes = False, as_json: AsJson = False) -> No
 
 
 def account_of(name: str, client: "Carrel") -> ServiceAccount:
-    """Return the service account of an address, name or id; raises InvalidArgumentError for none or several."""
+    """Return the service account with an address, name or id; raises InvalidArgumentError for none or several."""
     accounts = client.admin.service_accounts
     if id_in(name) is not None:
         found = list(accounts.list(ids=[name]))

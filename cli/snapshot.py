@@ -1,4 +1,4 @@
-"""`carrel snapshot`: who may read what at one moment, kept as files, and what changed since."""
+"""`carrel snapshot`: save who may read what as files, and compare with earlier snapshots."""
 
 import asyncio
 from pathlib import Path
@@ -19,9 +19,10 @@ Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A sn
 
 @app.command()
 def take(*, as_json: AsJson = False) -> None:
-    """Write who may read what into a new folder of Parquet files, and say what changed since the last one.
+    """Write who may read what into a new folder of Parquet files, and report changes since the last snapshot.
 
-    Needs an admin's key. Exit code 1: it was taken, and is not of one moment, or the last one can't be read."""
+    Requires an admin's key. Exit code 1: the snapshot was written but access changed during it, or the last snapshot is
+    unreadable."""
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         from flows.operations.snapshots.taking import take_snapshot  # noqa: PLC0415 - slow to import, and optional
@@ -45,7 +46,7 @@ def take(*, as_json: AsJson = False) -> None:
 
 @app.command()
 def compare(before: Folder, after: Folder, *, as_json: AsJson = False) -> None:
-    """Say what widened and what narrowed between two snapshots. Exit code 1: something did."""
+    """Show the access gained and lost between two snapshots. Exit code 1: there are changes."""
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         from flows.operations.snapshots.comparing import compare as compared  # noqa: PLC0415 - as above

@@ -1,4 +1,4 @@
-"""`carrel sync`: collections kept as document databases have them."""
+"""`carrel sync`: keep collections up to date with document databases."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def list_syncs(
     collection: Annotated[str | None, typer.Option(help="Name or id of the collection they go into.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the syncs into the collections that the key's owner may edit."""
+    """List the syncs into collections editable by the key's owner."""
     with connect(as_json=as_json) as (screen, client):
         within = None if collection is None else collection_of(collection, client).document_collection_id
         found = _all(client, within=within)
@@ -86,7 +86,7 @@ def list_syncs(
 
 @app.command()
 def show(name: Named, *, as_json: AsJson = False) -> None:
-    """Show a sync and how its last run went; never its address."""
+    """Show a sync and the result of its last run, but never the address."""
     with connect(as_json=as_json) as (screen, client):
         found = sync_of(name, client)
     if as_json:
@@ -129,7 +129,7 @@ def create(
     uri_file: UriFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a sync and launch its first run. Without an access option its documents are their owner's alone."""
+    """Create a sync and launch the first run. Without an access option, only the owner can read the documents."""
     given, screen = locals(), Screen(as_json=as_json)
     uri = _uri(uri_file, screen=screen)
     with client_of(screen) as client:
@@ -159,9 +159,9 @@ def update(
     uri_file: UriFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change what is given, keep the rest, and launch a run.
+    """Change the given options, keep the rest, and launch a run.
 
-    Where no address is given, it stays as it is. The run reads everything, unless only deletions or the name change."""
+    The address stays unless given. The run reads everything, unless only deletions or the name change."""
     given, screen = locals(), Screen(as_json=as_json)
     uri = _uri(uri_file, screen=screen) if uri_file or os.environ.get(URI_VARIABLE) else None
     with client_of(screen) as client:
@@ -180,21 +180,21 @@ def launch(
     watching: Annotated[bool, typer.Option("--watch", help="End when the run has, and as it has.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Launch a run that goes on from the last one; nothing is launched while one goes on."""
+    """Launch a run to continue from the last run; does nothing while a run is active."""
     _follow(name, launching=True, watching=watching, as_json=as_json)
 
 
 @app.command()
 def watch(name: Named, *, as_json: AsJson = False) -> None:
-    """Follow the run that goes on to its end, or tell how the last one ended.
+    """Follow the active run to its end, or show how the last run ended.
 
-    Exit code 1: something could not be taken, or a deletion was blocked; 2: the database can't be read."""
+    Exit code 1: a document failed, or a deletion was blocked; 2: the database can't be read."""
     _follow(name, launching=False, watching=True, as_json=as_json)
 
 
 @app.command()
 def failures(name: Named, *, as_json: AsJson = False) -> None:
-    """List what a sync could not take, and why. Every run tries it again."""
+    """List the documents a sync failed to copy, with reasons. Every run retries them."""
     with connect(as_json=as_json) as (screen, client):
         found = sync_of(name, client)
         docstore = client.document_collections.docstore
@@ -218,7 +218,7 @@ def list_runs(name: Named, *, as_json: AsJson = False) -> None:
 
 @app.command("remove-held")
 def remove_held(name: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Remove once the documents that the limit of removals holds, and launch a run; the limit stays as it is."""
+    """Remove once the documents held back by the limit of removals, and launch a run; the limit stays unchanged."""
     with connect(as_json=as_json, yes=yes) as (screen, client):
         found, docstore = sync_of(name, client), client.document_collections.docstore
         held = list(docstore.list_docstore_held_removals(found.docstore_credential_id, page_size=1000))
@@ -237,7 +237,7 @@ def remove_held(name: Named, *, yes: Yes = False, as_json: AsJson = False) -> No
 
 @app.command()
 def delete(name: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete a sync and its address; the documents that it brought stay."""
+    """Delete a sync and its address; copied documents stay."""
     with connect(as_json=as_json, yes=yes) as (screen, client):
         found = sync_of(name, client)
         confirm(screen, f"Delete the sync {found.config.sync_name}? Its {found.document_count:,} documents stay.")
@@ -247,7 +247,7 @@ def delete(name: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
 
 
 def sync_of(name: str, client: "Carrel") -> DocstoreSync:
-    """Return the sync of this name or id; raises InvalidArgumentError when there is none, or not one."""
+    """Return the sync with a name or id; raises InvalidArgumentError for none or several."""
     found = [one for one in _all(client) if name in {one.config.sync_name, str(one.docstore_credential_id)}]
     return require_one(found, kind="sync", name=name, hint="`carrel sync list` shows their ids")
 
@@ -266,7 +266,8 @@ def _follow(name: str, *, launching: bool, watching: bool, as_json: bool) -> Non
 
 
 def _uri(uri_file: str | None, *, screen: Screen) -> SecretStr:
-    """Return the address of the database, from where no list of processes and no shell history shows it."""
+    """Return the address of the database from the environment, a file or standard input; an argument would be visible
+    in process lists and shell history."""
     with show_errors(screen):
         if uri_file is None:
             text = os.environ.get(URI_VARIABLE, "")
@@ -288,7 +289,7 @@ _MEMBERS = {
     "delete_missing": "delete_missing",
     "delete_limit": "delete_limit_percent",
 }
-"""The members of a sync's config, and of its `source_fields` (`_PATHS`), by the parameters of the commands."""
+"""The members of a sync's config, and of the `source_fields` (`_PATHS`), by the parameters of the commands."""
 
 
 def _config(before: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

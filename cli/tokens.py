@@ -1,4 +1,4 @@
-"""`carrel tokens`: the tokens by which programs act as service accounts."""
+"""`carrel tokens`: the tokens of service accounts."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,7 +31,7 @@ def list_tokens(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """List the tokens of service accounts, without their values; those that have stopped too."""
+    """List the tokens of service accounts, without values, including inactive tokens."""
     with connect(as_json=as_json) as (screen, client):
         chosen = None if account is None else account_of(account, client).service_account_id
         found = list(client.admin.service_account_tokens.list(chosen, page_size=1000))
@@ -64,9 +64,9 @@ def create(
     plan_only: PlanOnly = False,
     as_json: AsJson = False,
 ) -> None:
-    """Create a token, for a year unless --expires says otherwise, and print its value: this once.
+    """Create a token, valid for a year unless --expires says otherwise, and print the value, only this time.
 
-    With --plan: say what such a token could read and do, and make none."""
+    With --plan: show the rights of the token without creating it."""
     with connect(as_json=as_json) as (screen, client):
         found = account_of(account, client)
         if plan_only:
@@ -81,7 +81,7 @@ def create(
 
 @app.command()
 def revoke(token: _Token, *, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Stop a token at once, for good."""
+    """Revoke a token at once and permanently."""
     with connect(as_json=as_json, yes=yes, action="revoke it") as (screen, client):
         one = working_one(token, client.admin.service_account_tokens.list, kind="token")
         confirm(screen, f"Revoke {one.name}?", outcome="revoked")

@@ -1,5 +1,5 @@
-"""Bulk work on a Carrel service, as Prefect flows; `python -m flows` runs them. Prefect reports its use to its makers
-unless told otherwise when it is first imported: importing this package declines that; an explicit setting stands."""
+"""Bulk work on a Carrel service, as Prefect flows; `python -m flows` runs them. Importing this package disables
+Prefect's usage reports, which Prefect enables by default; an explicit setting stands."""
 
 import os
 

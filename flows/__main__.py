@@ -1,5 +1,5 @@
-"""`python -m flows serve`: run what the workbench, `carrel` and schedules start, on this machine. The service and its
-key come from CARREL_BASE_URL and CARREL_API_KEY. Single runs are started with `carrel`."""
+"""`python -m flows serve`: run on this machine the flows started by the workbench, `carrel` and schedules. The service
+and its key come from CARREL_BASE_URL and CARREL_API_KEY. Single runs are started with `carrel`."""
 
 import argparse
 import asyncio
@@ -14,7 +14,7 @@ from flows.settings import FlowSettings, prefect_environment, prepare_http
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve the deployments until stopped; return an exit code of `carrel`: 2 when it can't start."""
+    """Serve the deployments until stopped; return an exit code of `carrel`: 2 when the server can't start."""
     parser = argparse.ArgumentParser(prog="python -m flows", description=__doc__)
     serving = parser.add_subparsers(required=True, metavar="COMMAND").add_parser("serve", help="run what is started")
     serving.add_argument("--limit", type=int, default=4, help="runs at a time (4)")

@@ -14,8 +14,8 @@ from flows.settings import FlowSettings
 
 @flow(name="agent-evaluation", persist_result=False)
 async def agent_evaluation(source: str, options: EvaluationOptions | None = None) -> State[dict[str, Any]]:
-    """Ask an agent the questions of the evaluation set that `source` names, by its name or id, and keep the results.
-    Fails when a question fails, or a score is below what the options ask: then alert rules tell people."""
+    """Ask an agent the questions of the evaluation set `source`, a name or id, and keep the results. Fails when a
+    question fails, or a score is below the floor in the options; alert rules then notify people."""
     loop = asyncio.get_running_loop()
     async with publish_progress(current_run_id()) as progress:
 

@@ -1,4 +1,4 @@
-"""The flow that makes the catalog equal to a folder, a glob or a manifest."""
+"""The flow for uploads: makes the catalog equal to a folder, a glob or a manifest."""
 
 from typing import Any
 
@@ -18,11 +18,11 @@ from flows.settings import FlowSettings
 async def bulk_upload(
     source: str, options: UploadOptions | None = None, *, dry_run: bool = False, confirmed: str | None = None
 ) -> State[dict[str, Any]]:
-    """Upload what is new or changed in `source`: a folder, a glob pattern, or a .csv or .jsonl manifest. `dry_run` ends
-    with the plan: nothing is sent or deleted. `confirmed` is the mark of deletions that a person has confirmed by name
-    (flows.operations.deletions). The service and its key come from the environment of the process
-    (flows.settings), never from parameters. A bad document doesn't stop the others; a run that fails or is killed
-    continues where it was when it is run again."""
+    """Upload new and changed documents of `source`: a folder, a glob pattern, or a .csv or .jsonl manifest. `dry_run`
+    ends with the plan: nothing is sent or deleted. `confirmed` is the mark of deletions confirmed by name
+    (flows.operations.deletions). The service's address and key come from the environment of the process
+    (flows.settings), never from parameters. A bad document doesn't stop the run. Run the flow again after a failure to
+    continue."""
     settings = FlowSettings()
     async with publish_progress(current_run_id()) as progress:
         hooks = hooks_of(progress, source=source, settings=settings)

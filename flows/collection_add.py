@@ -1,4 +1,4 @@
-"""The flow that adds documents of the catalog to a collection."""
+"""The flow for adding documents of the catalog to a collection."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from flows.settings import FlowSettings
 @flow(name="collection-add", persist_result=False)
 @skip_while_busy
 async def collection_add(source: str, options: CollectionOptions) -> State[dict[str, Any]]:
-    """Add the documents that `source` names to the collection, with their metadata; no file is read or sent. Documents
+    """Add the documents named by `source` to the collection, with their metadata; no file is read or sent. Documents
     unknown to the catalog go to quarantine. Created counts the added and updated documents."""
     settings = FlowSettings()
     async with publish_progress(current_run_id()) as progress:

@@ -1,5 +1,5 @@
-"""The file that declares what runs: prefect.yaml, which `python -m flows serve` follows and `prefect deploy` takes, or
-the file in CARREL_FLOWS_DEPLOYMENTS. It holds no credential: flows take those from the environment."""
+"""The file of deployments: prefect.yaml, used by `python -m flows serve` and `prefect deploy`, or the file in
+CARREL_FLOWS_DEPLOYMENTS. It holds no credential: flows read credentials from the environment."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,19 +41,18 @@ from flows.runs import DEPLOYMENT, Label, this_machine
 from flows.settings import SHIPPED
 
 Place = tuple[str | int, ...]
-"""Where a value is: keys of objects and indexes of lists, from the outside in."""
+"""The path of a value: keys of objects and indexes of lists, from the outside in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A document's value with its lines; YAML itself silently takes the last of `repeated` keys."""
+    """A document's value with line numbers and `repeated` keys; YAML silently uses the last repeated key."""
 
     value: object
     lines: Mapping[Place, int]
     repeated: Sequence[Place]
 
     def line_of(self, place: Place) -> int:
-        """Return the line of a value, or of the nearest value around it."""
         return next((self.lines[place[:end]] for end in range(len(place), 0, -1) if place[:end] in self.lines), 1)
 
 
@@ -96,7 +95,7 @@ def _load_flow(entrypoint: object) -> object:
 
 
 def _none_as(kind: Callable[[], object]) -> BeforeValidator:
-    """Return a validator that takes None as empty: a key with only comments below it means the same as an empty one."""
+    """Return a validator that reads None as empty: YAML gives None for a key with only comments below."""
     return BeforeValidator(lambda value: kind() if value is None else value)
 
 
@@ -112,7 +111,7 @@ def _as_prefect_takes(member: str) -> AfterValidator:
 
 
 class Times(BaseModel):
-    """When a deployment runs: minute, hour, day, month and weekday in a time zone. `slug` tells its times apart."""
+    """A schedule: minute, hour, day, month and weekday in a time zone. `slug` identifies it within the deployment."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -123,8 +122,8 @@ class Times(BaseModel):
 
 
 class Entry(BaseModel):
-    """A deployment: a flow with its parameters; without `schedules` it runs when a person starts it. `paused`, and
-    `active` of its times, are for the first time: later they stay as people set them."""
+    """A deployment: a flow with its parameters; without `schedules` a person starts each run. `paused`, and `active` of
+    its schedules, apply only at first: later changes by people stay."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -141,7 +140,7 @@ class Entry(BaseModel):
     @field_validator("parameters")
     @classmethod
     def _holds_no_credential(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Refuse what Prefect would keep, and show to whoever sees it."""
+        """Refuse credentials: Prefect would store and display credentials."""
         if holds_credential(str(parameters.get("source") or "")):
             msg = "source: credentials and queries don't go into a URL; leave them in the serving process's environment"
             raise ValueError(msg)
@@ -168,7 +167,7 @@ class _File(BaseModel):
 
 
 def read_deployments(path: Path) -> Sequence[Entry]:
-    """Return the file's entries, checked against their flows. Raises DeploymentsError, with all mistakes by line."""
+    """Return the file's entries, checked against the flows. Raises DeploymentsError, with all mistakes by line."""
     try:
         marked = _load(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as exc:
@@ -203,7 +202,7 @@ def read_deployments(path: Path) -> Sequence[Entry]:
 
 
 def read_served(path: Path) -> Sequence[Entry]:
-    """Return a file's entries, and those of Carrel's own prefect.yaml. Raises as `read_deployments`."""
+    """Return a file's entries, and the entries of Carrel's own prefect.yaml. Raises as `read_deployments`."""
     entries = read_deployments(path)
     startable = {entry.flow.name for entry in entries if entry.name == DEPLOYMENT}
     own = read_deployments(SHIPPED) if path != SHIPPED else ()
@@ -253,7 +252,7 @@ def _explain(path: Path, marked: Marked, place: Place, message: str) -> str:
 
 
 TAG = "carrel-deployments-file"
-"""Marks what a file of deployments has registered, and so what goes when its entry does."""
+"""Marks deployments registered from a file; removing the entry removes the deployment."""
 
 _PAGE = 200
 
@@ -261,8 +260,8 @@ _one_at_a_time = asyncio.Lock()
 
 
 async def register(entries: Sequence[Entry], *, runner: Runner) -> list[str]:
-    """Make the server's deployments equal to the entries; return the names of removed deployments. Schedules that
-    people have made, paused or resumed stay so. Machines that share a Prefect server must serve equal files."""
+    """Make the server's deployments equal to the entries; return the names of removed deployments. Schedules made,
+    paused or resumed by people stay so. Machines with a shared Prefect server must serve equal files."""
     async with _one_at_a_time, get_client() as client:
         kept = {await _register(entry, client, runner=runner) for entry in entries}
         gone = [old for old in await _read_registered(client) if old.id not in kept]

@@ -1,4 +1,4 @@
-"""The flow that launches a sync with a document database and watches its run."""
+"""The flow for syncs: launches a sync with a document database and watches its run."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ from flows.settings import FlowSettings
 
 @flow(name="docstore-sync", persist_result=False)
 async def docstore_sync(source: str, options: SyncOptions | None = None) -> State[dict[str, Any]]:
-    """Launch the sync that `source` names, by its name or id, and watch its run, which is the service's and outlives
-    this. The service and its key come from the environment of the process (flows.settings), never from parameters."""
+    """Launch the sync `source`, a name or id, and watch its run. The run belongs to the service and outlives this flow.
+    The service's address and key come from the environment of the process (flows.settings), never from parameters."""
     async with publish_progress(current_run_id()) as progress:
 
         async def publish_plan(found: DocstoreSync) -> None:

@@ -1,8 +1,9 @@
-"""What stops a run, as FlowErrors. What is wrong with one document never does: that is a row of the quarantine."""
+"""The errors that stop a run (FlowErrors). A problem with a single document never does: the document goes to
+quarantine."""
 
 
 class FlowError(Exception):
-    """The root. The message says what happened and what to do next."""
+    """The base of all errors of flows. The message says what happened and what to do next."""
 
     code = "flow_error"
 
@@ -14,19 +15,19 @@ class SourceError(FlowError):
 
 
 class NameUnknownError(SourceError):
-    """No group or collection, or more than one, has this name."""
+    """No group or collection, or more than one, has the name."""
 
     code = "name_unknown"
 
 
 class SyncFailedError(SourceError):
-    """A sync's document database can't be read, or its config doesn't fit it; the next run goes on from there."""
+    """A sync's document database can't be read, or its config doesn't fit; the next run continues from there."""
 
     code = "sync_failed"
 
 
 class SourceBusyError(FlowError):
-    """Another run holds this source's ledger; two at once would do the same work twice."""
+    """Another run holds this source's ledger; two runs at once would repeat the work."""
 
     code = "source_busy"
 
@@ -54,13 +55,13 @@ class RefusedError(FlowError):
 
 
 class StorageFullError(FlowError):
-    """507: the disk of the service is full. No document is at fault; the run goes on once there is room."""
+    """507: the disk of the service is full. No document is at fault; the run continues once there is room."""
 
     code = "storage_full"
 
 
 class ServiceDownError(FlowError):
-    """The service, or Prefect, could not be reached for all of the allowed time. The ledger keeps what was done."""
+    """The service or Prefect stayed unreachable for all of the allowed time. The ledger keeps the finished work."""
 
     code = "service_down"
 

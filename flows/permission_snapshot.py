@@ -1,4 +1,4 @@
-"""The flow that stores who may read what, and what changed since the last time."""
+"""The flow for permission snapshots: who may read what, and the changes since the last snapshot."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,9 @@ SNAPSHOT = "carrel-snapshot"
 
 @flow(name="permission-snapshot", persist_result=False)
 async def permission_snapshot() -> State[dict[str, Any]]:
-    """Write who may read what as Parquet, and what widened and narrowed since the last snapshot as artifacts. The
-    service, an admin's key and the folder of snapshots come from the environment of the process (flows.settings). A
-    killed run leaves no partial snapshot."""
+    """Write who may read what as Parquet, and publish the changes since the last snapshot as artifacts. The service, an
+    admin's key and the folder of snapshots come from the environment of the process (flows.settings). A killed run
+    leaves no partial snapshot."""
     # Imported here: it loads pyarrow, whose threads forbid to fork, and which other flows have no use for.
     from flows.operations.snapshots.taking import take_snapshot  # noqa: PLC0415
 

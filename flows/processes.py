@@ -1,4 +1,4 @@
-"""Processes of runs, forked from one process that has imported the flows: a run begins within a second."""
+"""Processes of runs, forked from a process with the flows already imported: a run begins within a second."""
 
 import asyncio
 import atexit
@@ -22,7 +22,7 @@ from prefect.runner import _starter_engine
 from flows.settings import FlowSettings
 
 RUN_ID = "PREFECT__FLOW_RUN_ID"
-"""The variable in which Prefect gives a process the id of its run."""
+"""The variable for the run's id, passed by Prefect to a process."""
 _ENGINE = "prefect.engine"
 _PRELOADED = [
     _ENGINE,
@@ -38,8 +38,8 @@ _PRELOADED = [
 
 
 def start_runs_by_forking() -> None:
-    """Import the flows, and fork a process from which Prefect's runner forks each run: what is imported is in memory
-    once. Where that process has ended, the library starts another one. To be called before there are threads."""
+    """Import the flows, and fork a process for Prefect's runner to fork runs from; so imports are in memory once. If
+    the process ends, the library starts a new one. Call this before any thread starts."""
     for name in _PRELOADED:
         importlib.import_module(name)
     gc.collect()
@@ -71,7 +71,7 @@ async def _run_process(
     env: Mapping[str, str | None],
     **_: object,
 ) -> None:
-    """Do what Prefect's function of this name does, with a forked process in place of `python -m prefect.engine`."""
+    """Replace Prefect's function of this name: fork a process instead of starting `python -m prefect.engine`."""
     del command
     environment = {name: value for name, value in env.items() if value is not None}
     process = get_context("forkserver").Process(target=_run, args=(environment,))
@@ -103,7 +103,7 @@ def _run(environment: Mapping[str, str]) -> None:
 
 @contextmanager
 def living(run_id: str) -> Generator[None]:
-    """Hold the lock that tells other processes that this run's process lives, even while it is suspended."""
+    """Hold the lock that marks this run's process as alive, even while suspended."""
     file = _lock_of(run_id)
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with file.open("w") as lock:
@@ -115,7 +115,6 @@ def living(run_id: str) -> Generator[None]:
 
 
 def is_living(run_id: str) -> bool:
-    """Return whether a run's process lives on a machine with this data folder."""
     try:
         with (file := _lock_of(run_id)).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

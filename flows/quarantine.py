@@ -1,4 +1,4 @@
-"""The flow that sends what could not be loaded again, for people who can't reach the machine that has the ledgers."""
+"""The flow for sending quarantined documents again, for people without access to the machine with the ledgers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,8 +14,9 @@ from flows.settings import FlowSettings
 @flow(name="quarantine-retry", persist_result=False)
 @skip_while_busy
 async def quarantine_retry(source: str, loaded_from: str = "", names: Sequence[str] = ()) -> State[dict[str, Any]]:
-    """Send what of a source is in quarantine again, or these items (external ids, or places without one), and nothing
-    else. `source` is a ledger's name, a path or a URL; `loaded_from` tells people where a named ledger's source is."""
+    """Send a source's quarantined items again, all or by name (external ids, or places without an external id), and
+    nothing else. `source` is a ledger's name, a path or a URL; `loaded_from` tells people the source of a named
+    ledger."""
     del loaded_from
     settings = FlowSettings()
     async with publish_progress(current_run_id()) as progress:

@@ -1,4 +1,4 @@
-"""The flow that indexes a collection again: what is stale, everything, or with another embedding model."""
+"""The flow for indexing a collection again: stale documents, all, or with another embedding model."""
 
 import time
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ _TOLD_EVERY = 2.0
 @flow(name="reindex", persist_result=False)
 @skip_while_busy
 async def reindex(source: str, options: ReindexOptions | None = None) -> State[dict[str, Any]]:
-    """Index again the documents of the collection that `source` names, by its name or id (`catalog:` is the catalog).
-    Only stale documents, unless the options say otherwise. With a model the whole index is built again beside the old
-    index, which is searched until then. A run that was killed continues when it is run again."""
+    """Index again the documents of the collection `source`, a name or id (`catalog:` is the catalog): only stale
+    documents, unless the options say otherwise. With a model the whole index is rebuilt; the old index serves searches
+    until then. A killed run continues when it is run again."""
     chosen = options or ReindexOptions()
     async with publish_progress(current_run_id()) as progress:
         last = 0.0

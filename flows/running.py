@@ -1,5 +1,5 @@
-"""Shared parts of the flows: batches as Prefect task runs within a shared limit, and the final state. Progress is kept
-as Prefect artifacts: a run's plan, its counts, its failures. flows.runs reads them."""
+"""Shared parts of the flows: batches as Prefect task runs within a shared limit, and the final state. Progress is
+published as Prefect artifacts: a run's plan, counts and failures. flows.runs reads the artifacts."""
 
 import asyncio
 import contextlib
@@ -74,7 +74,7 @@ class Progress:
         return time.perf_counter() - self._began
 
     async def on_plan(self, ledger: Ledger, scanned: Scanned, plan: Plan) -> None:
-        """Publish the plan, and remember the ledger whose counts are published from now on."""
+        """Publish the plan, and use the ledger for the counts from now on."""
         self._ledger = ledger
         problems = await asyncio.to_thread(ledger.problem_count)
         remarks = "".join(f"\n{remark}\n" for remark in notes_of(ledger.address.name).remarks)
@@ -99,7 +99,6 @@ class Progress:
             await self.publish_table(FAILURES, rows)
 
     async def end(self) -> None:
-        """Publish the current progress of the run, and the names of all its documents."""
         await self.update()
         if self._ledger is not None:
             text = await asyncio.to_thread(names_as_csv, self._ledger)
@@ -125,7 +124,7 @@ class Progress:
         await self.publish_counts({**counts, **pace})
 
     async def publish_counts(self, counts: Mapping[str, Any]) -> None:
-        """Publish a run's counts as a row, and their member `progress` (percent) as a progress artifact."""
+        """Publish a run's counts as a row, and the member `progress` (percent) as a progress artifact."""
         await self.publish_table(COUNTS, [counts])
         await self.publish(PROGRESS, kind="progress", data=counts["progress"])
 
@@ -153,7 +152,6 @@ class Progress:
             _log.warning("The run's progress could not be published: %s", exc)
 
     async def follow(self) -> None:
-        """Publish every two seconds until cancelled; a failed update is skipped."""
         while True:
             await asyncio.sleep(_SECONDS)
             try:
@@ -164,7 +162,7 @@ class Progress:
 
 @asynccontextmanager
 async def publish_progress(flow_run_id: UUID) -> AsyncGenerator[Progress]:
-    """Publish a flow run's progress until the block ends, which SIGTERM cancels; alerts about it lead to this run."""
+    """Publish a flow run's progress until the block ends, also by SIGTERM; alerts link to this run."""
     reported_run_id.set(flow_run_id)
     with cancel_on_sigterm():
         async with get_client() as client:
@@ -216,7 +214,7 @@ async def set_limits(settings: FlowSettings) -> None:
 
 
 async def ensure_limits(settings: FlowSettings) -> None:
-    """Create the limit if there is none; an existing one stays, because a single run doesn't know better."""
+    """Create the concurrency limit if missing; an existing limit stays, because a single run doesn't know better."""
     async with get_client() as client:
         try:
             await client.read_global_concurrency_limit_by_name(BATCHES)
@@ -227,12 +225,12 @@ async def ensure_limits(settings: FlowSettings) -> None:
 
 
 def slots_file(settings: FlowSettings, ledger: str) -> Path:
-    """Return where this machine keeps which slots the run on a ledger has taken."""
+    """Return the local file with the slots taken by the run on a ledger."""
     return settings.ledgers / f"{ledger}.slots"
 
 
 async def give_slots_back(kept: Path) -> None:
-    """Give back the slots that a killed run on this ledger had taken; only for the run that has the source's lock."""
+    """Release the slots taken by a killed run on this ledger; only for the run with the source's lock."""
     leases = await asyncio.to_thread(_read_leases, kept)
     async with get_client() as client:
         for lease in leases:
@@ -251,7 +249,7 @@ def _read_leases(kept: Path) -> list[UUID]:
 @asynccontextmanager
 async def one_of_the_batches(kept: Path) -> AsyncGenerator[None]:
     """Wait for a slot of the limit, and hold it until the block ends. Raises when the limit doesn't exist. The slot is
-    recorded in the file `kept`, for `give_slots_back`. A server that goes away meanwhile doesn't stop the batch."""
+    recorded in the file `kept`, for `give_slots_back`. A server outage in the block doesn't stop the batch."""
     leases = list[UUID]()
     with ConcurrencyContext() as context:
         slot = concurrency(BATCHES, strict=True, lease_duration=_LEASE_SECONDS, raise_on_lease_renewal_failure=False)
@@ -312,7 +310,7 @@ def _is_worth_retrying(_task: object, _run: object, state: State[Any]) -> bool:
     persist_result=False,
 )
 async def send_batch(job: Job, partition: int, concurrency: int) -> int:
-    """Send one batch, without what an earlier try has sent, and return the number of documents."""
+    """Send a batch, without documents sent by an earlier try; return the number of documents."""
     settings = FlowSettings()
     async with one_of_the_batches(slots_file(settings, job.ledger)):
         return await run_batch(job, partition, settings=settings, concurrency=concurrency)
@@ -353,7 +351,7 @@ Ended = State[dict[str, Any]]
 
 
 def skip_while_busy(work: Callable[Parameters, Awaitable[Ended]]) -> Callable[Parameters, Awaitable[Ended]]:
-    """Have a flow end as skipped, which is no failure, while another run works on its source."""
+    """Let a flow end as skipped, not as failed, while another run works on the source."""
 
     @wraps(work)
     async def run(*arguments: Parameters.args, **named: Parameters.kwargs) -> Ended:

@@ -1,4 +1,4 @@
-"""Starting and following runs through Prefect's HTTP API, which needs httpx and not Prefect."""
+"""Starting and following runs through Prefect's HTTP API, with httpx and without Prefect."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ _PAUSES = (0.5, 1.0, 2.0)  # seconds
 
 
 class RunsError(Exception):
-    """Prefect can't be asked, or can't do what is asked; the message says what to do."""
+    """Prefect can't be reached or refuses a request; the message gives advice."""
 
 
 class PrefectAwayError(RunsError):
@@ -40,11 +40,11 @@ class NotServedError(RunsError):
 
 
 class UnknownError(RunsError):
-    """There is no such run or schedule, or none any more."""
+    """The run or schedule does not exist, or no longer exists."""
 
 
 def table(data: object) -> list[dict[str, Any]]:
-    """Return the rows of a table artifact's data; none of what is no table."""
+    """Return the rows of a table artifact's data; no rows for other data."""
     rows: object = json.loads(data) if isinstance(data, str) else data
     return cast("list[dict[str, Any]]", rows) if isinstance(rows, list) else []
 
@@ -55,23 +55,23 @@ _FORMER_SLUG = "carrel-page?"
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What is kept of a schedule beside its times and parameters, in its slug, which Prefect shows too."""
+    """Data of a schedule in addition to times and parameters, stored in the slug and shown by Prefect."""
 
     name: str
     made_by: str = ""
     changed_by: str = ""
     key: str = ""
-    """Tells schedules apart; two of one key can't be made."""
+    """Identifies a schedule; the same key can't be used twice."""
 
     @property
     def slug(self) -> str:
-        """The slug that holds this, which people read in Prefect's pages."""
+        """The slug with this label, readable in Prefect's pages."""
         made, changed, key = (quote(one, safe="@+") for one in (self.made_by, self.changed_by, self.key))
         return f"{self.name} [workbench; made by {made}; changed by {changed}; {key}]"
 
     @staticmethod
     def of(slug: str | None) -> "Label | None":
-        """Return what a slug holds; None for the slug of a schedule that a file has declared."""
+        """Return the label in a slug; None for the slug of a schedule declared in a file."""
         if found := _SLUG.fullmatch(slug or ""):
             return Label(found[1], *map(unquote, found.groups()[1:]))
         if slug is None or not slug.startswith(_FORMER_SLUG):
@@ -81,20 +81,20 @@ class Label:
 
 
 DEPLOYMENT = "carrel"
-"""Every flow is served under this name, for who starts it by hand."""
+"""The name of every flow's deployment for starts by hand."""
 PLAN, PLANNED, PROGRESS = "carrel-plan", "carrel-planned", "carrel-progress"
 NAMES, CSV = "carrel-names", "carrel-csv"
 COUNTS, FAILURES, CHANGES = "carrel-counts", "carrel-failures", "carrel-access-changes"
 PERSON = "carrel-person:"
-"""What a run's tag begins with that names who started it."""
+"""The prefix of a run's tag with the name of the starter."""
 MACHINE = "carrel-machine:"
-"""What a deployment's tag begins with that names the machine and user that carry out its runs."""
+"""The prefix of a deployment's tag with the machine and user of its runs."""
 MISSED = "carrel-missed:"
-"""What a run's tag begins with that counts the earlier times of its schedule that were missed."""
+"""The prefix of a run's tag with the number of missed times of the schedule."""
 SKIPPED = "Skipped"
-"""The name of the state in which a run ends because another run works on its source."""
+"""The name of a run's final state when another run works on its source."""
 SCHEDULE = "carrel-schedule:"
-"""What a run's tag begins with that names the schedule it was started from by hand."""
+"""The prefix of a run's tag with the schedule of a *Run now*."""
 
 _FINAL = frozenset({"COMPLETED", "FAILED", "CRASHED", "CANCELLED"})
 
@@ -104,14 +104,16 @@ class RunStatus:
     """The status of a run.
 
     `state` is Prefect's type: SCHEDULED, PENDING, RUNNING, COMPLETED, FAILED, CRASHED, CANCELLING or CANCELLED;
-    `message` its text; `phase` scanning, sending, indexing or done; `waiting_for` says what it waits for right now.
+    `message` its text; `phase` scanning, sending, indexing or done; `waiting_for` the reason of the present wait.
     Counts are all zero until the plan is made.
+
     `failures` are the quarantine's first rows: place, document, code, reason. `plan` is Markdown, `planned` its
-    numbers. `figures` are the counts as the flow has them, more than a Summary knows; `changes` what a snapshot of
-    permissions found widened and narrowed; `names` the first documents of each number (flows.operations.named).
-    `flow` is the flow's name, `person` who started it, as they said, unless it was started `by_schedule`, whose
-    `schedule_name` is known if people have made it; `missed` counts the missed times of the schedule that it stands
-    for. A run is `skipped` while another run works on its source."""
+    numbers. `figures` are the flow's counts, more than in a Summary; `changes` the access changes found by a snapshot
+    of permissions; `names` the first documents of each number (flows.operations.named).
+
+    `flow` is the flow's name, `person` the given name of the starter, unless the run was started `by_schedule`: then
+    `schedule_name` is known for schedules made by people. `missed` counts the missed times of the schedule covered by
+    this run. A run is `skipped` while another run works on its source."""
 
     flow_run_id: UUID
     state: str
@@ -137,7 +139,7 @@ class RunStatus:
     missed: int = 0
     skipped: bool = False
     schedule_id: str = ""
-    """The schedule whose *Run now* started it."""
+    """The schedule of a *Run now*."""
     due_at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
@@ -148,7 +150,7 @@ class RunStatus:
 
     @property
     def source(self) -> str:
-        """The source parameter of the run, or where a ledger's name was loaded from; empty for a flow without one."""
+        """The source parameter of the run, or the source of a named ledger; empty for a flow without a source."""
         return str(self.parameters.get("loaded_from") or self.parameters.get("source") or "")
 
     @property
@@ -200,17 +202,15 @@ def status_of(run: Mapping[str, Any], artifacts: Mapping[str, Any], *, flow: str
 
 
 def this_machine() -> str:
-    """Return the tag of a deployment whose runs read the same files as this process."""
     return f"{MACHINE}{platform.node()}/{os.geteuid()}"
 
 
 def tagged(tags: Sequence[str], beginning: str) -> str:
-    """Return the rest of the tag that begins so; empty where there is none."""
     return next((tag.removeprefix(beginning) for tag in tags if tag.startswith(beginning)), "")
 
 
 def missed_times(tags: Sequence[str]) -> int:
-    """Return how many earlier times of its schedule a run with these tags stands for."""
+    """Return how many missed schedule times a run with the tags covers."""
     return int(tagged(tags, MISSED) or 0)
 
 
@@ -227,7 +227,7 @@ FLOWS = (
     "quarantine-retry",
     "reindex",
 )
-"""The flows whose runs people look at."""
+"""The flows with runs shown to people."""
 
 _ARTIFACTS = 200  # the most that Prefect gives at once
 _WAITING = frozenset({"SCHEDULED", "PENDING"})
@@ -243,10 +243,10 @@ class RunsPage:
 
 class Runs:
     """The runs on a Prefect server; `api_url` such as http://127.0.0.1:4200/api. Safe to share between threads. Methods
-    that start a run return the flow run's id and raise RunsError.
+    for starting a run return the flow run's id and raise RunsError.
 
-    `person` is who starts it, for others to see; starts with one `key` and equal parameters return the run of the
-    first one. Sources are as the serving process sees them."""
+    `person` is the name of the starter, shown to people; starts with the same `key` and equal parameters return the
+    first run. Sources are paths of the serving process."""
 
     def __init__(self, api_url: str, *, http_client: httpx.Client | None = None) -> None:
         self._http = http_client or httpx.Client(timeout=_TIMEOUT, **http_options(api_url))
@@ -263,7 +263,7 @@ class Runs:
         self._http.close()
 
     def call(self, method: str, path: str, body: Body = None) -> Any:
-        """Return what Prefect answers, decoded. Raises RunsError."""
+        """Return Prefect's decoded answer. Raises RunsError."""
         try:
             response = self._send(method, path, body)
         except httpx.HTTPError as exc:
@@ -277,11 +277,12 @@ class Runs:
         return response.json() if response.content else None
 
     def rows(self, path: str, body: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the rows that one of Prefect's filters finds. Raises RunsError."""
+        """Return the rows found by a filter of Prefect. Raises RunsError."""
         return cast("list[dict[str, Any]]", self.call("POST", path, body))
 
     def _send(self, method: str, path: str, body: Body) -> httpx.Response:
-        """Send a request, again when Prefect's database is busy, as while it starts: then nothing was done."""
+        """Send a request; repeat it while Prefect's database is busy, for example during the start: then the request
+        had no effect."""
         response = self._http.request(method, f"{self._url}{path}", json=body)
         for pause in _PAUSES:
             if response.status_code != 503:
@@ -300,8 +301,8 @@ class Runs:
         person: str = "",
         key: str | None = None,
     ) -> UUID:
-        """Start a bulk upload of a folder, glob, manifest or object store; a dry run sends and deletes nothing, and
-        `confirmed` is as flows.bulk_upload says."""
+        """Start a bulk upload of a folder, glob, manifest or object store; a dry run sends and deletes nothing.
+        `confirmed`: see flows.bulk_upload."""
         parameters: dict[str, Any] = {"source": source, "options": (options or UploadOptions()).model_dump()}
         if dry_run:
             parameters["dry_run"] = True
@@ -312,7 +313,7 @@ class Runs:
     def start_retry(
         self, ledger: str, loaded_from: str, *, names: Sequence[str] = (), person: str = "", key: str | None = None
     ) -> UUID:
-        """Start sending a source's quarantine again, or items of these names; `loaded_from` is what people see."""
+        """Start sending a source's quarantine again, or named items; `loaded_from` is shown to people."""
         parameters: dict[str, Any] = {"source": ledger, "loaded_from": loaded_from}
         if names:
             parameters["names"] = list(names)
@@ -327,12 +328,12 @@ class Runs:
             return self.start(run.flow, run.parameters, person=person, key=key)
 
     def start(self, flow: str, parameters: Mapping[str, Any], *, person: str = "", key: str | None = None) -> UUID:
-        """Start a flow by its name. Raises NotServedError when no process serves it."""
+        """Start a flow by name. Raises NotServedError without a process serving it."""
         deployment = self.call("GET", f"/deployments/name/{flow}/{DEPLOYMENT}")
         return self.start_deployment(UUID(deployment["id"]), parameters, person=person, key=key)
 
     def read_files_here(self, flow: str) -> bool:
-        """Return whether a flow's runs read files as this process does: on this machine, as this user."""
+        """Return whether a flow's runs read files of this process: on this machine, as this user."""
         deployment = self.call("GET", f"/deployments/name/{flow}/{DEPLOYMENT}")
         return this_machine() in (deployment.get("tags") or ())
 
@@ -359,7 +360,7 @@ class Runs:
         return status_of(run, artifacts, flow=self.flow_of(run))
 
     def names_csv(self, flow_run_id: UUID) -> bytes:
-        """Return the names of all documents of a run as CSV; empty where the run has none. Raises RunsError."""
+        """Return the names of all documents of a run as CSV; empty if the run has none. Raises RunsError."""
         data = self.artifacts([flow_run_id], keys=(CSV,)).get(str(flow_run_id), {}).get(CSV)
         return zlib.decompress(b64decode(data)) if data else b""
 
@@ -378,8 +379,8 @@ class Runs:
         states: Sequence[str] = (),
         after: datetime | None = None,
     ) -> RunsPage:
-        """Return a page of the runs that were due by now; `number` counts from 0. `states` are Prefect's types, and
-        `after` is the earliest time that a run was due at. Raises RunsError."""
+        """Return a page of the runs due by now; `number` counts from 0. `states` are Prefect's types, and `after` is
+        the earliest due time. Raises RunsError."""
         due = {"before_": datetime.now(UTC).isoformat(), **({"after_": after.isoformat()} if after else {})}
         query = {
             "flows": {"name": {"any_": list(flows)}},
@@ -400,7 +401,7 @@ class Runs:
         return [status_of(run, artifacts.get(run["id"], {}), flow=self.flow_of(run)) for run in runs]
 
     def is_left_waiting(self, run: RunStatus) -> bool:
-        """Return whether a run waits and no process has polled for its work for a minute. Raises RunsError."""
+        """Return whether a run waits while no process has polled for work for a minute. Raises RunsError."""
         if run.state not in _WAITING or run.deployment_id is None:
             return False
         try:
@@ -410,12 +411,12 @@ class Runs:
         return deployment.get("status") == "NOT_READY"
 
     def cancel(self, flow_run_id: UUID) -> None:
-        """Ask a run to stop; what it has sent stays, and a new run continues from there. Raises RunsError."""
+        """Ask a run to stop; sent documents stay, and a new run continues from there. Raises RunsError."""
         body = {"state": {"type": "CANCELLING", "name": "Cancelling"}, "force": False}
         self.call("POST", f"/flow_runs/{flow_run_id}/set_state", body)
 
     def artifacts(self, flow_run_ids: Sequence[UUID], *, keys: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
-        """Return the data of runs' artifacts by run and key; after a restart, of the newest with a key."""
+        """Return the data of runs' artifacts by run and key; after a restart, the newest for each key."""
         if not flow_run_ids:
             return {}
         wanted: dict[str, Any] = {"flow_run_id": {"any_": [str(one) for one in flow_run_ids]}}

@@ -1,6 +1,6 @@
-"""Schedules on a Prefect server: their times, reading them, and making, changing, running and deleting them. A schedule
-that people make is kept on its flow's deployment for single runs, with parameters of its own; the others are declared
-in the file of deployments."""
+"""Schedules on a Prefect server: times, reading, making, changing, running and deleting. Schedules made by people are
+stored on the flow's deployment for single runs, with separate parameters; the rest are declared in the file of
+deployments."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class Times:
 
 
 def check_times(times: Times) -> None:
-    """Check that a schedule of these times can be kept, and runs some day. Raises InvalidTimesError."""
+    """Check that a schedule with these times is valid, and will ever run. Raises InvalidTimesError."""
     fields = times.cron.split()
     if not times.cron.startswith("@") and len(fields) != _FIELDS:
         msg = f"“{times.cron}” needs five parts: minute, hour, day of month, month, and day of week, as in 0 2 * * 1."
@@ -53,7 +53,7 @@ def check_times(times: Times) -> None:
 
 
 def next_times(every: Sequence[Times], count: int, *, after: datetime | None = None) -> list[datetime]:
-    """Return the next moments of times that were checked, each in its time zone; none of other kinds of schedules."""
+    """Return the next moments of checked times, each in the time zone; none for other kinds of schedules."""
     start = after or datetime.now(UTC)
     found = (at for times in every if times.cron for at in islice(_moments(times, start), count))
     return sorted(found)[:count]
@@ -77,7 +77,7 @@ _NEXT = 3
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule that Prefect keeps, or (without `schedule_id`) a deployment of the file; without `times`: by hand."""
+    """A schedule in Prefect, or (without `schedule_id`) a deployment of the file; without `times`: by hand."""
 
     deployment_id: UUID
     name: str
@@ -86,11 +86,11 @@ class Schedule:
     times: Sequence[Times]
     paused: bool
     resting: Sequence[UUID] = ()
-    """Schedules of the file's entry that were paused apart from it."""
+    """Schedules of the file's entry paused separately."""
     schedule_id: UUID | None = None
     label: Label | None = None
     revision: str = ""
-    """Changes whenever somebody changes the schedule."""
+    """Changes with every change of the schedule."""
 
     @property
     def key(self) -> str:
@@ -208,16 +208,16 @@ _one_at_a_time = threading.Lock()
 
 
 class InvalidScheduleError(RunsError):
-    """A schedule can't be kept as it was asked for; the message says what to change."""
+    """A schedule can't be saved as requested; the message gives advice."""
 
 
 class ChangedMeanwhileError(RunsError):
-    """Somebody else has changed or deleted the schedule since it was read."""
+    """The schedule was changed or deleted elsewhere after it was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a schedule is to run, and when; `parameters` are the flow's."""
+    """The flow and times of a schedule to save; `parameters` are the flow's."""
 
     name: str
     flow: str
@@ -225,7 +225,7 @@ class Draft:
     times: Times
 
     def check(self) -> None:
-        """Check what Prefect would keep as it is. Raises RunsError."""
+        """Check values not checked by Prefect. Raises RunsError."""
         if not self.name.strip() or len(self.name) > LONGEST_NAME:
             raise InvalidScheduleError(f"A schedule needs a name of at most {LONGEST_NAME} letters.")
         if holds_credential(str(self.parameters.get("source") or "")):
@@ -252,7 +252,8 @@ def add_schedule(runs: Runs, draft: Draft, *, person: str = "", key: str = "") -
 
 
 def change_schedule(runs: Runs, schedule: Schedule, draft: Draft, *, person: str = "") -> None:
-    """Change what a schedule runs and when; a paused one stays so. Raises ChangedMeanwhileError and RunsError."""
+    """Change a schedule's flow, parameters and times; a paused schedule stays paused. Raises ChangedMeanwhileError and
+    RunsError."""
     draft.check()
     with _one_at_a_time:
         now, label = _read(runs, schedule)
@@ -261,7 +262,7 @@ def change_schedule(runs: Runs, schedule: Schedule, draft: Draft, *, person: str
 
 
 def pause_schedule(runs: Runs, schedule: Schedule, *, person: str = "") -> None:
-    """Pause a schedule, which then starts no runs; runs in progress continue. Raises RunsError."""
+    """Pause a schedule: it starts no more runs; runs in progress continue. Raises RunsError."""
     if schedule.schedule_id is None:
         runs.call("POST", f"/deployments/{schedule.deployment_id}/pause_deployment")
         return
@@ -270,7 +271,7 @@ def pause_schedule(runs: Runs, schedule: Schedule, *, person: str = "") -> None:
 
 
 def resume_schedule(runs: Runs, schedule: Schedule, *, person: str = "") -> None:
-    """Resume a schedule, which then starts runs at its times again. Raises RunsError."""
+    """Resume a paused schedule. Raises RunsError."""
     with _one_at_a_time:
         if schedule.schedule_id is not None:
             _set_active(runs, schedule, True, person=person)
@@ -282,7 +283,7 @@ def resume_schedule(runs: Runs, schedule: Schedule, *, person: str = "") -> None
 
 
 def run_schedule(runs: Runs, schedule: Schedule, *, person: str = "", key: str | None = None) -> UUID:
-    """Start what a schedule runs now, beside its times; return the run's id. Raises RunsError."""
+    """Start a run of a schedule now, in addition to the schedule's times; return the run's id. Raises RunsError."""
     if schedule.schedule_id is None:
         return runs.start_deployment(schedule.deployment_id, {}, person=person, key=key)
     tags = [f"{SCHEDULE}{schedule.schedule_id}"]
@@ -290,7 +291,7 @@ def run_schedule(runs: Runs, schedule: Schedule, *, person: str = "", key: str |
 
 
 def delete_schedule(runs: Runs, schedule: Schedule) -> None:
-    """Delete a schedule that Prefect keeps; its runs stay. Raises ChangedMeanwhileError and RunsError."""
+    """Delete a schedule in Prefect; its runs stay. Raises ChangedMeanwhileError and RunsError."""
     if schedule.schedule_id is None:
         raise InvalidScheduleError(f"{schedule.name} stands in the file of schedules: remove it there.")
     with _one_at_a_time:
@@ -338,7 +339,7 @@ def _path(schedule: Schedule) -> str:
 
 
 def _plan_runs(runs: Runs, deployment_id: UUID) -> None:
-    """Let Prefect plan a schedule's next runs at once, of which one could be due before it does so itself."""
+    """Let Prefect plan a schedule's next runs at once, because a run could be due before Prefect does so itself."""
     with suppress(RunsError):
         if not runs.call("GET", f"/deployments/{deployment_id}")["paused"]:
             runs.call("POST", f"/deployments/{deployment_id}/schedule", {})

@@ -19,7 +19,7 @@ USAGE = (
 
 
 def main() -> None:
-    """Run `prefect server start`, listening where PREFECT_API_URL says (by default on this machine alone)."""
+    """Run `prefect server start` at the address of PREFECT_API_URL (default: only this machine)."""
     if sys.argv[1:]:
         asked = sys.argv[1:] in (["--help"], ["-h"])
         (sys.stdout if asked else sys.stderr).write(USAGE)
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def let_schedules_run() -> None:
-    """Let SQLAlchemy 2.1 ignore the `state` that Prefect 3.8 inserts runs with, as it did before."""
+    """Let SQLAlchemy 2.1 ignore, as before, the `state` with which Prefect 3.8 inserts runs."""
     from prefect.server.database.orm_models import FlowRun  # noqa: PLC0415 - as above
 
     def leave_out(_: type[FlowRun], mapping: MutableMapping[str, Any], __: object) -> None:
@@ -51,8 +51,8 @@ def let_schedules_run() -> None:
 
 
 def let_writers_wait() -> None:
-    """Patch Prefect 3.8, whose transactions on SQLite fail with "database is locked" if they write after another has
-    written. So each that may write takes the lock when it begins, and waits for it up to a minute."""
+    """Patch Prefect 3.8: SQLite transactions fail with "database is locked" if they write after another transaction has
+    written. Each transaction that may write now takes the lock at its beginning, and waits up to a minute."""
     from prefect.server.database.configurations import AioSqliteConfiguration  # noqa: PLC0415 - as above
 
     begin = AioSqliteConfiguration.begin_transaction
@@ -64,8 +64,8 @@ def let_writers_wait() -> None:
 
 
 def look_less_often() -> None:
-    """Let Prefect be woken by its background tasks, and look for due ones every five seconds instead of four times a
-    second: no run waits for them. In this process's memory, nobody else counts a worker or cancels its tasks."""
+    """Let Prefect's background tasks wake the server, and poll for due tasks every five seconds instead of four times a
+    second: no run waits for them. With tasks in memory, no second process counts a worker or cancels its tasks."""
     from docket import Docket, Worker  # noqa: PLC0415 - as above
     from prefect.server.api import background_workers  # noqa: PLC0415 - as above
 

@@ -1,6 +1,5 @@
-"""Serving the flows: what the file of deployments declares, run as processes of this machine. Times of schedules that
-were missed meanwhile, runs that lost their process, and the reports by which the service notices when nothing starts
-them."""
+"""Serving the flows of the file of deployments, run as local processes. Also: missed times of schedules, runs whose
+process died, and reports that let the service notice runs not started."""
 
 import asyncio
 import tempfile
@@ -66,7 +65,7 @@ async def report_schedules(settings: FlowSettings, *, say: Callable[[str], None]
 
 
 def read_due(runs: Runs) -> list[ReportedSchedule]:
-    """Return each schedule that isn't paused, with its next time, or since when it waits. Raises RunsError."""
+    """Return each active schedule with its next time, or the start of the wait. Raises RunsError."""
     schedules = [one for one in list_schedules(runs) if not one.paused and any(times.cron for times in one.times)]
     since = _waiting_since(runs) if schedules else {}
     due = {one.key: [since[one.key]] if one.key in since else next_times(one.times, 1) for one in schedules}
@@ -78,8 +77,8 @@ def read_due(runs: Runs) -> list[ReportedSchedule]:
 
 
 def _waiting_since(runs: Runs) -> dict[str, datetime]:
-    """Return, by the keys of schedules, when the first run that is due and that nothing has started was due. A run that
-    waits for another run of its schedule to end is not late."""
+    """Return, by schedule key, the time of the first due run that has not started. A run waiting for the schedule's
+    previous run is not late."""
     is_running = {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}, "limit": _PAGE}
     busy = {key for row in runs.rows("/flow_runs/filter", is_running) for key in _keys_of(row)}
     due = {"expected_start_time": {"before_": datetime.now(UTC).isoformat()}}
@@ -104,14 +103,14 @@ SILENCE = timedelta(seconds=120)  # four heartbeats
 _ENDS = ("Completed", "CompletedWithQuarantine", "CompletedWithProblems", SKIPPED, "Failed", "Cancelled", "Crashed")
 _SILENT = "The run has sent no heartbeat"
 MOST_STARTS = 3
-"""A run that ends its process each time, as one that takes all memory does, isn't started for ever."""
+"""The limit of starts for a run that kills its process each time, for example by taking all memory."""
 TAKEN_OVER_FOR = timedelta(hours=1)
-"""What has been lost for longer stays so: the next run of its source does its work."""
+"""Runs lost for longer stay lost: the next run of the source does the work."""
 _LOOKING_FOR_LOST = 10.0
 
 
 async def watch_for_lost_runs(*, silence: timedelta = SILENCE) -> None:
-    """Create the automation by which the server marks lost runs, in place of one of an earlier version."""
+    """Create the automation for marking lost runs; the automation of an earlier version is replaced."""
     wanted = _automation(silence)
     async with get_client() as client:
         known = await client.read_automations_by_name(NAME)
@@ -123,7 +122,7 @@ async def watch_for_lost_runs(*, silence: timedelta = SILENCE) -> None:
 
 
 async def keep_taking_over(*, say: Callable[[str], None]) -> None:
-    """Take over lost runs until cancelled; what goes wrong is said, once as long as it stays the same."""
+    """Take over lost runs until cancelled; an error is reported once until a change."""
     failed = ""
     while True:
         try:
@@ -139,7 +138,7 @@ async def keep_taking_over(*, say: Callable[[str], None]) -> None:
 
 
 async def take_over(client: PrefectClient) -> list[str]:
-    """Start lost runs again in a process that serves the file's deployments; return the names of the runs. A run whose
+    """Start lost runs again in a process serving the file's deployments; return the names of the runs. A run whose
     process lives on this machine was only cut off, or suspended: it is left alone."""
     recently = {"after_": datetime.now(UTC) - TAKEN_OVER_FOR}
     lost = FlowRunFilter.model_validate({"state": _in_state(StateType.CRASHED), "end_time": recently})
@@ -199,7 +198,7 @@ ReadDue = Callable[[], Awaitable[list[FlowRun]]]
 
 
 async def read_without_missed(client: PrefectClient, read: ReadDue) -> list[FlowRun]:
-    """Return the runs that `read` finds. Of a schedule's due runs all but the latest are deleted; a tag counts them."""
+    """Return the runs found by `read`. Of a schedule's due runs all but the latest are deleted; a tag counts them."""
     while True:
         found, latest, earlier = await read(), dict[object, FlowRun](), list[FlowRun]()
         for run in sorted(found, key=_due_at):
@@ -232,7 +231,7 @@ _STARTED = EventFilter(event=EventNameFilter(name=["prefect.flow-run.Scheduled"]
 
 
 class _Runner(Runner):
-    """Prefect's runner, which asks for due runs at each poll and at each start, and leaves missed times out."""
+    """Prefect's runner: asks for due runs at each poll and at each start, and skips missed times."""
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -246,7 +245,7 @@ class _Runner(Runner):
         return self
 
     async def begin_at_once(self, *, say: Say) -> None:
-        """Ask for due runs whenever Prefect tells of a start, until cancelled; without such events polls find them."""
+        """Ask for due runs at every start event of Prefect, until cancelled; without events, polls find them."""
         say_once = cache(say)
         while True:
             [error] = await asyncio.gather(self._begin_as_told(say_once), return_exceptions=True)
@@ -263,11 +262,11 @@ class _Runner(Runner):
 
 
 async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> None:
-    """Offer the file's deployments until stopped.
+    """Serve the file's deployments until stopped.
 
-    At most `limit` runs go on at a time. A second run on the same source is skipped. It waits for
-    Prefect. Raises DeploymentsError when the file is wrong or Prefect refuses it; one that becomes wrong later is said,
-    and what was registered stays. `say` takes the lines for people."""
+    At most `limit` runs are active at a time. A second run on the same source is skipped. Serving waits for Prefect.
+    Raises DeploymentsError when the file is wrong or Prefect refuses it; later errors in the file are reported, and the
+    registered deployments stay. `say` receives lines for people."""
     # Prefect's runner has one folder for all users under the system's, which only the first of them can write to.
     folder = settings.data_dir / "flows" / "tmp"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -304,7 +303,7 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
 
 
 async def _wait_for_prefect(*, say: Say) -> None:
-    """Wait until Prefect answers: it may be starting beside this process, which takes minutes on a slow machine."""
+    """Wait until Prefect answers: it may be starting, which takes minutes on a slow machine."""
     said_at = time.monotonic() - _SAYING + _FIRST_WAIT
     async with get_client() as client:
         while error := await client.api_healthcheck():
@@ -324,7 +323,8 @@ async def _register(entries: Sequence[Entry], *, path: Path, runner: Runner, say
 
 
 async def _follow_file(path: Path, *, seen: _Mark, runner: Runner, say: Say) -> None:
-    """Register anew when the file has changed and is the same at two looks. A wrong file is reported once."""
+    """Register the deployments again when the file has changed and is the same at two looks. A wrong file is reported
+    once."""
     before, failed = seen, ""
     while True:
         await asyncio.sleep(_LOOKING)
@@ -345,7 +345,7 @@ async def _follow_file(path: Path, *, seen: _Mark, runner: Runner, say: Say) -> 
 
 
 async def _report_ledgers(settings: FlowSettings, *, say: Say) -> None:
-    """Report once what is in quarantine in ledgers here that were never reported, as those of earlier versions."""
+    """Report once the quarantine in local ledgers that were never reported, such as from earlier versions."""
     try:
         async with open_client(settings) as client:
             remarks = await report_ledgers(client, settings=settings, outages=outage_policy_of(client, settings))

@@ -1,4 +1,4 @@
-"""The flows' settings, from `CARREL_…` variables. Built at the edge (command line, flow) and passed in."""
+"""The flows' settings, from `CARREL_…` variables; built by the command line or flow, and passed in."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ from flows.operations.ledger.addresses import Address
 
 
 def _data_dir() -> Path:
-    """Return the data folder, by default the service's; raises FlowError where this user has no home folder."""
+    """Return the data folder, by default the service's; raises FlowError for a user without a home folder."""
     try:
         return Path("/var/lib/carrel") if os.geteuid() == 0 else platformdirs.user_data_path("carrel")
     except RuntimeError as exc:
@@ -35,23 +35,23 @@ class FlowSettings(BaseSettings):
     base_url: str = "http://127.0.0.1:8000"
     """The service's address."""
     api_key: SecretStr | None = None
-    """The API key that runs act with."""
+    """The API key of runs."""
     data_dir: Path = Field(default_factory=_data_dir)
     """Folder of all state, Prefect's too."""
     flows_dir: Path | None = None
     """Ledgers and quarantine files; `flows` in the data folder by default."""
     flows_database_url: SecretStr | None = None
-    """PostgreSQL database of the ledgers, for runs on several machines; a file for each source without."""
+    """PostgreSQL database of the ledgers, for runs on several machines; default: a file for each source."""
     flows_concurrency: int = Field(default=16, ge=1, le=256)
-    """Most documents on their way to the service at a time; fewer while it is busy."""
+    """Most documents sent at a time; fewer while the service is busy."""
     flows_batch_size: int = Field(default=750, ge=1, le=100_000)
-    """Documents of a task run, which costs tens of milliseconds."""
+    """Documents of a task run; each task run costs tens of milliseconds."""
     flows_batches_at_once: int = Field(default=8, ge=1)
     """Task runs that send at a time, over all runs on one Prefect server."""
     flows_deployments: Path | None = None
     """The deployments that `python -m flows serve` offers; prefect.yaml in Carrel's folder by default."""
     flows_outage_seconds: float = Field(default=900.0, ge=0)
-    """How long a run waits for a service that is away before it fails, in seconds."""
+    """The longest service outage, in seconds, before a run fails."""
 
     @property
     def deployments(self) -> Path:
@@ -71,7 +71,7 @@ class FlowSettings(BaseSettings):
 
 
 def prefect_environment(settings: FlowSettings) -> dict[str, str]:
-    """Return the environment for programs that import Prefect; variables that are set already should stay."""
+    """Return the environment for programs that import Prefect; already set variables should stay."""
     return {
         "PREFECT_HOME": str(settings.data_dir / "prefect"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -91,8 +91,8 @@ def prefect_environment(settings: FlowSettings) -> dict[str, str]:
 
 
 def prepare_http(base_url: str) -> None:
-    """Drop the proxies and certificates that httpx, which Prefect uses, can't read, and keep the service's own. This
-    machine is reached without a proxy: Prefect's server is usually on it."""
+    """Drop the proxies and certificates that httpx, used by Prefect, can't read, and keep the service's own. Local
+    addresses need no proxy: Prefect's server usually runs on this machine."""
     proxy = http_options(base_url)["proxy"]
     try:
         httpx.Client().close()

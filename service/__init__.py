@@ -1,21 +1,21 @@
-"""The Carrel service, in layers: a package imports only from those that come before it in this list.
+"""The Carrel service, in layers: a package imports only from packages above it in the list.
 
-platform      settings, database, files, logs, errors: what any service needs
-text          text from files, chunks, vectors; knows no database
-schema        the tables
-migrations    from one version's tables to the next's
-identity      organizations, users, groups, credentials
-auth          who calls, and what the caller may call
-audit         the audit log's entries
-permissions   who may read what
-index         brings the index to the documents' newest versions
-runtime       the parts that a running service holds, and its queue of jobs
-web           HTTP: connections, bodies, routes, errors, pages, metrics
-domains       the operations of the API, a package for each subject
-operate       start-up, commands, backup, status: what operators use
+    platform      settings, database, files, logs, errors: the base of any service
+    text          text from files, chunks, vectors; without a database
+    schema        the tables
+    migrations    from an earlier version's tables to the next
+    identity      organizations, users, groups, credentials
+    auth          callers, and the operations open to them
+    audit         the audit log's entries
+    permissions   access to resources
+    index         brings the index to the documents' newest versions
+    runtime       the parts of a running service, and its queue of jobs
+    web           HTTP: connections, bodies, routes, errors, pages, metrics
+    domains       the operations of the API, a package for each subject
+    operate       start-up, commands, backup, status: for operators
 
-onnxruntime reports its use to its maker's hosts unless told otherwise before it is first imported, and keeps a number
-of the machine in the home folder. Nothing here asks for that, so importing this package declines it."""
+By default onnxruntime reports its use to its maker, and stores a machine id in the home folder. The setting must come
+before the first import of onnxruntime, so importing this package turns reporting off."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""`python -m service`: serve on the settings of the environment; with arguments, run a command beside serving."""
+"""`python -m service`: serve with the settings of the environment; with arguments, run a command."""
 
 import gc
 import os
@@ -17,7 +17,7 @@ from service.platform.settings import Settings
 
 
 def main() -> int:
-    """Run the service, or a command; returns the process's exit status."""
+    """Run the service, or a command. Return the process's exit status."""
     try:
         settings = Settings()
     except ValidationError as error:
@@ -53,7 +53,8 @@ def _serve(settings: Settings) -> int:
 
 @contextmanager
 def without_collecting() -> Generator[None]:
-    """Look for no garbage while modules are imported, nor in them later: they stay, and the search takes a fifth."""
+    """Turn off garbage collection during imports, and exempt imported modules afterwards: they are never garbage, and a
+    collection would take a fifth of the import time."""
     gc.disable()
     yield
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The ASGI application: every domain's endpoints under /api/v0 and /api/v1, OAuth, and the ones operators use."""
+"""The ASGI application: every domain's endpoints under /api/v0 and /api/v1, OAuth, and the endpoints for operators."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -105,7 +105,6 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def create_app(runtime: Runtime) -> FastAPI:
-    """Assemble the application around a runtime that is already open."""
     options: dict[str, Any] = {"openapi_url": None, "redirect_slashes": False, "telemetry": NO_TELEMETRY}
     app = FastAPI(title="Carrel", version=VERSION, **options)
     app.state.runtime = runtime
@@ -120,7 +119,7 @@ def create_app(runtime: Runtime) -> FastAPI:
 
 @cache
 def routes() -> Sequence[BaseRoute]:
-    """Return every endpoint, which FastAPI takes long to look through: once, however many applications there are."""
+    """Return every endpoint. Cached, because FastAPI's inspection is slow; all applications share the result."""
     router = APIRouter()
     router.include_router(operations.router)
     router.include_router(openapi.router)
@@ -136,7 +135,7 @@ def routes() -> Sequence[BaseRoute]:
 
 @asynccontextmanager
 async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]:
-    """Open the runtime, start what runs beside the requests, and give the application; close it all afterwards."""
+    """Open the runtime, start the background work, yield the application, and close everything afterwards."""
     async with open_runtime(settings, **shared) as runtime:
         _keep_tasks(runtime)
         app = create_app(runtime)

@@ -1,4 +1,4 @@
-"""A worker's server: uvicorn around the application, from the first order of the supervisor to the last."""
+"""A worker's server: uvicorn around the application, from the supervisor's first order to the last."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -29,8 +29,8 @@ TICK_SECONDS = 1.0
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that bounds connections where it accepts them; signals are the supervisor's, which orders its
-    workers (`serve`)."""
+    """A uvicorn server with a limit on connections at accept. Signals belong to the supervisor, which sends orders to
+    the workers (`serve`)."""
 
     def __init__(
         self, config: uvicorn.Config, connections: Connections, *, on_start: Callable[[], object] = lambda: None
@@ -48,7 +48,7 @@ class Server(uvicorn.Server):
         yield
 
     async def main_loop(self) -> None:
-        """Serve until told to leave. Once a second, the answers' date is set; uvicorn looks ten times a second."""
+        """Serve until ordered to leave. The responses' date is set once a second; uvicorn polls ten times a second."""
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 async with asyncio.timeout(TICK_SECONDS):
@@ -65,7 +65,6 @@ class Server(uvicorn.Server):
         self._on_start()
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
-        """Accept nobody any more and finish what is in flight."""
         self.connections.close()
         await super().shutdown(sockets)
         await self._end_requests()
@@ -79,7 +78,7 @@ class Server(uvicorn.Server):
                 self.stop()
 
     def stop(self) -> None:
-        """Finish work in flight and end; asked twice, end at once. Only while serving does uvicorn do so by itself."""
+        """Finish work in flight and end; on a second call, end at once. Uvicorn itself does so only while serving."""
         self.force_exit = self._is_stopping
         self._is_stopping = True
         self._leave()
@@ -87,7 +86,7 @@ class Server(uvicorn.Server):
             self.running.cancel()
 
     def drain(self) -> None:
-        """Accept nobody any more, answer each connection once more at most, and then end."""
+        """Stop accepting connections, answer each connection at most once more, and then end."""
         self.connections.is_draining = True
         for listener in self.servers:
             listener.close()
@@ -98,7 +97,7 @@ class Server(uvicorn.Server):
         self._leaving.set()
 
     async def _end_requests(self) -> None:
-        """Cancel the requests that are left, and wait a while: the application that they use is closed next."""
+        """Cancel the remaining requests, and wait briefly: the application is closed next."""
         tasks = set(self.server_state.tasks)
         for task in tasks:
             if not task.cancelling():
@@ -112,7 +111,6 @@ class Server(uvicorn.Server):
 
 
 def server_config(settings: Settings, app: ASGIApp | str = "service.main:open_app") -> uvicorn.Config:
-    """Return how uvicorn serves `app`; the application can be set later, too."""
     return uvicorn.Config(
         app,
         host=settings.host,
@@ -131,7 +129,7 @@ def server_config(settings: Settings, app: ASGIApp | str = "service.main:open_ap
 
 
 def bind(settings: Settings) -> socket:
-    """Bind the port that all workers listen on; ValueError when the system refuses."""
+    """Bind the port shared by all workers. Raises ValueError if the system refuses."""
     try:
         return server_config(settings).bind_socket()
     except SystemExit:  # uvicorn has logged the system's reason, but not of which address
@@ -140,8 +138,8 @@ def bind(settings: Settings) -> socket:
 
 
 async def serve(settings: Settings, listener: socket, orders: socket, *, most: int, share: Share, **parts: Any) -> None:
-    """Serve until ordered to stop; an order during the start waits until all is open. `most` connections at a time are
-    taken. Raises DatabaseServerError when the database is out of reach."""
+    """Serve until ordered to stop; an order during the start waits until all parts are open. At most `most` connections
+    at a time are accepted. Raises DatabaseServerError if the database is unreachable."""
     connections = Connections(most, is_shared=shared_addresses(settings.trusted_proxies), share=share)
     config = server_config(settings)
     server = Server(config, connections, on_start=lambda: listening.say(READY))

@@ -1,8 +1,8 @@
-"""A service's processes: this one, which starts, watches and ends the others; workers; one that embeds; and one from
-which readers of files are forked. It binds the workers' port and has an embedded database's server. Without threads and
-event loop it can fork: workers begin with everything imported, in shared memory. It gives orders by sockets, not
-signals, which a stop may send to all processes at once. Another process restarts a dead embedded server, which may take
-long."""
+"""A service's processes: the supervisor, which starts, watches and ends the others; workers; a process that embeds; and
+a process from which file readers are forked. The supervisor binds the workers' port and owns an embedded database's
+server. Without threads and event loop it can fork: workers begin with everything imported, in shared memory. Orders go
+through sockets, not signals, since a stop may send signals to all processes at once. Another process restarts a dead
+embedded server, which may take long."""
 
 import asyncio
 import gc
@@ -59,7 +59,7 @@ EMBEDDING, DATABASE, ARCHIVE, READERS = "embedding", "database", "archive", "rea
 
 
 class Supervisor:
-    """Starts the processes of a service, and starts them again when they end, until it is told to stop."""
+    """Starts the processes of a service, and restarts ended processes, until ordered to stop."""
 
     def __init__(self, settings: Settings, *, metrics: Path) -> None:
         self.settings = settings
@@ -128,7 +128,7 @@ class Supervisor:
         self._end()
 
     def _end(self) -> None:
-        """Have the workers end, then what they need; signals that come meanwhile make it quick."""
+        """End the workers, then the processes behind them. Further signals hurry the end."""
         deadline = time.monotonic() + ENDING_SECONDS
         while self._children and time.monotonic() < deadline:
             workers = [child for child in self._children if child.row is not None]
@@ -175,7 +175,8 @@ class Supervisor:
                 self._status = 1
 
     def _plan_restart(self, child: processes.Child) -> float | None:
-        """Plan the next start of what has ended; None while another process has its name, which then isn't replaced."""
+        """Return the time of an ended child's next start; None if another process has its name, since then the child
+        isn't replaced."""
         if any(other.name == child.name and other.leaving_since is None for other in self._children):
             self._to_replace.clear()
             return None
@@ -195,7 +196,7 @@ class Supervisor:
             mark_process_dead(child.row, str(self._metrics))
 
     def _replace_workers(self) -> None:
-        """Replace one worker after the other when a signal asks for it; each new one serves before the old ends."""
+        """Replace the workers in turn when a signal asks for it. Each new worker serves before the old worker ends."""
         if self.signals.restart and not self._to_replace:  # a signal that comes meanwhile begins anew afterwards
             self.signals.restart = False
             self._to_replace = list(self._workers)
@@ -215,13 +216,11 @@ class Supervisor:
             self._to_replace.remove(name)
 
     def _kill_late(self) -> None:
-        """Kill workers that were to end and don't, so that others can be replaced."""
         for child in self._children:
             if child.leaving_since is not None and time.monotonic() > child.leaving_since + ENDING_SECONDS:
                 child.process.kill()
 
     def _kill_unready(self, limit: float) -> bool:
-        """Kill workers that don't come to serve, so that they are started again; tell whether there were any."""
         due = time.monotonic() - limit
         late = [each for each in self._children if each.row is not None and not each.is_ready and each.began < due]
         for child in late:
@@ -231,7 +230,7 @@ class Supervisor:
         return bool(late)
 
     def _look_after_database(self) -> None:
-        """Have an embedded server started again that has died; requests get a 503 meanwhile."""
+        """Restart a dead embedded server; requests get a 503 until then."""
         if self._database is None or any(child.name == DATABASE for child in self._children):
             return
         try:
@@ -245,7 +244,7 @@ class Supervisor:
             self._try_fork(DATABASE)
 
     def _try_fork(self, name: str) -> bool:
-        """Start a process; False when the system is short of memory, processes or descriptors."""
+        """Start a process. Return False if the system is short of memory, processes or descriptors."""
         try:
             self._fork(name)
         except OSError as error:
@@ -279,7 +278,8 @@ class Supervisor:
         logger.info("process_started", process=name, pid=process.pid)
 
     def _be_child(self, work: Callable[[socket], None], ours: socket, orders: socket) -> None:
-        """Do a forked process's work; what of the supervisor's it doesn't need is closed, so that ends are noticed."""
+        """Do a forked process's work. The supervisor's unneeded sockets are closed, because an open socket would hide
+        an end."""
         self.signals.forget()
         processes.go_on_when_parent_dies()
         for end in (ours, *(child.orders for child in self._children)):
@@ -338,7 +338,7 @@ class Supervisor:
         keep_archiving(self.settings, self._database, orders, self._figures.write_common)
 
     def _bring_database_back(self, orders: socket) -> None:
-        """Start the embedded server again, trying until that succeeds, an order comes, or the supervisor has ended."""
+        """Start the embedded server again, retrying until success, an order, or the supervisor's end."""
         self._listener.close()
         assert self._database is not None  # noqa: S101 - else there is nothing to bring back
         while True:
@@ -352,7 +352,6 @@ class Supervisor:
                 return
 
     def _kill_all(self) -> None:
-        """Kill what is left: after a start that failed, or what doesn't end."""
         for child in self._children:
             child.process.kill()
             child.process.join()

@@ -31,7 +31,7 @@ LONGEST_BYTES_IN_A_NAME = 40
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests are not run again when they fail, and which `make test` leaves out; the longest begin first."""
+    """Mark tests that are not repeated after a failure, and tests left out by `make test`; the longest begin first."""
     mark_never_run_again(items)
     mark_slow(items)
     longest = {item.path for item in items if item.get_closest_marker("timeout")}
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Name a case with a whole file by its parameter: archives hold the time, and processes must agree on names."""
+    """Name a case with a whole file by its parameter: archives contain the time, and processes must agree on names."""
     return argname if isinstance(val, bytes) and len(val) > LONGEST_BYTES_IN_A_NAME else None
 
 
@@ -51,7 +51,6 @@ def _authorities() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def harness_loop() -> Iterator[LoopThread]:
-    """The event loop all services of the session run on, beside the tests' own."""
     loop = LoopThread()
     yield loop
     loop.close()
@@ -67,7 +66,6 @@ def databases() -> Iterator[TestDatabases]:
 
 @pytest.fixture(scope="session")
 def service_harness(databases: TestDatabases, harness_loop: LoopThread) -> Iterator[services.ServiceHarness]:
-    """What starts services; their template has the bootstrapped organization in it."""
     parts = services.SharedParts(databases.folder, harness_loop)
     harness = services.ServiceHarness(databases, parts=parts, loop=harness_loop)
     with services.hashing_passwords_at_once(), services.starting_tasks_later():
@@ -79,7 +77,7 @@ def service_harness(databases: TestDatabases, harness_loop: LoopThread) -> Itera
 
 @pytest.fixture
 def embeddings(service_harness: services.ServiceHarness) -> Iterator[EmbeddingsEndpoint]:
-    """The endpoint of the second embedding model that services of tests have; it behaves again afterwards."""
+    """The endpoint of the services' second embedding model; behaviour is reset afterwards."""
     service_harness.embeddings.behave()
     yield service_harness.embeddings
     service_harness.embeddings.behave()
@@ -87,21 +85,20 @@ def embeddings(service_harness: services.ServiceHarness) -> Iterator[EmbeddingsE
 
 @pytest.fixture
 def make_service(service_harness: services.ServiceHarness) -> Iterator[Callable[..., services.RunningService]]:
-    """Start services with other settings: `make_service(max_upload_bytes=10)`; all stop after the test."""
     with ExitStack() as started:
         yield lambda **overrides: started.enter_context(service_harness.running(**overrides))
 
 
 @pytest.fixture(scope="session")
 def shared_service(service_harness: services.ServiceHarness) -> Iterator[services.RunningService]:
-    """A service with the default settings that stays for the session; tests make organizations of their own in it."""
+    """A service with the default settings for the whole session; each test makes a new organization."""
     with service_harness.running(sweep_seconds=services.SWEEP_SECONDS) as service:
         yield service
 
 
 @pytest.fixture
 def service(request: pytest.FixtureRequest) -> Iterator[services.RunningService]:
-    """A new organization in the shared service, or a service of the test's own where it is marked `own_service`."""
+    """A new organization in the shared service, or a separate service for tests marked `own_service`."""
     if own := request.node.get_closest_marker("own_service"):
         make = request.getfixturevalue("make_service")
         yield make(**own.kwargs) if own.kwargs else request.getfixturevalue("own_service")
@@ -112,21 +109,21 @@ def service(request: pytest.FixtureRequest) -> Iterator[services.RunningService]
 
 @pytest.fixture(scope="module")
 def module_service(shared_service: services.RunningService) -> Iterator[services.RunningService]:
-    """A new organization that the tests of a module share, for content that none of them changes."""
+    """A new organization shared by the tests of a module, for content that no test changes."""
     with shared_service.new_organization() as organization:
         yield organization
 
 
 @pytest.fixture
 def own_service(make_service: Callable[..., services.RunningService]) -> services.RunningService:
-    """A service with a database of its own, for tests of sign-in, limits, alerts, metrics and whole databases."""
+    """A service with its own database, for tests of sign-in, limits, alerts, metrics and whole databases."""
     return make_service()
 
 
 @pytest.fixture
 def service_process() -> Iterator[Callable[..., ServiceProcess]]:
-    """Start `python -m service` on its own folder: `service_process(CARREL_LOG_LEVEL="DEBUG")`; ends after it.
-    `from_nothing` makes its database and model, as a first start."""
+    """Start `python -m service` on a separate folder: `service_process(CARREL_LOG_LEVEL="DEBUG")`; the process ends
+    after the test. `from_nothing` creates the database and model, as a first start does."""
     made: list[ServiceProcess] = []
 
     def make(*, from_nothing: bool = False, **environment: str) -> ServiceProcess:
@@ -142,20 +139,18 @@ def service_process() -> Iterator[Callable[..., ServiceProcess]]:
 
 @pytest.fixture(scope="session")
 def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start a Prefect server for the session, as `make up` does; return its address. Withdraw what you offer."""
+    """Start a Prefect server for the session, as `make up` does; return the address. Tests withdraw deployments."""
     with prefect_server(tmp_path_factory.mktemp("prefect")) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def mongo_process() -> Iterator[MongoServer]:
-    """A server that speaks MongoDB's protocol, for the session."""
     with server_over_mongomock() as server:
         yield server
 
 
 @pytest.fixture
 def mongo(mongo_process: MongoServer) -> Iterator[MongoServer]:
-    """The server with a collection of the test's own; it behaves again afterwards."""
     yield mongo_process.with_collection()
     mongo_process.misbehave()

@@ -1,4 +1,4 @@
-"""Real files of every format, made by the libraries people make them with."""
+"""Real files of every format, made by common libraries."""
 
 import datetime as dt
 import io
@@ -31,7 +31,7 @@ _ODF_NAMES = {name: f"{ODF}{name}:1.0" for name in ("office", "text", "table", "
 LAUGHS = "<!DOCTYPE a [<!ENTITY a 'lollollollollollollol'>{}]>".format(
     "".join(f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>" for n in range(10))
 )
-"""A document type whose entity `k` is billions of characters."""
+"""A document type with an entity `k` of billions of characters."""
 
 
 def bytes_of(file) -> bytes:
@@ -68,7 +68,6 @@ def picture_pdf() -> bytes:
 
 
 def scan(*lines: str, size: int = 34) -> Image.Image:
-    """A page of paper, scanned at some 100 dots an inch, with these lines on it."""
     page = Image.new("L", (850, 120 + 3 * size * len(lines)), 250)
     for number, line in enumerate(lines):
         place = (60, 60 + number * 3 * size)
@@ -85,7 +84,7 @@ def scanned(*pages: Image.Image, kind: str) -> bytes:
 
 
 def encrypted_pdf(*, asks: bool = True) -> bytes:
-    """A PDF that asks for a password, or one that only its owner's password may change."""
+    """Return a PDF that requires a password, or restricts changes by an owner's password."""
     writer = pypdf.PdfWriter(clone_from=io.BytesIO(pdf([("Private words", 12)])))
     writer.encrypt("secret" if asks else "", "owner", algorithm="AES-256")
     return bytes_of(writer)
@@ -98,7 +97,6 @@ def word(
     table: Rows = (),
     picture: Image.Image | None = None,
 ) -> bytes:
-    """A Word document of (style, text) paragraphs, and then a table and a picture."""
     document = docx.Document()
     document.core_properties.title = title or ""
     for style, text in paragraphs:
@@ -131,7 +129,8 @@ def slides() -> bytes:
 
 
 def slides_of_pictures(*pictures: Image.Image) -> bytes:
-    """A presentation of three slides: an icon each, one picture on each of the first, the first again on the last."""
+    """Return a presentation of three slides: an icon on each, a different picture on the first two, the first again on
+    the last."""
     deck = Presentation()
     for number, name in enumerate(("one", "two", "three")):
         slide = deck.slides.add_slide(deck.slide_layouts[5])
@@ -186,7 +185,7 @@ def outlook(mail: bytes) -> bytes:
 
 
 def mail(*, html_only: bool = False) -> bytes:
-    """A message with a subject beyond ASCII, both kinds of body (or HTML alone) and an attachment."""
+    """Return a message with a subject beyond ASCII, both kinds of body (or only HTML) and an attachment."""
     message = EmailMessage()
     message["Subject"] = "Grüße from the orchard"
     message["From"] = "Ada <ada@orchard.example>"
@@ -207,7 +206,7 @@ def mailbox() -> bytes:
 
 
 def archive(files: Mapping[str, bytes | str], *, packed: bool = True) -> bytes:
-    """A ZIP archive of these files by their paths; made again, it has the same bytes."""
+    """Return a ZIP archive of files by path; equal files give equal bytes."""
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w") as archive:
         for path, content in files.items():
@@ -216,7 +215,7 @@ def archive(files: Mapping[str, bytes | str], *, packed: bool = True) -> bytes:
 
 
 def opendocument(kind: str, body: str, *, styles: str = "", manifest: str = "", **parts: str | bytes) -> bytes:
-    """An OpenDocument file of a kind with this body; styles stand before it, further parts have their names."""
+    """Return an OpenDocument file of a kind with a body; `styles` precede it, further parts are given by name."""
     names = " ".join(f'xmlns:{short}="{name}"' for short, name in _ODF_NAMES.items())
 
     def root(inside: str) -> str:
@@ -272,7 +271,7 @@ def part_of(package: bytes, name: str) -> bytes:
 
 
 def with_part(package: bytes, name: str, content: bytes, *, declared_size: int | None = None) -> bytes:
-    """The Office file with one part replaced or added; optionally its directory lies about that part's size."""
+    """Return the Office file with a replaced or added part; `declared_size` falsifies the size in the directory."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(package)) as old, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as new:
         for entry in old.infolist():

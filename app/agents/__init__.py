@@ -1,1 +1,1 @@
-"""Agents: their instructions, their collections, and who may use them."""
+"""Agents: instructions, collections, and access."""

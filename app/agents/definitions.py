@@ -1,5 +1,5 @@
-"""An agent's settings and access as its admins change them, a test of the agent, and the settings that it has had: who
-saved them and when, a comparison with those of now, and restoring them."""
+"""An agent's settings and access, a test of the agent, and earlier versions of the settings: author, time, comparison
+with the current settings, and restoring."""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,30 +29,29 @@ from carrel.wire.agents import BUILT_IN_MODEL, AgentDefinition, AgentSettings, A
 from carrel.wire.common import ResourceType
 
 DEFAULT_MODEL = ""
-"""What stands for the model that the service has at the time."""
+"""Stands for the service's default model."""
 INSTRUCTIONS_IGNORED = (
     f"The built-in model, {BUILT_IN_MODEL}, quotes documents and follows no instructions: other ones change no reply."
 )
 MOST_LOOKED_AT = 10
-"""Of so many of those who may use an agent, the page looks whether it has anything for them."""
+"""Most people checked for access to the agent's collections."""
 MOST_STARTERS = 6
 _MANY = 1000
 
 
 def find_agent(address: str) -> AgentDefinition | None:
-    """Return the agent of this id as it is now; None when there is none."""
     return by_id(api.client().admin.agents.list, address)
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
 def models() -> list[str]:
-    """Return the models that an agent may have, the service's default first."""
+    """Return the models available to an agent, the service's default first."""
     return next(api.client().admin.agents.list(page_size=1).pages()).models
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def all_collections() -> dict[str, str]:
-    """Return the names of the organization's collections by id, a thousand at most; an agent may have any of them."""
+    """Return the names of the organization's collections by id, at most 1,000. An agent may use any collection."""
     listing = api.client().admin.access.list_resources(resource_types=types_of([COLLECTION]), page_size=_MANY)
     found = next(listing.pages()).resources
     return dict(
@@ -65,13 +64,14 @@ def _as_resource(agent: AgentDefinition) -> Resource:
 
 
 def deploy(agent: AgentDefinition, *, before: Grants, who: Mapping[str, Principal], everybody: bool) -> None:
-    """Replace the grants on an agent; raises ChangedMeanwhileError when they were changed meanwhile."""
+    """Replace the grants on an agent. Raises ChangedMeanwhileError if the grants have changed since `before`."""
     references = [one.reference for one in who.values()]
     api.client().admin.agents.deploy(agent.agent_id, references, organization_wide=everybody, version=before.version)
 
 
 def without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> list[Principal]:
-    """Return which principals may search no collection of an agent; only the first `MOST_LOOKED_AT` are checked."""
+    """Return the people who may search none of an agent's collections. Groups are skipped, and only the first
+    `MOST_LOOKED_AT` people are checked."""
     if not agent.collection_ids:
         return []
     looked_at = islice((one for one in who if one.kind != GROUP), MOST_LOOKED_AT)
@@ -80,13 +80,13 @@ def without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> list[Pr
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def _searches_any(collection_ids: Sequence[UUID], who: Principal) -> bool:
-    """Return whether a principal may search one of the collections; cached, because every key press draws the page."""
+    """Cached, because every key press draws the page."""
     readable = api.client().admin.access.count_resources(object_ids=collection_ids, readable_by=who.reference)
     return readable.total > 0
 
 
 def gains_and_losses(before: Grants, after: Mapping[str, Principal], *, everybody: bool) -> list[str]:
-    """Return a sentence for each change of the people who may use an agent: who may now, and who may no more."""
+    """Return a sentence for each change in access to an agent: people gaining and people losing access."""
     said: list[str] = []
     if everybody and not before.everybody:
         said.append("Everybody in the organization may use it, people who come later too.")
@@ -121,7 +121,7 @@ _RERANKS = {None: "As the organization has it", True: "Always", False: "Never"}
 
 
 def show_definition(agent: AgentDefinition) -> None:
-    """Show an agent's settings in a form; changes hold from the next message on."""
+    """Show an agent's settings in a form. Changes apply from the next message."""
     names = show_errors(all_collections)
     known = [str(one) for one in agent.collection_ids if str(one) in names]
     form = _key(agent, "form")
@@ -174,7 +174,8 @@ def show_definition(agent: AgentDefinition) -> None:
 
 
 def _show_retrieval(agent: AgentDefinition) -> None:
-    """Show fields of how an agent looks things up; what reranking is without a choice is the organization's to say."""
+    """Show the retrieval fields of an agent. Without a choice here, the organization's setting decides about
+    reranking."""
     for part, label in _READS.items():
         st.checkbox(label, bool(getattr(agent.retrieval, part)), key=_key(agent, part))
     if api.me().reranks_by_default is None and agent.retrieval.enable_reranking is None:
@@ -223,7 +224,6 @@ def _save(seen: AgentDefinition) -> None:
 
 
 def show_deployment(agent: AgentDefinition) -> None:
-    """Show the people and groups with access to an agent, with a form to change them."""
     before = show_errors(lambda: grants_on(api.client(), _as_resource(agent)))
     show_text(
         "Deploying an agent opens no document: it answers each person from what that person may read in its "
@@ -262,7 +262,6 @@ def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principa
 
 
 def show_trial(agent: AgentDefinition) -> None:
-    """Show a field to ask the agent as the signed-in person."""
     with st.form("try", border=False):
         question = st.text_area("Ask it", key="try.question", max_chars=20_000, height=90)
         asked = st.form_submit_button("Ask", type="primary")
@@ -293,7 +292,6 @@ def _ask(agent: AgentDefinition, question: str) -> None:
 
 
 def show_versions(agent: AgentDefinition) -> None:
-    """List the earlier settings of an agent, compare the chosen ones with those of now, and offer to restore them."""
     kept = show_errors(lambda: list(api.client().admin.agents.list_versions(agent.agent_id)))
     earlier = [one for one in kept if one.version != agent.version]
     if not earlier:

@@ -1,4 +1,4 @@
-"""Questions that people asked agents: the log with its filters and counts, and a question with its reply."""
+"""Questions to agents: the log with filters and counts, and each question with the reply."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ _MOST_AGENTS = 200
 
 
 class Wanted(NamedTuple):
-    """The filters of the log; a tuple, so that lists can be told apart by it."""
+    """The filters of the log. A tuple, because lists are compared by filters."""
 
     words: str = ""
     agent: str = ""
@@ -59,7 +59,7 @@ class Wanted(NamedTuple):
 
     @property
     def since(self) -> datetime:
-        """Beginning of the time: a midnight, and a Monday's where weeks are counted."""
+        """Return the start of the period: midnight, on a Monday if weeks are counted."""
         span = SPANS[self.over]
         return days_back(span.days, monday=span.bucket is Bucket.WEEK)
 
@@ -89,7 +89,7 @@ def _choose_questions() -> Wanted:
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def agent_names() -> dict[str, str]:
-    """Return the names of the organization's agents by id, and of deleted ones that were asked in the last year."""
+    """Return the names of the organization's agents by id, including deleted agents used in the last year."""
     now = datetime.now(UTC)
     listed = next(api.client().admin.agents.list(page_size=_MOST_AGENTS).pages()).agents
     asked = api.client().admin.question_log.rank("AGENT", from_=now - timedelta(days=365), to=now).ranking
@@ -118,14 +118,13 @@ def _source_of_log(wanted: Wanted) -> Source[question_log.LoggedQuestion]:
 
 
 def _find(wanted: Wanted, at: PageAsked) -> question_log.AdminQuestionLogQueryResponse:
-    """Return a page, or the next one with rows: a page that was narrowed by words may have none."""
+    """Return a page, or the next page with rows: a search for words can leave a page empty."""
     pages = ask(wanted, at).pages()
     return find_rows(pages, rows=lambda page: page.questions, most=question_log.MOST_LOOKED_THROUGH, of="questions")
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def summarize(wanted: Wanted) -> question_log.AdminQuestionLogSummarizeResponse:
-    """Count the questions of the time by day or week, of an agent and a group alone."""
     return api.client().admin.question_log.summarize(
         from_=wanted.since,
         to=datetime.now(UTC),
@@ -138,7 +137,7 @@ def summarize(wanted: Wanted) -> question_log.AdminQuestionLogSummarizeResponse:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def rank(by: question_log.RankedBy, wanted: Wanted) -> list[question_log.RankedQuestions]:
-    """Count the questions of the time for each agent or group, most first."""
+    """Count the questions of the period for each agent or group, highest count first."""
     found = api.client().admin.question_log.rank(
         by, from_=wanted.since, to=datetime.now(UTC), agent_id=wanted.agent or None, group_id=wanted.group or None
     )
@@ -147,7 +146,7 @@ def rank(by: question_log.RankedBy, wanted: Wanted) -> list[question_log.RankedQ
 
 @dataclass(frozen=True)
 class Unanswered:
-    """Equal questions to an agent that nothing answered; `question` is the newest of them."""
+    """Equal questions to an agent without an answer; `question` is the newest."""
 
     count: int
     people_count: int
@@ -155,7 +154,7 @@ class Unanswered:
 
 
 def rank_unanswered(questions: Iterable[question_log.LoggedQuestion]) -> list[Unanswered]:
-    """Group questions by agent and words, whatever the case and spaces, and return the most asked first."""
+    """Group questions by agent and words, ignoring case and spaces. The most frequent come first."""
     groups: dict[Hashable, list[question_log.LoggedQuestion]] = {}
     for one in questions:
         if one.message is not None:
@@ -170,7 +169,7 @@ def rank_unanswered(questions: Iterable[question_log.LoggedQuestion]) -> list[Un
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def read_unanswered(wanted: Wanted) -> tuple[list[Unanswered], bool]:
-    """Return the most asked questions that nothing answered, and whether there were more than were read."""
+    """Return the most frequent unanswered questions, and whether the log has more than were read."""
     page = _find(wanted._replace(outcome=question_log.Outcome.UNANSWERED.value), ALL_ROWS)
     return rank_unanswered(page.questions), page.next_page_token is not None
 
@@ -180,7 +179,6 @@ def _email_of(question: question_log.LoggedQuestion) -> str:
 
 
 def in_words(question: question_log.LoggedQuestion) -> str:
-    """Return what came of a question, as far as the admin may see it."""
     if question.withheld:
         return "Not shown to you"
     if question.outcome is question_log.Outcome.ANSWERED and question.referenced_sources:
@@ -220,7 +218,6 @@ def _line_of(question: question_log.LoggedQuestion) -> tuple[str, ...]:
 
 
 def retention_in_words(days: int | None) -> str:
-    """Return how long words are kept, for people."""
     if days is None:
         return "Words are kept until somebody erases them: no time is set after which they go."
     return (
@@ -234,7 +231,6 @@ def _retention_days() -> int | None:
 
 
 def show_logged_reply(question: question_log.LoggedQuestion) -> None:
-    """Show the reply with its sources, or why there is none to show."""
     if question.message is None:
         kept = retention_in_words(show_errors(_retention_days))
         notices.show_warning("The words of this question and its reply were erased.", kept)
@@ -259,7 +255,7 @@ _MOST_SETS = 1000
 
 
 def offer_adding(agent: AgentDefinition, question: str) -> None:
-    """Show a button and a dialog that keep a question in a set, to ask it again after a change."""
+    """Show a button and dialog for saving a question to a set, to repeat it after a change."""
     notices.offer_action(
         "Add to an evaluation set", open_dialog, _ADD, question, key="answers.add.open", icon="playlist_add"
     )
@@ -285,7 +281,7 @@ def _ask_for_set(agent: AgentDefinition, question: str) -> None:
 
 
 def _add(agent_id: UUID, question: str) -> None:
-    """Keep the question in the chosen set, or in a new one; what is in the set already stays as it is."""
+    """Add the question to the chosen set or a new set. Questions already in the set stay unchanged."""
     if len(question.strip()) > LONGEST_QUESTION:
         too_long = (
             f"A set keeps questions of up to {LONGEST_QUESTION:,} characters. Ask this one in fewer, and add that."
@@ -315,7 +311,6 @@ _READABLE = (
 
 
 def show_questions() -> None:
-    """Show the question in the address, or the list of questions with their counts."""
     if (address := st.query_params.get("question")) is not None:
         _show_one(address)
     elif (conversation := st.query_params.get("conversation")) is not None:

@@ -1,2 +1,2 @@
-"""Sign-in: a browser has an opaque cookie, and all secrets stay on this side. `routes` redirects to the service and
-back (OAuth 2.0 authorization code with PKCE), and protects the addresses that aren't pages."""
+"""Sign-in. The browser holds an opaque cookie; all secrets stay on the server. `routes` redirects to the service and
+back (OAuth 2.0 authorization code with PKCE), and protects addresses outside pages."""

@@ -1,4 +1,4 @@
-"""The person who is signed in, clients of the service that act as that person, and the objects of sign-in."""
+"""The signed-in person, service clients acting as the person, and the objects of sign-in."""
 
 import asyncio
 from collections.abc import Callable
@@ -66,12 +66,12 @@ def forget() -> None:
 _OWNER, _CLIENT = "signed_in.owner", "signed_in.client"
 LOOKED_AT_EVERY = 5.0  # seconds
 AWAY, SERVICE, PREFECT = "signed_in.away", "service", "prefect"
-"""Where the session keeps which part the page has missed, if any."""
+"""Session keys for the part missing on the page, if any."""
 
 
 def require_person() -> Person:
-    """Return the signed-in person; without a person, offer sign-in and end the page's run. If another person has signed
-    in in the same window, the page's state and caches are emptied."""
+    """Return the signed-in person. Without a session, offer sign-in and end the page's run. If another person has
+    signed in in the same window, the page's state and caches are emptied."""
     session = current_session()
     owner = None if session is None else session.key
     former = st.session_state.get(_OWNER)
@@ -90,13 +90,13 @@ def require_person() -> Person:
 
 
 def require_session() -> None:
-    """Raise SignInRequiredError if the page's session has ended; for callbacks, which run without the page."""
+    """Raise SignInRequiredError if the page's session has ended. For callbacks, which run without the page."""
     _require(cast("str | None", st.session_state.get(_OWNER)))
 
 
 @st.fragment(run_every=LOOKED_AT_EVERY)
 def watch_session() -> None:
-    """Draw the page again soon after its session has ended, in another tab or by age, or what was away is back."""
+    """Redraw the page soon after its session ends (in another tab or by age), or when a missing part is back."""
     away = st.session_state.get(AWAY)
     is_back = away is not None and not asyncio.run(look(SLOW, needs_prefect=away == PREFECT))
     if is_back or not sessions().lasts(st.session_state[_OWNER]):
@@ -104,7 +104,7 @@ def watch_session() -> None:
 
 
 def bind_session() -> Callable[[], None]:
-    """Return `require_session` for code that runs later and outside of a page, where the session is unknown."""
+    """Return `require_session` for code running later and outside a page, where the session is unknown."""
     return partial(_require, cast("str | None", st.session_state.get(_OWNER)))
 
 
@@ -128,7 +128,6 @@ def person_client() -> Carrel:
 
 
 def key_client() -> Carrel | None:
-    """Return the client with the workbench's own key; None when it has none."""
     if (key := settings().app_api_key) is None:
         return None
     secret, base_url = key.get_secret_value(), settings().base_url
@@ -136,13 +135,12 @@ def key_client() -> Carrel | None:
 
 
 def _device() -> dict[str, str]:
-    """Return the header by which the audit log tells the person's browser from programs; none for one that is odd."""
+    """Return the header that shows the person's browser in the audit log; empty for a malformed browser name."""
     browser = st.context.headers.get("User-Agent", "")
     return {"User-Agent": browser} if browser.isascii() and browser.isprintable() and browser.strip() else {}
 
 
 def current_session() -> Session | None:
-    """Return the session of the browser that opened the page; None when nobody is signed in."""
     return sessions().find(_cookie())
 
 
@@ -151,7 +149,7 @@ def _cookie() -> object:
 
 
 def offer_sign_in(message: str = "Your organization's documents, and agents that answer from them.") -> None:
-    """Show the way in, and from there back to this page; a link of Streamlit's would open another window."""
+    """Show the sign-in link, with a way back to the present page. A Streamlit link would open another window."""
     path = urlsplit(st.context.url or "").path or "/"
     asked = urlencode(list(st.query_params.items()))
     back = quote(f"{path}?{asked}" if asked else path, safe="")

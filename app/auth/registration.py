@@ -1,4 +1,4 @@
-"""The workbench as an application of the service: its registration and its OAuth client."""
+"""The workbench as an application of the service: registration and OAuth client."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,7 @@ class Registration:
     redirect_uri: str
 
     def check(self) -> None:
-        """Raise ConfigurationError when the settings allow no registration."""
+        """Raise ConfigurationError if the settings allow no registration."""
         if not self.settings.client_id and self.settings.api_key is None:
             raise ConfigurationError(
                 "set CARREL_CLIENT_ID and CARREL_CLIENT_SECRET, which an admin gets for the redirect address "
@@ -47,15 +47,15 @@ class Registration:
             )
 
     def get(self) -> Registered:
-        """Return the registration, created now if there is none; raises the service's error."""
+        """Return the registration, and create it on first use. Raises the service's error."""
         if self.settings.client_id:
             return self._of(self.settings.client_id, self.settings.client_secret.get_secret_value())
         with self._lock():
             return self._read_stored() or self._register_now()
 
     def renew(self, refused: Registered) -> Registered:
-        """Replace a registration that the service refuses, by a new secret or a new application. Raises
-        ConfigurationError for a registration in the settings that an admin has to mend, or the service's error."""
+        """Replace a registration refused by the service with a new secret or a new application. Raises
+        ConfigurationError if an admin must correct the registration in the settings, or the service's error."""
         if self.settings.client_id:
             raise ConfigurationError(
                 "The service doesn't take CARREL_CLIENT_ID and CARREL_CLIENT_SECRET (any more). The person "
@@ -117,7 +117,7 @@ _NO_TOKEN = "none"  # noqa: S105 - it isn't one
 
 
 class Application:
-    """The OAuth client of all sessions, until the service refuses it; safe in any thread."""
+    """The OAuth client shared by all sessions until refused by the service. Safe in any thread."""
 
     def __init__(self, registration: Registration, *, auth_url: str, connections: httpx.Client) -> None:
         self._registration = registration
@@ -127,15 +127,15 @@ class Application:
         self._made: tuple[Registered, OAuthClient] | None = None
 
     def client(self) -> OAuthClient:
-        """Return the OAuth client; the first call may register the workbench, which can raise CarrelError."""
+        """Return the OAuth client. The first call may register the workbench, which can raise CarrelError."""
         with self._making:
             if self._made is None:
                 self._made = self._build_client(self._registration.get())
             return self._made[1]
 
     def check_client(self) -> OAuthClient:
-        """Return a client that the service accepts; create another if an admin deleted it or changed its secret. Raises
-        ConfigurationError that says what an admin has to do, or CarrelError."""
+        """Return a client accepted by the service. Create another if an admin deleted the client or changed its secret.
+        Raises ConfigurationError with the steps for an admin, or CarrelError."""
         client = self.client()
         try:
             client.revoke(_NO_TOKEN)

@@ -1,5 +1,5 @@
-"""The routes of sign-in, /oauth/login, /oauth/callback and /oauth/logout, and access to uploads and downloads. A state
-is good once, for ten minutes, in its browser; each callback begins a new session."""
+"""The sign-in routes /oauth/login, /oauth/callback and /oauth/logout, and access to uploads and downloads. A state
+works once, for ten minutes, in its browser. Each callback begins a new session."""
 
 import html
 import logging
@@ -44,7 +44,7 @@ _FORM = '<form method="post" action="{again}"><button>{doing}</button></form>'
 def notice(
     title: str, message: str, *, again: str, status: int, doing: str = "Try again", posts: bool = False
 ) -> HTMLResponse:
-    """Return a page with an escaped message, and a link or, where the next step changes something, a button."""
+    """Return a page with an escaped message and a link, or a button if the next step changes data."""
     way_on = (_FORM if posts else _LINK).format(again=html.escape(again), doing=html.escape(doing))
     page = _PAGE.format(title=html.escape(title), message=html.escape(message), way_on=way_on)
     return HTMLResponse(page, status, headers={"Cache-Control": "no-store"})
@@ -52,12 +52,12 @@ def notice(
 
 DOWNLOADS, STREAMLIT = "/media/", "/_stcore/"
 OPEN = frozenset({f"{STREAMLIT}health", f"{STREAMLIT}host-config"})
-"""Of what Streamlit has beside pages, what it asks for before anybody is signed in."""
+"""Streamlit addresses requested before sign-in."""
 
 
 class AccessMiddleware:
-    """Lets requests for files pass for signed-in people, and connections from the workbench's own origin. Streamlit has
-    no sessions of people: it serves files to any browser, and accepts connections from other ports of this machine."""
+    """Middleware: files only for signed-in people, connections only from the workbench's own origin. Streamlit itself
+    serves files to any browser, and accepts connections from other ports of the machine."""
 
     def __init__(self, app: ASGIApp, *, sessions: Sessions, cookie: str, origin: str) -> None:
         self._app = app
@@ -81,7 +81,7 @@ class AccessMiddleware:
 
 
 def is_own(asked: HTTPConnection, *, origin: str) -> bool:
-    """Return whether a request comes from a page of the workbench's origin, or from no page at all."""
+    """Return whether a request comes from a page of the workbench's origin, or from outside any page."""
     sender = asked.headers.get("origin")
     return sender is None or sender == origin or _place_of(sender) == asked.headers.get("host")
 
@@ -105,7 +105,7 @@ NOT_KEPT = "Your browser didn't keep the cookie of this sign-in, or it was begun
 
 
 class SignIn:
-    """The routes of one workbench; its cookies require https if its public address (`origin`) has it."""
+    """The sign-in routes of a workbench. Cookies require https if its public address (`origin`) uses https."""
 
     def __init__(self, sessions: Sessions, application: Application, *, v1_base_url: str | None, origin: str) -> None:
         self._sessions = sessions
@@ -120,7 +120,7 @@ class SignIn:
         self._left_cookie = f"{prefix}carrel_workbench_left"
 
     def routes(self) -> list[Route]:
-        """Return the routes; their functions block, so each runs in a thread."""
+        """Return the routes. The functions block, so each route runs in a thread."""
         return [
             Route(SIGN_IN, self.begin, methods=["GET"]),
             Route(CALLBACK, self.finish, methods=["GET"]),
@@ -147,7 +147,7 @@ class SignIn:
         return response
 
     def finish(self, request: Request) -> Response:
-        """Take a person back: exchange the code for their tokens, and begin a session (section 4.1.2)."""
+        """Handle the callback: exchange the code for the person's tokens, and begin a session (section 4.1.2)."""
         browser = request.cookies.get(self._browser_cookie, "")
         pending = self._sessions.take(request.query_params.get("state", ""), browser=browser)
         if pending is None:
@@ -171,8 +171,8 @@ class SignIn:
         return response
 
     def end(self, request: Request) -> Response:
-        """End the session here, and revoke its tokens at the service (RFC 7009). If the browser doesn't say that the
-        request comes from here, the person is asked: another site must not sign them out."""
+        """End the session here, and revoke its tokens at the service (RFC 7009). Ask for confirmation if the browser
+        doesn't show that the request comes from here: another site must not sign people out."""
         if not self._is_meant(request):
             asked = "Another page may have asked for this."
             return notice("Sign out?", asked, again=SIGN_OUT, status=403, doing="Sign out", posts=True)
@@ -183,15 +183,15 @@ class SignIn:
         return response
 
     def _is_otherwise_spelled(self, request: Request) -> bool:
-        """Return whether a request names this machine otherwise than the origin, to which the service leads back. A
-        browser keeps the cookies of `localhost` and of 127.0.0.1 apart."""
+        """Return whether a request names this machine differently from the origin, the target of the service's
+        redirects. Browsers keep the cookies of `localhost` and of 127.0.0.1 apart."""
         own, asked = urlsplit(self._origin), request.url
         return {own.hostname, asked.hostname} <= LOOPBACK and own.hostname != asked.hostname and own.port == asked.port
 
     def _is_meant(self, request: Request) -> bool:
-        """Return whether the request comes from the person's own action on the workbench. Browsers say so at trusted
-        addresses (https, or this machine). Elsewhere a form's POST must come from a page here: Lax cookies aren't sent
-        from other sites, and other ports have another origin."""
+        """Return whether the request comes from the person's own action on the workbench. At trusted addresses (https,
+        or the local machine) browsers say so. Elsewhere a form's POST must come from a workbench page: other sites
+        can't send Lax cookies, and another port is another origin."""
         if (site := request.headers.get("sec-fetch-site")) is not None:
             return request.method != "HEAD" and site in {"same-origin", "none"}
         return request.method == "POST" and is_own(request, origin=self._origin)
@@ -229,7 +229,7 @@ class SignIn:
 
 
 def path_of(wanted: str | None) -> str:
-    """Return where to go afterwards: a path of the workbench, whatever else was asked for its first page."""
+    """Return the path in the workbench to go to afterwards. Any address elsewhere becomes the first page."""
     if not wanted or len(wanted) > LONGEST_PATH or not wanted.startswith("/") or not wanted.isprintable():
         return "/"
     path = unquote(re.split("[?#]", wanted, maxsplit=1)[0])

@@ -1,5 +1,5 @@
-"""Sessions and unfinished sign-ins, encrypted in a SQLite file that all processes of the workbench share; cookies and
-states are digests. A session ends unused after `IDLE`, after `LONGEST` in any case, or by signing out."""
+"""Sessions and unfinished sign-ins, encrypted in a SQLite file shared by all processes of the workbench. Cookies and
+states are stored as digests. A session ends after `IDLE` without use, after `LONGEST` in any case, or at sign-out."""
 
 import hashlib
 import os
@@ -31,18 +31,18 @@ class SealError(Exception):
 
 
 class Sealer:
-    """Encrypts texts, each bound to its row, so that a secret can't be moved to another row."""
+    """Encrypts texts. Each text is bound to its row, so a secret can't be moved to another row."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
 
     def seal(self, text: str, *, of: str) -> bytes:
-        """Encrypt a text: a random nonce, the ciphertext, and its tag."""
+        """Return the encrypted text: a random nonce, the ciphertext, and the tag."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, text.encode(), of.encode())
 
     def unseal(self, sealed: bytes, *, of: str) -> str:
-        """Decrypt a sealed text; raises SealError when that fails."""
+        """Decrypt a sealed text. Raises SealError on failure."""
         try:
             return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], of.encode()).decode()
         except (InvalidTag, ValueError) as exc:
@@ -50,8 +50,8 @@ class Sealer:
 
 
 def key_of(given: SecretStr | None, *, kept_in: Path) -> bytes:
-    """Return the workbench's key: the given key, else the key in the file, which is created if it is missing. A given
-    key is 32 bytes as unpadded or padded base64url, else ValueError. Replicas need the same key."""
+    """Return the workbench's key: the given key, else the key in the file, created if the file is missing. A given key
+    is 32 bytes as unpadded or padded base64url, else ValueError. All replicas need an equal key."""
     if given is not None:
         return _decode(given.get_secret_value())
     if kept_in.exists():
@@ -114,13 +114,13 @@ class Person(BaseModel):
 
     @classmethod
     def of(cls, me: MeResponse) -> "Person":
-        """Build the stored person from the service's response, without what may change (being an admin)."""
+        """Build the stored person from the service's response, without changeable facts (being an admin)."""
         return cls(id=me.id, email=me.email, name=me.name, organization_name=me.organization_name)
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A person who was sent to the service: with what request, and where in the workbench they want to get to."""
+    """An unfinished sign-in: the request sent to the service, and the path to return to in the workbench."""
 
     request: AuthorizationRequest
     back: str
@@ -128,14 +128,14 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A sign-in session; `key` names the session in the workbench's store and is never put into a cookie."""
+    """A sign-in session. `key` names the session in the workbench's store and never appears in a cookie."""
 
     key: str
     person: Person
 
 
 class Sessions:
-    """The sessions of a workbench, which are a carrel.oauth.TokenStore too; safe in any thread and process."""
+    """The sessions of a workbench, also usable as a carrel.oauth.TokenStore. Safe in any thread and process."""
 
     def __init__(self, folder: Path, sealer: Sealer) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -155,7 +155,7 @@ class Sessions:
             connection.execute("INSERT INTO pending VALUES (?, ?, ?, ?, ?)", values)
 
     def take(self, state: str, *, browser: str) -> Pending | None:
-        """Return the request of a state, once; None for an unknown, expired or used state, or another browser's."""
+        """Return the request of a state, once. None: the state is unknown, expired, used, or of another browser."""
         key = digest_of(state)
         with self._connection() as connection:
             row = connection.execute(
@@ -171,7 +171,7 @@ class Sessions:
         return Pending(request, row[1])
 
     def create(self, tokens: Tokens, person: Person) -> str:
-        """Begin a session and return what goes into the browser's cookie."""
+        """Begin a session and return the value of the browser's cookie."""
         cookie, now = secrets.token_urlsafe(32), time.time()
         key = digest_of(cookie)
         values = (key, self._sealer.seal(tokens.model_dump_json(), of=key), person.model_dump_json(), now, now)
@@ -181,7 +181,7 @@ class Sessions:
         return cookie
 
     def find(self, cookie: object) -> Session | None:
-        """Return the session of a cookie, whatever that holds; None when there is none (any more)."""
+        """Return the session of a cookie with any content; None without a live session."""
         if not isinstance(cookie, str) or not cookie:
             return None
         key, now = digest_of(cookie), time.time()
@@ -195,12 +195,13 @@ class Sessions:
         return Session(key, Person.model_validate_json(person))
 
     def lasts(self, key: str) -> bool:
-        """Return whether a session has not ended; a call is no use of the session, so an open page lets it end."""
+        """Return whether a session is still live. The call doesn't count as use, so an open page lets the session
+        expire."""
         with self._connection() as connection:
             return connection.execute(_ONE_THAT_LASTS, (key, *_oldest(time.time()))).fetchone() is not None
 
     def get(self, key: str, /) -> Tokens | None:
-        """Return a session's tokens; those sealed under a key that was since changed count as none."""
+        """Return a session's tokens. Tokens sealed under an earlier key count as missing."""
         with self._connection() as connection:
             row = connection.execute(_ONE_THAT_LASTS, (key, *_oldest(time.time()))).fetchone()
         try:
@@ -209,7 +210,7 @@ class Sessions:
             return None
 
     def put(self, key: str, tokens: Tokens, /) -> None:
-        """Keep a session's new tokens; of one that was ended meanwhile nothing is kept."""
+        """Store a session's new tokens, unless the session has ended."""
         sealed = self._sealer.seal(tokens.model_dump_json(), of=key)
         with self._connection() as connection:
             connection.execute("UPDATE sessions SET tokens = ? WHERE key = ?", (sealed, key))
@@ -219,13 +220,13 @@ class Sessions:
             connection.execute("DELETE FROM sessions WHERE key = ?", (key,))
 
     def lock(self, key: str, /) -> AbstractContextManager[object]:
-        """Hold a session among all processes of this machine; sessions share 256 lock files."""
+        """Lock a session across all processes of the machine. Sessions share 256 lock files."""
         path = self._folder / f"{key[:2]}.lock"
         return FileLock(path, mode=0o600, thread_local=False, fallback_to_soft=False)
 
     @contextmanager
     def _connection(self) -> Generator[sqlite3.Connection]:
-        """Yield a connection in a transaction; opening takes microseconds, and threads can't share connections."""
+        """Yield a connection in a transaction. Opening takes microseconds, and threads can't share connections."""
         path = self._folder / "sessions.sqlite"
         connection = sqlite3.connect(path, timeout=_BUSY_SECONDS)
         try:
@@ -240,5 +241,4 @@ def _oldest(now: float) -> tuple[float, float]:
 
 
 def digest_of(secret: str) -> str:
-    """Return the digest under which a browser's random value is stored."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

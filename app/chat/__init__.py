@@ -1,1 +1,1 @@
-"""Chat: conversations with agents, replies as they grow, and their sources."""
+"""Chat: conversations with agents, growing replies, and sources."""

@@ -1,7 +1,7 @@
-"""A person's conversations with agents. A reply is Markdown by a model that has read texts of others: nothing in it is
-HTML, links or loads anything, except that numbers of sources lead to the sources, and from there to documents. On
-another page, such as above the results of a search, an agent's answer is asked for once the page's own content is
-drawn, so that it holds nothing up, and shown in a room of the same height from the outline to the last word."""
+"""A person's conversations with agents. A reply is Markdown by a model that has read untrusted texts: HTML, links and
+loaded content are disabled. Only source numbers are links, to the sources and from there to documents. On another page,
+such as above search results, the agent's answer is requested after the page's own content is drawn, so the page never
+waits. The answer's box keeps its height from the outline to the last word."""
 
 import html
 import re
@@ -40,13 +40,13 @@ from carrel.wire.replies import ReferencedSource
 
 _NUMBER = re.compile(r"\[(\d{1,4})\]")
 _LINKS = re.compile(r"((?<!\\)(?:\\\\)*(?=<[A-Za-z/!?])|(?<=\])(?=[(:]))")
-"""Where a backslash takes from Markdown the meaning of HTML, a link or a picture."""
+"""Places where a backslash stops Markdown from reading HTML, a link or a picture."""
 _MARKS, _URL = re.compile(r"([\\`*_\[\]<>#|~&])"), re.compile(r"https?://[^\s<>]+", re.IGNORECASE)
 
 
 def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UUID, chat: str = "") -> str:
-    """Return a reply as HTML with its sources; `[1]` in the text links to the first of them. `chat` is the query string
-    of the conversation, to which the documents lead back."""
+    """Return a reply as HTML with its sources; `[1]` in the text links to the first source. `chat` is the query string
+    of the conversation, for the link back from a document."""
     body = _MARKDOWN.render(text, {"sources": sources, "message": message_id})
     said = f'<div class="carrel-reply">{body}</div>'
     if not sources:
@@ -58,8 +58,8 @@ def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UU
 
 
 def reply_markdown(text: str, sources: Sequence[ReferencedSource]) -> str:
-    """Return a reply as Markdown to copy, with the sources that its numbers mean under it. There, too, nothing is HTML,
-    links or loads anything, except for the addresses of sources."""
+    """Return a reply as Markdown to copy, with the numbered sources below. HTML, links and loaded content are disabled
+    here too, except for the addresses of sources."""
     lines = re.sub(r"\r\n?", "\n", text).split("\n")
     blocks = (one for one in _MARKDOWN.parse("\n".join(lines)) if one.type in {"fence", "code_block"})
     code = {line for block in blocks for line in range(*block.map or ())}
@@ -74,7 +74,7 @@ def reply_markdown(text: str, sources: Sequence[ReferencedSource]) -> str:
 
 
 def growing_html(text: str) -> str:
-    """Return an unfinished reply as HTML, at first its outline; its sources come with its end."""
+    """Return an unfinished reply as HTML, at first an outline. Sources come only with the complete reply."""
     if not text:
         return '<div class="carrel-skeleton" aria-hidden="true"><span></span><span></span><span></span></div>'
     return (
@@ -83,7 +83,6 @@ def growing_html(text: str) -> str:
 
 
 def message_html(text: str, *, note: str = "") -> str:
-    """Return a person's message as HTML, with a note under the text."""
     under = f'<p class="carrel-facts">{html.escape(note)}</p>' if note else ""
     return f'<div class="carrel-message">{paragraph(html.escape(text))}{under}</div>'
 
@@ -131,25 +130,24 @@ _MARKDOWN = _markdown()
 
 
 LONGEST_MESSAGE = 20_000
-"""Characters that the service takes."""
+"""In characters; the service's limit."""
 
 _AT_ONCE = 200
 
 
 @dataclass(frozen=True)
 class ChatLocation:
-    """An agent and a conversation, as the address of the page Chat names them; empty for none."""
+    """The agent and conversation named in the address of the Chat page; empty if missing."""
 
     agent: str = ""
     conversation: str = ""
 
     @classmethod
     def from_address(cls, parameters: Mapping[str, str]) -> "ChatLocation":
-        """Return the location that a page's address names, which may not exist."""
+        """Return the location in a page's address. The agent or conversation need not exist."""
         return cls(parameters.get("agent", ""), parameters.get("conversation", ""))
 
     def address(self) -> dict[str, str]:
-        """Return the parameters of the address that leads here again."""
         wanted = {"agent": self.agent, "conversation": self.conversation}
         return {name: value for name, value in wanted.items() if value}
 
@@ -164,14 +162,14 @@ class Transcript:
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A message to send; its key has the effect that it is answered once, however often it is sent."""
+    """A message to send. The key guarantees a single answer, however often the message is sent."""
 
     place: ChatLocation
     text: str
     key: str = field(default_factory=lambda: uuid4().hex)
 
     def send(self) -> SendAgentMessageResponse:
-        """Send the message; return the job that replies, whose id is also the message's id."""
+        """Send the message and return the job that replies. The job's id is also the message's id."""
         client = person_client().with_options(headers={"Idempotency-Key": self.key})
         conversation = self.place.conversation or None
         return client.agents.send_message(self.place.agent, self.text, conversation_id=conversation)
@@ -186,7 +184,7 @@ class Sent:
     message_id: UUID
 
     def is_again(self, place: ChatLocation, text: str) -> bool:
-        """Return whether a text repeats this message, at its location or at the one it led to."""
+        """Return whether a text repeats the message, at the original location or in the new conversation."""
         mine = {self.outgoing.place.conversation, str(self.conversation_id)}
         return text == self.outgoing.text and place.conversation in mine
 
@@ -198,7 +196,6 @@ def my_agents() -> list[Agent]:
 
 
 def read(conversation: str) -> Transcript | None:
-    """Return one of the person's conversations; None when they have no such conversation."""
     try:
         pages = list(person_client().conversations.get(conversation, page_size=_AT_ONCE).pages())
     except (carrel.NotFoundError, carrel.BadRequestError, carrel.InvalidArgumentError):
@@ -210,8 +207,8 @@ Events: TypeAlias = Iterable[TextDelta | Restarted | Reply]
 
 
 class ReplyReader:
-    """Reads the reply to a message; after `ended` nothing more comes. The conversation then has the reply, or why there
-    is none; with a `problem` the connection is lost, while the agent continues."""
+    """Reads the reply to a message until `ended`. The conversation then has the reply, or the reason why it is missing.
+    With a `problem` the connection is lost, while the agent continues."""
 
     def __init__(self, message_id: UUID, events: Callable[[UUID], Events]) -> None:
         self.message_id = message_id
@@ -224,12 +221,11 @@ class ReplyReader:
         self._thread = threading.Thread(target=self._follow, name=f"reply-{message_id}", daemon=True)
 
     def begin(self) -> "ReplyReader":
-        """Begin to read, from the reply's beginning."""
         self._thread.start()
         return self
 
     def leave(self) -> None:
-        """Stop reading; the thread ends with the next event, and the agent continues."""
+        """Stop reading. The thread ends with the next event, and the agent continues."""
         self.left = True
 
     def _follow(self) -> None:
@@ -256,7 +252,7 @@ class ReplyReader:
 
 
 LOOK_SECONDS = 0.25
-"""How often a page looks how far a reply is."""
+"""Seconds between looks at a growing reply."""
 
 
 def show_message(text: str, *, at: datetime | None = None) -> None:
@@ -267,14 +263,13 @@ def show_message(text: str, *, at: datetime | None = None) -> None:
 def show_exchange(
     place: ChatLocation, message: ConversationMessage, *, ask_again: Callable[[str], None] | None
 ) -> None:
-    """Show a message and its reply or error; `ask_again` sends the text once more, None if that isn't possible."""
+    """Show a message and the reply or error. `ask_again` sends the text once more; None if impossible."""
     show_message(message.message, at=message.created_at)
     with _reply():
         show_reply(place, message, ask_again=ask_again)
 
 
 def show_reply(place: ChatLocation, message: ConversationMessage, *, ask_again: Callable[[str], None] | None) -> None:
-    """Show the reply to a message of a conversation, or why there is none."""
     match message.status:
         case MessageStatus.COMPLETED:
             text, chat = message.agent_response_text or "", urlencode(place.address())
@@ -299,14 +294,14 @@ def show_reply(place: ChatLocation, message: ConversationMessage, *, ask_again: 
 
 
 def show_growing(message: ConversationMessage, following: ReplyReader, *, ended: Callable[[], None]) -> None:
-    """Show a message and its unfinished reply; `ended` is called when it is complete, and the page drawn again."""
+    """Show a message and its unfinished reply. When the reply is complete, `ended` is called and the page drawn
+    again."""
     show_message(message.message, at=message.created_at)
     with _reply():
         show_growing_reply(following, ended=ended)
 
 
 def show_growing_reply(following: ReplyReader, *, ended: Callable[[], None]) -> None:
-    """Show an unfinished reply as it grows."""
     if following.left:
         show_warning("You have stopped watching. The agent continues, and the conversation will have the reply.")
         offer_action("Watch again", ended, key="chat.again")
@@ -347,7 +342,8 @@ _LISTED = 12
 
 
 def show_conversations(current: str, *, choose: Callable[[Conversation], None]) -> None:
-    """Show the person's conversations, or those with some words; the one with the id `current` is marked."""
+    """Show the person's conversations, or only matches for a search. The conversation with the id `current` is
+    marked."""
     label, empty = "Search your conversations", "Your conversations will be listed here."
     words = st.text_input(
         label, key="chat.find", max_chars=200, icon=":material/search:", label_visibility="collapsed", placeholder=label
@@ -373,7 +369,6 @@ def _rename(conversation: Conversation) -> None:
 
 
 def forget_conversations() -> None:
-    """Clear the cached list of conversations after a new message."""
     forget(_KEY)
 
 
@@ -400,8 +395,8 @@ _QUESTION = re.compile(r"[?\uff1f\u061f]\s*$|^(?:[Ww]h(?:o|at|en|ere|y|ich)|[Hh]
 
 @dataclass
 class Asked:
-    """A question that an agent was asked; `problem` is why it could not be sent, `message` has the ended reply. Without
-    a `problem` and a `reader`, a click ended the run of the page that was sending it."""
+    """A question to an agent. `problem` is the reason for a failed send; `message` has the ended reply. Without a
+    `problem` and a `reader`, a click ended the page's run during sending."""
 
     agent: Agent
     text: str
@@ -417,13 +412,12 @@ class Asked:
 
     @property
     def is_read(self) -> bool:
-        """Whether the page can show the answer without fetching more."""
         if self.reader is None:
             return self.problem is not None
         return self.message is not None or not self.reader.ended
 
     def send(self) -> None:
-        """Send the question, which is asked once however often it is sent, and begin to read the reply."""
+        """Send the question and start reading the reply. Sending again doesn't ask twice."""
         self.outgoing = self.outgoing or Outgoing(self.place, self.text)
         try:
             sent = self.outgoing.send()
@@ -437,7 +431,7 @@ class Asked:
         self.reader = ReplyReader(message_id, person_client().agents.stream_response).begin()
 
     def read(self) -> None:
-        """Read the ended reply, or why there is none, as the person may read it now."""
+        """Read the ended reply, or the reason for a missing reply, with the person's current access."""
         self.problem = None
         try:
             transcript = read(self.place.conversation)
@@ -455,14 +449,15 @@ def is_question(text: str) -> bool:
 
 
 def read_again() -> None:
-    """Have the last answer read again before it is shown: access may have changed."""
+    """Read the last answer again before showing it: access may have changed."""
     if (asked := _last_question()) is not None:
         asked.message = None
 
 
 def make_room(text: str, *, is_busy: Callable[[], bool]) -> Callable[[], None]:
-    """Make room for an agent's answer to a text; return what asks and shows it, once the page is drawn. A text that is
-    no question is asked at the press of a button. While the page `is_busy`, an ended reply doesn't draw it again."""
+    """Reserve space for an agent's answer to a text. Return a function that asks and shows the answer once the page is
+    drawn. A text that isn't a question is sent only at the press of a button. While the page `is_busy`, an ended reply
+    doesn't redraw it."""
     slot = st.empty()
     asked, known = _last_question(), st.session_state.get(_AGENT)
     if asked is not None and asked.text == text and asked.is_read:
@@ -475,8 +470,8 @@ def make_room(text: str, *, is_busy: Callable[[], bool]) -> Callable[[], None]:
 
 
 def find_agent() -> Agent | None:
-    """Find the agent whose answers the person is shown beside searches: the first by name that they may message. Once
-    it is known, `make_room` makes room for the answer before it is asked."""
+    """Return the agent for answers next to searches: the first by name that the person may message. Once known,
+    `make_room` reserves space for the answer before asking."""
     st.session_state[_AGENT] = None
     with suppress(carrel.CarrelError):  # the page is useful without it
         st.session_state[_AGENT] = next((one for one in my_agents() if one.answers_searches), None)
@@ -533,7 +528,7 @@ def _show_state(asked: Asked, is_busy: Callable[[], bool]) -> None:
 
 
 def _end(asked: Asked, is_busy: Callable[[], bool]) -> None:
-    """Read the reply; show it in place of the growing one where drawing the page again would close a dialog on it."""
+    """Read the reply. If redrawing the page would close an open dialog, show the reply in place of the growing text."""
     if (reader := asked.reader) is not None and (reader.left or reader.problem is not None):
         asked.follow(reader.message_id)
         return

@@ -1,1 +1,1 @@
-"""Credentials: tokens, keys and applications, how far they reach and when they end."""
+"""Credentials: tokens, keys and applications, with scope and expiry."""

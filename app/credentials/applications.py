@@ -1,4 +1,4 @@
-"""Applications that sign people in: their scopes, addresses and consents, and the dialogs that change them."""
+"""OAuth applications: scopes, addresses, consents, and dialogs for changes."""
 
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -22,7 +22,7 @@ from carrel.wire.oauth_clients import OAuthAudience, OAuthClient, OAuthClientSta
 from carrel.wire.scopes import ApiScope
 
 CLIENTS, CONSENTS = "clients", "consents"
-"""The tables of applications, and of what people allowed them."""
+"""The tables of applications and of people's consents."""
 
 MOST_ADDRESSES = 20
 _ADDRESS: TypeAdapter[str] = TypeAdapter(RedirectUri)
@@ -30,7 +30,7 @@ _ADDRESS: TypeAdapter[str] = TypeAdapter(RedirectUri)
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def count_waiting() -> int:
-    """Count the applications that wait for an admin's approval, up to a thousand."""
+    """Count the applications waiting for an admin's approval, at most 1,000."""
     page = next(api.client().admin.oauth_clients.list(status=OAuthClientStatus.PENDING, page_size=1000).pages())
     return len(page.oauth_clients)
 
@@ -53,7 +53,7 @@ def addresses_in(text: str) -> list[str]:
 
 
 def problems_with(addresses: Sequence[str]) -> list[str]:
-    """Return a sentence for each problem of the redirect addresses; none when the service will accept them."""
+    """Return a sentence for each problem with the redirect addresses; empty if the service will accept all."""
     if not addresses:
         return ["Give at least one redirect address: where people are sent back to when they have signed in."]
     if len(addresses) > MOST_ADDRESSES:
@@ -131,7 +131,6 @@ def show_edit(client: OAuthClient) -> None:
 
 
 def secret_of(client_id: UUID, value: str) -> Secret:
-    """Return an application's secret in the form in which it is shown once."""
     return Secret(
         "The application's secret",
         value,
@@ -204,7 +203,8 @@ def _update(client: OAuthClient) -> None:
 
 
 def show_consents(client: OAuthClient | None = None) -> None:
-    """Show who allowed what to which application, or to this one; one consent can be withdrawn, or all of this one."""
+    """Show people's consents to all applications, or to `client`. An admin can withdraw a single consent, or all
+    consents to `client`."""
     st.header("Connected for people", anchor=False)
     people = [] if client else pick_principals("consents.person", label="Of this person", kinds=(PERSON,), most=1)
     email = people[0].id if people else None
@@ -290,7 +290,7 @@ def show_hosts() -> None:
 
 
 def _change(added: Collection[str], removed: Collection[str]) -> None:
-    """Change what the person has changed, and leave what another admin has changed by now."""
+    """Apply the person's changes and keep later changes by other admins."""
     api.client().admin.organization.update(added_client_document_hosts=added, removed_client_document_hosts=removed)
     organization.clear()
     clear_caches()

@@ -1,4 +1,4 @@
-"""Sign-in providers, and the second factor beside a password."""
+"""Sign-in providers, and the second factor after a password."""
 
 from functools import partial
 from typing import Any

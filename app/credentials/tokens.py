@@ -1,4 +1,4 @@
-"""Tokens of service accounts and API keys: their scopes, expiry and reach, and the dialogs that create them."""
+"""Service account tokens and API keys: scopes, expiry and reach, and dialogs for creation."""
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ Credential: TypeAlias = ServiceAccountToken | ApiKey | ScimToken
 
 SOON = timedelta(days=14)
 NEVER = datetime(9999, 12, 31, tzinfo=UTC)
-"""What stands for no end where the service wants one."""
+"""Stands for no expiry where the service requires a time."""
 
 ON_DATE, WITHOUT_END = "date", "never"
 EXPIRIES: Mapping[str, str] = {
@@ -54,7 +54,8 @@ STATUSES: Mapping[CredentialStatus, str] = {
 
 
 def expiry(choice: str, *, day: date | None, now: datetime | None = None) -> datetime | None:
-    """Return when something ends by a choice of EXPIRIES, a day at its end in the browser's time zone. None: never."""
+    """Return the time of expiry for a choice in EXPIRIES; a day ends at midnight in the browser's time zone. None:
+    never."""
     at = now or datetime.now(UTC)
     if choice == WITHOUT_END:
         return None
@@ -73,7 +74,7 @@ def _soon_over(one: Credential) -> bool:
 
 
 def end_noted(one: Credential) -> str:
-    """Return the day of expiry and how soon it is, with a sign if it is very soon."""
+    """Return the day of expiry and the time left, with a warning sign if it is very soon."""
     at = one.expires_at
     if at is None or at.year >= NEVER.year:
         return ends(at)
@@ -84,14 +85,14 @@ def end_noted(one: Credential) -> str:
 
 
 def select_ending_soon(credentials: Iterable[C]) -> list[C]:
-    """Return those that work, end within a fortnight and have no successor, the soonest first."""
+    """Return working credentials without a successor and with less than a fortnight left, the soonest first."""
     every = list(credentials)
     soon = [one for one in every if _soon_over(one) and find_successor(one, every) is None]
     return sorted(soon, key=lambda one: one.expires_at or NEVER)
 
 
 def find_successor(one: C, every: Sequence[C]) -> C | None:
-    """Return the newest working credential that was made after this one, for the same account under the same name."""
+    """Return the newest working credential created later for the same account and name."""
     later = [
         other
         for other in every
@@ -109,7 +110,7 @@ def _account_of(one: Credential) -> object:
 
 
 def expiry_like(one: Credential) -> tuple[str, int]:
-    """Return the choice of EXPIRIES, and its days, with which a new credential lasts as long as this one did."""
+    """Return the choice of EXPIRIES, and the days, for a new credential with an equal lifetime."""
     if one.expires_at is None or one.expires_at.year >= NEVER.year:
         return WITHOUT_END, 0
     days = max(1, round((one.expires_at - one.created_at) / timedelta(days=1)))
@@ -117,7 +118,7 @@ def expiry_like(one: Credential) -> tuple[str, int]:
 
 
 def curl_line(token: str, scopes: Collection[str], *, base_url: str) -> str:
-    """Return a command that tries a token with the first operation it may call; empty if it may call none."""
+    """Return a command that tries a token with the first operation allowed; empty if no operation is allowed."""
     head = f"curl -s {shlex.quote(f'{base_url}/api/v0/')}"
     bearer = f"-H {shlex.quote(f'Authorization: Bearer {token}')}"
     json = "-H 'Content-Type: application/json' -d"
@@ -134,14 +135,13 @@ S = TypeVar("S", bound=StrEnum)
 
 
 def fill_scopes(name: str, meanings: Mapping[S, Meaning], chosen: Iterable[str]) -> None:
-    """Preselect exactly these scopes in a dialog before it opens."""
     wanted = frozenset(chosen)
     for scope in meanings:
         st.session_state[_key(name, scope)] = scope.value in wanted
 
 
 def ask_scopes(name: str, meanings: Mapping[S, Meaning]) -> list[S]:
-    """Show fields for scopes, and return the chosen ones; in a callback `get_scopes` with the same name does."""
+    """Show fields for scopes, and return the chosen scopes. In a callback use `get_scopes` with an equal name."""
     for scope, meaning in meanings.items():
         with st.container(gap=None):
             st.checkbox(meaning.name, key=_key(name, scope))
@@ -173,7 +173,7 @@ def all_tokens() -> list[ServiceAccountToken]:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def tokens_of(account_id: UUID) -> list[ServiceAccountToken]:
-    """Return the tokens of an account, by one request, which has room for a thousand."""
+    """Return the tokens of an account, at most 1,000, with a single request."""
     return next(api.client().admin.service_account_tokens.list(account_id, page_size=1000).pages()).tokens
 
 
@@ -215,8 +215,8 @@ def clear_keys() -> None:
 def show_credential(
     one: C, *, every: Sequence[C], kind: str, facts: Sequence[tuple[str, str]], revoke: Callable[[], object]
 ) -> None:
-    """Show a credential with its `facts` and exact times; `kind` is its noun in "Revoke this token?". Its successor,
-    which says when it can be revoked, is looked for among `every`."""
+    """Show a credential with `facts` and exact times. `kind` is the noun in "Revoke this token?". `every` is searched
+    for a successor, whose use decides when the old credential can be revoked."""
     notices.show_heading(one.name, f"…{one.hint}", STATUSES[one.status])
     times = [
         ("Created", moment(one.created_at)),
@@ -263,7 +263,7 @@ def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
 
 
 def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
-    """Create the token that the dialog's fields describe and show its value; a double click creates one token."""
+    """Create the token described in the dialog's fields and show its value. A double click creates a single token."""
     unnamed = "Give the token a name, by which it is known when it is to be replaced or revoked."
     name, scopes = text_in("mint.name", missing=unnamed), get_scopes("mint", TOKEN_SCOPES)
     if not scopes:
@@ -280,13 +280,14 @@ def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
 
 
 def hold_credential(title: str, value: str, scopes: Collection[str]) -> None:
-    """Keep a new credential, with a command line to try, until the page has shown the credential once."""
+    """Hold a new credential, with a command line to try, until the page has shown it once."""
     hint = "This line tries it, from wherever the service can be reached:"
     hold_secret(Secret(title, value, hint=hint, command=curl_line(value, scopes, base_url=settings().base_url)))
 
 
 def open_mint(account_id: str, like: ServiceAccountToken | None = None) -> None:
-    """Open the dialog for a new token of an account; `like`: filled as this token is, so that it can take its place."""
+    """Open the dialog for a new token of an account. With `like`, fill the fields for a replacement of the given
+    token."""
     if like is not None:
         st.session_state.update({"mint.name": like.name, "mint.description": like.description or ""})
         fill_scopes("mint", TOKEN_SCOPES, like.scopes)
@@ -295,7 +296,7 @@ def open_mint(account_id: str, like: ServiceAccountToken | None = None) -> None:
 
 
 def fill_expiry(name: str, like: ServiceAccountToken | ApiKey | None) -> None:
-    """Fill the fields of `ask_expiry` before they are drawn, so that the new one lasts as long as another did."""
+    """Fill the fields of `ask_expiry` before they are drawn, with the lifetime of the credential `like`."""
     st.session_state.pop(f"{name}.default", None)
     if like is None:
         return
@@ -329,7 +330,7 @@ def ask_expiry(name: str, *, default: str = "90") -> None:
 
 
 def get_expiry(name: str) -> datetime | None:
-    """Return until when something shall work, as its dialog's fields say; None: for ever."""
+    """Return the expiry set in the dialog's fields; None: never."""
     day = cast("date | None", st.session_state.get(f"{name}.day"))
     return expiry(str(st.session_state[f"{name}.expiry"]), day=day)
 
@@ -378,7 +379,6 @@ def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
 
 
 def show_tokens(account: ServiceAccount) -> None:
-    """List an account's tokens; choosing one shows it."""
     show_pages(
         TOKENS,
         pages_of(
@@ -399,7 +399,6 @@ def show_tokens(account: ServiceAccount) -> None:
 
 
 def show_token(account: ServiceAccount, token_id: str) -> None:
-    """Show a token of an account: exact times, its present reach, and the button that revokes it."""
     notices.offer_way_back("All its tokens", "token")
     find = partial(token_of, token_id, account.service_account_id)
     token = require_found(find, "There is no such token of this account.")

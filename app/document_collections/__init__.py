@@ -1,1 +1,1 @@
-"""Collections: their fields, their documents, and their indexes."""
+"""Collections: fields, documents, and indexes."""

@@ -1,4 +1,4 @@
-"""The documents of collections: adding, indexing, changing and removing them, and their fields."""
+"""The documents of collections: add, index, change and remove documents and fields."""
 
 import html
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ EXAMPLES: Mapping[FieldType, str] = {
     FieldType.DATETIME: "2026-01-31, or 2026-01-31T09:30:00Z",
     FieldType.BOOLEAN: "yes or no",
 }
-"""How a value of each type is written: as text."""
+"""An example value for each type, as text."""
 
 
 def type_in_words(kind: FieldType) -> str:
@@ -43,7 +43,7 @@ def type_in_words(kind: FieldType) -> str:
 
 
 def schema_of(written: Iterable[tuple[str, str]]) -> list[SchemaField]:
-    """Return the typed fields by name with the label of the type; ValueError says what is wrong."""
+    """Return the typed fields from names and type labels. Raises ValueError with the problem."""
     fields = [SchemaField(name=name, type=TYPES[kind]) for name, kind in written]
     names = [field.name for field in fields]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -52,14 +52,14 @@ def schema_of(written: Iterable[tuple[str, str]]) -> list[SchemaField]:
 
 
 MOST_LOOKED_THROUGH = 10_000
-"""In so many documents of a collection stale ones are looked for here; a run looks through all."""
+"""Stale documents are looked for in at most this many documents of a collection. A run checks all."""
 MOST_AT_ONCE = 50
-"""So many are indexed again from a page, one after the other; more are a run's."""
+"""Most documents that a page indexes again, in turn. More need a run."""
 _PAGE = 1000
 
 
 class Again(StrEnum):
-    """What happens to the fields of a document that is added to its collection again."""
+    """The treatment of the fields when a document is added to a collection again."""
 
     LEAVE = "leave"
     CHANGE = "change"
@@ -68,7 +68,7 @@ class Again(StrEnum):
 
 @dataclass(frozen=True)
 class Done:
-    """The result of a change to a document of a collection; `problem` is empty on success, `left`: unchanged."""
+    """The result of a change to a document of a collection. `problem` is empty on success; `left`: unchanged."""
 
     document_id: UUID
     name: str
@@ -78,7 +78,8 @@ class Done:
 
 @dataclass(frozen=True)
 class Stale:
-    """The documents of a collection whose newest contents can't be found there, of all or of the first that many."""
+    """The documents of a collection with contents too new for the index, among all documents or the first checked
+    documents."""
 
     collection_id: UUID
     documents: tuple[DocumentInCollection, ...]
@@ -86,12 +87,10 @@ class Stale:
 
 
 def find_collection(address: str) -> DocumentCollection | None:
-    """Return the collection of this id, if the person may search it."""
     return next((one for one in api.collections() if str(one.document_collection_id) == address), None)
 
 
 def embedding_models() -> list[str]:
-    """Return the models that the person can know of: those of the collections that they may search."""
     return list(dict.fromkeys(one.embeddings_model for one in api.collections()))
 
 
@@ -108,7 +107,7 @@ def find_stale(collection_id: UUID) -> Stale:
 
 
 def index_again(collection_id: UUID, documents: Iterable[tuple[UUID, str]]) -> Iterator[Done]:
-    """Index documents (id, name) of a collection again; yield what came of each."""
+    """Index documents (id, name) of a collection again and yield each result."""
     index = api.client().document_collections.reindex_document_in_collection
     return _one_by_one(documents, lambda one: index(document_id=one, document_collection_id=collection_id))
 
@@ -126,7 +125,8 @@ def _fields_inside(collection_id: UUID, documents: Sequence[UUID]) -> dict[UUID,
 def add(
     collection_id: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str], *, again: Again
 ) -> Iterator[Done]:
-    """Add documents (id, name) with this metadata, which replaces theirs if they are there; yield each result."""
+    """Add documents (id, name) with metadata, which replaces the metadata of documents already present. Yield each
+    result."""
     put = api.client().document_collections.add_document_to_collection
     present = _fields_inside(collection_id, [document_id for document_id, _ in documents])
 
@@ -156,7 +156,7 @@ _OUTCOMES = "collection.outcomes"
 
 
 def work_through(outcomes: Iterable[Done], kept: list[Done], *, of: int, doing: str) -> None:
-    """Store each result at once, so that a person who leaves the page half-way still sees what was done."""
+    """Store each result at once, so that a person leaving the page halfway still sees the finished part."""
     st.session_state[_OUTCOMES] = (kept, of)
     forget(INSIDE)
     kept.extend(show_progress(outcomes, of=of, doing=doing))
@@ -185,7 +185,7 @@ _LONGEST_NAME, _LONGEST_VALUE = 200, 10_000
 
 
 def ask_for_fields(key: str) -> None:
-    """Show inputs for fields and one empty line more; an editable table would lose letters typed while drawn."""
+    """Show inputs for fields and an extra empty line. An editable table would lose letters typed during a redraw."""
     show_text("Fields that its documents may have; searches can be narrowed by them. They can't be changed later.")
     written = [number for number in range(MOST_FIELDS) if _name(key, number)]
     for number in range(min(max(written, default=-1) + 2, MOST_FIELDS)):
@@ -196,7 +196,7 @@ def ask_for_fields(key: str) -> None:
 
 
 def read_fields(key: str) -> list[SchemaField]:
-    """Return the fields that were typed; raises ValueError with a sentence about what is wrong."""
+    """Return the typed fields. Raises ValueError with a sentence about the problem."""
     names = {number: name for number in range(MOST_FIELDS) if (name := _name(key, number))}
     return schema_of((name, str(st.session_state[f"{key}.{number}.type"])) for number, name in names.items())
 
@@ -204,7 +204,7 @@ def read_fields(key: str) -> list[SchemaField]:
 def ask_for_values(
     collection: DocumentCollection, key: str, kept: Mapping[str, str] | None = None
 ) -> dict[str, str] | None:
-    """Show fields for values, each with what is wrong under it; return the values, None if any is wrong."""
+    """Show fields for values, with each problem below its field. Return the values; None if any is wrong."""
     if fields := collection.custom_metadata_schema.fields:
         show_text("Values of the collection's fields; leave empty what isn't known.")
     written = {
@@ -253,7 +253,7 @@ _AGAIN: Mapping[Again, str] = {
 
 
 def offer_adding(collection: DocumentCollection) -> None:
-    """Offer finding documents by name, and adding several at once."""
+    """Show a search for documents by name, for adding several at once."""
     where = collection.document_collection_id
     _begin_again(collection)
     picked, named, inside = _choose(where)
@@ -301,7 +301,8 @@ def _choose(where: UUID) -> tuple[list[str], dict[str, str], dict[str, dict[str,
 def _ask_about(
     collection: DocumentCollection, present: Mapping[str, Mapping[str, str]], metadata: Mapping[str, str] | None
 ) -> Again:
-    """Return what becomes of present documents: values that were typed count unless the person chooses otherwise."""
+    """Return the treatment of documents already present. Typed values replace existing values unless the person chooses
+    otherwise."""
     if not present:
         return Again.CHANGE if metadata else Again.LEAVE
     show_text(f"{count_text(len(present), 'of these is', 'of these are')} already in the collection:")

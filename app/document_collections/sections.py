@@ -1,4 +1,4 @@
-"""The sections of a collection's page: its documents, stale documents, and the rebuild of its index."""
+"""The sections of a collection's page: documents, stale documents, and the rebuild of the index."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -217,7 +217,7 @@ def _ask_for_change(collection: DocumentCollection, document: DocumentInCollecti
 
 
 def _change(collection: DocumentCollection, document: DocumentInCollection, key: str) -> None:
-    """Save the values that were changed; what was changed elsewhere meanwhile stays."""
+    """Save the changed values, and keep values changed elsewhere since."""
     where, fields = collection.document_collection_id, collection.custom_metadata_schema.fields
     written = {field.name: text_in(f"{key}.{where}.{number}") for number, field in enumerate(fields)}
     for field in fields:

@@ -1,1 +1,1 @@
-"""Documents: their state, how far they are indexed, and uploading a few of one's own."""
+"""Documents: state, progress of indexing, and uploads of a few files."""

@@ -1,4 +1,4 @@
-"""Documents as people think of them: their kinds, whose they are, and how far they are indexed."""
+"""Facts about documents for people: kind, owner, and progress of indexing."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,8 @@ STATES = {
 
 
 def state_of(document: catalog.Document) -> str:
-    """Return the label of a listed document's state; of one that is indexed and has no text, that it has none (yet)."""
+    """Return the label of a listed document's state. Indexed documents without text say so, or that reading
+    continues."""
     if document.indexing is None:
         return ""
     if document.has_no_text_yet:
@@ -45,7 +46,7 @@ def name_of_place(place: catalog.DocumentIndexing) -> str:
 
 
 def state_in(place: catalog.DocumentIndexing, recognition: catalog.TextRecognition | None = None) -> str:
-    """Return a sentence about the state in an index of a document, whose pages and pictures are read so far."""
+    """Return a sentence about a document's state in an index, and how many pages and pictures are read so far."""
     has_text = place.indexed_version and place.chunk_count
     searchable = f"version {place.indexed_version} can be found" if has_text else "nothing can be found"
     if place.status is catalog.IndexingStatus.FAILED:
@@ -61,7 +62,7 @@ def state_in(place: catalog.DocumentIndexing, recognition: catalog.TextRecogniti
 
 
 def pages_being_read(recognition: catalog.TextRecognition | None) -> str:
-    """Return how many scanned pages and pictures of a document are still being read; nothing when none is."""
+    """Return how many scanned pages and pictures of a document are still being read; empty if none."""
     if recognition is None or recognition.status is not catalog.RecognitionStatus.RUNNING:
         return ""
     pages = recognition.pages - recognition.pages_read - recognition.pages_failed
@@ -73,7 +74,7 @@ def pages_being_read(recognition: catalog.TextRecognition | None) -> str:
 
 
 def is_stale(place: catalog.DocumentIndexing, document: catalog.GetDocumentResponse) -> bool:
-    """Return whether a collection has older contents of a document, and no newer ones are being indexed."""
+    """Return whether a collection has older contents of a document while no newer contents are being indexed."""
     return (
         place.document_collection_id is not None
         and place.status is not catalog.IndexingStatus.RUNNING

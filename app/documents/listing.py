@@ -1,4 +1,4 @@
-"""The list of documents: its filters and order as the service's arguments, as Python, and with the folders above it."""
+"""The list of documents: filters and order as service arguments and as Python, and the folders above the list."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -40,7 +40,7 @@ MOST_FOLDERS = 50
 
 
 class Wanted(NamedTuple):
-    """The filters and the order on the page, as the address has them."""
+    """The filters and order of the page, as in the address."""
 
     name: str
     kind: str
@@ -55,11 +55,10 @@ class Wanted(NamedTuple):
 
     @property
     def narrows(self) -> bool:
-        """Whether anything but the owner and the order is asked for."""
+        """Whether any filter except the owner is set."""
         return any(self._replace(owner="", files="", order=""))
 
     def filters(self) -> dict[str, Any]:
-        """Return the filters as arguments of `catalog.list_documents`; of those that aren't set, none."""
         since = days_back(int(self.changed)).isoformat() if self.changed else None
         looked_for = self.files or self.name or self.kind or self.state
         every: dict[str, Any] = {
@@ -75,14 +74,12 @@ class Wanted(NamedTuple):
         return {name: value for name, value in every.items() if value} | ({} if looked_for else {"contained": False})
 
     def arguments(self) -> dict[str, Any]:
-        """Return the filters and the order as arguments of `catalog.list_documents`."""
         _, order, descending = ORDERS[self.order]
         ordered = {"order": order and order.value, "descending": descending}
         return self.filters() | {name: value for name, value in ordered.items() if value is not None}
 
 
 def read_wanted() -> Wanted:
-    """Show the fields of the list, and return what is in them."""
     me = api.me()
     kinds = {"": "Any", **{key: words for key, (words, _) in KINDS.items()}}
     whose = {MINE: "Mine", ALL: "All" if me.is_admin else "All that I may read"}
@@ -104,7 +101,6 @@ def read_wanted() -> Wanted:
 
 
 def show_folders(wanted: Wanted) -> None:
-    """Show where the list is among the folders, and the folders there with the number of documents in each."""
     here = wanted.folder.split("/") if wanted.folder else []
     steps = [("All folders", ""), *((name, "/".join(here[: depth + 1])) for depth, name in enumerate(here))]
     asked: dict[str, Any] = {**wanted.filters(), **ALL_ROWS, "page_size": MOST_FOLDERS}
@@ -123,7 +119,6 @@ def _link(text: str, folder: str) -> str:
 
 
 def offer_python(arguments: Mapping[str, Any]) -> None:
-    """Offer the call of the SDK that lists what is on the page."""
     lines = "".join(f"\n    {name}={value!r}," for name, value in arguments.items())
     with st.popover("Copy as Python", icon=":material/code:"):
         call = f"documents = client.catalog.list_documents({lines}\n)\ndocuments.to_frame()"
@@ -131,7 +126,6 @@ def offer_python(arguments: Mapping[str, Any]) -> None:
 
 
 def offer_actions(key: str, chosen: Sequence[Document]) -> None:
-    """Offer what can be done with the rows of the list `key` that are chosen."""
     if not chosen:
         notices.show_text("Choose rows of this page, and what to do with them.")
         return
@@ -152,7 +146,7 @@ def offer_actions(key: str, chosen: Sequence[Document]) -> None:
 
 
 def _change_each(key: str, chosen: Sequence[Document], change: Callable[[carrel.Carrel, UUID], object]) -> None:
-    """Change each document; raise NotYetError with the names of documents that could not be changed."""
+    """Change each document. Raises NotYetError with the names of unchanged documents."""
     client, failed = api.client(), list[str]()
     for listed in (key, LIST):
         forget(listed, unchoose=True)

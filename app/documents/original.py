@@ -1,4 +1,4 @@
-"""A document as its file shows it: one page at a time, with the passage marked that the address names."""
+"""A document as in the original file: page by page, with the passage in the address marked."""
 
 import base64
 import html
@@ -33,12 +33,12 @@ def has_original(document: GetDocumentResponse) -> bool:
 
 
 def passage_in_address(document: GetDocumentResponse) -> PassageLocation:
-    """Return the passage of a document that the address names; with nothing but the document where it names none."""
+    """Return the passage named in the address, or only the document if no passage is named."""
     return PassageLocation.from_address(document.document_id, st.query_params)
 
 
 def show_original(document: GetDocumentResponse) -> None:
-    """Show the page of a document that the address names, or that of the passage which it names, or else the first."""
+    """Show a page of a document: the page in the address, else the page of the passage, else the first."""
     wanted = passage_in_address(document)
     with st.spinner("Loading the page …"):
         passage, version = _find_passage(wanted)
@@ -70,7 +70,7 @@ def show_original(document: GetDocumentResponse) -> None:
 
 
 def _weigh(place: PassagePlace, passage: DocumentChunk | None, wanted: PassageLocation) -> list[tuple[PageBox, int]]:
-    """Return the parts of pages that a passage covers, weighed by the words that count; empty without boxes."""
+    """Return the parts of pages covered by a passage, weighed by the relevant words; empty without boxes."""
     boxes = place.list_boxes()
     if passage is None or not boxes:
         return [(box, round(1e6 * (box.right - box.left) * (box.bottom - box.top))) for box in boxes]
@@ -91,7 +91,7 @@ def _page_of(place: PassagePlace, weights: Sequence[tuple[PageBox, int]]) -> int
 
 
 def _spans_of_words(text: str, wanted: PassageLocation) -> list[TextSpan]:
-    """Return where the words of a passage stand that are quoted, or else those that were searched for."""
+    """Return the positions of quoted words in a passage, or of searched words if no words are quoted."""
     if quote := find_quote(text, wanted.quoted):
         start = text.index(quote)
         return [TextSpan(start=start, end=start + len(quote))]
@@ -99,7 +99,7 @@ def _spans_of_words(text: str, wanted: PassageLocation) -> list[TextSpan]:
 
 
 def _show_version(document: GetDocumentResponse, *, shown: int | None, passage_of: int | None) -> None:
-    """Say which version the page is of, where it isn't the newest, or not the one that the passage is of."""
+    """Name the page's version if different from the newest, or from the version of the passage."""
     newest = document.document_version
     if shown is not None and shown != newest:
         show_note(f"This is version {shown:,}, which the passage is of. The document is at version {newest:,} by now.")

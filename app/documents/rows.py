@@ -1,4 +1,4 @@
-"""Passages of sheets and tables as small tables: each row under its columns' names, with its number."""
+"""Passages of sheets and tables as small tables: each numbered row under the names of the columns."""
 
 import html
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ _BETWEEN, _NAMED = " | ", ": "
 def rows_html(
     text: str, place: PassagePlace | None, *, marked: Sequence[str] | None = None, marks_all: bool = True
 ) -> str:
-    """Return rows as an HTML table (empty: none can be made); those that have most of `marked` words are marked, all of
-    the rows only with `marks_all`."""
+    """Return rows as an HTML table, empty if impossible. Rows with most of the `marked` words are marked; all rows are
+    marked only with `marks_all`."""
     if place is None or place.rows is None:
         return ""
     above, lines = _split(text.splitlines(), place.rows)

@@ -1,4 +1,4 @@
-"""The sections of a document's page: its indexes, versions, passages and readers; and its details in a dialog."""
+"""The sections of a document's page: indexes, versions, passages and readers. Also its details in a dialog."""
 
 import html
 from functools import partial
@@ -28,7 +28,6 @@ from flows.operations.formatting import capitalize, count_text
 
 @st.dialog("About this document", width="medium", on_dismiss="rerun")
 def show_details(document_id: UUID) -> None:
-    """Show the facts of a document and its file; for admins, also who can read it."""
     with error_boundary():
         document = api.client().catalog.get_document(document_id)
         readers = readers_of(document)
@@ -45,7 +44,7 @@ def show_details(document_id: UUID) -> None:
 
 
 def _offer_file(document: GetDocumentResponse, version: int, file_name: str) -> None:
-    """Show a button that downloads a document's file as the person; it is fetched outside of the page's run."""
+    """Show a button for downloading a document's file as the person, outside the page's run."""
     given = api.client_for_later()
 
     def read() -> bytes:
@@ -56,7 +55,7 @@ def _offer_file(document: GetDocumentResponse, version: int, file_name: str) -> 
 
 
 def readers_of(document: GetDocumentResponse) -> str:
-    """Name who holds a grant on a document, in a line; members of groups are not spelled out."""
+    """Return the holders of grants on a document in a line. Members of groups are not listed."""
     if not api.me().is_admin:
         return "Only an admin sees this."
     page = next(api.client().admin.grants.list(document.resource).pages())
@@ -137,7 +136,8 @@ def _show_left_out(document: GetDocumentResponse) -> None:
 
 
 def show_not_read(document: GetDocumentResponse) -> None:
-    """Say what of a document's file was read by machine, what was not read, and what helps; nothing of other ones."""
+    """Show the parts of a document read by machine, the parts not read, and a remedy. Documents without such parts show
+    no note."""
     if (recognition := document.text_recognition) is not None:
         waits = pages_being_read(recognition)
         goes_on = f" {capitalize(waits)}." if waits and not _has_failed(document) else ""
@@ -160,7 +160,7 @@ def may_update(document: GetDocumentResponse) -> bool:
 
 
 def show_places(document: GetDocumentResponse) -> None:
-    """Show the indexes of a document with its state in each; refreshes itself while that changes."""
+    """Show the indexes of a document with the state in each. Refreshes while the state changes."""
     show_kept_problem(_PROBLEM)
     if _is_indexing(document):
         _watch(document.document_id)
@@ -314,7 +314,6 @@ def _show_chunk(
 
 
 def show_readers(document: GetDocumentResponse) -> None:
-    """Show admins the grants on a document; tell other people whom to ask."""
     notices.show_text(f"It belongs to {owner_of(document)}.")
     if not api.me().is_admin:
         notices.show_text("Who else may read it, an admin of your organization can tell you.")

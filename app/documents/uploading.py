@@ -1,4 +1,4 @@
-"""Uploading a few files of a person's own, under a button over the list of documents."""
+"""Uploading a few files by a person, below a button above the list of documents."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,18 +25,18 @@ from carrel.wire.formats import in_words
 from flows.operations.formatting import capitalize, count_text
 
 MOST_FILES = 20
-"""How many files a person loads at once by hand; more are a run's."""
+"""Most files in a manual upload; more need a run."""
 
 
 class ChosenFile(Protocol):
-    """A file that was dropped on a page."""
+    """A file dropped on a page."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def file_id(self) -> str:
-        """The unique id of a dropped file; a file that is dropped twice has two ids."""
+        """The unique id of a dropped file. A file dropped twice has two ids."""
         ...
 
     def getvalue(self) -> bytes: ...
@@ -44,7 +44,8 @@ class ChosenFile(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of loading a file: the document, or the reason for the failure; `rest`: what goes on afterwards."""
+    """The result of loading a file: the document, or the reason for the failure. `rest`: work that continues
+    afterwards."""
 
     name: str
     document_id: UUID | None = None
@@ -71,7 +72,7 @@ def load(
     values: Mapping[str, str] | None = None,
     read_pictures: bool | None = None,
 ) -> Iterator[tuple[str, Outcome]]:
-    """Upload files one after the other as the person; yield each outcome. A failure stops no other file."""
+    """Upload files in turn as the person and yield each outcome. A failure stops no other file."""
     for file in files:
         outcome = _load_file(file, access=access, read_pictures=read_pictures)
         if outcome.document_id is not None and collection_id is not None:
@@ -122,7 +123,7 @@ _BATCH, _OUTCOMES = "load.batch", "load.outcomes"
 
 
 def offer_upload(list_key: str) -> None:
-    """Offer to load files; `list_key` is the list's that shows them then."""
+    """Show the upload button; `list_key` names the list for showing the files."""
     with st.popover("Add documents", icon=":material/upload_file:", key="load", type="primary"):
         show_text(f"{in_words()}. A file with the name of one you added before becomes its next version.")
         files = _choose()

@@ -1,4 +1,4 @@
-"""Documents that could not be loaded, source by source: retried, ignored, and restored."""
+"""Failed documents by source: retry, ignore, and restore."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -23,21 +23,21 @@ from flows.runs import RunsError
 
 ADDRESS = "source"
 MANY = 20
-"""From more sources on, there is a field that narrows them down."""
+"""With more sources, a filter field appears."""
 MOST = 200
-"""The most sources to choose from at once."""
+"""The most sources in the choice."""
 _PAGE = 1000
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def read_sources() -> list[Source]:
-    """Return all sources; those of which something was not loaded first, then those of which something is ignored."""
+    """Return all sources: first sources with failures, then sources with ignored items."""
     found = api.client().sources.list_sources(page_size=_PAGE)
     return sorted(found, key=lambda one: (not one.item_count, not one.ignored_count, one.source.lower()))
 
 
 def choose_source(found: Sequence[Source]) -> Source | None:
-    """Show a choice of sources, and return the chosen one, which the address names; None when none of them fits."""
+    """Show a choice of sources and return the source named in the address; None if no source fits."""
     known = {str(one.source_id): one for one in found}
     asked = _find_asked(known)
     if asked and asked not in known:
@@ -58,7 +58,7 @@ def choose_source(found: Sequence[Source]) -> Source | None:
 
 
 def label_sources(found: Sequence[Source]) -> dict[str, str]:
-    """Return a unique label of each source by its id; who reports it is named where several report the same."""
+    """Return a unique label for each source by id. Sources with equal names also show their reporter."""
     names = show_errors(api.collection_names) if any(one.document_collection_id for one in found) else {}
     labels = {str(one.source_id): _label(one, names) for one in found}
     labels = _disambiguate(labels, found, lambda one: f"reported by {one.reported_by.email}")
@@ -66,7 +66,6 @@ def label_sources(found: Sequence[Source]) -> dict[str, str]:
 
 
 def purpose_in_words(source: Source, names: Mapping[str, str]) -> str:
-    """Return what is done with the documents of a source; `names` are those of collections."""
     if source.document_collection_id is None:
         return "uploaded"
     return f"added to {one_line(names.get(str(source.document_collection_id), 'a collection'))}"
@@ -203,7 +202,7 @@ def _ask_for_retry(source: Source) -> None:
 
 
 def _retry(source: Source, names: Sequence[str] = (), *, key: str | None = None) -> None:
-    """Send again what failed of a source, or these items of it, and open the run's page; once for each key."""
+    """Send the failed items of a source, or only these items, again, and open the run's page; once per key."""
     run = runs_to_change().start_retry(source.ledger, source.source, names=names, person=api.me().email, key=key)
     st.query_params.from_dict({"run": str(run)})
 
@@ -289,7 +288,7 @@ def _offer_changes(source: Source, chosen: Sequence[SourceItem]) -> None:
 
 
 def _change(source: Source, items: Sequence[SourceItem], *, undo: bool) -> None:
-    """Ignore items or restore them; in a callback, in which a second click does the same once more."""
+    """Ignore or restore items. For callbacks; a second click repeats the change without harm."""
     names = list(dict.fromkeys(item.name for item in items))  # one document can be at two places
     with keep_problem(_OUTCOME):
         sources = api.client().sources

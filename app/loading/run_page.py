@@ -1,4 +1,4 @@
-"""The list of runs, and the page of a run: its status, counts, plan and failures, and starting it again."""
+"""The list of runs, and the page of a run: status, counts, plan, failures, and a restart."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -220,7 +220,6 @@ def _failure(row: Mapping[str, str]) -> Sequence[str | notices.HelpLink]:
 
 
 def document_of(row: Mapping[str, str]) -> str:
-    """Return the document of a failure, with its place if that differs."""
     document, place = row.get("document") or "", row.get("place") or ""
     return f"{document} ({place})" if document and place not in {"", document} else document or place
 
@@ -309,12 +308,12 @@ def _row(run: RunStatus) -> dict[str, Any]:
 
 
 def _with_end(source: str) -> str:
-    """Return a source's name without its middle where it is long: names differ at their ends."""
+    """Return a source's name, shortened in the middle, because names differ at the ends."""
     return source if len(source) <= _LONGEST else f"{source[: _LONGEST // 3]} … {source[-_LONGEST * 2 // 3 :]}"
 
 
 def count_taken(run: RunStatus) -> str:
-    """Return how many documents a run has created, updated or indexed again; empty for runs that don't count."""
+    """Return how many documents a run has created, updated or indexed again; empty for runs without counts."""
     if not run.figures or run.only_plans:
         return ""
     deleted = f", {run.counts.deleted:,} deleted" if run.counts.deleted else ""
@@ -358,7 +357,7 @@ def _find(name: str) -> RunStatus | None:
 
 @st.fragment(run_every=REFRESH_SECONDS)
 def watch(run: UUID) -> None:
-    """Show a running run, refreshed; when it has ended, draw the page again without refreshing."""
+    """Show a running run and refresh it. After the end, redraw the page without refreshing."""
     try:
         status = runs.server().run_status(run)
         left_waiting = runs.server().is_left_waiting(status)

@@ -1,4 +1,4 @@
-"""Runs as people start and see them: in words, and on a person's behalf."""
+"""Runs for people: descriptions in words, and starts on a person's behalf."""
 
 import csv
 import io
@@ -90,7 +90,7 @@ def starter_in_words(run: RunStatus) -> str:
 
 
 def schedule_in_words(run: RunStatus) -> str:
-    """Return the name of the schedule that started a run, by itself or by *Run now*; empty for other runs."""
+    """Return the name of the schedule behind a run, also by *Run now*; empty for manual runs."""
     return _schedule_names().get(run.schedule_id, "that is gone") if run.schedule_id else run.schedule_name
 
 
@@ -100,19 +100,19 @@ def _schedule_names() -> dict[str, str]:
 
 
 def names_of(run: RunStatus) -> Callable[[], bytes]:
-    """Return a function that fetches the names behind a run's numbers as CSV, outside of the page's run."""
+    """Return a function that fetches the names behind a run's numbers as CSV, outside the page's run."""
     return partial(server().names_csv, run.flow_run_id)
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session", max_entries=4)
 def documents_of(run: UUID) -> list[str]:
-    """Return the external ids of the documents that a run has created or updated. Raises RunsError."""
+    """Return the external ids of the documents created or updated by a run. Raises RunsError."""
     rows = csv.DictReader(io.StringIO(server().names_csv(run).decode("utf-8-sig")))
     return [from_text(row["path"]) for row in rows if row["what"] in {CREATED, UPDATED}]
 
 
 def seconds_of(run: RunStatus, *, now: datetime | None = None) -> float | None:
-    """Return the seconds that a run has taken so far; None before it has begun."""
+    """Return a run's duration so far in seconds; None before the start."""
     if run.started_at is None:
         return None
     until = run.ended_at if run.finished and run.ended_at else now or datetime.now(UTC)
@@ -120,7 +120,7 @@ def seconds_of(run: RunStatus, *, now: datetime | None = None) -> float | None:
 
 
 def duration_in_words(seconds: float | None) -> str:
-    """Return a time that something took: 4 s, 3 min 20 s, 2 h 5 min."""
+    """Return a duration in words: 4 s, 3 min 20 s, 2 h 5 min."""
     if seconds is None:
         return ""
     whole = round(seconds)
@@ -138,17 +138,17 @@ def rate_of(run: RunStatus) -> float:
 
 
 def reason(message: str) -> str:
-    """Return a failed run's message without the name of the Python class that Prefect puts first."""
+    """Return a failed run's message without the leading Python class name from Prefect."""
     return _CLASS.sub("", message)
 
 
 def why_in_words(message: str) -> str:
-    """Return the reason why a document was not loaded, without its code."""
+    """Return the reason for a failed document, without the code."""
     return _CODE.sub(lambda found: f" Request id: {found[1]}" if found[1] else "", message)
 
 
 def times_in_words(times: Times) -> str:
-    """Return when something runs by itself: At 02:00, only on Monday (Europe/Berlin)."""
+    """Return the times of a schedule in words: At 02:00, only on Monday (Europe/Berlin)."""
     if not times.cron:
         return f"{times.other} ({times.timezone})"
     options = CronOptions()
@@ -161,11 +161,11 @@ def times_in_words(times: Times) -> str:
 
 
 class StartError(Exception):
-    """A run can't be started; the message says why and what to do."""
+    """A run can't be started; the message names the reason and a remedy."""
 
 
 class NotForYouError(RunsError):
-    """The person is not an admin, or not any more."""
+    """The person is not, or no longer, an admin."""
 
 
 def server() -> Runs:
@@ -174,7 +174,7 @@ def server() -> Runs:
 
 
 def runs_to_change() -> Runs:
-    """Return the way to the flows for a change, after a fresh check that the person is an admin."""
+    """Return a client of the flows for a change, after a fresh check that the person is an admin."""
     return _for_admins(api.me_now)
 
 
@@ -198,8 +198,8 @@ def _runs() -> Runs:
 def start_dropped(
     files: Sequence[staging.DroppedFile], options: UploadOptions, *, only_plan: bool, key: str | None
 ) -> UUID:
-    """Copy dropped files, but leftovers of programs, to where the flow reads them, and start it. After a plan they
-    stay, for the run that may follow. Raises RunsError and StagingError, leaving nothing behind."""
+    """Copy dropped files, except leftovers of programs, to where the flow reads them, and start the flow. After a plan
+    the files stay for a following run. Raises RunsError and StagingError, leaving no files behind."""
     uploads = settings().uploads_dir
     staging.sweep(uploads, is_done)
     folder = staging.stage(files, uploads)
@@ -218,8 +218,8 @@ def start_dropped(
 
 
 def start_planned(plan: RunStatus, *, deleting: bool = False) -> UUID:
-    """Start what a run has planned or left undone, once even if called again; `deleting` what the run has named as
-    gone from the source. Raises RunsError and StartError."""
+    """Start the work that a run has planned or left undone, once even if called again. With `deleting`, delete the
+    documents listed by the run as missing from the source. Raises RunsError and StartError."""
     folder = _dropped_folder(plan)
     try:
         options = UploadOptions.model_validate(plan.options)
@@ -261,12 +261,12 @@ def _dropped_folder(run: RunStatus) -> Path | None:
 
 
 def is_gone(run: RunStatus) -> bool:
-    """Return whether a run's files were dropped in the workbench and are gone, so that it can't be started again."""
+    """Return whether a run's files, dropped in the workbench, are gone, so that the run can't be started again."""
     return is_of_dropped_files(run.source) and not Path(run.source).is_dir()
 
 
 def is_done(run: UUID) -> bool:
-    """Return whether a run has completed or is gone, so that nobody will start it again with its files."""
+    """Return whether a run has completed or is unknown, so that the files are no longer needed."""
     try:
         status = server().run_status(run)
     except UnknownError:

@@ -1,4 +1,4 @@
-"""Schedules: their form, with times in words; and making, changing, pausing, resuming, running and deleting them."""
+"""Schedules: the form, times in words, and creating, changing, pausing, resuming, running and deleting schedules."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +44,7 @@ _DEFAULT_AT = time(2, 0)
 
 
 def choose_times() -> Times | None:
-    """Show the fields, and the next times in words; return None while they say no times."""
+    """Show the fields and the next times in words; return None while the fields are incomplete."""
     every, second, zone_column = st.columns(3)
     kind = every.selectbox("When", list(EVERY), key=starting.field("every", "day"), format_func=lambda one: EVERY[one])
     with second:
@@ -73,7 +73,7 @@ def _fill_times(times: Times) -> None:
 
 
 def fields_of(cron: str) -> dict[str, object]:
-    """Return the fields that say a cron expression, which is one of them where no others can."""
+    """Return the form fields for a cron expression, or the expression itself if too complex for the simple fields."""
     for every, form in _FORMS.items():
         if (found := re.fullmatch(form, " ".join(cron.split()))) is None:
             continue
@@ -121,7 +121,7 @@ Options = TypeVar("Options", bound=BaseModel)
 
 
 def offer_new(*, saved: Callable[[], None]) -> None:
-    """Show the form of a new schedule, filled as the run in the address was started, if there is a run."""
+    """Show the form of a new schedule, filled from the run in the address, if any."""
     notices.show_heading("New schedule", "It runs by itself at the times you choose.")
     key = f"{_JOB}.{starting.batch()}"
     if key not in st.session_state:
@@ -204,7 +204,7 @@ def _name_of(job: Job) -> str:
 
 
 def _job_of_run(name: str) -> Job | None:
-    """Return what a run was started with, without what is for that run alone; None where it can't be had."""
+    """Return a run's job without options for a single run; None if unavailable."""
     if not name:
         return None
     try:
@@ -333,7 +333,7 @@ def show_schedules() -> None:
 
 
 def new_schedule(of_run: str = "") -> None:
-    """Open the form of a new schedule, filled as a run was started; for the callback of a button."""
+    """Open the form of a new schedule, filled from a run. For the callback of a button."""
     st.query_params.from_dict({"part": "schedules", ADDRESS: NEW} | ({"from": of_run} if of_run else {}))
     starting.begin_anew()
 

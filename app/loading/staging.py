@@ -1,6 +1,7 @@
-"""Files dropped on the workbench for a flow: each start has a folder of its own until its run is done.
-uploads_dir/<title>-<id>/ the files under their own names; the title says which they are uploads_dir/<title>-<id>.run
-the id of the run that reads them, written once it has been started"""
+"""Files dropped on the workbench for a flow. Each start has a separate folder until the run is done.
+
+- uploads_dir/<title>-<id>/: the files under their own names, summarized in the title
+- uploads_dir/<title>-<id>.run: the id of the run that reads them, written after the start"""
 
 import contextlib
 import re
@@ -16,23 +17,23 @@ from uuid import UUID, uuid4
 from carrel.wire.file_names import is_leftover, shorten_name
 
 REPEATED = "Choose their folder, which keeps their paths, or leave all but one out."
-"""What to do about files of one name."""
+"""The remedy for files with equal names."""
 ABANDONED_SECONDS = 7 * 24 * 3600
-"""After so long a folder goes even if its run was never done."""
+"""Age for removing a folder, even if the run was never done."""
 
 TITLE_BYTES = 120
-"""The longest part of a file's name in the name of its folder, which has an id and may have a count too."""
+"""The most bytes of a file's name in a folder name, next to an id and maybe a count."""
 
 _NOT_IN_TITLES = re.compile(r"[^\w .,()-]")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
 
 
 class StagingError(Exception):
-    """The files can't be taken; the message says why and what to do."""
+    """The files can't be taken; the message names the reason and a remedy."""
 
 
 class DroppedFile(Protocol):
-    """The attributes of an uploaded file that staging reads."""
+    """The attributes of an uploaded file needed for staging."""
 
     @property
     def name(self) -> str: ...
@@ -41,21 +42,21 @@ class DroppedFile(Protocol):
 
 
 def plain_name(name: str) -> str:
-    """Return a file's printable name or relative path; of another path, such as one of Windows, the last part."""
+    """Return a file's printable name or relative path; for any foreign path, such as on Windows, the last part."""
     parts = [_CONTROLS.sub("", part).strip() for part in re.split(r"[/\\]", name)]
     kept = parts if "\\" not in name and all(part.strip(".") for part in parts) else parts[-1:]
     return "/".join(shorten_name(part) if part.strip(".") else "unnamed" for part in kept)
 
 
 def find_repeated_names(names: Iterable[str]) -> list[str]:
-    """Return the names that several files would have, as file systems compare them; leftovers of programs aside."""
+    """Return names shared by several files, compared as file systems do, except leftovers of programs."""
     plain = (plain_name(name) for name in names if not is_leftover(name))
     counts = Counter(normalize("NFC", name).casefold() for name in plain)
     return sorted(name for name, count in counts.items() if count > 1)
 
 
 def stage(files: Sequence[DroppedFile], uploads: Path) -> Path:
-    """Write files where the flow can read them; return their folder. Raises StagingError, leaving nothing behind."""
+    """Write files where the flow can read them and return the folder. Raises StagingError, leaving no files behind."""
     if repeated := find_repeated_names(file.name for file in files):
         msg = f"Several files are called {', '.join(repeated)}. {REPEATED}"
         raise StagingError(msg)
@@ -76,7 +77,7 @@ def stage(files: Sequence[DroppedFile], uploads: Path) -> Path:
 
 
 def _title_of(files: Sequence[DroppedFile]) -> str:
-    """Return which files these are, in a few words that can stand in a path and are no pattern."""
+    """Return a short description of the files for use in a path, free of pattern characters."""
     path = plain_name(files[0].name)
     name = _NOT_IN_TITLES.sub("_", path.partition("/")[0])
     first = name.encode()[:TITLE_BYTES].decode(errors="ignore").strip(" .")
@@ -86,12 +87,12 @@ def _title_of(files: Sequence[DroppedFile]) -> str:
 
 
 def title_of_folder(folder: Path) -> str:
-    """Return which files lie in a folder; "" for a folder that an earlier version made."""
+    """Return the description of the files in a folder; "" for a folder of an earlier version."""
     return folder.name.rpartition("-")[0]
 
 
 def hand_over(folder: Path, run: UUID) -> None:
-    """Record which run reads a folder; a folder without a record stays until it expires."""
+    """Record the run of a folder. A folder without a record stays until it expires."""
     with contextlib.suppress(OSError):  # the run has begun, and is not to be started again for a full disk
         _note(folder).write_text(str(run))
 
@@ -103,7 +104,7 @@ def remove(folder: Path) -> None:
 
 
 def sweep(uploads: Path, is_done: Callable[[UUID], bool]) -> None:
-    """Remove the folders whose run is done, and those that were forgotten."""
+    """Remove folders of finished runs and abandoned folders."""
     for folder in uploads.glob("*/"):
         run = _run_of(folder)
         try:

@@ -1,5 +1,5 @@
-"""Starting runs: uploads, additions to a collection, and indexing again; their fields, and the buttons. And the sample
-organization: loaded and removed by a button, each after saying what it changes."""
+"""Starting runs: fields and buttons for uploads, additions to a collection, and indexing again. Also loading and
+removing the sample organization, each after a summary of the changes."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ from sample.organization import MANIFEST, NAME, STEPS, collection_name, set_up_b
 from sample.removal import SampleItem, count_items, find_sample, remove_sample
 
 READERS = "start.readers"
-"""The key of the field for who may read what is loaded."""
+"""The key of the field for readers of the loaded documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What a form doesn't say yet, and what to do."""
+    """The missing part of a form, and a remedy."""
 
     message: str
     hint: str
@@ -70,7 +70,7 @@ CREDENTIAL = Missing(
 
 
 def batch() -> str:
-    """Return the key of the present form and its start, which changes with each start, so that fields are empty."""
+    """Return the key of the present form. Each start changes the key, so that fields become empty."""
     return st.session_state.setdefault(_batch_key(), uuid4().hex)
 
 
@@ -80,7 +80,7 @@ def begin_anew() -> None:
 
 
 def field(name: str, value: object = None) -> str:
-    """Return the key of a field of the present form, which begins with `value` if it wasn't filled with another."""
+    """Return the key of a field in the present form. `value` fills the field if empty."""
     key = f"{name}-{batch()}"
     if value is not None and key not in st.session_state:
         st.session_state[key] = value
@@ -100,7 +100,7 @@ MINE, THEIRS = "Me", "Service account"
 
 @dataclass(frozen=True)
 class Chosen:
-    """A source that a person has chosen: dropped files, or a place that the runs can read."""
+    """A chosen source: dropped files, or a place readable by the runs."""
 
     files: tuple[UploadedFile, ...] = ()
     place: str = ""
@@ -110,7 +110,7 @@ NOBODY_CHOSEN = Missing("Nobody is chosen who may read them.", "Choose at least 
 
 
 def upload_job(place: str, options: UploadOptions | None, *, ask: str = "") -> Job | Missing:
-    """Return the upload of a place, or what is missing; `ask` says what to do without a place."""
+    """Return the upload of a place, or the missing part; `ask` is the advice without a place."""
     if not place:
         return Missing("There is nothing to load yet.", ask or "Choose files, or name a place, and start again.")
     if options is None:
@@ -128,7 +128,7 @@ def choose_place() -> str:
 
 
 def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str | None = None) -> UploadOptions | None:
-    """Show inputs for collection, owner and readers, at first of `base` and `to`; return None while incomplete."""
+    """Show inputs for collection, owner and readers, starting with `base` and `to`; return None while incomplete."""
     known = base or UploadOptions()
     collections = {"": "No"} | show_errors(api.collection_names)
     if (kept := _collection_key(known.collection)) not in collections:
@@ -166,7 +166,7 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
 
 
 def choose_owner(*, also: str | None = None) -> str | None:
-    """Show an input for the documents' owner, among them `also`; None: whoever the runs act as."""
+    """Show an input for the documents' owner, with `also` among the choices. None: the account of the runs."""
     me = api.me().email
     owners = [MINE, THEIRS, *([also] if also and also != me else [])]
     labels = {one: one if one in {MINE, THEIRS} else label(one) for one in owners}
@@ -183,7 +183,6 @@ def choose_owner(*, also: str | None = None) -> str | None:
 
 
 def choose_more(base: UploadOptions) -> UploadOptions:
-    """Show inputs for rare options: deletions, hidden files, and documents that were refused before."""
     with st.expander("More choices"):
         delete = st.toggle("Delete what the source no longer has", key=field("delete"))
         show_note(
@@ -242,7 +241,7 @@ def open_run(run: UUID) -> None:
 
 
 def was_pressed(*buttons: bool) -> bool:
-    """Tell whether a button was pressed; a second click leads to what the first has begun."""
+    """Return whether a button was pressed. A second click leads to the run begun by the first."""
     before: UUID | None = st.session_state.pop(_BEGUN, None)
     if any(buttons) and before is not None:
         open_run(before)
@@ -250,13 +249,12 @@ def was_pressed(*buttons: bool) -> bool:
 
 
 def begin(start: Callable[[], UUID]) -> None:
-    """Start a run and open its page; show a refusal under the button."""
+    """Start a run and open the run's page; show a refusal under the button."""
     with keep_problem(_PROBLEM, staging.StagingError):
         open_run(start())
 
 
 def begin_job(job: Job | Missing, *, key: str) -> None:
-    """Start a run of what a form says and open its page; show under the button what is missing."""
     job = check_place(job)
     if isinstance(job, Missing):
         st.session_state[_PROBLEM] = Problem(job.message, (job.hint,))
@@ -265,7 +263,7 @@ def begin_job(job: Job | Missing, *, key: str) -> None:
 
 
 def check_place(job: Job | Missing) -> Job | Missing:
-    """Return the job, or what is wrong with the place that it reads, where runs read files as this process does."""
+    """Return the job, or the problem with the place, if runs read files like this process."""
     place = "" if isinstance(job, Missing) else str(job.parameters.get("source") or "")
     if isinstance(job, Missing) or job.flow not in {UPLOAD, "collection-add"}:
         return job
@@ -283,7 +281,6 @@ def show_refusal() -> None:
 
 
 def offer_upload() -> None:
-    """Show the form of a bulk upload; then plan or start it."""
     chosen = choose_source()
     options = choose_options(dropped=not (chosen and chosen.place), to=st.query_params.get("collection"))
     with st.container(horizontal=True):
@@ -310,7 +307,7 @@ def offer_upload() -> None:
 
 
 def choose_source() -> Chosen | None:
-    """Show inputs for files or a place; return None until one is given."""
+    """Show inputs for files or a place; return None until chosen."""
     kind = st.segmented_control(
         "From", [DROPPED, FOLDER, NAMED], key="start.from", default=DROPPED, required=True, label_visibility="collapsed"
     )
@@ -324,7 +321,7 @@ def choose_source() -> Chosen | None:
 
 
 def names_are_good(files: list[UploadedFile]) -> bool:
-    """Return whether the files' names differ; show problems, and under which name an odd one is stored."""
+    """Return whether the files' names differ. Show problems, and the stored form of unusual names."""
     if repeated := staging.find_repeated_names(file.name for file in files):
         show_problem(
             f"Several files are called {', '.join(repeated)}.",
@@ -341,13 +338,11 @@ STALE, EVERYTHING, MODEL = "What has changed since", "Everything", "Everything, 
 
 
 def offer_addition() -> None:
-    """Show the form that adds documents of the catalog to a collection; then start the run."""
     if (job := addition_job()) is not None:
         _offer_start("addition", job, key="add")
 
 
 def offer_indexing() -> None:
-    """Show the form that indexes documents again; then start the run."""
     _offer_start("indexing", indexing_job(), key="index")
 
 
@@ -358,7 +353,7 @@ def _offer_start(what: str, job: Job | Missing, *, key: str) -> None:
 
 
 def addition_job(base: CollectionOptions | None = None) -> Job | Missing | None:
-    """Show the fields of an addition to a collection; return None where there is no collection."""
+    """Show the fields of an addition to a collection; return None without any collection."""
     if not (collections := show_errors(api.collections)):
         show_empty("There is no collection yet.", "Make one on the page Collections.")
         return None
@@ -456,7 +451,6 @@ _NAMED = 5
 
 
 def offer_sample() -> None:
-    """Show the buttons that load and remove the sample, and carry out what was confirmed."""
     show_text(
         f"{NAME}: a small company's documents, with people, groups, a collection and an agent, for trying everything "
         "out. What you have yourself is not touched, neither by loading nor by removing."
@@ -518,7 +512,7 @@ def _begin(doing: str) -> None:
 
 
 def _load() -> None:
-    """Set the sample up, then open the page of the run that loads its documents; interrupted, it is done again."""
+    """Set up the sample, then open the page of the loading run. After an interruption, repeat all steps."""
     steps = set_up_by_steps(api.client(), password=os.environ.get("CARREL_SAMPLE_PASSWORD"))
     show_errors(lambda: list(show_progress(steps, of=STEPS, doing="Setting up")))
     api.collections.clear()
@@ -528,7 +522,7 @@ def _load() -> None:
 
 
 def _remove() -> None:
-    """Remove what the sample has brought, looked at anew; what is gone is kept, for whoever leaves half-way."""
+    """Remove the sample's objects after a fresh look. Progress is stored, in case the person leaves halfway."""
     with st.spinner("Looking for what the sample has brought …"):
         state = show_errors(lambda: find_sample(api.client()))
     gone = list[SampleItem]()

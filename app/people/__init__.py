@@ -1,1 +1,1 @@
-"""People and groups: who is there, what they are in, and changing that."""
+"""People and groups: lists, memberships, and changes."""

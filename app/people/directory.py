@@ -1,5 +1,5 @@
-"""People and groups, cached for a few seconds per session, and changing who is in a group; and the page of a person:
-account, groups, access, API keys and sessions, and ending all of it when the person leaves."""
+"""People and groups, cached for a few seconds per session, and changes of group members. Also the page of a person:
+account, groups, access, API keys and sessions, and ending all of these when the person leaves."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -40,7 +40,6 @@ def person_of(person_id: str) -> ListedUser | None:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def person_at(email: str) -> ListedUser | None:
-    """Return the person with this address; None when there is nobody."""
     return next((one for one in api.client().admin.users.list(query=email) if one.email == email), None)
 
 
@@ -51,14 +50,15 @@ def group_of(group_id: str) -> Group | None:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def memberships_of(one: Principal) -> list[GroupMembership]:
-    """Return the groups that a principal is in, those that list it first, at most `MOST_MEMBERSHIPS`."""
+    """Return a principal's groups, direct memberships first, at most `MOST_MEMBERSHIPS`."""
     listed = api.client().admin.groups.list_memberships(one.reference, page_size=MOST_MEMBERSHIPS)
     return sorted(islice(listed, MOST_MEMBERSHIPS), key=lambda group: (not group.direct, group.name.lower()))
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def losses_of(group_id: str, members: tuple[Principal, ...] = ()) -> AdminGroupsPreviewLossesResponse:
-    """Return who would read less without these members in a group, or, without members, without the group."""
+    """Return the people who would lose access if `members` left the group, or, without members, if the group were
+    deleted."""
     return api.client().admin.groups.preview_losses(group_id, [one.reference for one in members] or None)
 
 
@@ -69,7 +69,7 @@ def gains_of(group: Principal, member: Principal) -> list[ResourceCount]:
 
 
 def gains_in_words(group: Principal, member: Principal) -> str:
-    """Return what a new member of a group could read more, in words; NotYetError names what is gone."""
+    """Return the extra access of a new member of a group, in words. NotYetError names a missing object."""
     with naming(group, member):
         return counts_in_words(gains_of(group, member)) or "nothing"
 
@@ -86,7 +86,7 @@ def owned_by(one: Principal) -> list[ResourceCount]:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def offboarding_of(email: str) -> AdminUsersPlanOffboardingResponse:
-    """Return what would end when a person is offboarded; a dialog asks for it at every key press."""
+    """Cached, because a dialog asks at every key press."""
     return api.client().admin.users.plan_offboarding(email)
 
 
@@ -170,7 +170,6 @@ def _join_chosen(person: Principal) -> None:
 
 
 def show_gains(pairs: Sequence[tuple[Principal, Principal]]) -> None:
-    """Show what members would read more by their new groups, each pair by itself."""
     if not pairs:
         show_text("Nothing will change.")
         return
@@ -296,7 +295,7 @@ def _ends(plan: AdminUsersPlanOffboardingResponse) -> list[tuple[str, str]]:
 
 
 def _offboard(person: ListedUser, *, owned: bool) -> None:
-    """Offboard, and hand over as much as one request does; pressed again, it continues."""
+    """Offboard the person and transfer as much as a single request allows. Pressing again continues."""
     chosen = get_principals(NEW_OWNER)
     if owned and not chosen:
         raise dialogs.NotYetError("Choose who gets what they own.")

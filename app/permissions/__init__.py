@@ -1,1 +1,1 @@
-"""Permissions: who may read what, why, and changing that."""
+"""Permissions: readers of a resource, reasons, and changes."""

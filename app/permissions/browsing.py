@@ -1,4 +1,4 @@
-"""Lists that the pages of access open with, and counts of resources that a principal may read."""
+"""Lists shown first on the access pages, and counts of resources readable by a principal."""
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -28,10 +28,10 @@ from carrel.wire.file_names import safe_name
 from carrel.wire.oversight import AuditEntry
 
 SHOWN = (DOCUMENT, COLLECTION, AGENT)
-"""The kinds that are counted, in this order."""
+"""The counted kinds, in order."""
 
 MOST_SORTED = 20_000
-"""So many are listed by their names; more are in no order that people know."""
+"""Most resources listed by name; longer lists have no useful order."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Counts:
 
 
 def count_resources(client: Carrel, who: Principal, *, without: Principal | None = None, query: str = "") -> Counts:
-    """Count what somebody may read, without what another may read if given; `query` filters by name."""
+    """Count the resources readable by a principal, except resources readable by `without`; `query` filters by name."""
     other = without.reference if without else None
     found = client.admin.access.count_resources(readable_by=who.reference, not_readable_by=other, query=query or None)
     return Counts({one.resource_type: one.count for one in found.counts})
@@ -67,19 +67,19 @@ def compare_counts(first: Counts, second: Counts, *, only_first: Counts, only_se
 
 
 NAMED_THROUGH = 3
-"""So many of those through whom something is read are named."""
+"""The most groups or roles named as a way of access."""
 READER_HEADS = ("Name", "Type", "Address", "Direct access", "Through")
 
 
 def through_in_words(through: Sequence[AccessThrough], reader: str = "") -> str:
-    """Return in a few words through whom something is read: Owner, a group, Everybody; `reader`: a reading group."""
+    """Return the ways of access in a few words: Owner, a group, Everybody. `reader` is the id of a reading group."""
     names = list(dict.fromkeys(way_in_words(one, reader) for one in through))
     more = len(names) - NAMED_THROUGH
     return ", ".join(names[:NAMED_THROUGH]) + (f" and {more} more" if more > 0 else "")
 
 
 def way_in_words(one: AccessThrough, reader: str) -> str:
-    """Return one of these: what they own or were given themselves, or the group or everybody it was given to."""
+    """Return the name of a way of access: a group, Everybody, Owner, or direct access."""
     match one.principal_type:
         case HolderType.ORGANIZATION:
             return "Everybody"
@@ -90,7 +90,6 @@ def way_in_words(one: AccessThrough, reader: str) -> str:
 
 
 def reader_row(one: Reader, through: Sequence[AccessThrough]) -> tuple[str, ...]:
-    """Return a reader with the roles that it was given itself, or has as the owner, and through whom it reads."""
     roles = ", ".join(dict.fromkeys(ROLES[way.role] for way in through if str(way.principal_id) == one.id))
     address = one.email if one.type == PERSON else ""
     kind, ways = PRINCIPAL_KINDS[one.type].capitalize(), through_in_words(through, one.id)
@@ -102,7 +101,8 @@ def export_name(what: str, of: str) -> str:
 
 
 def offer_readers(resources: Iterable[Resource], *, of: str, about: Hashable, label: str = "Export as CSV") -> None:
-    """Offer a CSV of who may read these resources, which names each of them; asked for one by one, while it is made."""
+    """Show a button for a CSV of the readers of these resources, with a name each. The readers are requested resource
+    by resource while the file is made."""
     now = datetime.now(UTC)
 
     def rows() -> Iterator[Sequence[Sequence[str]]]:
@@ -123,12 +123,12 @@ CHANGED, OPEN, ALL = "changed", "open", "all"
 RESOURCES = {CHANGED: "Recently changed", OPEN: "Open to everybody", ALL: "All resources"}
 PRINCIPALS = {CHANGED: "Recently changed", "groups": "Groups", "people": "People", "accounts": "Service accounts"}
 LATEST = 50
-"""So many of the latest changes are looked through."""
+"""The most recent changes checked."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """The latest change of somebody's access, or of who may read something, in words."""
+    """The latest change of a principal's access or of a resource's readers, in words."""
 
     one: Principal | Resource
     said: str
@@ -136,7 +136,6 @@ class Change:
 
 
 def show_resources() -> None:
-    """Show resources to choose from: those whose access changed lately, those open to everybody, or all."""
     part = part_of("part", RESOURCES, default=CHANGED)
     if part == CHANGED:
         _list_changes("resource", _changed_resources)
@@ -145,7 +144,6 @@ def show_resources() -> None:
 
 
 def show_principals() -> None:
-    """Show principals to choose from: those whose access changed lately, groups, people or service accounts."""
     part = part_of("part", PRINCIPALS, default=CHANGED)
     if part == CHANGED:
         _list_changes("who", _changed_principals)
@@ -219,7 +217,7 @@ def _latest(action: str) -> Sequence[AuditEntry]:
 
 
 def _latest_grants() -> Sequence[AuditEntry]:
-    """Return the latest changes of grants, without those of agents that were lent for a test and taken back."""
+    """Return recent changes of grants, without agents lent for a test and taken back."""
     kept: list[AuditEntry] = []
     for entry in sorted((*_latest("grants.set"), *_latest("agent.deploy")), key=lambda one: one.at):
         lent = next((one for one in reversed(kept) if one.target == entry.target), None)
@@ -245,7 +243,7 @@ def _changed_resources() -> Sequence[Change]:
 
 
 def _changed_principals() -> Sequence[Change]:
-    """Return whom the latest changes gave or took access, directly or by a group that is there still, each once."""
+    """Return principals with changed access, directly or by an existing group, each once."""
     joined = [(entry.target.id, entry) for entry in _latest("group.members") if entry.target is not None]
     groups = _principals(list({group for group, _ in joined}))
     by_group = [entry for group, entry in joined if group in groups]
@@ -260,7 +258,7 @@ def _changed_principals() -> Sequence[Change]:
 
 
 def _holders(entry: AuditEntry) -> Iterator[str]:
-    """Yield the ids of those whose access an entry changed: who has another role, joined or left."""
+    """Yield the ids of principals with changed access in an entry: changed role, joined or left."""
     before, after = (cast("Mapping[str, str]", entry.details.get(member) or {}) for member in ("before", "after"))
     yield from (holder for holder in {**before, **after} if before.get(holder) != after.get(holder))
     for member in ("added", "removed"):

@@ -1,4 +1,4 @@
-"""Grants on a resource, the dialog that changes them, and why a principal may read the resource or not."""
+"""Grants on a resource, a dialog for changes, and the reasons for a principal's access."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ Names = Mapping[tuple[str, str], str]
 
 
 def names_in(paths: Iterable[Path]) -> Names:
-    """Return a name for each stop of the paths, with facts that distinguish equal names of a kind."""
+    """Return a name for each stop of the paths, with facts that tell apart equal names of a kind."""
     stops = {_identity(step): step for path in paths for step in path if step.type is not StepType.GRANT}
     names = {identity: one_line(step.name or step.email or step.id or "") for identity, step in stops.items()}
     shared = Counter((identity[0], name) for identity, name in names.items())
@@ -66,7 +66,7 @@ def names_in(paths: Iterable[Path]) -> Names:
 
 
 def draw_paths(paths: Iterable[Path], names: Names) -> str:
-    """Return the paths as one graph in DOT, with each shared stop once."""
+    """Return the paths as a single graph in DOT, with shared stops drawn once."""
     nodes: dict[tuple[str, str], str] = {}
     lines: dict[str, None] = {}
     for path in paths:
@@ -115,7 +115,7 @@ def _identity(step: AuthorizationStep) -> tuple[str, str]:
 
 
 def _quote(text: str) -> str:
-    """Escape text for a quoted string of DOT, in which backslashes and entities have a meaning of their own."""
+    """Escape text for a quoted DOT string, where backslashes and entities are special."""
     return text.replace("&", "&amp;").replace("\\", "&#92;").replace('"', "&quot;").replace("<", "&lt;")
 
 
@@ -123,7 +123,8 @@ _IN_WORDS = 10
 
 
 def show_why(resource: Resource, principal: Principal) -> bool:
-    """Show why a principal may read a resource, or what it lacks; return whether it may."""
+    """Show the reason why a principal may read a resource, or the missing permission. Return whether reading is
+    allowed."""
     found = show_errors(lambda: explanation(resource, principal))
     name, who = one_line(resource.name), one_line(principal.name)
     if not found.authorized:
@@ -153,7 +154,7 @@ def _show_words(words: list[str]) -> None:
 
 @dataclass(frozen=True)
 class Grants:
-    """The grants on a resource: roles by key of the principal, and whether everybody in the organization may read."""
+    """The grants on a resource: roles by key of the principal, and whether everyone in the organization may read."""
 
     roles: Mapping[str, GrantRole]
     everybody: bool
@@ -163,7 +164,7 @@ class Grants:
     def with_changes(
         self, *, added: Iterable[Principal], role: GrantRole, removed: Iterable[str], everybody: bool
     ) -> "Grants":
-        """Return the grants with a role for the added principals, without the removed, and for everybody or not."""
+        """Return the grants with `role` for the added principals, without the removed, and open to everyone or not."""
         new = {one.key: one for one in added}
         gone = frozenset(removed)
         roles = {key: had for key, had in self.roles.items() if key not in gone} | dict.fromkeys(new, role)
@@ -171,7 +172,7 @@ class Grants:
 
 
 def grants_on(client: Carrel, resource: Resource) -> Grants:
-    """Read all grants on a resource; its owner holds none of them."""
+    """Read all grants on a resource. Ownership is not a grant."""
     pages = list(client.admin.grants.list(resource.reference, page_size=1000).pages())
     held = [(Principal.of(grant.principal), grant.role) for page in pages for grant in page.grants]
     roles, who = {one.key: role for one, role in held}, {one.key: one for one, _ in held}
@@ -207,7 +208,7 @@ OFFERED_GROUPS, SHOWN_HOLDERS = 5, 20
 
 
 def offer_change(resource: Resource, grants: Grants | None = None) -> None:
-    """Offer the dialog that changes who has access to a resource, whose grants may have been read already."""
+    """Show the button for the dialog that changes access to a resource; pass `grants` if already read."""
     offer_action("Manage access", _open_change, resource, key="grants.change", icon="edit")
     if is_open(CHANGE, resource.key):
         change(resource, grants or show_errors(partial(grants_on, api.client(), resource)))
@@ -221,7 +222,7 @@ def _open_change(resource: Resource) -> None:
 
 @dialog("Manage access", CHANGE, width="large")
 def change(resource: Resource, before: Grants, given: Sequence[Principal] = ()) -> None:
-    """Show the dialog that changes grants, at first giving it to some, with the effect of the changes; save them."""
+    """Show the dialog that changes grants, with `given` preselected and a preview of the effect; save the changes."""
     show_text(resource.name)
     added = pick_principals(ADDED, label="Add people or groups", chosen=given)
     role = st.segmented_control(
@@ -243,7 +244,7 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = ()) 
 
 
 def choose_removed(before: Grants) -> list[str]:
-    """List who has direct access, each with the role and a button that takes it away; return whose access goes."""
+    """List principals with direct access and role, with a button for removal. Return the removed."""
     holders = sorted(disambiguate(before.who.values()).items(), key=lambda pair: pair[1][0].lower())
     st.html('<p class="carrel-facts">Who has direct access now</p>')
     if len(holders) > SHOWN_HOLDERS:
@@ -277,7 +278,7 @@ def _show_changes(resource: Resource, said: Sequence[str]) -> None:
 
 
 def save(resource: Resource, before: Grants, after: Grants) -> None:
-    """Save the changes, unless somebody else has changed the grants meanwhile."""
+    """Save the changes. Raises ChangedMeanwhileError if the grants have changed since `before`."""
     wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
     with naming(*after.who.values()):
         set_grants = api.client().admin.grants.set
@@ -286,7 +287,7 @@ def save(resource: Resource, before: Grants, after: Grants) -> None:
 
 
 def offer_access(resource: Resource, who: Principal) -> None:
-    """Say which groups have access, and offer to add somebody to one, or to grant the resource to them."""
+    """List groups with access, and offer to add `who` to a group or to grant the resource directly."""
     if who.kind == PERSON:
         found = show_errors(partial(person_at, who.id))
         if found is None or not found.active:
@@ -306,7 +307,7 @@ def offer_access(resource: Resource, who: Principal) -> None:
 
 
 def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
-    """Say which groups are granted a resource that somebody in none of them may not read."""
+    """Return a sentence that lists groups with a grant on a resource, for a principal without access."""
     name = one_line(who.name)
     if not groups:
         return "It is granted to no group."

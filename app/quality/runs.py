@@ -1,4 +1,4 @@
-"""Runs over an evaluation set: measuring it now, the runs that are kept, and what changed between two."""
+"""Runs over an evaluation set: measuring now, stored runs, and a comparison of two runs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,6 @@ _UNKNOWN = "not kept with this run"
 
 
 def show_changed_settings(before: EvaluationRun, after: EvaluationRun) -> None:
-    """Show what differs between the agents that two runs asked, setting by setting; nothing of searches."""
     if before.agent_id is None or after.agent_id is None:
         return
     if not (changed := find_changed_settings(before, after)):
@@ -88,14 +87,14 @@ def _name_of(run: EvaluationRun) -> str:
 
 
 def count_measured(run: EvaluationRun) -> str:
-    """Return over how many questions the scores of a run are, and of how many when some are missing."""
+    """Return the number of questions behind a run's scores, with the total if some are missing."""
     of = max(run.planned_count or 0, run.case_count + run.failed_count)
     return f"{run.case_count:,}" if run.case_count == of else f"{run.case_count:,} of {of:,}"
 
 
 def choose_runs(runs: Sequence[EvaluationRun]) -> tuple[EvaluationRun | None, EvaluationRun]:
-    """Show the choice of two runs to compare, which the address has too; of a single run there is nothing to choose. At
-    first it is the newest run, with the newest run before it that searched in the same way."""
+    """Show the choice of two runs to compare, also kept in the address; a single run needs no choice. The default is
+    the newest run and the newest earlier run with an equal way of searching."""
     newest = runs[0]
     if len(runs) == 1:
         return None, newest
@@ -112,7 +111,7 @@ def choose_runs(runs: Sequence[EvaluationRun]) -> tuple[EvaluationRun | None, Ev
 
 
 def show_results(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
-    """Show what a run measured on each question, and what changed since another run, the worst change first."""
+    """Show a run's measurements for each question, and the changes since another run, the worst change first."""
     st.subheader("What changed" if len(runs) > 1 else "Results", anchor=False)
     before, after = choose_runs(runs)
     found = show_errors(partial(_changes, one.evaluation_set_id, before, after))
@@ -153,7 +152,7 @@ class _Change:
 
 
 def _changes(set_id: UUID, before: EvaluationRun | None, after: EvaluationRun) -> list[_Change]:
-    """Return the results of a run, those that changed for the worse first, and those without a comparison last."""
+    """Return the results of a run: worst changes first, results without a comparison last."""
     new = read_results(set_id, after.evaluation_run_id)
     old = read_results(set_id, before.evaluation_run_id) if before is not None else []
     pairs = [_Change(each.after, each.before, each.change) for each in compare(old, new)]
@@ -187,7 +186,7 @@ def _line(one: _Change) -> list[str]:
 
 
 def value_of(result: KeptResult) -> str:
-    """Return what was measured on a question in words: of a search the nDCG, of an agent what it answered and cited."""
+    """Return the measurement of a question in words: the nDCG of a search, or an agent's answer and citations."""
     if result.error is not None:
         return f"Failed: {one_line(result.error)}"
     if result.answered is None:
@@ -215,7 +214,7 @@ _CUTOFF = 10
 
 @dataclass
 class Running:
-    """A run over a set in several modes that is measured, stopped or done; each mode is kept as a run of its own."""
+    """A run over a set in several modes: in progress, stopped or done. Each mode is stored as a separate run."""
 
     set_id: UUID
     keepers: Sequence[RunKeeper]
@@ -230,13 +229,12 @@ class Running:
         return len(self.results)
 
     def measure_next(self) -> None:
-        """Measure the next case in every mode; raises what `Measurer.measure` does."""
+        """Measure the next case in every mode. Raises the errors of `Measurer.measure`."""
         case = self.cases[self.done]
         self.results.append([one.measure(case) for one in self.keepers])
 
     @property
     def progress_in_words(self) -> str:
-        """How many questions are measured, of an agent how many it answered, and how many failed."""
         said = f"{self.done:,} of {count_text(len(self.cases), 'question')}"
         failed = sum(any(one.error is not None for one in of_case) for of_case in self.results)
         answered = sum(bool(of_case[0].answered) for of_case in self.results)
@@ -249,7 +247,6 @@ class Running:
 
 
 def show_runs(one: EvaluationSet) -> None:
-    """Show the form that measures a set now, the runs that are kept, and what changed between two of them."""
     running: Running | None = st.session_state.get(_RUN)
     if running is not None and running.set_id == one.evaluation_set_id:
         _continue(running)
@@ -334,7 +331,7 @@ def _begin(
 
 
 def _continue(run: Running) -> None:
-    """Measure the remaining cases and keep the runs; a click meanwhile draws the page again, which continues."""
+    """Measure the remaining cases and store the runs. A click redraws the page, and measuring continues."""
     whole = len(run.cases)
     if run.stopped:
         kept = "What was measured is kept as a run."
@@ -389,7 +386,7 @@ def _drop() -> None:
 
 
 def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
-    """Draw the main score over time, if two runs are of one way; in bars, which have names for a screen reader."""
+    """Draw the main score over time if two runs are comparable. Bars have names for a screen reader."""
     by_way: dict[str, list[EvaluationRun]] = {}
     for run in runs:
         if is_whole(run):
@@ -424,7 +421,7 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
 
 
 def _name_times(runs: Sequence[EvaluationRun], series: Sequence[str]) -> list[str]:
-    """Return the short time of each run; runs of one minute have one only where they searched in different ways."""
+    """Return a short time for each run, with a number for repeated runs of a mode within a minute."""
     names: list[str] = []
     seen: Counter[tuple[str, str]] = Counter()
     for run, of in zip(runs, series, strict=True):
@@ -436,7 +433,8 @@ def _name_times(runs: Sequence[EvaluationRun], series: Sequence[str]) -> list[st
 
 
 def main_score(run: EvaluationRun) -> float | None:
-    """Return the score that runs are compared by: nDCG, or of an agent the recall of its citations."""
+    """Return the main score of a run: nDCG for searches; for agents the recall of citations, else the share
+    answered."""
     return run.ndcg if run.mode is not None else run.recall if run.recall is not None else run.answered
 
 

@@ -1,4 +1,4 @@
-"""Searches that went badly: counts over time, lists, the worst queries, and repeating a search in every mode."""
+"""Bad searches: counts over time, lists, the worst queries, and repeating a search in every mode."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ UNSEEN = "A collection that you may not search"
 
 
 def places() -> dict[str, str]:
-    """Return the names of the catalog and of the collections that the person may search, by their keys."""
+    """Return the names of the catalog and of the collections open to the person's searches, by key."""
     return {CATALOG: "The whole catalog", **show_errors(api.collection_names)}
 
 
@@ -36,7 +36,7 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Span:
-    """A time that is looked back on, in steps."""
+    """A past period, in steps."""
 
     name: str
     days: int
@@ -49,18 +49,18 @@ SPANS: Mapping[str, Span] = {
     "quarter": Span("13 weeks", 91, Bucket.WEEK),
     "year": Span("A year", 364, Bucket.WEEK),
 }
-"""What the address says, and what it means."""
+"""Periods by name in the address."""
 
 
 def counts(span: Span) -> list[SearchesInBucket]:
-    """Return the searches of a span that ends now, in buckets, the first of which may begin earlier."""
+    """Return the searches of a span that ends now, in buckets. The first bucket may begin earlier."""
     begin = days_back(span.days, monday=span.bucket is Bucket.WEEK)
     summarize = api.client().admin.search_log.summarize
     return summarize(from_=begin, to=datetime.now(UTC), bucket=span.bucket, time_zone=browser_zone().key).buckets
 
 
 def share(part: int, whole: int) -> str:
-    """Return a count with its percentage of the whole; a dash if the whole is zero."""
+    """Return a count with the percentage of the whole; a dash if the whole is zero."""
     if not whole:
         return "–"  # noqa: RUF001 - the dash is meant
     percent = f"{part / whole:.0%}"
@@ -72,18 +72,18 @@ def share(part: int, whole: int) -> str:
 
 @dataclass(frozen=True)
 class Hit:
-    """A document that a search finds, with its best passage."""
+    """A document found by a search, with the best passage."""
 
     document_id: UUID
     name: str
     external_id: str
     text: str
     resource: ResourceIdentifier | None = None
-    """What identifies the document in its source; only searches in the catalog say so."""
+    """The document's identity in the source system; set only by searches in the catalog."""
 
 
 def names_of(documents: Iterable[str]) -> dict[str, str]:
-    """Return the names of documents by id; none for those that are gone."""
+    """Return the names of documents by id; deleted documents have none."""
     if not (asked := sorted({one for one in documents if one})):
         return {}
     listed = api.client().admin.access.list_resources(object_ids=asked, page_size=len(asked))
@@ -92,7 +92,7 @@ def names_of(documents: Iterable[str]) -> dict[str, str]:
 
 @st.cache_data(ttl=300, show_spinner=False, scope="session")
 def search_again(query: str, *, where: str, mode: SearchMode) -> list[Hit]:
-    """Search now, as the signed-in person, for the first documents; cached, since every search is logged."""
+    """Return the first documents of a new search as the signed-in person. Cached, since every search is logged."""
     search = api.client().search
     if where == CATALOG:
         return [
@@ -113,11 +113,10 @@ _ERASED = "(erased)"
 _EXCERPT = 320
 Ask = Callable[[PageAsked], Pager[LoggedSearch, AdminSearchLogQueryResponse]]
 REPLIES = {"action": "agent.feedback"}
-"""What the audit log is narrowed to for the thumbs that replies were given."""
+"""The audit log filter for thumbs on replies."""
 
 
 def list_without_results() -> None:
-    """List the searches without results; choosing one repeats it."""
     _show_list(
         "without",
         lambda at: api.client().admin.search_log.query(without_results=True, **at),
@@ -127,7 +126,6 @@ def list_without_results() -> None:
 
 
 def list_thumbs_down() -> None:
-    """List the searches with thumbs down; choosing one repeats it."""
     show_link_to_replies()
     hint = "Searches that people give thumbs down are listed here, with what they said."
     _show_list(
@@ -139,7 +137,6 @@ def list_thumbs_down() -> None:
 
 
 def show_link_to_replies() -> None:
-    """Show a link to the thumbs for agents' replies, which the search log doesn't have."""
     text = "This is about searches. What people thought of replies in Chat: the audit log"
     notices.show_link(text, "audit_log", **REPLIES)
 
@@ -261,7 +258,6 @@ def _show_found(query: str, where: str, mode: SearchMode) -> None:
 
 
 def show_hit(hit: Hit, *, before: str = "", after: str = "") -> None:
-    """Show a document that a search finds, with HTML before its name and after its id."""
     st.html(
         f'<article class="carrel-result"><h3>{before}{escape(hit.name)}</h3>'
         f'<p class="carrel-passage">{escape(shorten(hit.text, _EXCERPT))}</p>'
@@ -284,7 +280,7 @@ _WORST_HEADS = ("Query", "Search in", "Thumbs down", "Without results", "Words n
 
 @dataclass(frozen=True)
 class BadQuery:
-    """A query with how often it went badly; `search` is its newest such search."""
+    """A query with the number of bad searches; `search` is the newest."""
 
     query: str
     where: str
@@ -296,12 +292,12 @@ class BadQuery:
 
     @property
     def badness(self) -> int:
-        """How bad it is: a thumb down tells more than no result or no word, and each person counts once more."""
+        """Return a weight. A thumb down counts more than missing results or unknown words; each person adds a point."""
         return _DOWN_WEIGHT * self.down_count + self.without_count + self.no_words_count + self.people_count
 
 
 def worst_first(searches: Iterable[LoggedSearch]) -> list[BadQuery]:
-    """Group searches by their words and place, whatever the case and spaces, and return the worst first."""
+    """Group searches by words and place, ignoring case and spaces. The worst come first."""
     groups: dict[Hashable, dict[object, LoggedSearch]] = {}
     for one in searches:
         if one.query is not None and one.query.strip():
@@ -326,8 +322,8 @@ def _bad_query(searches: Sequence[LoggedSearch]) -> BadQuery:
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def read_worst() -> tuple[list[BadQuery], bool]:
-    """Return the worst queries of the last week (thumbs down, nothing found, or words that nothing has), and whether
-    there were more bad searches than were read: only the newest of each kind are."""
+    """Return the last week's worst queries, and whether there were more bad searches than were read. Bad means thumbs
+    down, no results, or words missing from every document. Only the newest searches of each kind are read."""
     since = datetime.now(UTC) - timedelta(days=DAYS)
     query = partial(api.client().admin.search_log.query, from_=since, page_size=MOST_READ)
     asked = (query(feedback=SearchFeedback.THUMBS_DOWN), query(without_results=True), query(without_words=True))
@@ -337,7 +333,6 @@ def read_worst() -> tuple[list[BadQuery], bool]:
 
 
 def list_worst() -> None:
-    """List the worst queries of the last week; choosing one shows it with what can be done."""
     found, more = show_errors(read_worst)
     names = places()
     if more:

@@ -1,4 +1,4 @@
-"""The page of an evaluation set, and of an agent's question in it with the replies of two runs side by side."""
+"""The page of an evaluation set, and of an agent's question with the replies of two runs side by side."""
 
 from collections.abc import Callable
 from functools import partial
@@ -66,7 +66,6 @@ RUNS = ("before", "after")
 
 
 def show_set(address: str) -> None:
-    """Show a set with its runs and questions, or the question of an agent's set that the address has."""
     one = show_errors(partial(sets.get_set, address))
     question = st.query_params.get(sets.CASE)
     if one is not None and one.agent_id is not None and question is not None:

@@ -1,4 +1,4 @@
-"""Evaluation sets: making, changing, importing and exporting them, and judging results with one click."""
+"""Evaluation sets: creating, changing, importing and exporting sets, and judging results with a click."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -34,7 +34,7 @@ _AGENT = "agent:"
 
 @st.cache_data(ttl=5, show_spinner=False, scope="session")
 def all_sets() -> list[EvaluationSet]:
-    """Return the newest sets of the organization, at most 1,000, the oldest first."""
+    """Return the organization's newest sets, at most 1,000, sorted oldest first."""
     return list(next(api.client().admin.evaluation_sets.list(page_size=1000).pages()).evaluation_sets)
 
 
@@ -53,7 +53,6 @@ def _target_of(one: EvaluationSet) -> str:
 
 
 def describe_target(one: EvaluationSet) -> str:
-    """Return where a set searches, or which agent it asks, in words."""
     if one.agent_id is not None:
         return f"agent {one_line(one.target_name)}" if one.target_name else "an agent that is gone"
     if one.document_collection_id is None:
@@ -62,7 +61,6 @@ def describe_target(one: EvaluationSet) -> str:
 
 
 def list_sets(agent_id: UUID | None = None) -> None:
-    """List the evaluation sets, or those whose questions are asked to an agent; choosing one shows it."""
     offer_new_set(CATALOG if agent_id is None else f"{_AGENT}{agent_id}")
     show_pages(
         SETS,
@@ -84,7 +82,6 @@ def list_sets(agent_id: UUID | None = None) -> None:
 
 
 def offer_new_set(where: str = CATALOG) -> None:
-    """Show the button and the dialog that make a set, at first of the place that is named."""
     offer_action("New set", open_dialog, _NEW, key="sets.new.open", icon="add")
     _show_new(where)
 
@@ -152,7 +149,7 @@ def _ask_for_question(one: EvaluationSet) -> None:
 
 
 def _add(one: EvaluationSet) -> None:
-    """Add the dialog's question to a set, and open it. What is expected of a question in the set stays as it is."""
+    """Add the dialog's question to a set and open the question. Expectations of an existing question stay."""
     question = text_in("sets.question", missing="Write the question first.")
     written = {
         "statements": read_statements("sets.statements"),
@@ -167,7 +164,6 @@ def _add(one: EvaluationSet) -> None:
 
 
 def ask_for_statements(key: str, statements: Iterable[str] = ()) -> None:
-    """Show the field whose lines a run scores a reply by."""
     st.text_area(
         "What the reply should say",
         "\n".join(statements),
@@ -179,7 +175,7 @@ def ask_for_statements(key: str, statements: Iterable[str] = ()) -> None:
 
 
 def read_statements(key: str) -> list[str]:
-    """Return the statements that were typed, each once; raises NotYetError when they are too many."""
+    """Return the typed statements without duplicates. Raises NotYetError for too many."""
     statements = list(dict.fromkeys(line.strip() for line in text_in(key).splitlines() if line.strip()))
     if len(statements) > MOST_STATEMENTS:
         msg = f"A question has at most {MOST_STATEMENTS} statements. Put some into one line, or leave them out."
@@ -216,7 +212,7 @@ def _offer_import(one: EvaluationSet) -> None:
 
 
 def _import(one: EvaluationSet, data: bytes) -> None:
-    """Add the judgements of a file; a click meanwhile stops it between two requests, and it can be done again."""
+    """Add the judgements of a file. A click stops the import between two requests; the import can be repeated."""
     try:
         cases = read_cases(data)
         bar = st.progress(0.0, text="Adding the first questions …")
@@ -238,7 +234,6 @@ def _import(one: EvaluationSet, data: bytes) -> None:
 
 
 def list_cases(one: EvaluationSet) -> None:
-    """List the questions of a set; choosing one opens it for judging."""
     st.subheader("Questions", anchor=False)
     show_pages(
         CASES,
@@ -286,7 +281,7 @@ def _row_of_case(one: EvaluationSet, case: EvaluationCase) -> dict[str, object]:
 
 
 def describe_expected(case: EvaluationCase) -> str:
-    """Return in words what the reply to an agent's question should cite and say, or that nothing should answer it."""
+    """Return the expected citations and statements of a case in words, or that no answer is expected."""
     if case.nothing_answers:
         return "Nothing answers"
     documents, statements = sum(grade > 0 for grade in case.grades.values()), len(case.statements)
@@ -295,13 +290,13 @@ def describe_expected(case: EvaluationCase) -> str:
 
 
 def go_to_case(one: EvaluationSet, question: str) -> None:
-    """Open a question of a set: of an agent with its replies, of a search in the part Judge."""
+    """Open a question of a set: an agent's question with its replies, a search in the part Judge."""
     lead_to_case(one, question)
     st.rerun()
 
 
 def lead_to_case(one: EvaluationSet, question: str) -> None:
-    """Put the address of a question of a set in place of the page's; the next run draws it."""
+    """Replace the page's address with a question of a set; the next run draws the question."""
     if one.agent_id is not None:
         st.query_params[CASE] = question
     else:
@@ -315,7 +310,6 @@ _MOST_NAMED = 200
 
 
 def show_judging() -> None:
-    """Show a field for a question and a set, and the question's results with a button for each grade."""
     # Of sets that ask an agent, only the set in the address: its judgements are of citations.
     named = st.query_params.get("set")
     sets = [one for one in show_errors(all_sets) if one.agent_id is None or str(one.evaluation_set_id) == named]
@@ -333,7 +327,7 @@ def show_judging() -> None:
 
 
 def _choose_set(sets: list[EvaluationSet]) -> EvaluationSet:
-    """Show the choice of a set; at first the newest one that searches where the address says."""
+    """Show the choice of a set. The default is the newest set with the target in the address."""
     where = st.query_params.get("in", CATALOG)
     by_id = {str(one.evaluation_set_id): one for one in reversed(sets)}
     default = next((key for key, one in by_id.items() if _target_of(one) == where), next(iter(by_id)))
@@ -362,7 +356,7 @@ def _ask_question() -> str:
 
 
 def show_case(one: EvaluationSet, question: str) -> None:
-    """Show what a question finds, with a button for each grade, and the other documents that are judged for it."""
+    """Show the results of a question and further judged documents, with a button for each grade."""
     show_kept_problem(_PROBLEM)
     case = show_errors(partial(find_case, one.evaluation_set_id, question))
     grades = case.grades if case is not None else {}
@@ -385,13 +379,12 @@ def show_case(one: EvaluationSet, question: str) -> None:
 
 
 def find_case(set_id: UUID, question: str) -> EvaluationCase | None:
-    """Return the case of a question; None when the set doesn't have it."""
     listed = api.client().admin.evaluation_sets.list_cases(set_id, query=question[:200])
     return next((case for case in listed if case.question == question.strip()), None)
 
 
 def _pool(question: str, where: str) -> list[Hit]:
-    """Return what the ways to search find first, in turns, each document once."""
+    """Return the first results of all search modes, interleaved, without duplicates."""
     found = [show_errors(partial(search_again, question, where=where, mode=mode)) for mode in MODES]
     longest = max(map(len, found))
     turns = (hits[place] for place in range(longest) for hits in found if place < len(hits))
@@ -399,7 +392,7 @@ def _pool(question: str, where: str) -> list[Hit]:
 
 
 def offer_grades(one: EvaluationSet, question: str, external_id: str, grade: int | None) -> None:
-    """Show a button for each grade; the one that is kept is marked, and clicking it again takes it back."""
+    """Show a button for each grade. The stored grade is marked; another click removes it."""
     with st.container(horizontal=True, gap="small"):
         for value, label in GRADES.items():
             is_kept = grade == value
@@ -412,7 +405,7 @@ def offer_grades(one: EvaluationSet, question: str, external_id: str, grade: int
 
 
 def _judge(one: EvaluationSet, question: str, external_id: str, grade: int, take_back: bool) -> None:
-    """Keep a judgement, or remove it, in a callback, which a second click can't interrupt."""
+    """Store or remove a judgement, in a callback, so that a second click can't interrupt."""
     sets = api.client().admin.evaluation_sets
     judgement = {"document_external_id": external_id, "grade": grade}
     with keep_problem(_PROBLEM):

@@ -1,4 +1,4 @@
-"""The person's own searches: those of late, and those that they saved, each one click away."""
+"""The person's recent and saved searches, each a click away."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -33,13 +33,12 @@ def _read_saved() -> Saved:
 
 
 def query_of(one: RecentSearch | SavedSearch) -> SearchQuery:
-    """Return a search of the past as one that can be done again; of recent ones the log keeps no filters."""
+    """Return a past search as a new query. The log of recent searches has no filters."""
     only = tuple(map(condition_of, one.metadata_filters)) if isinstance(one, SavedSearch) else ()
     return SearchQuery(one.search_query, str(one.document_collection_id or CATALOG), one.mode, only)
 
 
 def show_own_searches(places: Mapping[str, str], go: Go) -> None:
-    """Show the person's saved and recent searches; choosing one does it again."""
     saved = [one for one in show_errors(_read_saved) if _can_be_done(one, places)]
     listed = show_errors(partial(person_client().search.list_recent_searches, max_searches=_MOST_RECENT)).searches
     recent = [(query, one) for one in listed if _can_be_done(query := query_of(one), places)]
@@ -82,7 +81,7 @@ def _offer(query: SearchQuery, places: Mapping[str, str], go: Go, *, key: str, w
 
 
 def offer_saving(query: SearchQuery) -> None:
-    """Show a button that saves the search, or removes it; how its text is read, reranked and ordered is not kept."""
+    """Show a button that saves or removes the search. Reading, reranking and order are not saved."""
     reads = query.draws_filters or query.extracts_questions
     query = SearchQuery(query.text, query.where, query.mode, query.only)
     is_saved = query in show_errors(_read_saved)
@@ -103,7 +102,7 @@ def _save(query: SearchQuery) -> None:
 
 
 def _delete(query: SearchQuery) -> None:
-    """Take a search out of the saved ones; it may be gone already, by a click in another window."""
+    """Remove a saved search. Do nothing if a click in another window has already removed it."""
     with keep_problem(_PROBLEM), suppress(NotFoundError, KeyError):
         person_client().search.delete_saved_search(_read_saved()[query])
     _read_saved.clear()

@@ -1,6 +1,6 @@
-"""The preview beside the results on a wide screen: facts of the chosen result, and its passages with the text around.
+"""The preview next to the results on a wide screen: facts of the chosen result, and its passages in context.
 
-The browser tells which result is chosen, and only where the preview has room: elsewhere nothing of it is fetched."""
+The browser reports the chosen result only if the preview has room; otherwise no preview is fetched."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
@@ -31,9 +31,9 @@ _NO_PASSAGE = "The document has changed since: this passage is not in its text a
 
 @st.fragment
 def show_preview(found: Answer, question: SearchQuery, documents: Documents, *, first: UUID | None, place: str) -> None:
-    """Show the preview of the result that the browser says is chosen, `first` to begin with; without the search again.
+    """Show the preview of the result chosen in the browser, at the start `first`. The search is not repeated.
 
-    `place` is the name of the collection that was searched; empty for the catalog."""
+    `place` is the name of the searched collection; empty for the catalog."""
     data = {"first": str(first or "")}
     told = draw_component("preview", key=f"preview-{found.search_id}", data=data, on_chosen_change=lambda: None)
     chosen = cast("Mapping[str, Any]", told or {}).get("chosen")
@@ -82,8 +82,8 @@ def _read_passages(found: Answer, result: Result, question: SearchQuery) -> str:
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session", max_entries=200)
 def _read_around(search_id: UUID, begin: PassageLocation) -> Mapping[int, str]:
-    """Return the texts of three chunks by their numbers; none where the version is another by now. A new search reads
-    again, as the cache has the search's id."""
+    """Return the texts of three chunks by number; empty if the document has changed version. `search_id` makes the
+    cache read again for a new search."""
     del search_id
     chunks = api.client().document_collections.get_document_chunks(
         begin.document_id, document_collection_id=begin.collection_id, first_chunk_index=begin.chunk_index, page_size=3
@@ -96,7 +96,7 @@ def _read_around(search_id: UUID, begin: PassageLocation) -> Mapping[int, str]:
 def _passage(
     text: str, spans: Sequence[TextSpan], where: PassageLocation, texts: Mapping[int, str], hits: Container[int]
 ) -> str:
-    """Return a passage with the rest of its chunk, and with the neighbours that are not passages themselves."""
+    """Return a passage with the rest of the chunk, and neighbouring chunks unless they are passages too."""
     if (number := where.chunk_index) is None:  # an older service does not tell it
         return f"{place_html(where.place)}{highlight(text, spans)}"
     found, chunk = text.removesuffix(" …"), texts.get(number, "")  # `shorten` has added it

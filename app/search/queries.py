@@ -1,4 +1,4 @@
-"""Search queries with their conditions on metadata; not in the page's script, because it runs at every interaction."""
+"""Search queries with conditions on metadata. Kept out of the page's script, which runs at every interaction."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ from carrel.wire.search import (
 )
 
 MOST = 50
-"""How many conditions the service takes with one search."""
+"""Most conditions in a search; the service's limit."""
 
 _OPERATORS = {
     FilterOperator.EQUAL: ("is", "is", "is"),
@@ -53,7 +53,7 @@ OFFERED: dict[FieldType, Sequence[FilterOperator]] = {
     FieldType.DATETIME: (FilterOperator.GREATER_OR_EQUAL, FilterOperator.LESS, FilterOperator.EQUAL),
     FieldType.BOOLEAN: (FilterOperator.EQUAL,),
 }
-"""What makes sense to ask of a field of each type, the most usual first."""
+"""Useful operators for each field type, the most usual first."""
 
 T = TypeVar("T")
 Kinds: TypeAlias = Mapping[str, FieldType]
@@ -73,7 +73,7 @@ class Condition:
         return f"{quote(self.field, safe='')}:{_IN_ADDRESS[self.operator]}:{self.value}"
 
     def in_words(self, kinds: Kinds) -> str:
-        """Return the condition as text for people; the field's type decides the words for an order."""
+        """Return the condition as text for people. The field's type decides the words for an order."""
         kind = kinds.get(self.field)
         words = OF_TIMES if kind is FieldType.DATETIME else IN_WORDS
         value = {"true": "yes", "false": "no"}.get(self.value, self.value) if kind is FieldType.BOOLEAN else self.value
@@ -81,7 +81,7 @@ class Condition:
         return f"{self.field} {words[self.operator]} {value}"
 
     def as_filters(self, kinds: Kinds) -> list[dict[str, str]]:
-        """Return the condition as filters of the API; a time on a day becomes two filters."""
+        """Return the condition as API filters. A time on a day becomes two filters."""
         if kinds.get(self.field) is FieldType.DATETIME and self.operator is FilterOperator.EQUAL:
             try:
                 day = date.fromisoformat(self.value)
@@ -97,7 +97,7 @@ class Condition:
 
 
 def kinds_of(collection: DocumentCollection | None) -> Kinds:
-    """Return the types of a collection's fields; of the catalog's, which are text, there are none."""
+    """Return the types of a collection's fields; empty for the catalog, with text fields only."""
     return {} if collection is None else {one.name: one.type for one in collection.custom_metadata_schema.fields}
 
 
@@ -106,7 +106,7 @@ def condition_of(found: AppliedFilter) -> Condition:
 
 
 def from_address(texts: Iterable[str]) -> tuple[Condition, ...]:
-    """Return the query in a page's address; `only`, `drawn` and `read` have all values, the others their last."""
+    """Return the conditions in address texts, without duplicates, at most `MOST`. Invalid texts are ignored."""
     read = (_read(text) for text in texts)
     return tuple(dict.fromkeys(condition for condition in read if condition is not None))[:MOST]
 
@@ -121,7 +121,7 @@ def _read(text: str) -> Condition | None:
 CATALOG = "catalog"
 FILTERS, QUESTIONS = "filters", "questions"
 LONGEST = 1000
-"""Characters of a question that pages ask: fewer than the service takes, since its address has all of them."""
+"""Most characters of a question on pages: fewer than the service's limit, since the address holds them all."""
 
 MODES: Mapping[SearchMode, str] = {
     SearchMode.HYBRID: "Hybrid",
@@ -132,7 +132,7 @@ MODES: Mapping[SearchMode, str] = {
 HOW_TO_RERANK = "A reranking model can order results, too: give the service its endpoint"
 
 SIZES = (10, 30, 100)
-"""How many results are shown at first, and each time more are asked for; the last is the most the service gives."""
+"""Numbers of results: at first, and after each request for more. The last is the service's limit."""
 
 _MOST_PASSAGES = 3
 
@@ -143,9 +143,9 @@ Answer = SearchDocumentCatalogResponse | SearchDocumentCollectionResponse
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """A search, by whose value its answer is cached. `where` is CATALOG or a collection's id; `reranks` None is the
-    organization's default; `drawn` are conditions that the service drew and the person kept. `like` is the id of a
-    document whose text is searched for in place of `text`."""
+    """A search, also the cache key of its answer. `where` is CATALOG or a collection's id. `reranks` None is the
+    organization's default. `drawn` are conditions drawn by the service and kept by the person. `like` is the id of a
+    document; its text is searched for instead of `text`."""
 
     text: str
     where: str = CATALOG
@@ -161,8 +161,8 @@ class SearchQuery:
 
     @classmethod
     def from_address(cls, parameters: Mapping[str, Sequence[str]]) -> "SearchQuery":
-        """Return the query in a page's address; a collection in `in` need not exist. The parameters have all their
-        values; of all but `only`, `drawn` and `read` the last value counts."""
+        """Return the query in a page's address; the collection in `in` need not exist. `only`, `drawn` and `read` use
+        all values; all other parameters use the last."""
         last = {name: values[-1] for name, values in parameters.items() if values}
         mode = _read_as(SearchMode, last.get("by", "").upper()) or SearchMode.HYBRID
         order = _read_as(ResultOrder, last.get("order", "").upper()) or ResultOrder.RELEVANCE
@@ -196,7 +196,8 @@ def _read_as(read: Callable[[str], T], text: str) -> T | None:
 
 
 def search(question: SearchQuery, kinds: Kinds, *, size: int) -> Answer:
-    """Ask the service for at most `size` documents, or chunks in a collection, whose fields are of these kinds."""
+    """Return the answer of the service: at most `size` documents, or chunks in a collection with fields of these
+    kinds."""
     conditions = [asked for condition in (*question.only, *question.drawn) for asked in condition.as_filters(kinds)]
     if question.where == CATALOG:
         return api.client().search.search_document_catalog(
@@ -233,7 +234,7 @@ _MOST_VALUES = 200
 
 
 def show_chips(name: str, chips: Mapping[T, str], key: str, keep: Callable[[Sequence[T]], None]) -> None:
-    """Show texts, each of which can be taken away; `keep` is called with the others."""
+    """Show removable texts; `keep` is called with the remaining keys."""
     st.session_state[key] = list(chips)
     st.multiselect(
         name,
@@ -246,7 +247,7 @@ def show_chips(name: str, chips: Mapping[T, str], key: str, keep: Callable[[Sequ
 
 
 def offer_conditions(question: SearchQuery, collection: DocumentCollection | None, go: Go) -> None:
-    """Show a question's conditions, to take them away, and offer another; `go` asks the changed question."""
+    """Show a question's removable conditions and a form for a new condition; `go` asks the changed question."""
     kinds = kinds_of(collection)
     if question.only:
         chips = {condition: condition.in_words(kinds) for condition in question.only}
@@ -261,7 +262,6 @@ def offer_conditions(question: SearchQuery, collection: DocumentCollection | Non
 
 
 def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> None:
-    """Show what the service made of the question; a filter that it drew can be taken away."""
     if not isinstance(found, SearchDocumentCollectionResponse):
         return
     extracted, drawn = found.applied.extraction, found.applied.filtering
@@ -314,7 +314,7 @@ def _field(kinds: Kinds, *, has_schema: bool) -> str:
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
 def values_seen(collection_id: UUID, field: str) -> tuple[list[str], bool]:
-    """Return a field's values in the first documents that the person may read, by frequency, and whether in all."""
+    """Return a field's values by frequency in the first documents readable by the person, and whether these are all."""
     page = next(api.client().document_collections.list_documents_in_collection(collection_id, page_size=1000).pages())
     held = (document.custom_metadata.get(field, "") for document in page.documents)
     counted = Counter(value for value in held if 0 < len(value) <= _MOST_VALUES)

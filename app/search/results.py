@@ -23,13 +23,14 @@ Result = search.CatalogSearchResult | search.CollectionSearchResult
 
 
 def relevance_of(result: Result) -> float:
-    """Return a result's relevance: of a collection's, its best chunk's. An older service tells the score alone."""
+    """Return a result's relevance; for a result in a collection, the best chunk's. An older service reports only the
+    score."""
     found = [result] if isinstance(result, search.CatalogSearchResult) else result.chunks
     return max((one.score if one.relevance is None else one.relevance for one in found), default=0.0)
 
 
 def matched_in(result: Result) -> search.MatchedBy:
-    """Return the words of the query that a result has, and whether it is close in meaning."""
+    """Return the query words in a result, and whether the meaning is close."""
     found = [result] if isinstance(result, search.CatalogSearchResult) else result.chunks
     matched = [one.matched for one in found if one.matched]
     words = dict.fromkeys(word for each in matched for word in each.words)
@@ -40,8 +41,7 @@ Documents = Mapping[UUID, Document]
 
 
 def documents_of(found: Answer, like: UUID | None) -> Documents:
-    """Fetch the documents that a search found, and the document that they are like, in one call; results name neither
-    their owners nor their formats."""
+    """Fetch the found documents, and the document in `like`, with a single call. Results lack owners and formats."""
     ids = [*(result.document_id for result in found.results), *([like] if like else [])]
     if not ids:
         return {}
@@ -73,7 +73,6 @@ _PREVIEW = '<button type="button" class="carrel-previews">Preview</button>'
 
 
 def show_result(found: Answer, result: Result, *, document: Document | None, question: SearchQuery) -> None:
-    """Show a document with the passages that answer best, and the documents that say the same."""
     shown = [_beneath(result.document_name, text, spans) for text, spans in passages_of(found, result)]
     where, *others = locations_of(result, question)
     passages = [
@@ -93,7 +92,7 @@ def show_result(found: Answer, result: Result, *, document: Document | None, que
 
 
 def passages_of(found: Answer, result: Result) -> list[tuple[str, Sequence[search.TextSpan]]]:
-    """Return the texts of a result's passages, best first, each with the spans that matched."""
+    """Return the texts of a result's passages, best first, each with the matched spans."""
     if isinstance(result, search.CatalogSearchResult):
         return [(each.text, each.matches) for each in (result.snippet, *result.further_passages)]
     terms = found.search_terms_used if isinstance(found, search.SearchDocumentCollectionResponse) else []
@@ -102,7 +101,6 @@ def passages_of(found: Answer, result: Result) -> list[tuple[str, Sequence[searc
 
 
 def locations_of(result: Result, question: SearchQuery) -> list[PassageLocation]:
-    """Return where the passages of `passages_of` are looked at."""
     if isinstance(result, search.CatalogSearchResult):
         found = [(each.place, each.chunk_index) for each in (result.snippet, *result.further_passages)]
     else:
@@ -116,7 +114,7 @@ def locations_of(result: Result, question: SearchQuery) -> list[PassageLocation]
 
 
 def _beneath(name: str, text: str, spans: Sequence[search.TextSpan]) -> tuple[str, Sequence[search.TextSpan]]:
-    """Leave out a first line that says the name again, which stands above."""
+    """Drop a first line repeating the name shown above."""
     first, line_end, rest = text.partition("\n")
     if not line_end or first.strip().casefold() != name.strip().casefold():
         return text, spans
@@ -125,7 +123,6 @@ def _beneath(name: str, text: str, spans: Sequence[search.TextSpan]) -> tuple[st
 
 
 def _in_the_middle(text: str, spans: Sequence[search.TextSpan]) -> tuple[str, Sequence[search.TextSpan]]:
-    """Put an ellipsis before a passage that begins within a sentence."""
     if not text[:1].islower():
         return text, spans
     left_out = "… "
@@ -148,7 +145,7 @@ def _heading(result: Result, where: PassageLocation, *, document: Document | Non
 
 
 def _relevance(relevance: float) -> str:
-    """Return a bar without a number: a figure that is far from 100 makes a good answer look bad."""
+    """Return a bar without a number: a figure far below 100 makes a good answer look bad."""
     percent = round(100 * relevance)
     level = "high" if relevance >= _HIGH else "medium" if relevance >= _MEDIUM else "low"
     meter = f'role="meter" aria-label="Relevance" aria-valuemin="0" aria-valuemax="100" aria-valuenow="{percent}"'

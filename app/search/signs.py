@@ -1,4 +1,4 @@
-"""How a query was read: its signs as chips that can be taken away, its words, and values of facets that add signs."""
+"""The reading of a query: removable signs, words, and facet values for adding signs."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _KINDS = {SignKind.PHRASE: "exactly", SignKind.EXCLUDED: "without", SignKind.ALT
 
 
 def show_reading(found: Answer, question: SearchQuery, documents: Documents, go: Go) -> None:
-    """Show how the query was read. Each part can be undone: signs, corrected words, and the document to be like."""
+    """Show the reading of the query. Each part can be undone: signs, corrected words, and the document in `like`."""
     notes = list[str]()
     undone = {"Searched as typed": replace(question, is_literal=False)} if question.is_literal else {}
     if question.like and (document := documents.get(question.like)):
@@ -58,13 +58,12 @@ def _keep_signs(question: SearchQuery, go: Go, signs: set[str], kept: Sequence[s
 
 
 def remove_sign(text: str, sign: str) -> str:
-    """Return a query without this part, wherever it stands as a part of its own."""
+    """Return a query without the sign, if possible only where the sign stands alone."""
     removed, count = re.subn(rf"(^|\s+){re.escape(sign)}" + (r"(?!\w)" if sign[-1].isalnum() else ""), "", text)
     return (removed if count else text.replace(sign, " ", 1)).strip()
 
 
 def offer_order(question: SearchQuery, go: Go) -> None:
-    """Show the orders of results; those of a collection are by relevance."""
     if question.where == CATALOG:
         st.session_state["order"] = question.order
         st.segmented_control(
@@ -79,8 +78,8 @@ def offer_order(question: SearchQuery, go: Go) -> None:
 
 
 def show_facets(facets: Sequence[Facet], counted: int, question: SearchQuery, go: Go) -> None:
-    """Show by which values the results can be narrowed; a click adds the sign of the value to the query. `counted` is
-    of how many results the values are, which are more than the page shows at first."""
+    """Show values for narrowing the results; a click adds the value's sign to the query. `counted` is the number of
+    results behind the counts, more than the page shows at first."""
 
     def add(key: str) -> None:
         go(replace(question, text=f"{question.text} {st.session_state[key]}"))

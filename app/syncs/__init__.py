@@ -1,1 +1,1 @@
-"""Syncs: collections kept equal to document databases."""
+"""Syncs: collections kept up to date with document databases."""

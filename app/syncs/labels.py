@@ -1,4 +1,4 @@
-"""Syncs as pages name them: lookups, states, form fields, and advice on errors."""
+"""Syncs on pages: lookups, states, form fields, and advice on errors."""
 
 import re
 import tomllib
@@ -18,12 +18,11 @@ MOST = 500
 
 
 def targets() -> dict[str, str]:
-    """Return the collections that the person may change: names by id."""
+    """Return the names of the collections editable by the person, by id."""
     return {str(one.document_collection_id): one.collection_name for one in api.editable_collections()}
 
 
 def find_sync(name: str) -> DocstoreSync | None:
-    """Return the sync of this id, if the person may know about it."""
     try:
         return api.client().document_collections.docstore.get_docstore_sync(UUID(name))
     except (ValueError, carrel.NotFoundError):
@@ -31,7 +30,7 @@ def find_sync(name: str) -> DocstoreSync | None:
 
 
 def sync_names() -> dict[str, str]:
-    """Return the names of the syncs that the person may know about, by their ids, at most the first `MOST`."""
+    """Return the names of the syncs visible to the person by id, at most the first `MOST`."""
     found = islice(api.client().document_collections.docstore.list_docstore_syncs(), MOST)
     names = {str(one.docstore_credential_id): one.config.sync_name for one in found}
     return dict(sorted(names.items(), key=lambda item: item[1].casefold()))
@@ -42,7 +41,6 @@ def is_running(sync: DocstoreSync) -> bool:
 
 
 def collection_name(identifier: str) -> str:
-    """Return the name of a collection, if the person may see the collection."""
     return one_line(show_errors(api.collection_names).get(identifier, "a collection"))
 
 
@@ -54,7 +52,7 @@ STATES: Mapping[DocstoreSyncStatus, str] = {
 }
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 LABELS: Mapping[str, str] = _TEXTS["labels"]
-"""What the form calls the members of a request, for errors that name them."""
+"""The form's labels for request members, used in errors."""
 _IN_NOTICES: Mapping[str, str] = _TEXTS["in_notices"]
 _MEMBERS = re.compile(
     r"\b(?:sourceName|sourceSystemUpdated|sourceUrl|sourceFields|filterExpression|deleteLimitPercent|body(?=:))"
@@ -68,7 +66,6 @@ def hint_for(code: str) -> str:
 
 
 def refusal_in_words(error: carrel.CarrelError) -> Problem:
-    """Put an error about a sync's address or config into the words of the form."""
     if isinstance(error, carrel.InvalidArgumentError):
         named = (line.partition(": ") for line in str(error).split("; "))
         return Problem(_NOT_SO, tuple(f"{_label(member)}: {said}" if said else member for member, _, said in named))
@@ -81,18 +78,18 @@ def refusal_in_words(error: carrel.CarrelError) -> Problem:
 
 
 def in_words_of_the_form(message: str) -> str:
-    """Return a message about a document with the form's label for the member that it begins with."""
+    """Return a message about a document, with the first member replaced by the form's label."""
     member, colon, said = message.partition(": ")
     return f"{_label(member)}: {said}" if colon else message
 
 
 def notice_in_words_of_the_form(message: str) -> str:
-    """Return a run's warning or error with the form's labels for the members in it."""
+    """Return a run's warning or error, with members replaced by the form's labels."""
     return _MEMBERS.sub(lambda found: _IN_NOTICES.get(found[0]) or LABELS[found[0]], message)
 
 
 def state_in_words(sync: DocstoreSync) -> str:
-    """Return how a sync is doing, for a list: its status, and what its last run left out or left undone."""
+    """Return a sync's state for a list: status, and documents left out or work left undone by its last run."""
     if sync.warning is None or is_running(sync):
         return STATES[sync.status]
     return "Done, some not taken" if sync.warning.code == "documents_failed" else "Done, with work left undone"

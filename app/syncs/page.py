@@ -1,5 +1,5 @@
-"""The page of a sync: its last run with its failures, its config, and its buttons; and the form that creates or changes
-a sync. Its address is a secret, and is never shown."""
+"""The page of a sync: last run with failures, config, and buttons; and the form for creating or changing a sync. The
+sync's address is a secret, and never shown."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ class Draft:
     address: str = field(default="", repr=False)
 
     def list_missing_fields(self, *, kept_address: bool) -> list[str]:
-        """Return the labels of required fields that are empty; the address isn't, where it is kept."""
+        """Return the labels of empty required fields. The address counts as filled with `kept_address`."""
         wanted = {
             "syncName": self.name,
             "docstoreURI": self.address or kept_address,
@@ -58,7 +58,7 @@ class Draft:
         return [LABELS[name] for name, value in wanted.items() if not value]
 
     def config(self) -> dict[str, Any]:
-        """Return the sync's config for requests. Raises ValueError for a filter that is no JSON object."""
+        """Return the sync's config for requests. Raises ValueError if the filter isn't a JSON object."""
         return {
             "sync_name": self.name,
             "collection_name": self.source,
@@ -92,7 +92,7 @@ def _filter_of(text: str) -> dict[str, Any]:
 
 
 def draft_of(config: DocstoreConfigInfo) -> Draft:
-    """Convert a sync's config to the values of the form; its address is never shown."""
+    """Return a sync's config as form values. The address stays hidden."""
     fields = config.source_fields
     return Draft(
         name=config.sync_name,
@@ -126,8 +126,8 @@ def ask(
     into: str,
     saved: UUID | None = None,
 ) -> None:
-    """Show the form, filled with a draft, and call `save` with its values; `known` are the readers in the draft. The
-    documents go `into` a collection; a `saved` sync keeps its address where none is typed."""
+    """Show the form, filled with a draft, and call `save` with its values; `known` are the readers in the draft. `into`
+    is the target collection. A `saved` sync keeps its address if the field stays empty."""
     filled = _with_readers(_with_fields(draft), known)
     # Above the button, which stands at the window's end: what is wrong is seen by whoever presses it.
     said = st.container()
@@ -254,7 +254,7 @@ _COUNTS = (
 
 @st.fragment(run_every=REFRESH_SECONDS)
 def watch(name: str) -> None:
-    """Show a running run, refreshed; when it has ended, draw the page again without refreshing."""
+    """Show a running run and refresh it. After the end, redraw the page without refreshing."""
     try:
         sync = labels.find_sync(name)
     except carrel.CarrelError as error:
@@ -291,7 +291,8 @@ def _show_state(sync: DocstoreSync) -> None:
 
 
 def _offer_removal(sync: DocstoreSync) -> None:
-    """Show a button that removes the held documents once, after a dialog that names each; a click alone reads them."""
+    """Show a button that deletes the held documents once, after a dialog with all names. Only the click reads the
+    names."""
     docstore, sync_id = api.client().document_collections.docstore, sync.docstore_credential_id
     held = docstore.list_docstore_held_removals
     first = show_errors(lambda: next(held(sync_id, page_size=1).pages()))
@@ -439,7 +440,6 @@ def _show_config(sync: DocstoreSync) -> None:
 
 
 def readers_of(sync: DocstoreSync) -> list[Principal]:
-    """Return whom a sync's config names as readers, by name where they can be found."""
     users = [(PERSON, one) for one in sync.config.allowed_users_email_addresses or ()]
     groups = [(GROUP, str(one)) for one in sync.config.allowed_group_ids or ()]
     return [get_named_principal(kind, one) for kind, one in users + groups]

@@ -1,1 +1,1 @@
-"""Parts that the workbench's pages share: dialogs, tables, marks, errors."""
+"""Shared parts of the workbench's pages: dialogs, tables, marks, errors."""

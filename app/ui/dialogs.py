@@ -24,7 +24,7 @@ _DONE, _PROBLEM = "confirm.done", "confirm.problem"
 _OPEN, _LED, _SECRET, _PAGE = "dialog.open", "dialog.led", "dialog.secret", "dialog.page"
 _DRAWN, _REPEATED = "dialog.drawn", "dialog.repeated"
 REPEATED_EVERY = 3.0
-"""Seconds after which an action that had to be confirmed is tried again, and after each attempt that was refused."""
+"""Seconds between attempts at an action in need of confirmation, also after each refusal."""
 MOST_REPEATS = 200
 _GONE = frozenset({"unknown_principal", "group_not_found"})
 _log = logging.getLogger(__name__)
@@ -41,8 +41,8 @@ def confirm(
     name: str | None = None,
     names: Sequence[str] = (),
 ) -> None:
-    """Show a dialog that confirms `action`, with `consequence` and the `names` that will be lost; a `name` must be
-    typed. Afterwards call `then`, drop the parameters `leaving`, and draw the page again."""
+    """Show a dialog for confirming `action`, with `consequence` and the `names` to be lost; a `name` must be typed.
+    Afterwards call `then`, drop the parameters `leaving`, and redraw the page."""
     for kept in (_DONE, _PROBLEM):
         st.session_state.pop(kept, None)
 
@@ -77,7 +77,7 @@ _DANGEROUS = ("Delete", "Remove", "Revoke", "Deactivate", "Withdraw", "Offboard"
 def _offer_buttons(
     doing: str, do: Callable[[], None], keys: tuple[str, str], *, cancel: Callable[[], None], disabled: bool
 ) -> bool:
-    """Show a dialog's two buttons, in another colour where something is taken away; return whether to cancel."""
+    """Show a dialog's two buttons, in another colour for a destructive action. Return whether to cancel."""
     with st.container(key="danger" if doing.startswith(_DANGEROUS) else "doing"):
         sure, never = st.columns(2)
     sure.button(doing, key=keys[0], type="primary", width="stretch", disabled=disabled, on_click=do)
@@ -91,7 +91,6 @@ def _do(action: Callable[[], object]) -> None:
 
 
 def _attempt(action: Callable[[], object]) -> bool:
-    """Return whether an action succeeded; `_show_problem` shows why it didn't."""
     _forget_problem()
     try:
         action()
@@ -102,8 +101,8 @@ def _attempt(action: Callable[[], object]) -> bool:
 
 
 def _problem_of(error: Exception) -> Problem:
-    """Return an error of a dialog's action in words; an unforeseen error is logged too. Streamlit would show that on
-    the page, which the dialog hides: the button would seem to do nothing."""
+    """Return an error of a dialog's action in words, and log an unforeseen error. Streamlit would show the error on the
+    page, hidden behind the dialog: the button would seem dead."""
     if isinstance(error, FAILURES):
         return problem_of(error)
     if isinstance(error, ConflictError):
@@ -126,7 +125,8 @@ def _show_problem(do: Callable[[], None]) -> None:
 
 @st.fragment(run_every=REPEATED_EVERY)
 def _repeat(do: Callable[[], None]) -> None:
-    """Retry what must be confirmed, until it is; not after the dialog was left, nor while it is being drawn."""
+    """Retry an action until the person has confirmed their identity, at most `MOST_REPEATS` times. Stop when the dialog
+    is closed, and never retry during drawing."""
     state = st.session_state
     problem, repeated = cast("Problem | None", state.get(_PROBLEM)), state.get(_REPEATED, 0)
     if problem is None or problem.confirm_at is None or repeated >= MOST_REPEATS:
@@ -145,12 +145,12 @@ def _forget_problem() -> None:
 
 
 class NotYetError(CarrelError):
-    """Something in a dialog's fields is missing or wrong; its message says what to do."""
+    """A value in a dialog's fields is missing or wrong; the message gives the remedy."""
 
 
 @contextmanager
 def naming(*asked: Principal) -> Generator[None]:
-    """Raise NotYetError with the names of people and groups that the service doesn't know, in place of their ids."""
+    """Raise NotYetError with the names, instead of ids, of people and groups unknown to the service."""
     try:
         yield
     except APIError as error:
@@ -164,7 +164,7 @@ def naming(*asked: Principal) -> Generator[None]:
 
 
 def text_in(key: str, *, missing: str = "") -> str:
-    """Return the text in a field; raise NotYetError if there is none, and `missing` says what to do."""
+    """Return the text in a field. Raises NotYetError with `missing` as the advice if the field is empty."""
     text = str(st.session_state.get(key) or "").strip()
     if missing and not text:
         raise NotYetError(missing)
@@ -174,7 +174,7 @@ def text_in(key: str, *, missing: str = "") -> str:
 def dialog(
     title: str, name: str, *, width: Literal["small", "medium", "large"] = "small"
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Make a function draw a dialog's fields, and nothing unless the dialog is open (`open_dialog(name)`)."""
+    """Decorate a function for drawing a dialog's fields only while the dialog is open (`open_dialog(name)`)."""
 
     def wrap(draw: Callable[P, None]) -> Callable[P, None]:
         @st.dialog(title, width=width, on_dismiss=close_dialog)
@@ -199,8 +199,8 @@ def offer_dialog(label: str, name: str, *, key: str = "new.open", icon: str = "a
 
 
 def open_dialog(name: str, about: str = "") -> None:
-    """Open a dialog, which the page draws with a function of `dialog(…, name)`; for the callback of a button. Where
-    `about` is the page's subject, the dialog is closed for another subject."""
+    """Open a dialog, drawn by a function of `dialog(…, name)`. For the callback of a button. With `about`, the dialog
+    closes when the page changes to another subject."""
     st.session_state[_OPEN] = (name, about)
     for kept in (_PROBLEM, _LED):
         st.session_state.pop(kept, None)
@@ -208,13 +208,12 @@ def open_dialog(name: str, about: str = "") -> None:
 
 
 def is_open(name: str, about: str | None = None) -> bool:
-    """Return whether a dialog is open, and about this subject if one is given."""
+    """Return whether a dialog is open, and about the given subject if any."""
     opened, of = st.session_state.get(_OPEN, ("", ""))
     return opened == name and about in {None, of}
 
 
 def close_dialog() -> None:
-    """Close the dialog that is open; what `st.dialog` takes as `on_dismiss`."""
     st.session_state.pop(_OPEN, None)
     _forget_problem()
 
@@ -242,7 +241,7 @@ def _submit(name: str, action: Callable[[], object]) -> None:
 
 @dataclass(frozen=True)
 class Secret:
-    """A secret to show once: `hint` says what it is for, `command` is a line that uses it."""
+    """A secret to show once: `hint` is the purpose, `command` a line to try."""
 
     title: str
     value: str = field(repr=False)
@@ -251,13 +250,13 @@ class Secret:
 
 
 def hold_secret(secret: Secret) -> None:
-    """Keep a new secret until `show_held_secret` has shown it; call it in the callback that creates the secret. The
-    next click can end a run of the page at any line: a secret in a variable could be lost unseen."""
+    """Keep a new secret until `show_held_secret` has shown it. Call in the callback that creates the secret: the next
+    click can end a run of the page at any line, and a secret in a variable could be lost unseen."""
     st.session_state[_SECRET] = secret
 
 
 def show_held_secret() -> None:
-    """Show a new secret in a dialog, if there is any; it is forgotten with the dialog, and with the page."""
+    """Show a new secret in a dialog, if any. Closing the dialog or leaving the page forgets it."""
     secret: Secret | None = st.session_state.get(_SECRET)
     if secret is None:
         return
@@ -281,7 +280,6 @@ def drop_secret() -> None:
 
 
 def leave_others(page: str) -> None:
-    """Close dialogs and forget the held secret when the person has changed to another page."""
     if st.session_state.get(_PAGE) != page:
         drop_secret()
         close_dialog()

@@ -1,4 +1,4 @@
-"""Errors in words, and pages that are closed to a person: what went wrong, what to do, and the request id to quote."""
+"""Errors in words, and pages closed to a person: the problem, a remedy, and the request id to quote."""
 
 import re
 from collections.abc import Callable, Generator
@@ -22,14 +22,14 @@ from flows.runs import NotServedError, PrefectAwayError, RunsError, UnknownError
 T = TypeVar("T")
 
 FAILURES = (carrel.CarrelError, RunsError)
-"""What pages put into words: errors of the service, and of Prefect, which has the runs."""
+"""Errors put into words by pages: of the service, and of Prefect for runs."""
 
 ENDED = (SignInRequiredError, InvalidClientError)
-"""What ends a sign-in: its tokens, or the workbench itself, are not taken any more; signing in anew mends both."""
+"""Errors that end a sign-in: the tokens, or the workbench's registration, are refused. A new sign-in mends both."""
 
 _UNAVAILABLE = frozenset({502, 503, 504})
 _FIELD = re.compile(r"(^|; )([a-z][a-z_]+(?:\.[\w.]+)?): ")
-"""The name of an argument that the SDK refuses, before the reason."""
+"""The name of an argument refused by the SDK, before the reason."""
 
 _AWAY = help_address("troubleshooting#the-service-is-busy-full-or-away")
 _CONTINUES = (
@@ -41,14 +41,14 @@ _NO_RUNS = help_address("troubleshooting#signing-in-and-the-workbench")
 
 @dataclass(frozen=True)
 class Problem:
-    """An error in words for a person, for showing it later."""
+    """An error in words for a person, for showing later."""
 
     message: str
     notes: tuple[str, ...] = ()
     help_at: str | None = None
     """The address of help about the error."""
     confirm_at: str | None = None
-    """The address at which the person confirms that it is them, before they try again."""
+    """The address for confirming the person's identity before another try."""
 
     def show(self) -> None:
         if self.confirm_at is None:
@@ -59,7 +59,7 @@ class Problem:
 
 
 def note_away(error: carrel.CarrelError | RunsError) -> None:
-    """Note which part is away, if any, so that the page is drawn again once it is back."""
+    """Note the unavailable part, if any, to redraw the page when it is back."""
     if isinstance(error, PrefectAwayError):
         st.session_state[AWAY] = PREFECT
     elif isinstance(error, carrel.APIConnectionError) or getattr(error, "status", 0) in _UNAVAILABLE:
@@ -68,7 +68,7 @@ def note_away(error: carrel.CarrelError | RunsError) -> None:
 
 @contextmanager
 def error_boundary() -> Generator[None]:
-    """Show an error of the service or the network in place of the failed part, and end the page's run."""
+    """Show an error of the service or the network instead of the failed part, and end the page's run."""
     try:
         yield
     except ENDED:
@@ -83,7 +83,7 @@ def error_boundary() -> Generator[None]:
 
 @contextmanager
 def keep_problem(key: str, *others: type[Exception]) -> Generator[None]:
-    """Keep an error in the session until `show_kept_problem` shows it; the messages of `others` are for people."""
+    """Keep an error in the session for `show_kept_problem`. The messages of `others` are shown unchanged."""
     try:
         yield
     except FAILURES as error:
@@ -93,7 +93,7 @@ def keep_problem(key: str, *others: type[Exception]) -> Generator[None]:
 
 
 def show_kept_problem(key: str, title: str = "") -> None:
-    """Show a kept error once, with a title above it if there is one."""
+    """Show a kept error once, below an optional title."""
     problem: Problem | None = st.session_state.pop(key, None)
     if problem is None:
         return
@@ -110,7 +110,7 @@ def show_errors(work: Callable[[], T]) -> T:
 
 
 def require_found(find: Callable[[], T | None], said: str, hint: str = "") -> T:
-    """Return what the page's address names; where that is gone, say so, and end the page's run."""
+    """Return the object named in the page's address. If it is missing, say so and end the page's run."""
     if (found := show_errors(find)) is None:
         show_empty(said, hint) if hint else show_warning(said)
         st.stop()
@@ -149,7 +149,7 @@ def _problem_of_connection(error: carrel.APIConnectionError) -> Problem:
 
 
 def line_of(error: carrel.CarrelError) -> str:
-    """Return an error as one line, for a table with one result per row."""
+    """Return an error as a single line, for a table with a result per row."""
     match error:
         case carrel.APIConnectionError():
             return "The service doesn't answer. Try again in a moment."
@@ -160,7 +160,7 @@ def line_of(error: carrel.CarrelError) -> str:
 
 
 def _message_of(error: carrel.APIError) -> tuple[str, ...]:
-    """Return the service's message, or its messages about parts of the request if they say the same in detail."""
+    """Return the service's message, or the messages about parts of the request if more detailed."""
     if isinstance(error, ChangedMeanwhileError):
         return ("Somebody else has changed this, so nothing was saved. Look at it again, and repeat your change.",)
     parts = tuple(_of_part(detail) for detail in error.details)
@@ -188,14 +188,14 @@ def _problem_of_runs(error: RunsError) -> Problem:
 
 
 def require_admin() -> None:
-    """End the page's run here for everybody who is no admin; the service refuses them too."""
+    """End the page's run for everyone except admins. The service refuses too."""
     if not show_errors(api.me).is_admin:
         show_closed()
         st.stop()
 
 
 def require_editor() -> None:
-    """End the page's run here for everybody who is no admin and may change no collection."""
+    """End the page's run for everyone except admins and editors of collections."""
     if not show_errors(api.me).is_admin and not show_errors(api.edits_collections):
         show_empty(
             "This page is for admins, and for editors of a collection.",

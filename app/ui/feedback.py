@@ -1,4 +1,4 @@
-"""Thumbs and a comment on something, sent in callbacks: once when clicked, and not again when the page is drawn."""
+"""Thumbs and a comment on a subject, sent in callbacks: once per click, and not again when the page is redrawn."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ THUMBS = ((True, "Helpful", "thumb_up"), (False, "Not helpful", "thumb_down"))
 
 @dataclass(frozen=True)
 class About:
-    """The subject of feedback; `send` records on the audit log whether it was good, and an optional text."""
+    """The subject of feedback; `send` records in the audit log whether it was good, and an optional text."""
 
     name: str
     send: Callable[[bool, str | None], object]
@@ -47,8 +47,8 @@ def about_reply(agent_id: UUID, message_id: UUID) -> About:
 
 
 def offer_feedback(about: About, *, given: bool | None = None) -> None:
-    """Show two thumbs and, once a thumb is chosen, a comment; `given` is the thumb that the service has already. They
-    are buttons: the second click of a double click takes Streamlit's own thumbs back before the first is sent."""
+    """Show two thumbs and, after a choice, a comment; `given` is the thumb already stored. The thumbs are buttons,
+    because the second click of a double click would undo Streamlit's own thumbs before the first is sent."""
     chosen = st.session_state.setdefault(about.key("thumb"), given)
     for good, word, icon in THUMBS:
         kind = "secondary" if chosen is good else "tertiary"
@@ -64,7 +64,7 @@ def offer_feedback(about: About, *, given: bool | None = None) -> None:
 
 
 def show_failure(about: About) -> None:
-    """Show why the last feedback on this subject didn't reach the service, if it didn't."""
+    """Show the error of the last failed feedback on the subject, if any."""
     problem: Problem | None = st.session_state.get(about.key("problem"))
     if problem is not None:
         problem.show()
@@ -76,7 +76,7 @@ def _send_thumb(about: About, good: bool) -> None:
 
 
 def _send_comment(about: About) -> None:
-    """Send the comment in the field, unless it was just sent: a second click can come before the field is empty."""
+    """Send the comment in the field, unless just sent: a second click can come before the field is empty."""
     if not (comment := str(st.session_state[about.key("comment")] or "").strip()):
         st.toast("There is no comment yet.")
     elif comment == st.session_state.get(about.key("said")) or _send(

@@ -1,4 +1,5 @@
-"""Messages, headings, tables, links and buttons; foreign text is escaped, but the label of a button is Markdown."""
+"""Messages, headings, tables, links and buttons. Untrusted text is escaped, except in the label of a button, which is
+Markdown."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ _PAGES_OF_CODES = ("troubleshooting", "errors")
 
 @dataclass(frozen=True, slots=True)
 class HelpLink:
-    """A table cell with a link to an address of the documentation, if there is one; `about` is what it is about."""
+    """A table cell with a link to the documentation, if any; `about` is the subject."""
 
     address: str | None
     about: str
@@ -34,29 +35,29 @@ def help_address(topic: str) -> str:
 
 
 def help_address_of_code(code: str) -> str | None:
-    """Return the address of the entry of an error's or a reason's code in the documentation; None if it has none."""
+    """Return the documentation address for the code of an error or a reason; None if missing."""
     found = ((name, read_page(name)) for name in _PAGES_OF_CODES)
     return next((help_address(f"{name}#{code}") for name, page in found if page and code in page.anchors), None)
 
 
 def help_cell(code: str, *, about: str) -> HelpLink:
-    """Return a table cell that leads to what to do about a reason's code, for a document or whatever it is `about`."""
+    """Return a table cell with a link to help for a reason's code; `about` is the document or other subject."""
     return HelpLink(help_address_of_code(code), about)
 
 
 def topic_of_page(title: str) -> str | None:
-    """Return the topic about a page of the workbench; None for a title that docs/workbench.md has no heading for."""
+    """Return the topic about a page of the workbench; None without a heading for the title in docs/workbench.md."""
     anchor, pages = anchor_of(title), read_page("workbench")
     return f"workbench#{anchor}" if pages and anchor in pages.anchors else None
 
 
 def help_link(text: str, topic: str, *, about: str = "") -> str:
-    """Return HTML of a link to a topic of the documentation; `about` is what a reader of the link alone must know."""
+    """Return HTML of a link to a topic of the documentation; `about` gives readers of the link alone its context."""
     return link_to_help(text, help_address(topic), about=about)
 
 
 def link_to_help(text: str, address: str, *, about: str = "") -> str:
-    """Return HTML of a link to an address of the documentation, in a new tab, so that a form keeps what was typed."""
+    """Return HTML of a link to an address of the documentation, in a new tab, so that a form keeps typed values."""
     label = f' aria-label="{escape(f"{text}: {about}")}"' if about else ""
     return f'<a href="{escape(address)}" target="_blank" rel="noopener"{label}>{escape(text)}</a>'
 
@@ -72,7 +73,7 @@ def address(page: str, /, **parameters: str) -> str:
 
 @dataclass(frozen=True)
 class LinkedText:
-    """A text that leads to an address of the workbench, such as in the cell of a table."""
+    """A text linked to an address of the workbench, such as in the cell of a table."""
 
     text: str
     address: str
@@ -84,24 +85,24 @@ class LinkedText:
 
 
 def show_link(text: str, page: str, /, **parameters: str) -> None:
-    """Show a link to another page in the same window; `text` is escaped."""
+    """Show a link to a page in the same window; `text` is escaped."""
     st.html(f'<p class="carrel-text">{LinkedText(text, address(page, **parameters)).body}</p>')
 
 
 def look_at(parameter: str, one: object) -> None:
-    """Look at a row of a list; what narrows the list stays in the address, for the way back."""
+    """Open a row of a list. The list's filters stay in the address, for the way back."""
     st.query_params[parameter] = str(one)
     st.rerun()
 
 
 def drop_parameters(*parameters: str) -> None:
-    """Remove parameters from the address: the page then shows the list, or asks again."""
+    """Remove parameters from the address, to show the list or ask again."""
     for name in parameters:
         st.query_params.pop(name, None)
 
 
 def offer_way_back(text: str, *parameters: str, also: Callable[[], object] | None = None) -> None:
-    """Show a button that goes back from an item to its list, by removing parameters from the address."""
+    """Show a button for going from an item back to the list, by removing parameters from the address."""
 
     def go() -> None:
         drop_parameters(*parameters)
@@ -121,14 +122,14 @@ def offer_action(
     disabled: bool = False,
     hint: str | None = None,
 ) -> None:
-    """Show a button with a Material icon, whose click calls `do` with `args` before the page is drawn again. The label
-    is Markdown: foreign text in it goes through `passages.label`."""
+    """Show a button with a Material icon; a click calls `do` with `args` before the page is redrawn. The label is
+    Markdown: pass untrusted text through `passages.label`."""
     shown = f":material/{icon}:" if icon else None
     st.button(label, key=key, icon=shown, type=kind, disabled=disabled, help=hint, on_click=do, args=args)
 
 
 def offer_download(label: str, data: bytes | Callable[[], bytes], file_name: str, *, mime: str = "text/csv") -> None:
-    """Show a button that downloads a file, at which the page isn't drawn again."""
+    """Show a button that downloads a file, without redrawing the page."""
     st.download_button(label, data, file_name=file_name, mime=mime, icon=":material/download:", on_click="ignore")
 
 
@@ -136,7 +137,6 @@ Cell = str | HelpLink | LinkedText
 
 
 def show_problem(message: str, *notes: str, help_at: str | None = None) -> None:
-    """Show an error with advice under the message, and a link to the address of help about the error."""
     _show("problem", "alert", message, notes, help_at)
 
 
@@ -145,7 +145,7 @@ def show_warning(message: str, *notes: str) -> None:
 
 
 def show_text(text: str) -> None:
-    """Show a foreign text escaped, in the page's font."""
+    """Show untrusted text escaped, in the page's font."""
     st.html(f'<p class="carrel-text">{escape(text)}</p>')
 
 
@@ -154,14 +154,14 @@ def show_note(text: str) -> None:
 
 
 def show_empty(title: str, hint: str = "") -> None:
-    """Show in place of an empty list a title, what it would contain, and what to do."""
+    """Show a replacement for an empty list: a title, the future content, and advice."""
     more = f"<p>{escape(hint)}</p>" if hint else ""
     st.html(f'<div class="carrel-empty" role="status"><p class="carrel-empty-title">{escape(title)}</p>{more}</div>')
 
 
 def show_title(title: str, purpose: str, *, action: Callable[[], object] | None = None) -> DeltaGenerator:
-    """Show a page's title, with its purpose behind a mark, and what `action` draws at the line's end. A link leads to
-    the page's part of the documentation. The place that is returned is for `show_count`."""
+    """Show a page's title, the purpose behind a mark, a link to the documentation, and `action` at the line's end. The
+    returned place is for `show_count`."""
     topic = topic_of_page(title)
     with st.container(horizontal=True, vertical_alignment="center", key="title", gap="small"):
         st.title(title, anchor=False, help=purpose, width="content")
@@ -175,20 +175,20 @@ def show_title(title: str, purpose: str, *, action: Callable[[], object] | None 
 
 
 def show_count(place: DeltaGenerator, count: int, *, more: bool = False) -> None:
-    """Show in the title's line how many there are; `more`: at least so many."""
+    """Show a count in the title's line; `more`: the count is a minimum."""
     unseen = '<span class="carrel-unseen"> in the list</span>'
     place.html(f'<p class="carrel-count" role="status">{count:,}{"+" if more else ""}{unseen}</p>')
 
 
 def show_heading(name: str, *facts: str) -> None:
-    """Show a name that somebody chose as a heading, escaped, with a line below."""
+    """Show an untrusted name as a heading, escaped, with a line below."""
     line = " · ".join(isolate(fact) for fact in facts if fact)
     line = f'<p class="carrel-facts">{line}</p>' if facts else ""
     st.html(f'<h2 class="carrel-name">{escape(name)}</h2>{line}')
 
 
 def show_table(rows: Iterable[Sequence[Cell]], *, heads: Sequence[str] = (), named: bool = False) -> None:
-    """Show rows of text; `named` rows begin with their heading."""
+    """Show rows of text; `named` rows begin with a heading."""
     head = "".join(f"<th scope='col'>{escape(text)}</th>" for text in heads)
     body = "".join(f"<tr>{_cells(row, named=named)}</tr>" for row in rows)
     top = f"<thead><tr>{head}</tr></thead>" if head else ""

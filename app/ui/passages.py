@@ -1,5 +1,5 @@
-"""Text that others wrote, as HTML: everything escaped, what matched marked; and the addresses of passages. Nothing of
-theirs goes through Markdown, where no escaping holds against Streamlit's links and symbols."""
+"""Untrusted text as HTML: escaped, with matches marked. Also the addresses of passages. Untrusted text never goes
+through Markdown, where escaping can't stop Streamlit's links and symbols."""
 
 import hashlib
 import html
@@ -19,7 +19,7 @@ from carrel.wire.search import TextSpan
 
 
 def highlight(text: str, spans: Iterable[TextSpan]) -> str:
-    """Return a passage as HTML with what matched inside `<mark>`."""
+    """Return a passage as HTML with the matches inside `<mark>`."""
     return paragraph(mark_spans(text, spans))
 
 
@@ -38,7 +38,7 @@ _UNSPACED = (
     "\\u0e00-\\u0eff\\u1000-\\u11ff\\u1780-\\u17ff\\u2e80-\\u9fff\\ua960-\\ua97f\\uac00-\\ud7ff\\uf900-\\ufaff"
     "\\uff66-\\uffdc"
 )
-"""Characters of scripts without spaces between words, or, as Korean, with endings of any length."""
+"""Characters of scripts without spaces between words, or, like Korean, with endings of any length."""
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
 """Accents and vowel signs, which belong to letters, with the letters of India's scripts."""
 _WORD = rf"(?:[^\W{_UNSPACED}]|[{_MARKS}])+"
@@ -48,7 +48,7 @@ _LONG = 6
 
 
 def words_like(text: str, words: Iterable[str]) -> list[TextSpan]:
-    """Return the spans of words in `text` that are any of these or an inflection; a number is itself alone."""
+    """Return the spans of words in `text` equal to any of `words` or an inflection. Numbers match only exactly."""
     wanted = [part for word in words for part in re.findall(rf"[{_UNSPACED}]+|{_WORD}", word)]
     stems = frozenset[str]().union(*(_stems_of(part.casefold()) for part in wanted))
     unspaced = "|".join(re.escape(part) for part in wanted if not re.match(_WORD, part)) or "(?!)"
@@ -61,8 +61,8 @@ def words_like(text: str, words: Iterable[str]) -> list[TextSpan]:
 
 @lru_cache(2**14)
 def _stems_of(word: str) -> frozenset[str]:
-    """Return a lower-case word's stems in English and, as the text's language isn't known, a long word's in others.
-    Short words of several languages have the same stem: rate and rat."""
+    """Return a lower-case word's English stems. The language of the text isn't known, so long words also get stems of
+    other languages; in several languages short words share a stem: rate and rat."""
     languages = (_ENGLISH, *_OTHER_LANGUAGES) if len(word) >= _LONG else (_ENGLISH,)
     # A stemmer keeps the word it is at, and sessions have threads of their own.
     stemmers = ((language, cast("Any", Stemmer).Stemmer(language, 0)) for language in languages)
@@ -70,19 +70,19 @@ def _stems_of(word: str) -> frozenset[str]:
 
 
 def link_html(text: str, url: str | None) -> str:
-    """Return `text` as HTML, leading to `url` in a window of its own where that is a web address."""
+    """Return `text` as HTML, linked to `url` in a new window if `url` is a web address."""
     if url is None or not url.lower().startswith(("https://", "http://")):
         return html.escape(text)
     return f'<a href="{html.escape(url)}" target="_blank" rel="noopener noreferrer">{html.escape(text)}</a>'
 
 
 def words_in(text: str) -> list[str]:
-    """Return the words in a text that are longer than two letters, and its numbers."""
+    """Return the numbers in a text, and the words longer than two letters."""
     return [word for word in re.findall(r"\w+", text) if len(word) > 2 or word.isdigit()]
 
 
 def mark_html(text: str, quote: str) -> str:
-    """Return `text` as HTML with the quoted words marked, or all of it where they don't stand in it."""
+    """Return `text` as HTML with the quoted words marked, or the whole text marked if the quote is missing."""
     start = text.find(quote) if quote else -1
     if start < 0:
         return f"<mark>{html.escape(text)}</mark>"
@@ -91,18 +91,18 @@ def mark_html(text: str, quote: str) -> str:
 
 
 def place_html(place: PassagePlace | None) -> str:
-    """Return where a passage stands as HTML to follow its document's name; nothing where that is unknown."""
+    """Return a passage's place as HTML to follow the document's name; empty if unknown."""
     words = describe_place(place)
     return f' <span class="carrel-place">{html.escape(words)}</span>' if words else ""
 
 
 def paragraph(escaped: str) -> str:
-    """Return escaped text as a paragraph that keeps its lines."""
+    """Return escaped text as a paragraph with line breaks."""
     return f'<p class="carrel-passage">{escaped.strip().replace(chr(10), "<br>")}</p>'
 
 
 def label(text: str) -> str:
-    """Return a foreign text as a button's label: a code span, in which Streamlit's Markdown means nothing."""
+    """Return untrusted text as a button's label: a code span, where Streamlit's Markdown has no effect."""
     line = " ".join(text.split())
     fence = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
     return f"{fence} {line} {fence}"
@@ -117,8 +117,8 @@ _PLACE = re.compile(rf"{_BOX}(?:~{_BOX}){{0,11}}|[0-9]{{1,9}}")
 
 @dataclass(frozen=True)
 class PassageLocation:
-    """Where a passage is looked at. Without a collection it is the catalog's chunk; without a number only its place is
-    known. `quoted` is a `mark_of_quote`; `search` or `chat` is the query string to lead back to."""
+    """The link target of a passage. Without a collection the chunk is the catalog's; without a number only the place is
+    known. `quoted` is a `mark_of_quote`; `search` or `chat` is the query string for the way back."""
 
     document_id: UUID
     place: PassagePlace | None = None
@@ -131,8 +131,8 @@ class PassageLocation:
 
     @classmethod
     def from_address(cls, document_id: UUID, parameters: Mapping[str, str]) -> "PassageLocation":
-        """Return the passage that the address of a document's page names; what can't be read there counts as absent. Of
-        its place, only the pages and the boxes are known."""
+        """Return the passage in the address of a document's page. Unreadable parameters count as absent. Of the place,
+        only pages and boxes are known."""
         try:
             collection_id = UUID(parameters["chunk_in"]) if parameters.get("chunk_in") else None
             chunk_index = number_in(parameters.get("chunk", ""), least=0)
@@ -173,7 +173,8 @@ class PassageLocation:
 
 
 def number_in(text: str, *, least: int) -> int | None:
-    """Return the number that a parameter of an address is; None if it is none, or less, or larger than there can be."""
+    """Return the number in an address parameter; None for other text, a number below `least`, or a number out of
+    range."""
     number = int(text) if text.isascii() and text.isdigit() and len(text) < len(str(_LARGEST)) else None
     return number if number is not None and number >= least else None
 
@@ -204,12 +205,13 @@ def _read_place(text: str) -> PassagePlace | None:
 
 
 def mark_of_quote(quote: str) -> str:
-    """Return the length and the beginning of the SHA-256 of quoted words, which an address must not tell to servers."""
+    """Return the length and the start of the SHA-256 of quoted words: an address must not disclose the words to
+    servers."""
     return f"{len(quote)}_{_digest(quote)}" if quote else ""
 
 
 def find_quote(text: str, quoted: str) -> str:
-    """Return the words of `text` that have this mark (`mark_of_quote`); "" where there are none."""
+    """Return the words of `text` with the mark `quoted` (`mark_of_quote`); "" if missing."""
     if not (found := _QUOTED.fullmatch(quoted)):
         return ""
     length, digest = int(found[1]), found[2]
@@ -222,7 +224,7 @@ def _digest(text: str) -> str:
 
 
 def open_html(passage: PassageLocation) -> str:
-    """Return a link that leads to a passage in its document; nothing where neither its place nor its chunk is known."""
+    """Return a link to a passage in its document; empty if both place and chunk are unknown."""
     words = describe_place(passage.place and passage.place.model_copy(update={"confidence": None}))
     if not words and passage.chunk_index is None:
         return ""

@@ -1,4 +1,4 @@
-"""Inputs that find principals or resources: each key press asks the service for a few. `pick_principal` and
+"""Inputs that find principals or resources; each key press asks the service for a few. `pick_principal` and
 `pick_resource` keep the choice in the page's address; `pick_principals` chooses several."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from app.ui.notices import drop_parameters, offer_action, show_text, show_warnin
 EVERYBODY = tuple(PRINCIPALS)
 RESOURCES = (DOCUMENT, COLLECTION, AGENT)
 TELLING = 3
-"""From so many letters on, the only match is the one that is meant."""
+"""With at least so many letters, a single match is taken as chosen."""
 
 NOBODY, NOTHING = "Nobody is called that.", "Nothing is called that."
 
@@ -26,22 +26,22 @@ NOBODY, NOTHING = "Nobody is called that.", "Nothing is called that."
 def pick_principal(
     name: str, *, label: str, kinds: Sequence[str] = EVERYBODY, compact: bool = False
 ) -> Principal | None:
-    """Return the principal in the address's parameter `name`, with an input to find any; `compact`: its label is
+    """Return the principal in the address's parameter `name`, with an input to find any. `compact` puts the label
     inside."""
     find = partial(_principals, kinds=tuple(kinds))
     return _pick(name, label=label, find=find, at=_principal, kinds=kinds, compact=compact)
 
 
 def pick_resource(name: str, *, label: str, kinds: Sequence[str] = RESOURCES) -> Resource | None:
-    """Return the resource in the address's parameter `name`, with an input to find one or another."""
+    """Return the resource in the address's parameter `name`, with an input to find a resource."""
     return _pick(name, label=label, find=partial(_resources, kinds=tuple(kinds)), at=_resource, kinds=kinds)
 
 
 def pick_principals(
     key: str, *, label: str, chosen: Iterable[Principal] = (), kinds: Sequence[str] = EVERYBODY, most: int | None = None
 ) -> list[Principal]:
-    """Show an input that finds several principals, at first `chosen`, at most the latest `most`; return them. The only
-    match counts as chosen, from `TELLING` letters on. Not for an `st.form`, where nobody can search."""
+    """Show an input that finds several principals, starting with `chosen`, and return the latest, at most `most`. A
+    single match counts as chosen after `TELLING` letters. Not for an `st.form`, where searching is impossible."""
     if f"{key}.kept" not in st.session_state:
         st.session_state[key] = {one.key: one for one in chosen}
     kept: dict[str, Principal] = st.session_state[key]
@@ -65,17 +65,18 @@ def pick_principals(
 
 
 def get_principals(key: str) -> list[Principal]:
-    """Return whom `pick_principals` of this key shows as chosen, in a callback."""
+    """Return the principals chosen in `pick_principals` with this key. For callbacks."""
     return list(st.session_state.get(f"{key}.shown", ()))
 
 
 def get_named_principal(kind: str, name: str) -> Principal:
-    """Return the principal that an address or id names; one that is gone is called by that, as is a group's name."""
+    """Return the principal of an address or id. If it is deleted, and for groups, the address or id serves as the
+    name."""
     return show_errors(partial(_principal, f"{kind}:{name}")) or Principal(kind, name, name)
 
 
 def drop_choice(key: str) -> None:
-    """Forget the choice of `pick_principals` with this key, which then begins with its `chosen` again."""
+    """Forget the choice of `pick_principals`, which then starts with `chosen` again."""
     for name in (key, f"{key}.kept", f"{key}.shown", f"{key}.typed", f"{key}.match"):
         st.session_state.pop(name, None)
 
@@ -130,7 +131,7 @@ def _latest(picked: list[Principal], most: int | None) -> list[Principal]:
 
 
 def _keep(key: str) -> None:
-    """Keep those who weren't taken out; the only match is, by forgetting what was typed."""
+    """Keep the remaining choices. A single match is chosen by clearing the typed text."""
     left = cast("list[str]", st.session_state[f"{key}.kept"])
     kept: dict[str, Principal] = st.session_state[key]
     if any(one.key not in {*kept, *left} for one in get_principals(key)):
@@ -170,7 +171,7 @@ def _pick(
 
 
 def _only(options: Mapping[str, object], *, typed: str) -> str | None:
-    """Return the only match, if enough was typed that it isn't a coincidence."""
+    """Return the only match, if enough was typed to exclude coincidence."""
     return next(iter(options)) if len(options) == 1 and len(typed.strip()) >= TELLING else None
 
 

@@ -1,4 +1,4 @@
-"""Work that goes step by step while the page waits, and exporting a whole list as a file under a progress bar."""
+"""Step-by-step work while the page waits, and the export of a whole list as a file, with a progress bar."""
 
 import csv
 import html
@@ -23,8 +23,8 @@ Page = TypeVar("Page", bound=PagedResponse)
 
 
 def show_progress(outcomes: Iterable[T], *, of: int, doing: str) -> Iterator[T]:
-    """Yield outcomes one by one under a progress bar, which `doing` labels. A click meanwhile ends the page's run at
-    the bar: after an outcome was yielded, never before."""
+    """Yield outcomes under a progress bar labelled `doing`. A click ends the page's run at the bar: always after an
+    outcome was yielded, never before."""
     bar = st.progress(0.0, text=f"{doing} 1 of {of:,}")
     for number, outcome in enumerate(outcomes, 1):
         yield outcome
@@ -33,8 +33,8 @@ def show_progress(outcomes: Iterable[T], *, of: int, doing: str) -> Iterator[T]:
 
 
 def find_rows(pages: Iterator[Page], *, rows: Callable[[Page], Sequence[object]], most: int, of: str) -> Page:
-    """Return the first page that has rows, or the last, and tell until then how many were looked through. A log that is
-    narrowed by words has pages without any: the service looks through `most` entries for each."""
+    """Return the first page with rows, or the last page, and report how many entries were looked through. A log
+    filtered by words has empty pages: the service looks through `most` entries for each."""
     page, place, looked_through = next(pages), st.empty(), 0
     while not rows(page) and page.next_page_token is not None:
         looked_through += most
@@ -46,7 +46,7 @@ def find_rows(pages: Iterator[Page], *, rows: Callable[[Page], Sequence[object]]
 
 @contextmanager
 def show_skeletons(doing: str, *, count: int) -> Generator[None]:
-    """Show boxes in the shape of results while these are waited for; screen readers say `doing`."""
+    """Show boxes in the shape of results during loading; screen readers say `doing`."""
     place = st.empty()
     one = '<div class="carrel-skeleton"><span></span><span></span><span></span></div>'
     said = f'<p class="carrel-unseen" role="status">{html.escape(doing)}</p>'
@@ -64,7 +64,7 @@ def in_batches(
     heads: Sequence[str], pages: Iterable[Iterable[Sequence[str]]], *, count: Callable[[int], object], most: int
 ) -> bytes:
     """Return the rows of all pages as CSV in UTF-8, at most `most`; `count` gets the number of rows after each page.
-    Without the byte order mark at its beginning, spreadsheets take UTF-8 for another encoding."""
+    The leading byte order mark makes spreadsheets recognize UTF-8."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(heads)
@@ -99,8 +99,8 @@ def offer_export(
     most: int = MOST_ROWS,
     label: str = "Export as CSV",
 ) -> None:
-    """Show a button that makes a list's CSV from `pages` and downloads it, or a second button where a browser refuses
-    that. The session keeps the last file, by `about`."""
+    """Show a button for making a list's CSV from `pages` and downloading it, or a second button if the browser refuses.
+    The session keeps the last file for each `about`."""
     about = (file_name, about)
     kept: _Kept | None = st.session_state.get(_KEPT)
     if kept is not None and kept.about != about:

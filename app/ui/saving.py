@@ -1,4 +1,4 @@
-"""Saving an edit: only what the person changed is sent, and never over what somebody else saved meanwhile."""
+"""Saving an edit: only the person's changes are sent, and never over changes saved by another person since."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -18,7 +18,8 @@ Thing = TypeVar("Thing")
 
 
 class ConflictError(Exception):
-    """Somebody else saved meanwhile, and nothing of one's own is saved yet; the message says what to do."""
+    """Another person has saved the object, and the person's own changes are not saved yet; the message gives the
+    remedy."""
 
 
 MINE, THEIRS = "Use mine", "Use theirs"
@@ -26,19 +27,21 @@ _LONGEST = 1000
 
 
 def keep_opened(form: str, now: Thing, *, field: str = "") -> Thing:
-    """Return a resource as it was when its form was opened: outside a dialog, when the session got the key `field`."""
+    """Return a resource as at the opening of the form: outside a dialog, when the session got the key `field`."""
     if field and field not in st.session_state:
         forget_form(form)
     return st.session_state.setdefault(f"{form}.opened", now)
 
 
 def key_of(form: str, part: str) -> str:
-    """Return the key of a field, another one after `begin_anew`: with the same key, a browser keeps what it shows."""
+    """Return the key of a field. `begin_anew` changes the key, because with an equal key a browser keeps the shown
+    value."""
     return f"{form}.{part}{st.session_state.get(f'{form}.turn', '')}"
 
 
 def begin_anew(form: str) -> None:
-    """Have the fields of a form show what is saved. Their new keys end as those of `app.loading.starting.field` do."""
+    """Make the fields of a form show the saved values. The new keys end like the keys of
+    `app.loading.starting.field`."""
     st.session_state[f"{form}.turn"] = f"-{uuid4().hex}"
 
 
@@ -48,8 +51,8 @@ def forget_form(form: str) -> None:
 
 
 def send_changes(form: str, before: Versioned, written: Mapping[str, Any], send: Callable[..., object]) -> None:
-    """Send the members that differ from those of `before`, with its version. Members that others have saved meanwhile
-    stay; of the same members `show_conflict` shows both, and the next call sends the choice."""
+    """Send the members different from `before`, with its version. Members saved by other people since are kept. If both
+    sides changed a member, `show_conflict` shows both values, and the next call sends the choice."""
     changed = {name: one for name, one in written.items() if _plain(one) != _plain(getattr(before, name, None))}
     version = before.version
     conflict: MeanwhileChange | None = st.session_state.get(f"{form}.conflict")
@@ -74,7 +77,7 @@ def send_changes(form: str, before: Versioned, written: Mapping[str, Any], send:
 
 
 def show_conflict(form: str, names: Mapping[str, str] = CODES) -> None:
-    """Show the values that others saved meanwhile beside the person's own, if there are any, by these names of ids."""
+    """Show values saved by other people next to the person's own, if any; `names` maps ids to names."""
     conflict: MeanwhileChange | None = st.session_state.get(f"{form}.conflict")
     if conflict is None:
         return
@@ -97,7 +100,7 @@ def show_conflict(form: str, names: Mapping[str, str] = CODES) -> None:
 
 
 def _is_apart(before: Versioned, changed: Mapping[str, Any], meanwhile: MeanwhileChange) -> bool:
-    """Return whether somebody else changed none of the members that the person changed."""
+    """Return whether the two people's changes share no member."""
     return "version" in meanwhile.current and all(
         _plain(meanwhile.current.get(to_camel(name))) == _plain(getattr(before, name))
         for name in changed
@@ -115,7 +118,7 @@ def _excerpt(value: object, names: Mapping[str, str]) -> str:
 
 
 def in_words(value: object, names: Mapping[str, str] = CODES) -> str:
-    """Return the value of a field as text, in which `names` stand for ids and codes."""
+    """Return the value of a field as text, with `names` instead of ids and codes."""
     match to_jsonable_python(value, exclude_none=True):
         case bool(flag):
             return "yes" if flag else "no"

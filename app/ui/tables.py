@@ -1,4 +1,4 @@
-"""Tables of lists that the service gives in pages: one page is fetched, shown and kept, never the whole list."""
+"""Tables of lists that the service gives in pages. A single page is fetched, shown and kept, never the whole list."""
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -32,7 +32,7 @@ def _rows_chosen(state: Any) -> list[int]:
 
 
 def draw_component(name: str, **options: Any) -> Any:
-    """Draw the component whose module in `assets` has this name, and return its state."""
+    """Draw the component with the module name in `assets`, and return the state."""
     manager, component = get_bidi_component_manager(), f"carrel.{name}"
     if manager.get_component_asset_root(component) is None:
         manager.register_from_manifest(_PARTS, Path(__file__).parent)
@@ -47,36 +47,35 @@ PAGE_ROWS = 50
 _FRESH_SECONDS = 10.0
 
 Mode = Literal["open", "one", "many"]
-"""What choosing a row does: it leads away from the list, marks this row alone, or marks it with others."""
+"""The effect of choosing a row: open, mark alone, or mark several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A table cell's text, and what is shown of it when the mouse rests on it."""
+    """A table cell's text and tooltip."""
 
     text: str
     more: str
 
 
 def time_cell(at: datetime | None, *, never: str = "never") -> Cell:
-    """Return the cell of a time: how long ago it was, with the exact time when the mouse rests on it."""
     return Cell(ago(at, never=never), moment(at))
 
 
 class PageAsked(TypedDict):
-    """The page that a list operation of the service is asked for."""
+    """The page to request from a list operation of the service."""
 
     page_size: int
     page_token: str | None
 
 
 ALL_ROWS: PageAsked = {"page_size": 1000, "page_token": None}
-"""The first page, as large as can be, for walking a whole list."""
+"""The first page, as large as possible, for walking a whole list."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemsPage(Generic[Item]):
-    """A page of a list, and the token of the next one."""
+    """A page of a list, and the token of the next page."""
 
     items: Sequence[Item]
     next_page_token: str | None = None
@@ -84,7 +83,8 @@ class ItemsPage(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[Item]):
-    """A list in pages: `fetch` returns the page of a token (None: the first); a changed `about` begins it again."""
+    """A list in pages. `fetch` returns the page of a token (None: the first); a changed `about` starts the list
+    again."""
 
     fetch: Callable[[str | None], ItemsPage[Item]]
     about: Hashable = None
@@ -93,7 +93,7 @@ class Source(Generic[Item]):
 def pages_of(
     ask: Callable[[PageAsked], Pager[Row, Answer]], *, about: Hashable = None, size: int = PAGE_ROWS
 ) -> Source[Row]:
-    """Return a list of the service's: `lambda at: client.admin.groups.list(**at)`."""
+    """Return a list from the service: `lambda at: client.admin.groups.list(**at)`."""
 
     def fetch(token: str | None) -> ItemsPage[Row]:
         return rows_of(next(ask({"page_size": size, "page_token": token}).pages()))
@@ -106,7 +106,7 @@ def rows_of(answer: PagedResponse) -> ItemsPage[Any]:
 
 
 def source_of(items: Sequence[Item], *, about: Hashable) -> Source[Item]:
-    """Return a list in memory, page by page; `about` changes with its items."""
+    """Return a list in memory as pages; `about` changes with the items."""
 
     def fetch(token: str | None) -> ItemsPage[Item]:
         start = int(token or 0)
@@ -119,7 +119,7 @@ def source_of(items: Sequence[Item], *, about: Hashable) -> Source[Item]:
 @dataclass
 class _Cursor:
     """A person's position in a list: the tokens of the pages up to this page, and the page, while it is fresh. `chosen`
-    are rows that the whole page was drawn with; after a change, which `changes` counts, none is chosen."""
+    are the rows chosen when the whole page was drawn; a change, counted by `changes`, clears the choice."""
 
     about: Hashable
     tokens: list[str | None] = field(default_factory=lambda: [None])
@@ -130,7 +130,7 @@ class _Cursor:
 
 
 def forget(key: str, *, unchoose: bool = False) -> None:
-    """Make a table fetch its page again, because its rows were changed; `unchoose`: with none of them chosen."""
+    """Make a table fetch its page again after a change of rows; `unchoose` also clears the choice."""
     place: _Cursor | None = st.session_state.get(_place_key(key))
     if place is not None:
         place.page = None
@@ -148,10 +148,10 @@ def show_pages(
     hint: str = "",
     count_at: DeltaGenerator | None = None,
 ) -> Item | None:
-    """Show the current page of a list, with buttons for other pages; return the chosen row, unless `go` leads to it.
+    """Show the current page of a list, with buttons for other pages. Return the chosen row, unless `go` opens it.
 
-    Of Streamlit's column_config, `columns` takes None (hidden), a width of "large" or "small", `help` and `alignment`.
-    `empty` stands in place of an empty list, `hint` under the rows; `count_at` is what show_title returned."""
+    From Streamlit's column_config, `columns` accepts None (hidden), a width of "large" or "small", `help` and
+    `alignment`. `empty` replaces an empty list, `hint` follows the rows; `count_at` is the result of show_title."""
     mode: Mode = "one" if go is None else "open"
     chosen = choose_rows(
         key, source, row=row, empty=empty, columns=columns, mode=mode, go=go, hint=hint, count_at=count_at
@@ -171,7 +171,7 @@ def choose_rows(
     hint: str = "",
     count_at: DeltaGenerator | None = None,
 ) -> list[Item]:
-    """Show the current page of a list as `show_pages` does; return all rows that were chosen."""
+    """Show the current page of a list like `show_pages`; return all chosen rows."""
     place = _place(key, source.about)
     place.chosen = _rows_chosen(st.session_state.get(_table_key(key, place)))
     page = _page(place, source)
@@ -199,7 +199,7 @@ def _draw(
     mode: Mode,
     go: Callable[[Item], object] | None,
 ) -> None:
-    """Draw the rows. Changing the page draws only this part; choosing draws the whole page."""
+    """Draw the rows. Changing the page redraws only the table; choosing redraws the whole page."""
     table = _table_key(key, place)
     chosen = _rows_chosen(st.session_state.get(table))
     if chosen != place.chosen:
@@ -249,12 +249,12 @@ def _value(value: object) -> object:
 
 
 def _table_key(key: str, place: _Cursor) -> str:
-    """Return the key of a page's table, different for each page, so that no selection moves to another."""
+    """Return the key of a page's table, different for each page, so that no selection moves to another page."""
     return f"{key}.rows.{hash((place.about, place.tokens[-1], place.changes))}"
 
 
 def show_each(key: str, source: Source[Item], *, each: Callable[[Item], object], empty: Callable[[], None]) -> None:
-    """Show the current page of a list as `show_pages` does, but draw each item with `each`."""
+    """Show the current page of a list like `show_pages`, but draw each item with `each`."""
     place = _place(key, source.about)
     page = _page(place, source)
     if not page.items and len(place.tokens) == 1:
@@ -268,7 +268,7 @@ def show_each(key: str, source: Source[Item], *, each: Callable[[Item], object],
 def show_text_pages(
     key: str, source: Source[Item], *, heads: Sequence[str], row: Callable[[Item], Sequence[str | HelpLink]]
 ) -> None:
-    """Show the page of a list as a table of text that is read as a whole: long cells wrap, and none can be chosen."""
+    """Show the page of a list as a table of plain text: long cells wrap, and rows can't be chosen."""
     place = _place(key, source.about)
     page = _page(place, source)
     show_table(map(row, page.items), heads=heads)
@@ -288,7 +288,8 @@ def _place(key: str, about: Hashable) -> _Cursor:
 
 
 def _page(place: _Cursor, source: Source[Item]) -> ItemsPage[Item]:
-    """Return the page, fetched anew after a while, unless rows are chosen: their numbers would mean other rows then."""
+    """Return the page, fetched again after a while. Chosen rows prevent fetching, because row numbers would mean
+    different rows."""
     is_old = not place.chosen and time.monotonic() - place.fetched_at > _FRESH_SECONDS
     if place.page is None or is_old:
         place.page = show_errors(lambda: source.fetch(place.tokens[-1]))

@@ -1,1 +1,1 @@
-"""The workbench's pages, one module each."""
+"""The workbench's pages, a module for each."""

@@ -1,4 +1,4 @@
-"""The page of the organization's agents: their settings, who may use them, and trying them."""
+"""The agents page: settings, access, and trials."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ from flows.operations.formatting import count_text
 
 NEW = "new_agent"
 ONE = ("agent", "part", "set", "q", "before", "after")
-"""What the address of one agent has more than that of the list."""
+"""Address parameters of an agent, in addition to the list's."""
 SHOWN = {"agents": "Agents", "questions": "Questions"}
 COPYING = (
     "Makes an agent with the same settings that nobody may use yet: change it, and compare both in Evaluation sets."

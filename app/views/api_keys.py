@@ -1,4 +1,4 @@
-"""The page of API keys, with which programs act as the person whom the key is for."""
+"""The page of API keys. Programs use a key to act as a person."""
 
 from functools import partial
 
@@ -64,7 +64,7 @@ def _revoke(key: ApiKey) -> None:
 
 
 def open_new(like: ApiKey | None = None) -> None:
-    """Open the dialog for a new key, with no person chosen; `like`: filled as this key is, to take its place."""
+    """Open the dialog for a new key without a person chosen; with `like`, filled for a replacement of the given key."""
     drop_choice(OWNER)
     st.session_state.pop(LIKE, None)
     tokens.fill_expiry("key", like)

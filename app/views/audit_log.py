@@ -1,4 +1,4 @@
-"""Who did what, newest first: by person, action, thing and time, with the exact details of each entry."""
+"""The audit log, newest first: filters by person, action, object and time, with the exact details of each entry."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ HEADS = (
 
 
 Filters: TypeAlias = dict[str, Any]
-"""The filters of the log, as the service takes them."""
+"""The filters of the log, as service arguments."""
 
 
 def _ask(filters: Filters, at: PageAsked) -> Pager[AuditEntry, AdminAuditLogQueryResponse]:
@@ -75,7 +75,7 @@ def _ask_day(label: str, name: str) -> date | None:
 
 
 def day_of(text: str) -> date | None:
-    """Return the day that an address names; None for none that there can be entries of."""
+    """Return the day in an address; None if invalid, or if no entry can be from then."""
     try:
         day = date.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The page Chat: asking agents that answer from documents, and continuing conversations."""
+"""The Chat page: asking agents about documents, and continuing conversations."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -36,7 +36,7 @@ def _go_to(conversation: Conversation) -> None:
 
 
 def refresh_conversation() -> None:
-    """Drop cached conversations and readers of replies, so that all is fetched again."""
+    """Drop cached conversations and readers of replies, to fetch all again."""
     if (following := cast("conversations.ReplyReader | None", st.session_state.pop(FOLLOWING, None))) is not None:
         following.leave()
     conversations.forget_conversations()
@@ -52,7 +52,7 @@ def _submit(place: conversations.ChatLocation) -> None:
 
 
 def send_once(place: conversations.ChatLocation, text: str) -> None:
-    """Send a text, unless an equal one is being sent: Enter, or a button, may be pressed twice."""
+    """Send a text, unless an equal text is being sent: Enter, or a button, may be pressed twice."""
     sent = cast("conversations.Sent | None", st.session_state.get(SENT))
     if not text or (sent is not None and sent.is_again(place, text)):
         return
@@ -68,7 +68,7 @@ def send_once(place: conversations.ChatLocation, text: str) -> None:
 
 
 def post(outgoing: conversations.Outgoing) -> None:
-    """Send a message, and open its conversation; a message that the service refuses stays, with the reason."""
+    """Send a message, and open its conversation. A refused message stays, with the reason."""
     state = st.session_state
     try:
         taken = outgoing.send()
@@ -82,7 +82,6 @@ def post(outgoing: conversations.Outgoing) -> None:
 
 
 def unsent_at(place: conversations.ChatLocation) -> tuple[conversations.Outgoing, Problem] | None:
-    """Return the message that didn't reach the service from here, with the reason."""
     kept = cast("tuple[conversations.Outgoing, Problem] | None", st.session_state.get(UNSENT))
     return kept if kept is not None and kept[0].place == place else None
 
@@ -118,7 +117,7 @@ def _show_transcript(
 
 
 def get_reply_reader(message: ConversationMessage) -> conversations.ReplyReader:
-    """Return this window's reader of a reply, or begin one: also after a reload, or in another window."""
+    """Return this window's reader of a reply, or start a reader: also after a reload, or in another window."""
     current = cast("conversations.ReplyReader | None", st.session_state.get(FOLLOWING))
     if current is None or current.message_id != message.message_id:
         if current is not None:
@@ -129,7 +128,7 @@ def get_reply_reader(message: ConversationMessage) -> conversations.ReplyReader:
 
 
 def forget_sent(transcript: conversations.Transcript) -> None:
-    """Forget the last message once it is answered, so that an equal one can be sent."""
+    """Forget the last message after the answer, to allow an equal message."""
     sent = cast("conversations.Sent | None", st.session_state.get(SENT))
     running = {one.message_id for one in transcript.messages if one.status is MessageStatus.RUNNING}
     if sent is not None and sent.message_id not in running:
@@ -178,7 +177,6 @@ def begin(agents: Mapping[str, Agent], place: conversations.ChatLocation) -> con
 
 
 def offer_examples(agent: Agent, here: conversations.ChatLocation) -> None:
-    """Offer the questions that the agent's admins have written down to begin with."""
     if not agent.starter_questions:
         return
     notices.show_note("Ask in your own words, or begin with one of these:")

@@ -1,4 +1,4 @@
-"""The page of collections, for people who may change one: their documents, fields, index, and access."""
+"""The page of collections, for people who may change a collection: documents, fields, index, and access."""
 
 from functools import partial
 
@@ -22,7 +22,7 @@ from flows.operations.formatting import count_text
 TITLE, PURPOSE = "Collections", "Documents that are searched together, and that agents answer from."
 NEW, FIELDS, RENAME = "new_collection", "new.fields", "rename_collection"
 ONE = ("collection", "part")
-"""What the address of one collection has more than that of the list."""
+"""Address parameters of a collection, in addition to the list's."""
 PARTS = {"documents": "Documents", "add": "Add documents", "index": "Index", "about": "About"}
 READERS_PARTS = {"documents": "Documents", "about": "About"}
 NONE_CALLED = ("No collection is called that.", "Try another part of its name.")

@@ -1,4 +1,4 @@
-"""The page of the documents that a person may read: their state, their contents, and uploading a few."""
+"""The page of documents readable by the person: state, contents, and uploads of a few."""
 
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ OPEN = "open"
 ROWS = {OPEN: "Open", "choose": "Choose several"}
 RENAME = "rename_document"
 ONE = ("document", "part", "place", "page", "at", "chunk", "chunk_in", "version", "quoted", "search", "chat")
-"""What the address of one document has more than that of the list."""
+"""Address parameters of a document, in addition to the list's."""
 ORIGINAL = "original"
 PARTS = {"about": "About", ORIGINAL: "Original", "versions": "Versions", "text": "Text as indexed", "readers": "Access"}
 
@@ -83,7 +83,6 @@ def _show_list() -> None:
 
 
 def _show_of_run(run: str, count: DeltaGenerator) -> None:
-    """Show the documents that a run has created or updated, as far as the person may read them."""
     notices.offer_way_back("All documents", "run")
     notices.show_text("Documents created or updated by one run, of those that you may read.")
     names = show_errors(lambda: documents_of(UUID(run))) if is_id(run) else []

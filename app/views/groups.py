@@ -1,4 +1,4 @@
-"""The page of groups: their members, what they open, and who would lose what without them."""
+"""The page of groups: members, access, and losses if a member or the group were removed."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""The page Health: what works, what is running, and what needs attention."""
+"""The Health page: working parts, running work, and problems."""
 
 import html
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ REFRESH_SECONDS = 5.0
 
 @st.fragment(run_every=REFRESH_SECONDS)
 def watch() -> None:
-    """Read the state of everything, and show it; refreshes itself while the page is open."""
+    """Read and show the state of all parts. Refreshes while the page is open."""
     status = show_errors(ask_service)
     numbers: Mapping[str, int] = {}
     if isinstance(status, Finding):

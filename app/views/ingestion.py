@@ -1,4 +1,4 @@
-"""Loading: runs started, with their plan first, and watched; what could not be loaded; and what runs by itself."""
+"""The page of loading: runs, started after a plan, and watched; documents that failed to load; and schedules."""
 
 import streamlit as st
 
@@ -17,7 +17,7 @@ ONLY_ON = {
     "start": ("job", "collection", "what"),
     "schedules": ("schedule", "from"),
 }
-"""What the address says for one part alone."""
+"""Address parameters used by a single part."""
 JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing": "Re-index", "sample": "Sample"}
 
 

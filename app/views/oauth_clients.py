@@ -1,4 +1,4 @@
-"""Applications that sign people in and act for them: who asked for which, what each may ask people for, its secret."""
+"""Applications for sign-in and for acting as people: requester, scopes, and secret."""
 
 import json
 from functools import partial
@@ -87,7 +87,8 @@ def _show_client(client_id: str) -> None:
 
 
 def show_configuration(client: OAuthClient) -> None:
-    """Show where a client finds the service, and for a public one of agents what to give to the programs of people."""
+    """Show the service's addresses for a client. For a public client of agents, show the values that people enter in
+    programs."""
     issuer = settings().auth_url or settings().base_url
     address = f"{issuer}{MCP_PATH}"
     st.header("Connect it", anchor=False)

@@ -1,4 +1,4 @@
-"""The page of people: finding, adding and changing them, what they are in, and inviting them to set a password."""
+"""The page of people: finding, adding and changing people, their groups, and invitations to set a password."""
 
 from functools import partial
 
@@ -82,7 +82,7 @@ def _show_new() -> None:
 
 
 def create() -> None:
-    """Add the person, and open them; for somebody who is there already it says so, and changes nothing."""
+    """Add the person, and open their page. For an existing person, say so and change nothing."""
     email, name = text_in("new.email", missing="Give the address that they sign in with."), text_in("new.name")
     users = api.client().admin.users
     if any(one.email == normal_email(email) for one in users.list(query=normal_email(email))):

@@ -1,4 +1,4 @@
-"""The page of provisioning: the address of SCIM, and the tokens of identity providers that keep people and groups."""
+"""The page of provisioning: the SCIM address, and the tokens of identity providers that manage people and groups."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -21,7 +21,7 @@ NEW, TOKENS = "new_scim_token", "scim_tokens"
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def first_page() -> AdminScimTokensListResponse:
-    """Return the tokens, up to a thousand, with the address of SCIM."""
+    """Return the tokens, at most 1,000, with the address of SCIM."""
     return next(api.client().admin.scim_tokens.list(page_size=1000).pages())
 
 

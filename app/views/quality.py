@@ -1,4 +1,4 @@
-"""The page Quality: the worst queries, searches over time, judging results, and evaluation sets with their runs."""
+"""The Quality page: the worst queries, searches over time, judging results, and evaluation sets with their runs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -58,7 +58,7 @@ def _show_overview() -> None:
 
 
 def offer_models() -> None:
-    """Offer to have everybody's searches reranked and read by models, as far as the service has these."""
+    """Show switches for reranking and reading by models in all searches, if the service has models."""
     st.subheader("Models for searches", anchor=False)
     organization, update = show_errors(api.client().admin.organization.get), api.client().admin.organization.update
     if api.me().reranks_by_default is None:
@@ -80,7 +80,7 @@ def offer_models() -> None:
 
 
 def offer_switch(label: str, warning: str, *, is_on: bool, keep: Callable[[bool], object]) -> None:
-    """Show a setting of the organization as a switch, which is kept once it is confirmed."""
+    """Show a setting of the organization as a switch; the change is saved after confirmation."""
     chosen = st.toggle(label, is_on, key=label)
     if chosen is not is_on and st.button("Save", key=f"{label}.save", type="primary"):
         said = warning if chosen else "Nothing is sent there any more for searches that don't ask for it."
@@ -115,7 +115,7 @@ def _show_charts(buckets: Sequence[SearchesInBucket]) -> None:
 
 
 def draw(title: str, at: Sequence[datetime], counted: Mapping[str, Sequence[int]], *, alt: str) -> None:
-    """Draw two counts of searches in one chart; `alt` describes it for people who don't see the chart."""
+    """Draw two counts of searches in a chart; `alt` describes the chart for people who can't see it."""
     st.header(title, anchor=False)
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         {"From": at, **counted},

@@ -1,4 +1,4 @@
-"""The page Search: searching the catalog or a collection, and giving feedback."""
+"""The Search page: searching the catalog or a collection, and feedback."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ _READS = (
 
 
 def ask() -> queries.SearchQuery | None:
-    """Show the form, filled from the page's address, and return the query; None while there is none."""
+    """Show the form, filled from the page's address, and return the query; None without a query."""
     collections = _collections_by_id()
     places = _places_of(collections)
     address = _address_now()
@@ -76,7 +76,7 @@ def _collections_by_id() -> dict[str, DocumentCollection]:
 
 
 def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCollection]) -> None:
-    """Show the form and, under it, how to search, which searches at once; their values are in the session."""
+    """Show the form and the search options below, which search at once. The values are in the session."""
     again: Any = {"on_change": submit, "args": (collections,)}
     with st.form("question", border=False):
         words, do = st.columns([5, 1])
@@ -101,7 +101,7 @@ def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCol
 
 
 def _offer_options(question: queries.SearchQuery) -> None:
-    """Offer on a phone to unfold how to search, filters and order, of which the button counts those that are set."""
+    """On a phone, show a button for unfolding options, filters and order, with the number set."""
     is_open, usual = bool(st.session_state.get(_OPEN)), queries.SearchQuery("")
     chosen = len(question.only) + len(question.drawn)
     chosen += sum(getattr(question, each) != getattr(usual, each) for each in ("where", "mode", "order", "reranks"))
@@ -119,7 +119,7 @@ def _words_now() -> str:
 
 
 def submit(collections: Mapping[str, DocumentCollection]) -> None:
-    """Search for the form's text with the applicable conditions; a text that is too long stays in the form."""
+    """Search for the form's text with the applicable conditions. A text over the limit stays in the form."""
     if len(_words_now()) > queries.LONGEST:
         return
     state = st.session_state
@@ -152,7 +152,7 @@ def submit(collections: Mapping[str, DocumentCollection]) -> None:
 
 
 def go(question: queries.SearchQuery) -> None:
-    """Put a query into the page's address, and drop its cached answer: access may have changed."""
+    """Put a query into the page's address, and drop the cached answer: access may have changed."""
     st.query_params.from_dict(question.address())
     st.session_state["address"] = question.address()
     st.session_state.pop("answer", None)
@@ -160,14 +160,13 @@ def go(question: queries.SearchQuery) -> None:
 
 
 def open_search(question: queries.SearchQuery) -> None:
-    """Search again for a query of the past, and have the form filled with it."""
     go(question)
     del st.session_state["address"]
 
 
 @dataclass(frozen=True)
 class Found:
-    """The answer to a query, for at most `size` results, with the documents that it names."""
+    """The answer to a query, with at most `size` results, and the documents."""
 
     question: queries.SearchQuery
     answer: queries.Answer
@@ -176,7 +175,7 @@ class Found:
 
 
 def find(question: queries.SearchQuery) -> Found:
-    """Return what a query finds; cached in the session until the next query."""
+    """Return the results of a query, cached in the session until the next query."""
     kept: Found | None = st.session_state.get("answer")
     if kept is None or kept.question != question:
         kept = ask_service(question, queries.SIZES[0])
@@ -187,7 +186,7 @@ def find(question: queries.SearchQuery) -> Found:
 
 
 def ask_service(question: queries.SearchQuery, size: int) -> Found:
-    """Search, with results outlined until they are there; an error ends the page's run."""
+    """Search, with outlines until the results arrive. An error ends the page's run."""
     with show_skeletons("Searching …", count=3):
         kinds = queries.kinds_of(_collections_by_id().get(question.where))
         answer = show_errors(lambda: queries.search(question, kinds, size=size))
@@ -240,7 +239,6 @@ def _offer_more(found: Found) -> None:
 
 
 def page() -> None:
-    """Draw the search form and, once there is a query, its results."""
     st.session_state.pop(_DETAILS, None)
     is_home = show_errors(api.me).is_admin and not st.query_params.get("q", "").strip()
     show_title("Home" if is_home else "Search", "Find documents that you may read: by words, and by what they mean.")
@@ -281,7 +279,7 @@ def page() -> None:
 
 
 def _make_room_for_answer(found: Found) -> Callable[[], None]:
-    """Make room above the results for an agent's answer, unless the search is narrower than what an agent looks up."""
+    """Reserve space above the results for an agent's answer, unless the search is narrower than an agent's."""
     question, syntax = found.question, found.answer.applied.syntax
     if question.where != queries.CATALOG or question.only or question.like or (syntax and syntax.signs):
         return lambda: None
@@ -289,7 +287,7 @@ def _make_room_for_answer(found: Found) -> Callable[[], None]:
 
 
 def _show_results(found: Found) -> UUID | None:
-    """Show the results, the less relevant ones folded; return the document of the first that is not."""
+    """Show the results, less relevant results folded. Return the document of the first unfolded result."""
     results, mode = found.answer.results, found.question.mode
     matched = [matched_in(result) for result in results]
     if found.question.order is ResultOrder.RELEVANCE:

@@ -1,4 +1,4 @@
-"""The page of service accounts and their tokens: what programs call with, its reach, and its expiry."""
+"""The page of service accounts and tokens: reach and expiry."""
 
 from collections.abc import Sequence
 from functools import partial

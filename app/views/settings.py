@@ -1,4 +1,4 @@
-"""The page Settings: every page that is not in the menu, by group, with a sentence about each."""
+"""The Settings page: every page outside the menu, by group, with a sentence about each."""
 
 import streamlit as st
 

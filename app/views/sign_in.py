@@ -1,4 +1,4 @@
-"""How the people of the organization sign in: by which providers, and with which second factor."""
+"""The page of sign-in for the organization: providers, and the second factor."""
 
 from functools import partial
 

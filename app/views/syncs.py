@@ -1,4 +1,4 @@
-"""The page of syncs: collections kept equal to document databases."""
+"""The page of syncs: collections kept up to date with document databases."""
 
 from functools import partial
 from typing import Any
@@ -69,7 +69,7 @@ def _show_new() -> None:
 
 
 def make(into: str, made: str | None, draft: Draft) -> None:
-    """Create a sync, and open it; a second click, before the page is drawn again, opens the one that was created."""
+    """Create a sync and open it. A second click before the page is redrawn opens the sync already created."""
     if made is None:
         docstore = api.client().document_collections.docstore
         answer = docstore.create_docstore_sync(into, docstore_uri=draft.address, config=draft.config())

@@ -1,4 +1,5 @@
-"""The page "What can they read?": what a principal may read, why, and what another may not."""
+"""The page "What can they read?": resources readable by a principal, the reasons, and a comparison of two
+principals."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ ONLY_FIRST, ONLY_SECOND = "first", "second"
 
 @dataclass(frozen=True)
 class ReachQuery:
-    """The query of the list: whose it is, without whose, and its filters."""
+    """The query of the list: principal, excluded principal, and filters."""
 
     who: Principal
     without: Principal | None
@@ -76,7 +77,8 @@ def _show_counts(found: browsing.Counts) -> None:
 
 
 def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Principal | None]:
-    """Show what two may read in figures, and ask whose list is wanted, and without whose."""
+    """Show figures about the access of two principals, and return the principal to list and the principal to
+    exclude."""
     if first.key == second.key:
         notices.show_warning("That is the same one twice. Compare with somebody else.")
         return first, None
@@ -104,7 +106,6 @@ def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Pri
 
 
 def disambiguate_names(first: Principal, second: Principal) -> tuple[str, str]:
-    """Return the names of two principals, with distinguishing facts if they are equal."""
     names = one_line(first.name), one_line(second.name)
     if names[0] != names[1]:
         return names

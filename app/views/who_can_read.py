@@ -1,4 +1,4 @@
-"""The page "Who can read this?": who may read a resource, why, and who granted it; and changing the grants."""
+"""The page "Who can read this?": readers of a resource, the reasons, the granting people, and changing grants."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -36,7 +36,6 @@ def _read_page(resource: Resource, token: str | None) -> ItemsPage[tuple[Reader,
 
 
 def show_grants(grants: Grants) -> None:
-    """Show the grants, which name fewer principals than may read: groups have members."""
     everybody = [("Everybody in the organization", "", "Viewer")] if grants.everybody else []
     held = [
         (one_line(holder.name), holder.facts, GRANTED[grants.roles[key]])
@@ -55,7 +54,6 @@ def show_grants(grants: Grants) -> None:
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def owner_of(resource: Resource) -> str:
-    """Name who owns a document, which no list of grants does."""
     if resource.kind != DOCUMENT or resource.object_id is None:
         return ""
     owner = api.client().catalog.get_document(resource.object_id).owner

@@ -44,7 +44,7 @@ MaybeTimeout: TypeAlias = Timeout | Unchanged
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """The addresses of v0 and v1 given to a client; missing ones come from the environment, and v1 from v0's."""
+    """The addresses of v0 and v1 given to a client; missing addresses come from the environment, and v1 from v0's."""
 
     base_url: str | None = None
     v1_base_url: str | None = None

@@ -1,1 +1,1 @@
-"""The work of the flows: plain async functions over the SDK's client, which know nothing of Prefect."""
+"""The work of the flows: plain async functions over the SDK's client, independent of Prefect."""

@@ -14,7 +14,7 @@ _MOST_KEPT = 100  # of the latest runs: what is told of older ones is in their l
 
 @dataclass(slots=True)
 class RunNotes:
-    """A run's notes: its scan's result, what its parts wait for, and `remarks`, which are no reason to fail."""
+    """A run's notes: the scan's result, the waits of parts, and `remarks`, which don't fail the run."""
 
     scanned: Scanned = field(default_factory=Scanned)
     remarks: list[str] = field(default_factory=list[str])
@@ -22,15 +22,13 @@ class RunNotes:
 
     @property
     def waiting_for(self) -> str:
-        """The text of the part that began to wait last; empty when no part waits."""
         return next(reversed(self._waits.values()), "")
 
     def begin_wait(self, part: object, text: str) -> None:
-        """Note what a part of the run waits for, in place of its earlier text."""
+        """Note the wait of a part of the run, replacing the earlier text."""
         self._waits[part] = text
 
     def end_wait(self, part: object) -> None:
-        """Note that a part of the run no longer waits; others may."""
         self._waits.pop(part, None)
 
 
@@ -38,7 +36,7 @@ _notes: dict[str, RunNotes] = {}
 
 
 def notes_of(ledger: str) -> RunNotes:
-    """Return the notes of this process's run on the ledger of this name."""
+    """Return the notes of this process's run on the named ledger."""
     notes = _notes[ledger] = _notes.pop(ledger, None) or RunNotes()
     if len(_notes) > _MOST_KEPT:
         del _notes[next(iter(_notes))]
@@ -50,8 +48,8 @@ _FRESH_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The organization's indexing backlog; None is unknown. `is_paused`: indexing waits for room on a disk. Of the
-    documents, those `without_meaning` are found by their words already."""
+    """The organization's indexing backlog; None is unknown. `is_paused`: indexing waits for disk space. Documents
+    `without_meaning` are already found by their words."""
 
     documents: int
     chunks: int | None = None
@@ -61,7 +59,7 @@ class Backlog:
 
     @classmethod
     def of(cls, status: AdminStatusGetResponse) -> "Backlog":
-        """Read the backlog from the service's status; an older service gives less."""
+        """Read the backlog from the service's status; older services report fewer fields."""
         indexing = status.indexing
         return cls(
             indexing.running if indexing.waiting_documents is None else indexing.waiting_documents,
@@ -73,12 +71,12 @@ class Backlog:
 
     @property
     def seconds(self) -> float | None:
-        """The seconds until it is indexed at the present pace; None when unknown."""
+        """Return the seconds until the backlog is indexed at the present pace; None when unknown."""
         return None if self.chunks is None or not self.chunks_per_second else self.chunks / self.chunks_per_second
 
 
 class BacklogReader:
-    """Reads the service's backlog every few seconds at most, and not again once the key isn't allowed to."""
+    """Reads the service's backlog every few seconds at most, and never again after the key is refused."""
 
     def __init__(self, client: AsyncCarrel) -> None:
         self._client = client.with_options(max_retries=0, timeout=10.0)
@@ -102,14 +100,13 @@ class BacklogReader:
 
 
 class BusyNotice:
-    """Notes, for the progress of a run, why a service that is busy or away makes the run wait."""
+    """Notes, for the progress of a run, why a busy or unreachable service makes the run wait."""
 
     def __init__(self, client: AsyncCarrel, ledger: str) -> None:
         self._reader = BacklogReader(client)
         self._notes = notes_of(ledger)
 
     async def begin(self, error: APIConnectionError | APIError, *, seconds: float) -> None:
-        """Note the service's message, with the size of its indexing backlog if that is the reason."""
         said = error.message if isinstance(error, APIError) else str(error)
         if isinstance(error, APIError) and error.code == "indexing_backlog":
             if (backlog := await self._reader.read()) is not None:

@@ -1,6 +1,6 @@
-"""Deletion of documents that are missing from the source, behind a guard: only documents that this source alone has
-sent, and nobody changed since. Nothing is deleted from a partial scan; from an empty folder, or above the limit, only
-what a person has confirmed by name."""
+"""Guarded deletion of documents missing from the source: only documents sent by this source alone, and not changed
+since. Nothing is deleted after a partial scan. For an empty folder, or above the limit, a person must confirm the
+deletions by name."""
 
 import asyncio
 import hashlib
@@ -18,7 +18,7 @@ from flows.operations.sources.exclusions import FileSelection
 from flows.operations.sources.reading import is_folder, select_files
 
 TO_DELETE = (State.PLANNED, State.FOUND)
-"""In which states what is to be deleted may be: FOUND while the guard holds it back."""
+"""The states of documents to delete: FOUND while the guard holds the deletion back."""
 _PAGE = 500
 # What a plan says of a document that is not as this source has sent it.
 _OTHERS = frozenset({PlanAction.UPDATE, PlanAction.FORBIDDEN})
@@ -41,9 +41,8 @@ async def plan_deletions(
     outages: OutagePolicy,
     confirmed: str | None = None,
 ) -> None:
-    """After a scan of the whole source, plan in the ledger what is to be deleted, or keep there why nothing is.
-    `confirmed` is the `mark_of_deletions` that a person has seen: only these documents are deleted, whatever the
-    limit."""
+    """After a complete scan, plan the deletions in the ledger, or record why nothing is deleted. `confirmed` is the
+    `mark_of_deletions` shown to a person: only these documents are deleted, whatever the limit."""
     if not await asyncio.to_thread(ledger.find_missing, limit=1):
         return
     found = await asyncio.to_thread(ledger.count_found)
@@ -73,13 +72,13 @@ async def plan_deletions(
 
 
 def deletions(ledger: Ledger, *, states: Sequence[State]) -> Iterator[str]:
-    """Yield the external ids of what this run would delete (`TO_DELETE`), or of what it has deleted."""
+    """Yield the external ids of documents to delete (`TO_DELETE`), or of deleted documents, by `states`."""
     for state in states:
         yield from (entry.document.external_id for entry in ledger.walk(state, action=Action.DELETE))
 
 
 def mark_of_deletions(ledger: Ledger) -> str:
-    """Return a digest of the names of the documents that are gone from the source and would be deleted."""
+    """Return a digest of the names of documents missing from the source and due for deletion."""
     names = sorted(deletions(ledger, states=(State.PLANNED, State.FOUND, State.KEPT)))
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
 
@@ -87,7 +86,7 @@ def mark_of_deletions(ledger: Ledger) -> str:
 async def skip_modified(
     client: AsyncCarrel, ledger: Ledger, documents: Sequence[Entry], *, upload_as: str | None, outages: OutagePolicy
 ) -> None:
-    """Skip planned deletions of documents that were modified since the plan was made."""
+    """Skip planned deletions of documents modified since the plan."""
     for start in range(0, len(documents), _PAGE):
         page = [
             Missing(one.document.external_id, one.document_id, one.fingerprint, None)
@@ -110,7 +109,7 @@ def _not_whole(ledger: Ledger, *, found: int) -> str:
 
 
 def beyond(limit: int, *, marked: int, known: int) -> str:
-    """Return why so many deletions are too many, measured by what was there before; empty where they are not."""
+    """Return why the number of deletions is too high compared with the known documents; empty when within the limit."""
     before = known + marked
     if marked * 100 <= limit * before:
         return ""
@@ -125,7 +124,8 @@ def beyond(limit: int, *, marked: int, known: int) -> str:
 async def _mark(
     client: AsyncCarrel, ledger: Ledger, files: FileSelection, *, options: UploadOptions, outages: OutagePolicy
 ) -> int:
-    """Mark what may be deleted and what is left alone; forget what the catalog no longer has. Return the former."""
+    """Mark documents for deletion or as left alone; forget documents no longer in the catalog. Return the number to
+    delete."""
     marked, after = 0, FIRST
     while page := await asyncio.to_thread(ledger.find_missing, after=after, limit=_PAGE):
         after = page[-1][0]
@@ -151,13 +151,12 @@ async def _mark(
 
 
 def _is_left_out(external_id: str, files: FileSelection, *, hidden: bool) -> bool:
-    """Return whether a run doesn't look at the file of this external id, whether it is there or not."""
+    """Return whether the run's selection excludes the file of an external id, whether or not the file exists."""
     is_hidden = any(part.startswith(".") for part in external_id.split("/"))
     return (is_hidden and not hidden) or bool(files.reason_to_exclude(external_id))
 
 
 def _select_without_problem(ledger: Ledger, documents: Sequence[Missing]) -> list[Missing]:
-    """Return the documents that no problem of the source is about, nor about a folder that they were in."""
     lines = {one.external_id: folders_of(one.external_id) for one in documents}
     names = sorted({name for line in lines.values() for name in line})
     problems: set[str] = set()
@@ -169,7 +168,7 @@ def _select_without_problem(ledger: Ledger, documents: Sequence[Missing]) -> lis
 async def _ask(
     client: AsyncCarrel, documents: Sequence[Missing], *, upload_as: str | None, outages: OutagePolicy
 ) -> list[tuple[Missing, UploadPlan]]:
-    """Ask whether the catalog has each document as it was sent, or as it may have been by a run that was killed."""
+    """Ask whether the catalog has each document as sent, or as a killed run may have sent it."""
     answers: list[tuple[Missing, UploadPlan]] = []
     doubtful: list[Missing] = []
     for one, plan in await _ask_once(client, documents, upload_as=upload_as, outages=outages):

@@ -1,4 +1,4 @@
-"""Asking an agent the questions of an evaluation set, and holding its scores to floors. It knows nothing of Prefect."""
+"""Ask an agent the questions of an evaluation set, and compare the scores with floors. Independent of Prefect."""
 
 import asyncio
 import threading
@@ -37,8 +37,8 @@ class EvaluationOptions(BaseModel):
 async def evaluate_agent(
     source: str, *, options: EvaluationOptions, settings: FlowSettings, on_progress: Callable[[int, int], object]
 ) -> EvaluationRun:
-    """Ask an agent the questions of a set, named by its name or id, and keep the results as a run, whole or as far as
-    it came. Raises ScoresTooLowError when a score is below its floor or a question failed."""
+    """Ask an agent the questions of a set, given by name or id, and keep the results as a run, complete or not. Raises
+    ScoresTooLowError when a score is below its floor or a question failed."""
     stopped = threading.Event()
 
     def count(done: int, of: int) -> None:
@@ -80,7 +80,6 @@ def _run(
 
 
 def describe_low_scores(low: Mapping[str, float | None], floors: Mapping[str, float]) -> list[str]:
-    """Say of each score that is too low what it is and what it should be."""
     return [
         f"{name} is {'not measured' if score is None else f'{score:.3f}'}, at least {floors[name]:g}"
         for name, score in low.items()

@@ -13,7 +13,6 @@ def count_text(number: int, one: str, many: str | None = None) -> str:
 
 
 def list_text(names: Sequence[str]) -> str:
-    """Return names as a text: a; a and b; a, b and c."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
@@ -22,7 +21,7 @@ def capitalize(text: str) -> str:
 
 
 def rate_text(per_second: float, what: str) -> str:
-    """Return a pace in the unit that makes it a number to look at: 12.5 documents a second, 6 documents a minute."""
+    """Return a pace in a readable unit: 12.5 documents a second, 6 documents a minute."""
     for seconds, unit in ((1, "a second"), (60, "a minute"), (3600, "an hour")):
         number = per_second * seconds
         if number >= 1:
@@ -35,7 +34,6 @@ def failure_row(place: str, document: str, code: str, reason: str) -> dict[str, 
 
 
 def purpose_text(collection: object) -> str:
-    """Return what is done with a source's documents, without a collection or with its id."""
     return f"added to collection {collection}" if collection else "uploaded"
 
 
@@ -63,12 +61,11 @@ _NAMES = {code: name for code, _, name in (each.strip().partition(" ") for each 
 
 
 def name_language(code: str) -> str:
-    """Return the English name of a language (ISO 639-1); its code where the name isn't known."""
     return _NAMES.get(code, code)
 
 
 def waiting_text(sync: DocstoreSync, *, now: datetime | None = None) -> str:
-    """Return a warning when a run has not begun for a minute, with what to check; else an empty text."""
+    """Return a warning with advice when a run has not begun for a minute; else an empty text."""
     if sync.wanted_at is None or (now or datetime.now(UTC)) - sync.wanted_at < _PATIENCE:
         return ""
     return (
@@ -78,7 +75,7 @@ def waiting_text(sync: DocstoreSync, *, now: datetime | None = None) -> str:
 
 
 def json_fault(error: ValueError | RecursionError, *, in_line: bool = False) -> str:
-    """Return where a text stops being JSON, and why; of text in one line of a file, the column alone."""
+    """Return where a text stops being JSON, and why; for text in one line of a file, only the column."""
     if not isinstance(error, JSONDecodeError):
         return str(error)
     has_comma = error.doc[: error.pos].rstrip().endswith(",") and error.doc[error.pos :].lstrip()[:1] in {"}", "]"}

@@ -1,5 +1,5 @@
-"""The fourth step of a run: wait until uploads can be searched. An archive or mail is done when the files in it are.
-Waiting documents are listed a thousand at a time, so that a round costs no more than what has changed."""
+"""The fourth step of a run: wait until uploads can be searched. An archive or mail is done when all its files are.
+Waiting documents are listed a thousand at a time, to limit the cost of a round to its changes."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from flows.operations.sending import IndexingFailedError, contained_files, quara
 from flows.operations.sources.documents import key_of
 
 STALLED_SECONDS = 900.0
-"""How long nothing at all may move where the service's backlog can't be seen; where it can, a third of that."""
+"""Seconds without any progress before a wait ends, where the service's backlog is unknown; otherwise a third."""
 _WORKERS = 4
 _FEW = 20
 _ASKED_AT_ONCE = 200
@@ -32,8 +32,8 @@ _WINDOW = 12  # rounds that the pace is taken over
 async def wait_until_indexed(
     client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy, user_email: str | None = None
 ) -> None:
-    """Wait until every uploaded document's index is there or has failed, and note how far that is. Only `user_email`
-    may be able to read it. Raises ServiceDownError when nothing moves for long, and RefusedError."""
+    """Wait until every uploaded document's index exists or has failed, and record the progress. `user_email` is the
+    only reader. Raises ServiceDownError after a long time without progress, and RefusedError."""
     wait = _IndexWait(client, ledger, outages, user_email)
     try:
         await wait.run()
@@ -47,7 +47,7 @@ async def wait_until_indexed(
 
 @dataclass(slots=True)
 class _Answers:
-    """A round's result: documents that no longer wait; of the others their chunks and files, and the `containers`."""
+    """A round's result: documents that finished; for the rest, chunks and files, and the `containers`."""
 
     done: int = 0
     containers: int = 0
@@ -188,8 +188,8 @@ class _IndexWait:
 def left_text(
     waiting: int, *, chunks: tuple[int, int], files: tuple[int, int], per_second: float, backlog: Backlog | None
 ) -> str:
-    """Say how many documents of a run can't be searched yet, and how long that takes. `chunks` and `files` are pairs of
-    how many are done and how many there are; `waiting` and `per_second` leave out archives and mails."""
+    """Describe how many documents of a run can't be searched yet, and for how long. `chunks` and `files` are pairs of
+    done and total; `waiting` and `per_second` exclude archives and mails."""
     parts = [f"{files[0]:,} of {count_text(files[1], 'file')} in archives and mails read"] if files[1] else []
     if waiting or not parts:
         parts.append(f"waiting for the index: {count_text(waiting, 'document')} left")

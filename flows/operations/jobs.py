@@ -1,4 +1,4 @@
-"""A run divided into batches: what a batch needs to know, and carrying it out in any process."""
+"""A run divided into batches: the description of a batch, and execution in any process."""
 
 import asyncio
 import signal
@@ -34,7 +34,7 @@ Kind = Literal["upload", "collection", "deletion"]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A planned run: plain values, so that a batch of it can be handed to another thread or process."""
+    """A planned run, as plain values: a batch can be handed to another thread or process."""
 
     kind: Kind
     ledger: str
@@ -58,8 +58,8 @@ RunBatches = Callable[[Job], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """Functions that a run calls: `run_batches` carries out the batches (by default in turn, in this process),
-    `on_plan` gets the plan before anything is sent, `on_end` the end while the ledger is still open."""
+    """Functions called by a run: `run_batches` carries out the batches (by default in turn, in this process), `on_plan`
+    receives the plan before anything is sent, `on_end` the end while the ledger is still open."""
 
     run_batches: RunBatches | None = None
     on_plan: Callable[[Ledger, Scanned, Plan], Awaitable[None]] | None = None
@@ -71,7 +71,7 @@ NO_HOOKS = Hooks()
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A run whose plan is made; `dry_run` ends with it."""
+    """A run with its plan; a `dry_run` ends here."""
 
     kind: Literal["upload", "collection"]
     scanned: Scanned
@@ -102,7 +102,6 @@ def outage_policy_of(client: AsyncCarrel, settings: FlowSettings, *, ledger: str
 
 
 async def run_batch(job: Job, partition: int, *, settings: FlowSettings, concurrency: int) -> int:
-    """Do what is left of a batch, with a client and a ledger of its own; return how many documents it held."""
     async with open_client(settings) as client:
         with await asyncio.to_thread(Ledger.join, settings.ledger(job.ledger), job.claim) as ledger:
             outages = outage_policy_of(client, settings, ledger=job.ledger)
@@ -127,7 +126,7 @@ async def carry_out(
     outages: OutagePolicy,
     hooks: Hooks,
 ) -> None:
-    """Do a planned run to its end: its batches, and the wait for what they sent to become searchable."""
+    """Do a planned run to the end: all batches, and the wait for the index."""
     if hooks.on_plan is not None:
         await hooks.on_plan(ledger, planned.scanned, planned.plan)
     if not planned.dry_run:
@@ -143,7 +142,7 @@ async def carry_out(
 
 
 def _jobs(planned: Planned, ledger: Ledger, *, settings: FlowSettings) -> list[Job]:
-    """Return what is to be done: first all is sent, then deleted, so that what moved is never missing."""
+    """Return the jobs in order: first all sending, then deleting, so that moved documents are never missing."""
     jobs: list[Job] = []
     numbers: dict[Kind, int] = {planned.kind: planned.plan.sends, "deletion": planned.plan.delete}
     for kind, number in numbers.items():
@@ -154,7 +153,6 @@ def _jobs(planned: Planned, ledger: Ledger, *, settings: FlowSettings) -> list[J
 
 
 async def run_in_turn(job: Job, *, settings: FlowSettings) -> None:
-    """Carry out a run's batches one after the other in this process, without Prefect."""
     for partition in range(job.partitions):
         await run_batch(job, partition, settings=settings, concurrency=settings.flows_concurrency)
 

@@ -55,9 +55,8 @@ async def upload(
     retry: Retry | None = None,
     confirmed: str | None = None,
 ) -> Outcome:
-    """Bring the catalog to what the source holds; a run that was stopped goes on from there. `delete_missing` and
-    `confirmed`: see flows.operations.deletions; `retry` sends just that of what is in quarantine, and deletes
-    nothing."""
+    """Make the catalog match the source; a stopped run continues from there. `delete_missing` and `confirmed`: see
+    flows.operations.deletions. `retry` sends only the chosen quarantined items, and deletes nothing."""
     told = report_run(settings, flow="bulk-upload", source=name_source(source), is_partial=retry is not None)
     reporting = nullcontext(RunReport()) if dry_run else told
     async with reporting as report, open_client(settings) as client:
@@ -119,8 +118,8 @@ async def add_to_collection(
     hooks: Hooks = NO_HOOKS,
     retry: Retry | None = None,
 ) -> Outcome:
-    """Add every document that the source names (`catalog://…`: a selection from the catalog) to the collection, with
-    the given metadata or what it has there. `retry` adds only these of the documents in quarantine."""
+    """Add every document named by the source (`catalog://…`: a selection from the catalog) to the collection, with the
+    given metadata, or else the existing metadata there. `retry` adds only the chosen quarantined documents."""
     named, is_partial = {"source": name_source(source), "within": options.collection}, retry is not None
     reporting = report_run(settings, flow="collection-add", is_partial=is_partial, **named)
     async with reporting as report, open_client(settings) as client:
@@ -130,7 +129,6 @@ async def add_to_collection(
         defaults = Defaults(metadata=options.metadata, hidden=options.hidden, files=options.files)
 
         def prepare(_: Ledger, documents: list[SourceDocument]) -> list[Entry]:
-            """Make the ledger's entries: of each document only its id and metadata count."""
             entries: list[Entry] = []
             for document in documents:
                 covered = json.dumps([collection, sorted(document.metadata.items())])
@@ -167,7 +165,7 @@ async def add_to_collection(
 
 
 async def _refuse_empty(ledger: Ledger, source: str, scanned: Scanned, *, retry: Retry | None) -> None:
-    """Raise SourceError for a source without any item, unless it had documents before: those are named and stay."""
+    """Raise SourceError for an empty source, unless documents were found before: they are named and stay."""
     if scanned.documents or scanned.problems or retry or await asyncio.to_thread(ledger.has_sent):
         return
     left_out = scanned.skipped.total()
@@ -189,7 +187,7 @@ async def _identify(client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolic
 
 
 async def _keep_metadata(client: AsyncCarrel, ledger: Ledger, collection: str, *, outages: OutagePolicy) -> None:
-    """Walk the collection, so that what it has already keeps its metadata there where the source says nothing."""
+    """Walk the collection: documents already there keep the metadata if the source gives none."""
 
     async def walk() -> None:
         listing = client.document_collections.list_documents_in_collection(collection, page_size=1000)

@@ -26,7 +26,7 @@ COLUMNS = ("what", "name", "path", "document", "reason")
 
 
 def name_documents(ledger: Ledger, *, limit: int | None = None) -> Iterator[dict[str, str]]:
-    """Yield the documents of each kind, at most `limit` of each: what is done with it, its name, path, id, reason."""
+    """Yield the documents of each kind, at most `limit` of each: the action, name, path, id and reason."""
     for what, states, actions in _KINDS:
         left = limit
         for state in states:

@@ -1,4 +1,4 @@
-"""Names to ids: a manifest may name groups and collections as people do; the service knows them by id."""
+"""Names to ids: manifests name groups and collections; the service knows only ids."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -23,11 +23,10 @@ class Names:
         self._known: dict[str, Mapping[str, set[str]]] = {}
 
     async def resolve(self, documents: Iterable[SourceDocument]) -> list[SourceDocument | Problem]:
-        """Return the documents with ids for names, in their order; an unknown name makes a document a problem."""
         return [await self._resolve(document) for document in documents]
 
     async def defaults(self, defaults: Defaults) -> Defaults:
-        """Return a run's options with ids for names. Raises NameUnknownError, which stops the run."""
+        """Return a run's options with ids in place of names. Raises NameUnknownError, which stops the run."""
         collection = defaults.collection and await self.id_of("collection", defaults.collection)
         access = defaults.access and await self._with_ids(defaults.access)
         return replace(defaults, collection=collection, access=access)
@@ -63,7 +62,7 @@ class Names:
 
 
 def names_of(client: AsyncCarrel, *, outages: OutagePolicy) -> Names:
-    """Return the names as this client's caller may see them. Only an admin's key may look up groups."""
+    """Return the names visible to the client's caller. Only an admin's key may look up groups."""
 
     async def groups() -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
@@ -88,7 +87,7 @@ def names_of(client: AsyncCarrel, *, outages: OutagePolicy) -> Names:
 
 
 async def check_readers(client: AsyncCarrel, access: Access, *, outages: OutagePolicy) -> None:
-    """Raise NameUnknownError for a user or group that the options name and the service does not know."""
+    """Raise NameUnknownError for a user or group in the options but unknown to the service."""
     if not (access.users or access.groups):
         return
     nothing = PlannedUpload(document_external_id="carrel-flows-readers", fingerprint="-")

@@ -1,4 +1,4 @@
-"""Options of runs, which people and the workbench choose; they are parameters of the flows."""
+"""Options of runs, chosen by people and the workbench, and passed as parameters of the flows."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from flows.operations.sources.documents import Access, Defaults
 from flows.operations.sources.exclusions import FileSelection
 
 CATALOG = "catalog:"
-"""What names the catalog where a collection is named by its name."""
+"""The name of the catalog where a collection's name is expected."""
 
 _Named = Annotated[str | None, AfterValidator(lambda name: name or None)]
 
@@ -30,7 +30,7 @@ class _SourceOptions(BaseModel):
 
 
 class UploadOptions(_SourceOptions):
-    """Options of a bulk upload. Access, metadata and collection are for documents whose manifest row says nothing."""
+    """Options of a bulk upload. Access, metadata and collection are defaults for manifest rows without values."""
 
     collection: _Named = Field(default=None, description="Name or id of a collection to add every document to.")
     allowed_users: list[str] | None = Field(default=None, description="Email addresses of who may read.")
@@ -100,6 +100,6 @@ class ReindexOptions(BaseModel):
 
 
 def options_for_ledger(source: str, options: UploadOptions | CollectionOptions) -> str:
-    """Return, for the ledger, how a run was started, so that it can be started again from elsewhere."""
+    """Return a run's options for the ledger, to start a run with equal options from elsewhere."""
     place = source if "://" in source else str(Path(source).expanduser().absolute())
     return json.dumps({"source": place, "options": options.model_dump(mode="json")})

@@ -1,5 +1,5 @@
-"""Waiting for a service that does not answer. A failed call counts against its document only after a probe (a call that
-does nothing) got through: a restart costs time only, and a document that brings it down is given up."""
+"""Waiting for an unavailable service. A failed call counts against the document only after a successful probe (an empty
+call). So a restart costs only time, and a document that crashes the service is given up."""
 
 import asyncio
 import random
@@ -22,7 +22,7 @@ Probe = Callable[[], Awaitable[object]]
 
 BUSY = frozenset({429, 503})
 BACKLOG_SECONDS = 3600.0
-"""How long a service may refuse everything because of its indexing, in seconds."""
+"""The longest time, in seconds, for a service to refuse all calls because of the indexing backlog."""
 _STORAGE_FULL = "storage_full"
 _ATTEMPTS = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
@@ -34,10 +34,10 @@ _DOCUMENT_CODES = frozenset({"external_id_taken", "owner_required", "collection_
 
 
 class WaitNotice(Protocol):
-    """Receives what a service that is busy or away makes a run wait for, to show it to people."""
+    """Receives the reason for which a busy or unreachable service makes a run wait, for display."""
 
     async def begin(self, error: APIConnectionError | APIError, *, seconds: float) -> None:
-        """Report the error, and that the service is asked again after about so many seconds."""
+        """Report the error, and that the service is asked again in about `seconds`."""
         ...
 
     def end(self) -> None:
@@ -46,7 +46,7 @@ class WaitNotice(Protocol):
 
 
 class OutagePolicy:
-    """The waiting rule that the workers of a run share; `seconds` is the longest outage that a run waits for."""
+    """The waiting rule shared by the workers of a run; `seconds` is the longest tolerated outage."""
 
     def __init__(self, *, seconds: float, probe: Probe, notice: WaitNotice | None = None) -> None:
         self._seconds = seconds
@@ -56,8 +56,8 @@ class OutagePolicy:
         self._away_since: float | None = None
 
     async def call(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Run an operation that may be repeated, waiting while the service is away or busy. Raises ServiceDownError,
-        RefusedError, StorageFullError, or the operation's own error about the data sent."""
+        """Run a repeatable operation, waiting while the service is away or busy. Raises ServiceDownError, RefusedError,
+        StorageFullError, or the operation's own error about the sent data."""
         try:
             return await self._call(operation)
         except BaseException:
@@ -153,7 +153,7 @@ async def read_first_page(listed: AsyncPager[Item, Page]) -> Page:
 
 
 def growing_pauses(first: float, *, factor: float, longest: float) -> Iterator[float]:
-    """Yield the seconds to wait between polls: each pause is `factor` times the one before, and `longest` at most."""
+    """Yield the seconds to wait between polls: each pause is `factor` times the previous pause, up to `longest`."""
     pause = first
     while True:
         yield pause
@@ -161,7 +161,7 @@ def growing_pauses(first: float, *, factor: float, longest: float) -> Iterator[f
 
 
 async def _pause(seconds: float) -> None:
-    """Wait about so long, randomly so that workers don't all return at once."""
+    """Wait about so long, at random: workers must not all return at once."""
     await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
 
 
@@ -193,7 +193,7 @@ _LONG_SECONDS = 20.0
 
 class Pace:
     """The number of documents sent at a time, shared by a batch's workers; at most `most`. Each quick answer raises it
-    a little, and a busy service halves it and is left alone for as long as it asks (RFC 5681, section 3.1)."""
+    a little. A busy service halves it and gets a pause as long as requested (RFC 5681, section 3.1)."""
 
     def __init__(self, *, most: int) -> None:
         self._most = most
@@ -206,11 +206,10 @@ class Pace:
 
     @property
     def allowed(self) -> int:
-        """How many documents may be sent at a time now, without those that take long."""
         return int(self._allowed)
 
     async def run(self, send: Callable[[], Awaitable[Sent]]) -> Sent:
-        """Send a document when it is its turn, and adjust the pace by its duration and the service's response."""
+        """Send a document in turn, and adjust the pace by duration and the service's response."""
         await self._take_turn()
         turn = ExitStack()  # a turn is given back once, whether the document has long been on its way or has arrived
         turn.callback(self._give_back)

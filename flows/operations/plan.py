@@ -1,4 +1,4 @@
-"""The second step of a run: ask the service what sending each document would do, before anything is sent."""
+"""The second step of a run: ask the service about the effect of sending each document, before sending any."""
 
 import asyncio
 from collections import Counter
@@ -29,9 +29,8 @@ _VERDICTS: Mapping[PlanAction, Action | State] = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The numbers of documents by kind. `resumed` were sent by this run before it was interrupted; `left` were changed
-    by others or have another source; `gone` stay since nothing is to be deleted; `unread`, by suffix, are sent
-    unread."""
+    """The numbers of documents by kind. `resumed` were sent by this run before an interruption; `left` were changed
+    elsewhere or have another source; `gone` stay because deletion is off; `unread`, by suffix, are sent unread."""
 
     create: int
     update: int
@@ -71,7 +70,7 @@ class Plan:
         return f"{text}. {self.held_back}" if self.held_back else text
 
     def unread_text(self) -> str:
-        """Return how many documents to send will be refused by what their names say, for people."""
+        """Describe, for people, how many documents the service will refuse because of names."""
         kinds = ", ".join(f"{number:,} {suffix}" for suffix, number in Counter(self.unread).most_common())
         will = count_text(sum(self.unread.values()), "document is", "documents are")
         return f"Of those to send, {will} in formats that can't be read ({kinds}), and will be refused"
@@ -86,8 +85,8 @@ async def make_plan(
     retry_refused: bool = False,
     shared: list[str],
 ) -> Plan:
-    """Ask planUpload about every document of the ledger, a thousand at a time, while other answers are kept. Add to
-    `shared` the unchanged documents whose source names no reader, and which others than the owner may read."""
+    """Ask planUpload about every document of the ledger, a thousand at a time, while earlier answers are stored. Add to
+    `shared` the unchanged documents without readers in the source but with readers beyond the owner."""
     after, turn = FIRST, asyncio.Lock()
 
     async def read_page() -> list[tuple[bytes, str, str]]:
@@ -125,13 +124,12 @@ async def make_plan(
 
 
 def count_unread(ledger: Ledger) -> Counter[str]:
-    """Count the documents to be sent whose names say a format that the service doesn't read, by suffix."""
     suffixes = (PurePath(entry.document.file_name).suffix.lower() for entry in ledger.walk(State.PLANNED))
     return Counter(suffix for suffix in suffixes if suffix in UNREAD_SUFFIXES)
 
 
 def read_plan(ledger: Ledger) -> Plan:
-    """Return the plan as the ledger has it; correct until the first document is sent."""
+    """Return the plan from the ledger; correct until the first document is sent."""
     numbers = Counter[tuple[State, Action | None]]()
     for count in ledger.counts():
         numbers[count.state, count.action] += count.documents

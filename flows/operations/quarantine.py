@@ -1,5 +1,5 @@
-"""The quarantine: all of a source that isn't in the catalog, with reasons, until it is or is no longer in the source.
-The service keeps what is ignored (flows.operations.reporting)."""
+"""The quarantine: items of a source missing in the catalog, with reasons, until they are loaded or leave the source.
+The service stores the ignored items (flows.operations.reporting)."""
 
 import asyncio
 import json
@@ -28,13 +28,13 @@ _NAMED = 5
 
 
 async def find_sources(client: AsyncCarrel, source: str | None, *, settings: FlowSettings) -> list[Source]:
-    """Return the sources that the service shows the caller, or those that `source` means (`choose_sources`)."""
+    """Return the sources shown by the service to the caller, or the matches of `source` (`choose_sources`)."""
     every = [one async for one in client.sources.list_sources(page_size=_PAGE)]
     return choose_sources(every, source, settings=settings)
 
 
 def choose_sources(every: list[Source], source: str | None, *, settings: FlowSettings) -> list[Source]:
-    """Return the sources that a path, a URL, a ledger's name or an id means; all without it. Raises SourceError."""
+    """Return the sources matching a path, a URL, a ledger's name or an id; all for None. Raises SourceError."""
     if source is None:
         return every
     found = [one for one in every if source in {one.ledger, str(one.source_id)}]
@@ -70,8 +70,8 @@ def reporter_of(source: Source) -> str:
 
 
 async def retry(source: str, *, names: Sequence[str] = (), settings: FlowSettings, hooks: Hooks = NO_HOOKS) -> Outcome:
-    """Send what of the source is in quarantine again (only `names`, if any), as its last run was told to, and wait for
-    the index. What was refused for good is sent too; what is ignored is not, and nothing is deleted."""
+    """Send the source's quarantined items again (only `names`, if any), with the options of the last run, and wait for
+    the index. Items refused for good are sent too; ignored items are not, and nothing is deleted."""
     known = await asyncio.to_thread(_one, source, settings=settings)
     if known.target not in {"", settings.base_url}:
         raise SourceError(f"{source} was loaded into another service. Run again with CARREL_BASE_URL={known.target}")
@@ -113,7 +113,6 @@ def _one(source: str, *, settings: FlowSettings) -> KnownSource:
 
 
 def failure_rows(ledger: Ledger, *, limit: int = _SHOWN) -> list[dict[str, str]]:
-    """Return up to `limit` failures as rows of a table: place, document, code, reason."""
     return [_row(failure) for failure in ledger.failures(limit=limit)]
 
 
@@ -122,7 +121,7 @@ def failure_codes(ledger: Ledger) -> Counter[str]:
 
 
 def write_quarantine(ledger: Ledger, path: Path) -> int:
-    """Write every failure as one JSON object a line, replacing the file as a whole; return their number."""
+    """Write every failure as a JSON object per line, replacing the whole file; return the number of failures."""
     number = 0
     path.parent.mkdir(parents=True, exist_ok=True)
     written = path.with_name(f".{path.name}.part")

@@ -1,5 +1,5 @@
-"""Indexing documents again: stale documents, all of a collection, or a whole index with another embedding model.
-Nothing is kept between runs: a later run finds what is still stale, or watches the service's rebuild."""
+"""Indexing documents again: stale documents, all of a collection, or a whole index with another embedding model. No
+state is kept between runs: a later run finds the remaining stale documents, or watches the service's rebuild."""
 
 import asyncio
 from collections import Counter
@@ -29,7 +29,7 @@ _BY_CALLERS = "caller_chunks"
 
 @dataclass
 class Reindexed:
-    """Counts of the documents indexed again so far; `failures` are the first that could not be."""
+    """Counts of the documents indexed again so far; `failures` are the first failed documents."""
 
     documents: int = 0
     wanted: int = 0
@@ -43,7 +43,6 @@ class Reindexed:
 
     @property
     def has_problems(self) -> bool:
-        """Whether some documents could not be indexed again."""
         return self.failed > 0
 
     def text(self) -> str:
@@ -176,7 +175,7 @@ class _Reindexing:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """The result of a rebuild, or its state if nobody waited; None: the index has this model already."""
+    """The result of a rebuild, or its state without waiting; None: the index already uses the model."""
 
     rebuild: IndexRebuild | None
     failures: Sequence[Mapping[str, str]] = ()
@@ -187,7 +186,6 @@ class Rebuilt:
 
     @property
     def has_problems(self) -> bool:
-        """Whether documents keep the new index back or were left out of it, or the rebuild was cancelled."""
         if self.rebuild is None:
             return False
         ended_early = self.rebuild.status in {IndexRebuildStatus.HELD, IndexRebuildStatus.CANCELLED}
@@ -197,7 +195,6 @@ class Rebuilt:
         return "The index is made with this model already." if self.rebuild is None else rebuild_text(self.rebuild)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the rebuild as JSON members; none when there was nothing to do."""
         return {} if self.rebuild is None else self.rebuild.model_dump(mode="json", exclude_none=True)
 
 
@@ -207,8 +204,8 @@ OnRebuild = Callable[[IndexRebuild], Awaitable[None]]
 async def rebuild_index(
     collection: str, *, options: ReindexOptions, settings: FlowSettings, on_update: OnRebuild | None = None
 ) -> Rebuilt:
-    """Build the index of a collection, or of the catalog (CATALOG), again with `options.model`. A running rebuild with
-    this model is watched, and its failed documents are tried again."""
+    """Rebuild the index of a collection, or of the catalog (CATALOG), with `options.model`. A running rebuild with the
+    model is watched, and failed documents are retried."""
     async with report_run(settings, flow="reindex", source=collection) as report, open_client(settings) as client:
         outages, rebuilds = outage_policy_of(client, settings), client.document_collections.index_rebuilds
         names = names_of(client, outages=outages)
@@ -245,7 +242,7 @@ async def _watch(
     outages: OutagePolicy,
     on_update: OnRebuild | None,
 ) -> IndexRebuild:
-    """Poll a rebuild until it has ended, or only documents that fail again and again are left."""
+    """Poll a rebuild until the end, or until only repeatedly failing documents are left."""
     rebuilds, pauses = client.document_collections.index_rebuilds, growing_pauses(0.2, factor=1.3, longest=5.0)
     while True:
         if on_update is not None:

@@ -1,5 +1,5 @@
-"""What runs tell the service: every minute that they go on, and their source's quarantine at their end. Nothing of this
-makes a run fail: an unreported quarantine is a remark, and the next run reports again."""
+"""Reports of runs to the service: a heartbeat every minute, and their source's quarantine at the end. A failed report
+never fails a run: an unreported quarantine is a remark, and the next run reports again."""
 
 import asyncio
 import hashlib
@@ -43,7 +43,8 @@ reported_run_id: ContextVar[UUID | None] = ContextVar("reported_run_id", default
 
 @dataclass
 class RunReport:
-    """How a run went; `code` is why it failed, `has_begun` whether it has read its source or found its object."""
+    """The result of a run; `code` is the reason of its failure, `has_begun` whether the source was read or the object
+    found."""
 
     outcome: RunOutcome = RunOutcome.COMPLETED
     has_begun: bool = False
@@ -60,21 +61,18 @@ class RunReport:
             self.outcome = RunOutcome.INCOMPLETE if summary.held_back else RunOutcome.QUARANTINE
 
     def take_problems(self, *, found: bool) -> None:
-        """Take whether a run left something undone."""
         self.has_begun = True
         if found:
             self.outcome = RunOutcome.INCOMPLETE
 
 
 async def _tell(client: AsyncCarrel, report: RunReport, *, seconds: float, **run: Any) -> None:
-    """Report to the service, in at most so many seconds; a service that can't be told is left alone."""
     with suppress(CarrelError, ValidationError, TimeoutError):
         async with asyncio.timeout(seconds):
             await client.with_options(timeout=_TELL_SECONDS).alerts.report_run(**run, **asdict(report))
 
 
 async def _tell_again(client: AsyncCarrel, report: RunReport, **run: Any) -> None:
-    """Say every minute that the run has not ended, until cancelled."""
     while True:
         await _tell(client, replace(report, outcome=RunOutcome.RUNNING), seconds=_AGAIN_SECONDS, **run)
         await asyncio.sleep(_AGAIN_SECONDS)
@@ -84,7 +82,7 @@ async def _tell_again(client: AsyncCarrel, report: RunReport, **run: Any) -> Non
 async def report_run(
     settings: FlowSettings, *, flow: str, source: str, within: str = "", is_partial: bool = False
 ) -> AsyncGenerator[RunReport]:
-    """Report every minute that the block's run goes on, and how it ended; `within` tells runs on one source apart."""
+    """Report every minute while the block runs, and the result at the end; `within` distinguishes runs on a source."""
     told_by = f"{settings.base_url}\n{flow}\n{source}\n{within}".encode(errors="backslashreplace")
     subject = hashlib.sha256(told_by).hexdigest()[:24]
     async with open_client(settings) as client:
@@ -108,7 +106,7 @@ async def report_run(
 
 
 def name_source(source: str) -> str:
-    """Return a source's name in reports: its normal form, or the given text where that can't be a source."""
+    """Return a source's name in reports: the normal form, or the given text if invalid."""
     try:
         # Of a folder that is missing, too, so that the run that finds it again ends the alert.
         return source_identity(source).removesuffix("::.").replace("::", "/")
@@ -117,7 +115,7 @@ def name_source(source: str) -> str:
 
 
 def _name_of(source: str) -> str:
-    """Return what a run is over, without the user and the query of an address, which may hold secrets."""
+    """Return a run's object, without the user and the query of a URL, which may hold secrets."""
     if holds_credential(source):
         scheme, _, rest = source.partition("?")[0].partition("://")
         source = f"{scheme}://{rest.rpartition('@')[2]}"
@@ -125,8 +123,8 @@ def _name_of(source: str) -> str:
 
 
 async def take_ignored(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, outages: OutagePolicy) -> None:
-    """Ignore in a run's ledger what people ignore at the service, by its fingerprint, and count again what they
-    restored. What was never reported stays as it is. Raises ServiceDownError and LedgerError."""
+    """Ignore in a run's ledger the items ignored at the service, by their fingerprint, and count restored items again.
+    Unreported items stay unchanged. Raises ServiceDownError and LedgerError."""
     known = await asyncio.to_thread(quarantine.read_source, ledger.address)
 
     async def take() -> None:
@@ -158,7 +156,7 @@ async def _mark(
 
 @asynccontextmanager
 async def report_at_end(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings) -> AsyncGenerator[None]:
-    """Report the quarantine of a run's ledger at the end of the block, however that ends."""
+    """Report the quarantine of a run's ledger when the block ends, also by an error."""
     notes_of(ledger.address.name).remarks.clear()
     try:
         yield
@@ -170,8 +168,8 @@ async def report_at_end(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSe
 
 
 async def _report_run(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, seconds: float) -> None:
-    """Report for a run, in at most so many seconds; what goes wrong is a remark of the run. Without anything to report,
-    now or before, no source is made: the service takes a limited number."""
+    """Report for a run, in at most `seconds`; a failure becomes a remark of the run. Without an item to report, now or
+    before, no source is created: the service accepts a limited number."""
     remark = ""
     try:
         async with asyncio.timeout(seconds):
@@ -194,7 +192,7 @@ async def _is_new(client: AsyncCarrel, known: quarantine.KnownSource, *, setting
 
 
 def find_unreported(settings: FlowSettings, *, reported: Container[str]) -> list[quarantine.KnownSource]:
-    """Return the sources with a quarantine that was not `reported`, as those of older versions. Raises LedgerError."""
+    """Return the sources with an unreported quarantine, such as from older versions. Raises LedgerError."""
     return [
         known
         for known in quarantine.list_sources(settings)
@@ -205,7 +203,7 @@ def find_unreported(settings: FlowSettings, *, reported: Container[str]) -> list
 
 
 async def report_ledgers(client: AsyncCarrel, *, settings: FlowSettings, outages: OutagePolicy) -> list[str]:
-    """Report the quarantines of ledgers here that nobody reported; return a sentence for each that failed."""
+    """Report the unreported quarantines of local ledgers; return a sentence for each failure."""
     remarks: list[str] = []
 
     async def list_reported() -> set[str]:
@@ -278,13 +276,12 @@ async def _batches(known: quarantine.KnownSource, *, settings: FlowSettings) -> 
 
 
 def _add(digest: Any, failures: Iterable[Failure]) -> None:
-    """Add items of a quarantine to its digest, without what is ignored: the service keeps that."""
     for failure in failures:
         digest.update(json.dumps(astuple(replace(failure, ignored=False))).encode())
 
 
 def _item_of(failure: Failure) -> ReportedItem:
-    """Return an item as the service takes it: one whose external id is too long for it goes by its place."""
+    """Return an item for the service: by place if the external id is too long."""
     name = failure.external_id
     return ReportedItem(
         document_external_id=name if name and len(name) <= LONGEST_TEXT else None,

@@ -38,7 +38,7 @@ _EXTERNAL_ID = TypeAdapter[str](Identifier)
 
 @dataclass(slots=True)
 class Scanned:
-    """The result of a scan: examples of what was left out, and how many rows of a manifest keep their readers."""
+    """The result of a scan: examples of left-out items, and the number of manifest rows with unchanged readers."""
 
     documents: int = 0
     kept_readers: int = 0
@@ -47,7 +47,6 @@ class Scanned:
     examples: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
 
     def left_out(self) -> list[str]:
-        """Return a line for each reason why items were left out, and how to include them."""
         lines: list[str] = []
         for reason, number in self.skipped.most_common():
             examples = self.examples[reason]
@@ -72,8 +71,8 @@ async def scan(
     retry: Retry | None = None,
     chunks: AsyncIterator[list[SourceItem]] | None = None,
 ) -> Scanned:
-    """Read the source (or `retry` of what is in quarantine) into the ledger, a thousand items at a time; older entries
-    that it has no more are forgotten. `prepare` makes the entries. Raises SourceError for an unreadable source."""
+    """Read the source (or `retry` of its quarantine) into the ledger, a thousand items at a time; older entries no
+    longer in the source are removed. `prepare` makes the entries. Raises SourceError for an unreadable source."""
     prepare = prepare or hash_documents
     scanned = Scanned()
     async for chunk in chunks or _chunks_of(read_source(source, defaults=defaults)):
@@ -124,7 +123,7 @@ def _with_usable_id(document: SourceDocument) -> SourceDocument | Problem:
 
 
 def hash_documents(ledger: Ledger, documents: list[SourceDocument]) -> list[Entry | Problem]:
-    """Return documents with digests and fingerprints; unreadable and empty ones are problems. Objects aren't read."""
+    """Return documents with digests and fingerprints; unreadable and empty files are problems. Objects aren't read."""
     hashes = hash_files(ledger, (document.path for document in documents if document.stored is None))
     return [_prepare(document, hashes) for document in documents]
 

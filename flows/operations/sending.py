@@ -41,8 +41,8 @@ async def apply_batch(
     concurrency: int,
     deleting: bool = False,
 ) -> int:
-    """Send (or delete) what is planned in a partition, at most `concurrency` at a time; return how many documents.
-    `send` must be safe to repeat. Raises RefusedError, StorageFullError or ServiceDownError."""
+    """Send (or delete) a partition's planned documents, at most `concurrency` at a time; return their number. `send`
+    must be safe to repeat. Raises RefusedError, StorageFullError or ServiceDownError."""
     entries = await asyncio.to_thread(ledger.pending, partition=partition, partitions=partitions, deleting=deleting)
     queue, pace = iter(entries), Pace(most=concurrency)
 
@@ -55,7 +55,7 @@ async def apply_batch(
 
 
 async def run_workers(work: Callable[[], Coroutine[Any, Any, None]], *, number: int) -> None:
-    """Run `number` workers to their end; the first FlowError stops the others and is raised."""
+    """Run `number` workers to their end; the first FlowError stops all workers and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(number):
@@ -110,7 +110,7 @@ _INDEXED: Mapping[CollectionIndexStatus, State] = {
 
 
 def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
-    """Return a function that uploads a document. Repeated, it asks first whether the document has arrived."""
+    """Return a function that uploads a document. A repeated call first asks whether the document has arrived."""
     tried: set[str] = set()
 
     async def send(entry: Entry) -> Sent:
@@ -150,7 +150,7 @@ def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
 
 
 def contained_files(file_count: int | None, files_done: int | None) -> ContainedFiles | None:
-    """Return what is known of the files in a container as long as these are the only numbers; None for no container."""
+    """Return the progress of the files in a container while only its numbers are known; None for no container."""
     if not file_count:
         return None
     waiting = file_count - (files_done or 0)
@@ -158,7 +158,7 @@ def contained_files(file_count: int | None, files_done: int | None) -> Contained
 
 
 def upload_fields(document: SourceDocument) -> dict[str, Any]:
-    """Return the client's keyword arguments for a document; fields that it leaves open are omitted."""
+    """Return the client's keyword arguments for a document; unset fields are omitted."""
     fields: dict[str, Any] = {"document_external_id": document.external_id, "document_name": document.name}
     if document.access is not None:
         fields["allowed_users_email_addresses"] = list(document.access.users)
@@ -174,7 +174,7 @@ def upload_fields(document: SourceDocument) -> dict[str, Any]:
 
 
 def deleter(client: AsyncCarrel, ledger: Ledger, *, upload_as: str | None = None) -> Send:
-    """Return what deletes a document, also a second time, as long as no other run has the source."""
+    """Return a function that deletes a document; safe to repeat while no other run has the source."""
 
     async def send(entry: Entry) -> Sent:
         document_id = entry.document_id or ""

@@ -13,27 +13,29 @@ if TYPE_CHECKING:
     from flows.operations.ledger.ledger import Ledger
 
 SHOWN = 100
-"""How many documents of a kind are named; a CSV file names all."""
+"""Documents named of each kind; a CSV file names all."""
 GONE, TO_DELETE, FAILED = "Gone from the source, kept", "To delete", "Failed"
 CREATED, UPDATED, DELETED = "Created", "Updated", "Deleted"
-"""What a named document is counted as."""
+"""The kinds of named documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run's counts at some moment; at its end they are its result.
+    """A run's counts at some moment; at the end, the result.
 
-    `documents` of the source are created, updated, unchanged, forbidden, failed, or still `waiting` to be sent;
-    `indexing` of those in the catalog can't be searched yet, and of `partly_read`, which were sent, some parts were not
-    read, such as pictures: each document's page says which. `pages_waiting` scanned pages and pictures were still to
-    be read when their documents had been sent. `problems` are items that can't be a document.
-    Of `containers`, archives and mails that were sent, `contained_files` are the files, those in archives in them too:
-    `contained_waiting` are still to be read, and of the others these were `contained_left_out`, by reason;
-    `contained_unindexed` became documents that could not be indexed.
-    `ignored` were set aside by a person. Of `to_delete`, which the source no longer has, `deleted` are gone and
-    `undeleted` could not be deleted; `left` were changed by others since, or are in another source, so they stay, and
-    so do the `gone`, since nothing is to be deleted, and the `left_out`, which this run excludes.
-    `held_back` says why nothing is deleted; `to_delete` are then those that would be, as far as that can be known."""
+    `documents` of the source are created, updated, unchanged, forbidden, failed, or still `waiting` to be sent. Of the
+    documents in the catalog, `indexing` can't be searched yet. Some parts of `partly_read` documents, for example
+    pictures, were not read: see each document's page. `pages_waiting` counts scanned pages and pictures left to read
+    after sending. `problems` are items that can't be a document.
+
+    `containers` are sent archives and mails, `contained_files` the files in them at any depth: `contained_waiting` are
+    still to be read, `contained_left_out` were left out, by reason, and `contained_unindexed` became documents but
+    could not be indexed.
+
+    `ignored` were ignored by a person. `to_delete` are no longer in the source: `deleted` are gone and `undeleted`
+    could not be deleted. `left` stay because they were changed since, or are in another source; `gone` stay because
+    deletion is off; `left_out` stay because this run excludes them. `held_back` is the reason why nothing is deleted;
+    `to_delete` is then an estimate."""
 
     documents: int = 0
     to_send: int = 0
@@ -68,17 +70,16 @@ class Summary:
 
     @property
     def quarantined(self) -> int:
-        """The number of items that did not get into the catalog, each with its reason in the quarantine."""
+        """The number of items missing in the catalog, each with a reason in the quarantine."""
         return self.forbidden + self.failed + self.problems + self.undeleted
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is in quarantine and nothing was held back; else the exit code is 1."""
         return not self.quarantined and not self.held_back
 
     @property
     def progress(self) -> float:
-        """The share of the work that is done, 0 to 100 (percent): files in archives and mails count as documents do."""
+        """The finished share of the work, 0 to 100 (percent): files in archives and mails count as documents."""
         whole = self.to_send + self.contained_files + (0 if self.held_back else self.to_delete)
         done = self.to_send - self.waiting + self.deleted + self.undeleted
         done += self.contained_files - self.contained_waiting
@@ -90,14 +91,14 @@ class Summary:
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> "Summary":
-        """Read the counts that `as_json` gave; unknown members are ignored."""
+        """Read the counts from `as_json`; unknown members are ignored."""
         others = {"held_back", "contained_left_out"}
         numbers = {name: int(members[name]) for name in cls.__slots__ if name in members and name not in others}
         left_out: Mapping[str, int] = members.get("contained_left_out") or {}
         return cls(**numbers, contained_left_out=left_out, held_back=str(members.get("held_back", "")))
 
     def contained_text(self) -> str:
-        """Return how far the files in archives and mails are, for people; empty where there are none."""
+        """Describe the progress of files in archives and mails, for people; empty without containers."""
         if not self.containers:
             return ""
         found = ContainedFiles(
@@ -111,7 +112,7 @@ class Summary:
         return f"{count_text(self.containers, 'archive or mail', 'archives and mails')}: {found}"
 
     def coming_text(self) -> str:
-        """Return what the service still does by itself after the run has ended, for people; empty where all is done."""
+        """Describe the service's remaining work after the end, for people; empty when all is done."""
         coming = [
             (self.contained_waiting, "file in archives and mails to read", "files in archives and mails to read"),
             (self.indexing, "document to finish indexing", "documents to finish indexing"),

@@ -1,4 +1,4 @@
-"""A sync with a document database, watched: the service does the work, and keeps it if a watcher dies."""
+"""Watching a sync with a document database: the service does the work, and continues if a watcher dies."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ OnSync = Callable[[DocstoreSync], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class SyncOutcome:
-    """The result of a run, or its state if nobody waited; `failures` are the first documents it could not take."""
+    """The result of a run, or its state without waiting; `failures` are the first failed documents."""
 
     sync: DocstoreSync
     launched: bool
@@ -40,11 +40,11 @@ class SyncOutcome:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether work was left undone, beyond documents that could not be taken."""
+        """Whether work was left undone, beyond failed documents."""
         return self.sync.warning is not None and self.sync.warning.code != _SOME_FAILED
 
     def text(self) -> str:
-        """Return the counts in one line, for people, and in another what the run left undone."""
+        """Return the counts in a line for people, and the undone work in a second line."""
         warning = "" if self.sync.warning is None else f"\n{self.sync.warning.message}"
         counts = self.sync.counts
         return (
@@ -72,8 +72,8 @@ async def sync(
     on_plan: OnSync | None = None,
     on_update: OnSync | None = None,
 ) -> SyncOutcome:
-    """Launch a sync, known by its name or id, and watch its run to the end; a running sync is only watched. `on_plan`
-    gets the sync before it is launched, `on_update` after each poll. Raises NameUnknownError; and SyncFailedError,
+    """Launch a sync, given by name or id, and watch its run to the end; a running sync is only watched. `on_plan`
+    receives the sync before the launch, `on_update` after each poll. Raises NameUnknownError; and SyncFailedError,
     RefusedError, StorageFullError or ServiceDownError, by the reason why the run ended early."""
     async with open_client(settings) as client:
         outages, docstore = outage_policy_of(client, settings), client.document_collections.docstore
@@ -134,7 +134,6 @@ async def _watch(
 
 
 def counts_of(sync: DocstoreSync) -> dict[str, int]:
-    """Return the counts of a sync's run: `documents` are those it brought that exist."""
     counts: dict[str, int] = sync.counts.model_dump()
     return {"documents": sync.document_count, **counts}
 

@@ -1,1 +1,1 @@
-"""Begins and ends alerts in the transaction of the caller, and sends them by mail and webhook."""
+"""Begins and ends alerts in the caller's transaction, and sends messages by mail and webhook."""

@@ -1,4 +1,4 @@
-"""SQL of alerts and of reports that are waited for; SQL of rules and deliveries is in `sending.queries`."""
+"""SQL of alerts and of expected reports; `sending.queries` has the SQL of rules and deliveries."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _SUBJECT_ID = f"^(?:{SOURCE})?([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12
 
 @dataclass(frozen=True, slots=True)
 class StoredAlert:
-    """Something that is wrong, or was until `ended_at`."""
+    """A problem, open until `ended_at`."""
 
     alert_id: UUID
     kind: AlertKind
@@ -49,18 +49,17 @@ class StoredAlert:
 
     @property
     def sync_id(self) -> UUID | None:
-        """The sync that it is about: the subject of a run is named otherwise (`reports`), and so is a schedule's."""
+        """The sync of the alert; None for subjects of runs (see `reports`) and schedules."""
         return to_uuid(self.subject)
 
     @property
     def source_id(self) -> UUID | None:
-        """The source whose quarantine it is about."""
         return to_uuid(self.subject.removeprefix(SOURCE)) if self.subject.startswith(SOURCE) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What was to be reported again by now, and was not."""
+    """An expected report, now overdue."""
 
     principal_id: UUID
     kind: AlertKind
@@ -86,8 +85,9 @@ _ALERT = columns_of(
 async def begin_alert(
     connection: Connection, organization_id: UUID, *, subject: str, values: Mapping[str, Any]
 ) -> StoredAlert | None:
-    """Begin an alert about a subject, or update the open alert; return it when people are to be told: of a new state,
-    which ends its acknowledgement, or a day after the last time unless it is acknowledged; not while it is snoozed."""
+    """Begin an alert about a subject, or update the open alert. Return the alert if people must be notified, else None.
+    People are notified of a new state, which also clears the acknowledgement, and again a day after the last message
+    unless the alert is acknowledged. A snoozed alert notifies no receiver."""
     row = {"alert_id": uuid7(), "organization_id": organization_id, "subject": subject, **values}
     statement = insert(alerts).values(row)
     new = statement.excluded
@@ -111,14 +111,13 @@ async def begin_alert(
 async def end_alerts(
     connection: Connection, organization_id: UUID, *, kind: AlertKind, subjects: Collection[str]
 ) -> list[StoredAlert]:
-    """End the open alerts of a kind about these subjects; return them."""
     which = matches(alerts, organization_id, kind=kind), in_array(alerts.c.subject, subjects)
     statement = update(alerts).where(*which, alerts.c.ended_at.is_(None)).values(ended_at=func.now())
     return await find_rows(connection, statement.returning(*_ALERT), StoredAlert)
 
 
 async def move_alert(connection: Connection, organization_id: UUID, *, kind: AlertKind, subject: str, to: str) -> None:
-    """Let the open alert about a subject be about another, or end it where an alert about the other is open."""
+    """Move the open alert to another subject; end the alert if the new subject already has an open alert."""
     await lock_alerts(connection, organization_id)
     other, is_open = alerts.alias(), alerts.c.ended_at.is_(None)
     is_taken = exists().where(matches(other, organization_id, kind=kind, subject=to), other.c.ended_at.is_(None))
@@ -128,13 +127,13 @@ async def move_alert(connection: Connection, organization_id: UUID, *, kind: Ale
 
 
 async def lock_alerts(connection: Connection, organization_id: UUID) -> None:
-    """Let an organization's alerts be changed in one transaction at a time, so that no two wait for each other."""
+    """Serialize changes to an organization's alerts until the transaction ends, to prevent deadlocks."""
     key = func.hashtextextended(f"carrel.alerts {organization_id}", 0)
     await connection.execute(select(func.pg_advisory_xact_lock(key)))
 
 
 async def end_settled(connection: Connection, organization_id: UUID) -> list[StoredAlert]:
-    """End the open alerts about sources and syncs that loaded everything or are gone; return them."""
+    """End and return the open alerts about sources and syncs with everything loaded, or deleted."""
     own, subject = alerts.c.organization_id == organization_id, alerts.c.subject
     is_source, is_sync = subject.startswith(SOURCE), ~subject.contains("/")
     # The id is compared as such, so that the tables are read by their indexes.
@@ -155,7 +154,6 @@ async def end_settled(connection: Connection, organization_id: UUID) -> list[Sto
 
 
 async def find_quarantine(connection: Connection, caller: Caller, *, ledger: str | None) -> tuple[UUID, int] | None:
-    """Return the id of the caller's source with this ledger, and the number of its items in quarantine."""
     own = matches(sources, caller.organization_id, principal_id=caller.principal_id, ledger=ledger)
     row = (await connection.execute(select(sources.c.source_id, sources.c.item_count).where(own))).one_or_none()
     return None if row is None else (row.source_id, row.item_count)
@@ -164,7 +162,7 @@ async def find_quarantine(connection: Connection, caller: Caller, *, ledger: str
 async def update_alert(
     connection: Connection, organization_id: UUID, *, alert_id: UUID, values: Mapping[str, Any]
 ) -> bool:
-    """Set columns of an open alert; False when it was not open."""
+    """Set columns of an open alert. Return False if the alert was not open."""
     statement = (
         update(alerts)
         .where(matches(alerts, organization_id, alert_id=alert_id), alerts.c.ended_at.is_(None))
@@ -181,7 +179,7 @@ async def find_alert(connection: Connection, organization_id: UUID, *, alert_id:
 async def list_alerts(
     connection: Connection, organization_id: UUID, *, is_open: bool, before: UUID | None, limit: int
 ) -> list[StoredAlert]:
-    """List alerts, newest first; `is_open`: only what is wrong now."""
+    """List alerts, newest first; with `is_open`, only open alerts."""
     statement = select(*_ALERT).where(alerts.c.organization_id == organization_id)
     if is_open:
         statement = statement.where(alerts.c.ended_at.is_(None))
@@ -191,7 +189,8 @@ async def list_alerts(
 
 
 async def delete_old(connection: Connection, organization_id: UUID) -> None:
-    """Delete the alerts that ended, or were told last, long ago, with their deliveries, and the leases of old runs."""
+    """Delete alerts older than `KEPT` since the end or the last message, with deliveries, and the leases of old
+    runs."""
     old = func.now() - KEPT
     is_old = func.coalesce(alerts.c.ended_at, alerts.c.told_at) < old
     await connection.execute(delete(alerts).where(alerts.c.organization_id == organization_id, is_old))
@@ -206,7 +205,7 @@ def _own(caller: Caller, kind: AlertKind) -> ColumnElement[bool]:
 async def count_other_leases(
     connection: Connection, caller: Caller, *, kind: AlertKind, subjects: Collection[str]
 ) -> int:
-    """Count what is reported in the caller's organization, but for the caller's own of this kind and these subjects."""
+    """Count the leases in the caller's organization, except the caller's own of this kind with `subjects`."""
     own = and_(_own(caller, kind), in_array(alert_leases.c.subject, subjects))
     return await count_rows(connection, alert_leases.c.organization_id == caller.organization_id, ~own)
 
@@ -214,8 +213,8 @@ async def count_other_leases(
 async def save_run(
     connection: Connection, caller: Caller, *, subject: str, values: Mapping[str, Any], lasts: timedelta | None
 ) -> bool:
-    """Save that a run has so long until its next report, or (None) has ended. Return False when it had ended before: a
-    late report changes nothing. `values`: name, run_id, flow and flow_run_id."""
+    """Save the time until a run's next report, or (None) its end. Return False if the run had already ended: a late
+    report changes nothing. `values`: name, run_id, flow and flow_run_id."""
     row = {
         "organization_id": caller.organization_id,
         "principal_id": caller.principal_id,
@@ -235,7 +234,7 @@ async def save_run(
 
 
 async def save_schedules(connection: Connection, caller: Caller, *, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Save when schedules (subject, name, expires_at) are to have been started."""
+    """Save the start times expected of schedules (rows: subject, name, expires_at)."""
     of_them = {
         "organization_id": caller.organization_id,
         "principal_id": caller.principal_id,
@@ -258,7 +257,7 @@ async def save_schedules(connection: Connection, caller: Caller, *, rows: Sequen
 
 
 async def delete_other_schedules(connection: Connection, caller: Caller, *, subjects: Collection[str]) -> Sequence[str]:
-    """Delete the caller's schedules but for these; return the subjects of those that were there."""
+    """Delete the caller's schedules except `subjects`; return the subjects deleted."""
     statement = delete(alert_leases).where(
         _own(caller, AlertKind.SCHEDULE_MISSED), ~in_array(alert_leases.c.subject, subjects)
     )
@@ -266,7 +265,7 @@ async def delete_other_schedules(connection: Connection, caller: Caller, *, subj
 
 
 async def take_expired(connection: Connection, organization_id: UUID, *, limit: int) -> list[Lease]:
-    """Return leases that have expired, once each: from then on they wait for nothing until they are reported again."""
+    """Return expired leases, once each until the next report."""
     expired = (
         select(alert_leases.c.principal_id, alert_leases.c.kind, alert_leases.c.subject, alert_leases.c.expires_at)
         .where(alert_leases.c.organization_id == organization_id, alert_leases.c.expires_at < func.now())

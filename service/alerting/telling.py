@@ -1,4 +1,4 @@
-"""Begin and end alerts and tell receivers, in one transaction; told again for a new reason, or after a day."""
+"""Begin and end alerts and notify receivers, in a single transaction; again for a new reason, or after a day."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,15 +35,15 @@ _TOLD = {"flow": "flow", "document_count": "documentCount", "quarantined_count":
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """Begins and ends alerts of an organization in a transaction, and tells the receivers of its rules."""
+    """Begins and ends an organization's alerts in a transaction, and notifies the receivers of the rules."""
 
     runtime: Runtime
     connection: Connection
     organization_id: UUID
 
     async def begin(self, kind: AlertKind, *, subject: str, quiet: bool = False, **values: Any) -> None:
-        """Begin an alert about a subject, or update it, and tell of it where that is news; `quiet`: if it begins.
-        `values`: its name, its code, and other columns of the alert."""
+        """Begin an alert about a subject, or update the alert, and notify receivers of news; with `quiet`, only of the
+        beginning. `values`: name, code, and other columns of the alert."""
         state = f"{values['code']} {values.setdefault('quarantined_count', None)}"
         await queries.lock_alerts(self.connection, self.organization_id)
         alert = await queries.begin_alert(
@@ -54,25 +54,25 @@ class Telling:
             await self._tell(alert, what=BEGAN if is_new else CONTINUES)
 
     async def end(self, kind: AlertKind, *subjects: str) -> None:
-        """End the alerts of a kind about these subjects, and tell of each."""
         await queries.lock_alerts(self.connection, self.organization_id)
         for alert in await queries.end_alerts(self.connection, self.organization_id, kind=kind, subjects=subjects):
             await self._tell(alert, what=ENDED)
 
     async def end_settled(self) -> None:
-        """End the alerts of whose subject nothing is left, and tell of each."""
+        """End alerts about sources and syncs without remaining problems, and notify receivers of each."""
         await queries.lock_alerts(self.connection, self.organization_id)
         for alert in await queries.end_settled(self.connection, self.organization_id):
             await self._tell(alert, what=ENDED)
 
     async def tell_of_quarantine(self, count: int | None, **values: Any) -> None:
-        """Begin or update the alert about items that could not be loaded (None: an unknown number), or end it."""
+        """Begin or update the alert about failed items (None: an unknown number), or end the alert at zero."""
         if count != 0:
             await self.begin(AlertKind.RUN_QUARANTINE, quarantined_count=count, **values)
         await self.end_settled()
 
     async def tell_open(self, rule: Rule, *, before: Rule | None = None) -> None:
-        """Tell by a rule of the open alerts that it is about and that it was not about `before` it was changed."""
+        """Notify a rule's receivers of open alerts matched by the rule but not by `before`, the rule before the
+        change."""
         await queries.lock_alerts(self.connection, self.organization_id)
         now = await self.runtime.clock.now(self.connection)
         found = await queries.list_alerts(
@@ -84,14 +84,14 @@ class Telling:
                 await self._tell(alert, what=CONTINUES, rule_id=rule.alert_rule_id)
 
     async def tell_left_out(self) -> None:
-        """Have each rule that sent all it may in an hour that is over say how many messages it left out."""
+        """Make rules with a full hour behind them report how many messages were left out."""
         for rule, left_out in await sending_queries.take_left_out(self.connection, self.organization_id):
             await self.send([rule], what=LEFT_OUT, about={"leftOutCount": left_out, **self._link("health")})
 
     async def send(
         self, rules: Sequence[Rule], *, what: str, about: Mapping[str, Any], alert_id: UUID | None = None
     ) -> list[UUID]:
-        """Have a message sent by each of the rules, to each of its receivers; return the ids of the deliveries."""
+        """Enqueue a message from each rule to each of its receivers; return the ids of the deliveries."""
         organization = await get_organization(self.connection, self.organization_id)
         message: dict[str, Any] = {
             "type": what,
@@ -144,7 +144,7 @@ def _is_about(rule: Rule, alert: StoredAlert) -> bool:
 
 
 def _page_of(alert: StoredAlert) -> str:
-    """Return the page of the workbench about an alert: of its sync, or its run if what failed to load isn't shown."""
+    """Return the workbench page about an alert: the sync or run, else the page for the kind."""
     if alert.sync_id is not None:
         return f"syncs?sync={alert.sync_id}"
     if alert.kind is AlertKind.RUN_FAILED and alert.flow_run_id is not None:

@@ -1,4 +1,4 @@
-"""Sentences about alerts for people: in messages, in mail and in lists. `reasons.toml` has a sentence for each code."""
+"""Sentences about alerts for people: in messages, mail and lists. `reasons.toml` has a sentence for each code."""
 
 import tomllib
 from collections.abc import Mapping
@@ -21,7 +21,6 @@ def reason_of(code: str, quarantined_count: int | None) -> str:
 
 
 def subject_of(message: Mapping[str, Any]) -> str:
-    """Return what happened, in a few words for the subject of a mail."""
     data = message["data"]
     organization = f"[{data['organization']['name']}]"
     if message["type"] == "alert.test":
@@ -32,7 +31,6 @@ def subject_of(message: Mapping[str, Any]) -> str:
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """Return the sentences of a message, which chat programs show as they are."""
     data = message["data"]
     why = (
         reason_of(data["code"], data.get("quarantinedCount"))
@@ -44,5 +42,5 @@ def text_of(message: Mapping[str, Any]) -> str:
 
 
 def one_line(text: str, *, most: int) -> str:
-    """Return a text without line breaks and control characters, cut at a length."""
+    """Return a text without line breaks and control characters, cut to a length."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:most]

@@ -1,1 +1,2 @@
-"""The audit log: making, storing and listing entries; `operate.audit_log` shows them to admins and erases texts."""
+"""The audit log: creating, storing and listing entries. `operate.audit_log` shows entries to admins and erases
+texts."""

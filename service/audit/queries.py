@@ -24,10 +24,11 @@ from service.schema.signin import failed_sign_ins, oauth_clients, sign_in_provid
 
 @dataclass(frozen=True)
 class EntryFilter:
-    """The filters of a query of the audit log; `actor` is an address or an id, times are inclusive and exclusive.
+    """The filters of a query of the audit log. `actor` is an address or an id. Start times are inclusive, end times
+    exclusive.
 
-    `name_contains` is a part of the name of what was changed or of who did it, in any case. `contained`: about a file
-    in an archive or mail, or not; `container_id`: about one in this."""
+    `name_contains` matches part of the target's or actor's name, ignoring case. `contained`: about a file in an archive
+    or mail, or not; `container_id`: about a file in this container."""
 
     actor: str | None = None
     action: str | None = None
@@ -41,13 +42,13 @@ class EntryFilter:
 
     @property
     def looks_through(self) -> bool:
-        """Whether it has a filter that no index serves, so that a page looks through a bounded number of entries."""
+        """Whether a filter lacks an index, so that a page looks through a bounded number of entries."""
         return not (self.name_contains is None and self.contained is None and self.container_id is None)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """An entry, with who acted and for whom; `text` is None without any, or once it is erased."""
+    """An entry, with actor and principal; `text` is None if missing or erased."""
 
     audit_log_id: UUID
     at: datetime
@@ -109,8 +110,8 @@ _GIVEN = (
 
 
 def add_entries(batch: Batch, organization_id: UUID, *, entries: Sequence[Mapping[str, object]]) -> None:
-    """Append entries with the names that their targets, and who acted, have now; one statement for each kind of target.
-    A target's id is a UUID where the target has a name."""
+    """Append entries with the current names of their targets and actors, with a statement for each kind of target. The
+    id of a target with a name is a UUID."""
     by_kind: dict[str | None, list[Mapping[str, object]]] = {}
     for entry in entries:
         by_kind.setdefault(_kind_of(entry["target_type"]), []).append(entry)
@@ -120,7 +121,7 @@ def add_entries(batch: Batch, organization_id: UUID, *, entries: Sequence[Mappin
 
 
 def _kind_of(target_type: object) -> str | None:
-    """Return the kind of object that has the name of a target of this type; None for what has none."""
+    """Return the kind of object with the names for this target type; None if targets of the type have no name."""
     if target_type in _NAMED:
         return str(target_type)
     # Everything else that a grant can be of is a document.
@@ -162,7 +163,7 @@ async def insert_texts(connection: Connection, organization_id: UUID, *, texts: 
 
 
 async def delete_texts_before(connection: Connection, organization_id: UUID, *, before: UUID, limit: int) -> int:
-    """Delete up to `limit` texts of entries and searches with ids below a given one; return the number deleted."""
+    """Delete up to `limit` texts of entries and searches with ids below a given id; return the number deleted."""
     old = (
         sa.select(free_texts.c.subject_id)
         .where(free_texts.c.organization_id == organization_id, free_texts.c.subject_id < before)
@@ -173,7 +174,8 @@ async def delete_texts_before(connection: Connection, organization_id: UUID, *, 
 
 
 async def delete_texts_of(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
-    """Delete the texts of a principal's searches, and of audit entries made by or for it; return the number."""
+    """Delete the texts of a principal's searches, and of audit entries made by or for the principal; return the
+    number."""
     searched = sa.select(searches.c.search_id).where(sql.matches(searches, organization_id, principal_id=principal_id))
     # The owner of a key that acts for users did not write their words.
     author = sa.func.coalesce(audit_entries.c.acting_for_id, audit_entries.c.actor_id)
@@ -195,14 +197,14 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class LastChange:
-    """The name of who changed something last, and when."""
+    """The author and time of an object's last change."""
 
     actor_name: str | None
     at: datetime
 
 
 async def find_last_change(connection: Connection, organization_id: UUID, *, target_id: UUID) -> LastChange | None:
-    """Find who changed something last; None when no entry says it."""
+    """Return the last change of an object; None without an entry."""
     changes = audit_entries.c.action.regexp_match(_CHANGES)
     statement = _entries(organization_id, EntryFilter(target_id=str(target_id)), None).where(changes).limit(1)
     return await sql.find_row(
@@ -213,7 +215,7 @@ async def find_last_change(connection: Connection, organization_id: UUID, *, tar
 async def list_entries(
     connection: Connection, organization_id: UUID, *, filters: EntryFilter, before: Position | None, limit: int
 ) -> list[StoredEntry]:
-    """List audit entries, newest first, before a position; a filter looks through the next MOST_LOOKED_THROUGH."""
+    """List audit entries, newest first, before a position. With a filter, look through the next MOST_LOOKED_THROUGH."""
     actors, subjects = principals.alias("actors"), principals.alias("subjects")
     looked_through = MOST_LOOKED_THROUGH if filters.looks_through else limit
     entries = _entries(organization_id, filters, before).limit(looked_through).subquery("entries")
@@ -254,7 +256,7 @@ async def list_entries(
 async def find_last_looked_through(
     connection: Connection, organization_id: UUID, *, filters: EntryFilter, before: Position | None
 ) -> Position | None:
-    """Find the last of the entries that a query looks through for one page; None when it reaches the end."""
+    """Return the last entry looked through for a page; None at the end of the log."""
     statement = _entries(organization_id, filters, before).offset(MOST_LOOKED_THROUGH - 1).limit(1)
     narrowed = statement.with_only_columns(audit_entries.c.at, audit_entries.c.audit_log_id)
     return await sql.find_row(connection, narrowed, Position)

@@ -1,7 +1,7 @@
-"""Recording in the audit log: who did what to which object, for whom, and when. Entries are only ever added.
+"""Recording in the audit log: actor, action, object, principal, and time. Entries are only added.
 
-`details` hold ids and settings; people's words go to `text`, which can be erased. An entry keeps the names of its
-moment, so a deletion is recorded before it is done. Feedback is an entry, too."""
+`details` hold ids and settings; people's words are in `text`, which can be erased. An entry keeps the names of its
+moment, so a deletion is recorded before it happens. Feedback is an entry, too."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from service.platform.networks import NOBODY, Sender, current_sender
 
 @dataclass(frozen=True)
 class Change:
-    """A change to record in the audit log; `details` are JSON values, `text` is what people wrote."""
+    """A change to record in the audit log; `details` are JSON values, `text` has people's words."""
 
     action: str
     target_type: str | None = None
@@ -50,19 +50,19 @@ async def record(
     details: Mapping[str, Any] | None = None,
     text: str | None = None,
 ) -> UUID:
-    """Add an audit entry in the caller's transaction, so that it exists exactly when the change does; return its id."""
+    """Add an audit entry in the caller's transaction, so that entry and change exist together; return the entry's
+    id."""
     entry = _entry(Change(action, target_type, target_id, details or {}, text or ""), caller)
     await _add(connection, caller.organization_id, entries=[entry])
     return entry["audit_log_id"]
 
 
 def record_in(batch: Batch, caller: Caller, *, change: Change) -> None:
-    """Add an audit entry in a batch of the caller's transaction, as `record` does."""
     queries.add_entries(batch, caller.organization_id, entries=[_entry(change, caller)])
 
 
 async def record_all(connection: Connection, caller: Caller, *, changes: Sequence[Change]) -> None:
-    """Add an audit entry for each change, in one round trip."""
+    """Add an audit entry for each change, in a single round trip."""
     entries = [_entry(change, caller) for change in changes]
     await _add(connection, caller.organization_id, entries=entries)
 
@@ -70,30 +70,30 @@ async def record_all(connection: Connection, caller: Caller, *, changes: Sequenc
 async def record_by_credential(
     connection: Connection, organization_id: UUID, *, credential_id: UUID, changes: Sequence[Change]
 ) -> None:
-    """Add an audit entry for each change of a program whose credential is nobody's, in one round trip."""
+    """Add an audit entry for each change by a program with a credential outside any account, in a single round trip."""
     own = {"credential_id": credential_id, **current_sender().columns}
     await _add(connection, organization_id, entries=[{**_entry(change, None), **own} for change in changes])
 
 
 async def record_unattended(connection: Connection, organization_id: UUID, *, change: Change) -> None:
-    """Add an audit entry for work of the service itself, which no caller requested."""
+    """Add an audit entry for the service's own work, without a caller."""
     await _add(connection, organization_id, entries=[_entry(change, None)])
 
 
 async def record_for(connection: Connection, organization_id: UUID, *, actor_id: UUID, change: Change) -> None:
-    """Add an audit entry for a person's action in a browser, without a credential of the API."""
+    """Add an audit entry for a person's action in a browser, without an API credential."""
     entry = {**_entry(change, None), "actor_id": actor_id, **current_sender().columns}
     await _add(connection, organization_id, entries=[entry])
 
 
 async def record_attempt(connection: Connection, organization_id: UUID, *, audit_log_id: UUID, change: Change) -> None:
-    """Add the audit entry of this id for what somebody unknown tried in a browser."""
+    """Add the audit entry with this id for an attempt by an unknown person in a browser."""
     entry = {**_entry(change, None), "audit_log_id": audit_log_id, **current_sender().columns}
     await _add(connection, organization_id, entries=[entry])
 
 
 async def record_later(connection: Connection, organization_id: UUID, *, origin: Origin, change: Change) -> UUID:
-    """Add an audit entry for work that a request began and that ends only now; return its id."""
+    """Add an audit entry for work begun by an earlier request; return the entry's id."""
     entry = _entry(change, None)
     entry["actor_id"] = origin.acting_through or origin.principal_id
     entry["acting_for_id"] = origin.principal_id if origin.acting_through else None
@@ -132,8 +132,9 @@ def _entry(change: Change, caller: Caller | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class FeedbackAuthor:
-    """The author of feedback: `caller`, or the end user `named` by it who is no active user of the organization. The
-    feedback may be about what was found for, or said to, the principals `subject_ids`; None: everybody, for admins."""
+    """The author of feedback: `caller`, or the end user `named` by the caller and not an active user of the
+    organization. The feedback may be about results for, or messages to, the principals `subject_ids`; None: all
+    principals, for admins."""
 
     caller: Caller
     named: str | None
@@ -141,10 +142,10 @@ class FeedbackAuthor:
 
 
 async def find_author(connection: Connection, caller: Caller, *, user_email: str | None) -> FeedbackAuthor:
-    """Find the author of a caller's feedback, which names an end user by `user_email`, or nobody.
+    """Return the author of a caller's feedback. `user_email` optionally names an end user.
 
-    A user of the organization gives it as themselves, on what was their own or the caller's: a program passes on what
-    its users say. Anybody else is kept as a text of the caller's. Raises what `find_acting` raises."""
+    A user of the organization is the author, for their own or the caller's results: a program passes on its users'
+    words. Any other end user is stored as a text of the caller's. Raises the errors of `find_acting`."""
     user = await find_acting(connection, caller, user_email)
     author = user or caller
     own = None if author.is_admin else frozenset((author.principal_id, caller.principal_id))
@@ -161,7 +162,7 @@ async def record_feedback(
     details: Mapping[str, Any],
     texts: Iterable[str | None],
 ) -> UUID:
-    """Add the audit entry of feedback; return its id. What people wrote, and who was named, can be erased."""
+    """Add the audit entry of feedback; return its id. The texts and the named end user can be erased."""
     named = author.named and f"End user: {author.named}"
     return await record(
         connection,

@@ -1,4 +1,4 @@
-"""Versions of what people change: a stale change is refused, and audit entries say from what to what."""
+"""Versions of editable objects: a stale change is refused, and audit entries have old and new values."""
 
 import json
 from collections.abc import Mapping
@@ -16,14 +16,15 @@ from service.auth.callers import Caller
 from service.platform.errors import Conflict
 
 LONGEST = 500
-"""Characters of a text that an entry shows; the versions of an agent have its texts whole."""
+"""Most characters of a text in an entry; the versions of an agent hold full texts."""
 _BEFORE = 100
 
 
 async def refuse_stale(
     connection: Connection, caller: Caller, expected: str | None, current: Versioned | None, *, target_id: UUID
 ) -> None:
-    """Refuse (409 `changed_meanwhile`) a change that names an older version; the caller has locked the resource."""
+    """Raise 409 `changed_meanwhile` if `expected` is older than the current version. The caller has locked the
+    resource."""
     if expected is None or (current is not None and current.version == expected):
         return
     last = await queries.find_last_change(connection, caller.organization_id, target_id=target_id)
@@ -48,8 +49,8 @@ def change_between(
     *,
     details: Mapping[str, Any] | None = None,
 ) -> Change:
-    """Describe a change for the audit log with the old and new value of each member. Words of people go to the entry's
-    text, which can be erased: `details` name the members alone."""
+    """Describe a change for the audit log with the old and new value of each member. People's words go to the entry's
+    text, which can be erased: `details` name only the members."""
     changes = differences(before, after)
     words = {
         to_camel(name)
@@ -63,7 +64,7 @@ def change_between(
 
 
 def differences(before: Versioned, after: Versioned) -> dict[str, dict[str, object]]:
-    """Return the old and the new value of each member that differs, by its name on the wire."""
+    """Return the old and new value of each changed member, by wire name."""
     old, new = (one.model_dump(mode="json", include={*after.edited}) for one in (before, after))
     return {member: _shorten(old[member], new[member]) for member in new if old[member] != new[member]}
 
@@ -80,7 +81,6 @@ def _has_words(value: object) -> bool:
 
 
 def _shorten(old: object, new: object) -> dict[str, object]:
-    """Cut long texts to the part that begins shortly before their first difference."""
     start = 0
     if isinstance(old, str) and isinstance(new, str):
         pairs = enumerate(zip(old, new, strict=False))

@@ -1,1 +1,1 @@
-"""Authentication and authorization: who calls, with which scopes, and which operations that opens."""
+"""Authentication and authorization: the caller, the scopes, and the operations open to the caller."""

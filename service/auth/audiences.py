@@ -1,5 +1,5 @@
-"""The audiences of access tokens: v1, or /mcp; each refuses the other's. A token is for its client's audience; clients
-may name it in `resource` (RFC 8707), and /mcp describes itself (RFC 9728)."""
+"""The audiences of access tokens: v1 and /mcp; each refuses the other's tokens. A token is for its client's audience.
+Clients may name the audience in `resource` (RFC 8707), and /mcp describes itself (RFC 9728)."""
 
 from urllib.parse import urlsplit
 
@@ -14,23 +14,23 @@ PREFIXES: dict[OAuthAudience, Prefix] = {OAuthAudience.API: ACCESS_TOKEN, OAuthA
 
 
 def hash_client_secret(value: str, audience: OAuthAudience) -> bytes:
-    """Hash a client's secret for storage, with its audience for /mcp: an older release beside this one then refuses it,
-    and gives no v1 tokens."""
+    """Hash a client's secret for storage. For /mcp the audience is part of the hash, so an older release running in
+    parallel refuses the secret and issues no v1 tokens."""
     return hash_secret(value if audience is OAuthAudience.API else f"{audience.value} {value}")
 
 
 def resource_of(audience: OAuthAudience, issuer: str) -> str:
-    """Return the address by which a client names what its tokens are for (RFC 8707, section 2)."""
+    """Return the `resource` address of an audience's tokens (RFC 8707, section 2)."""
     return issuer + _PATHS[audience]
 
 
 def names_resource(resource: str, audience: OAuthAudience, issuer: str) -> bool:
-    """Return whether an address in a request names what tokens of this audience are for; a slash may end it."""
+    """Return whether a request's `resource` names the audience; a trailing slash is allowed."""
     return resource.removesuffix("/") == resource_of(audience, issuer)
 
 
 def metadata_address(issuer: str) -> str:
-    """Return where /mcp describes itself: the well-known part is before the address's path (RFC 9728, section 3)."""
+    """Return the address of /mcp's metadata: the well-known part precedes the address's path (RFC 9728, section 3)."""
     parts = urlsplit(issuer)
     return f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path}{MCP_PATH}"
 

@@ -1,5 +1,5 @@
-"""Check that a caller meets an operation's requirements before its body is read; a route without requirements is
-denied. Changes of access or credentials need confirmation if the organization demands a second factor."""
+"""Check a caller against an operation's requirements before the body is read. A route without requirements is denied.
+Changes of access or credentials need confirmation if the organization demands a second factor."""
 
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
@@ -21,7 +21,6 @@ CONFIRMATION_PATH = "/account/confirm"
 
 
 def authorize(caller: Caller, requirement: Requirement) -> None:
-    """Raise Forbidden unless the caller meets a requirement."""
     if caller.credential == "accessToken":
         _authorize_access_token(caller, requirement)
     elif caller.scopes is not None and not requirement.any_token:
@@ -33,7 +32,7 @@ def authorize(caller: Caller, requirement: Requirement) -> None:
 
 
 def callable_by(caller: Caller) -> list[str]:
-    """List the paths of the operations of v0 that the caller may call, in the order of their declarations."""
+    """List the paths of the v0 operations open to the caller, in the order of their declarations."""
     return [one.path for one in OPERATIONS.values() if one.version != "v1" and may_call(caller, one.requires)]
 
 
@@ -46,13 +45,12 @@ def may_call(caller: Caller, requirement: Requirement) -> bool:
 
 
 def authorize_message(caller: Caller, agent_id: UUID) -> None:
-    """Raise Forbidden unless an access token's scopes allow messages to this agent."""
     if caller.credential == "accessToken" and not covers(caller.scopes or (), f"{MESSAGE_PREFIX}{agent_id}"):
         raise _missing(f"{ApiScope.AGENT_MESSAGE} or {MESSAGE_PREFIX}{agent_id}")
 
 
 def messageable_agents(caller: Caller) -> frozenset[UUID] | None:
-    """Return the agents named by an access token's scopes; None when the scopes allow all deployed agents."""
+    """Return the agents named in an access token's scopes; None if the scopes allow all deployed agents."""
     scopes = caller.scopes or frozenset[str]()
     if caller.credential != "accessToken" or ApiScope.AGENT_MESSAGE in scopes:
         return None
@@ -96,18 +94,19 @@ def is_fresh(confirmed_at: datetime | None, *, now: datetime) -> bool:
 
 
 def is_demanded(policy: str, *, is_admin: bool) -> bool:
-    """Return whether an organization's policy demands a second factor of an admin, or of somebody who is none."""
+    """Return whether an organization's policy demands a second factor of an admin or, with `is_admin` False, of
+    everyone else."""
     return policy == SecondFactorPolicy.EVERYBODY or (is_admin and policy == SecondFactorPolicy.ADMINS)
 
 
 def may_have_to_confirm(caller: Caller) -> bool:
-    """Return whether a caller is a person with an access token: keys and tokens of service accounts are not people."""
+    """Return whether a caller is a person with an access token. Keys and service account tokens are not people."""
     return caller.credential == "accessToken"
 
 
 async def require_confirmation(connection: Connection, caller: Caller, *, now: datetime, issuer: str) -> None:
-    """Raise Forbidden `confirmation_required` unless the person proved their identity in the last 15 minutes. Ask it of
-    callers who may have to confirm (`may_have_to_confirm`), in an organization that demands a second factor."""
+    """Raise Forbidden `confirmation_required` unless the person proved their identity in the last 15 minutes. Only for
+    callers with `may_have_to_confirm`, in an organization with a required second factor."""
     found = await queries.get_confirmation(connection, caller.organization_id, token_id=caller.credential_id)
     if is_demanded(found.second_factor, is_admin=caller.is_admin) and not is_fresh(found.confirmed_at, now=now):
         raise _confirmation_required(found.family_id, issuer=issuer)

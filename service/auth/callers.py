@@ -1,4 +1,4 @@
-"""Callers: from a credential to the caller whose permissions limit every query. Nothing is kept between requests, so a
+"""Callers: from a credential to the caller whose permissions limit every query. No state is kept between requests, so a
 revoked key, a deactivated user or a lost membership counts from the next request."""
 
 import hmac
@@ -33,12 +33,12 @@ NO_TIME = timedelta(0)
 
 @dataclass(frozen=True)
 class Caller:
-    """The acting principal of a request. `principals` are all it acts with: itself, every group (nested too, each once)
-    and, for an active user, the organization's id, which stands for everyone in it. `acting_through` is the
-    credential's owner when a key acts for a user; `scopes` are a token's (None: not narrowed);
+    """The acting principal of a request. `principals` are all ids with its permissions: its own, every group (nested
+    too, each once) and, for an active user, the organization's id, which stands for everyone. `acting_through` is the
+    credential's owner when a key acts for a user. `scopes` are a token's scopes (None: no limit).
     `service_accounts_enabled` is the organization's setting; `page_key` signs page tokens. With an access token, only
-    the scope `api:admin` makes an admin. `collection_ids` narrow a token for /mcp to some collections (None: not
-    narrowed); nothing else is readable."""
+    the scope `api:admin` makes an admin. `collection_ids` limit a token for /mcp to some collections (None: no limit);
+    all other documents are unreadable."""
 
     organization_id: UUID
     principal_id: UUID
@@ -59,7 +59,7 @@ class Caller:
 
     @property
     def origin(self) -> UUID:
-        """The OAuth client through which a person asks; of a key or service-account token, its owner."""
+        """The OAuth client of a person's request; for a key or service account token, the credential's owner."""
         return self.client_id or self.acting_through or self.principal_id
 
 
@@ -124,8 +124,8 @@ async def authenticate(
     version: Version = "v0",
     clock_offset: timedelta = NO_TIME,
 ) -> Caller:
-    """Authenticate an `Authorization` header, return its caller and enter its organization. The transaction is a
-    writing, READ COMMITTED one without an organization. Raises what `Identification` raises."""
+    """Authenticate an `Authorization` header, return the caller and enter the caller's organization. The transaction
+    must be a writing, READ COMMITTED transaction without an organization. Raises the errors of `Identification`."""
     identification = identify(authorization, keys=keys, version=version, clock_offset=clock_offset)
     await identification.batch.run(connection)
     caller = identification.caller()
@@ -137,8 +137,8 @@ async def authenticate(
 def identify(
     authorization: str | None, *, keys: Keys, version: Version = "v0", clock_offset: timedelta = NO_TIME
 ) -> "Identification":
-    """Read an `Authorization` header; return the database questions that identify its caller. Raises Unauthenticated if
-    it can't hold a credential of this version."""
+    """Read an `Authorization` header and return the database questions for identifying the caller. Raises
+    Unauthenticated for a header without a credential of this version."""
     value = _bearer(authorization)
     if not value:
         raise _no_credential(authorization, version)
@@ -152,7 +152,7 @@ def identify(
 
 @dataclass(frozen=True, slots=True)
 class Identification:
-    """The questions about a credential (`batch`, without an organization), and what their answers say."""
+    """The questions about a credential (`batch`, without an organization), and the result of the answers."""
 
     version: Version
     kind: _Kind
@@ -165,7 +165,7 @@ class Identification:
 
     def caller(self) -> Caller:
         """Return the caller after the batch has run. Raises Unauthenticated: unknown, expired or revoked credential, or
-        inactive owner; Forbidden: a service account's token where the organization has not enabled them."""
+        inactive owner; Forbidden: a service account token while the organization has not enabled service accounts."""
         credential, kind = self.answers.credential.row, self.kind
         if credential is None or not hmac.compare_digest(credential.secret_hash, self.secret_hash):
             raise _unknown(kind, self.value)
@@ -191,13 +191,13 @@ class Identification:
 
     @property
     def is_to_be_noted(self) -> bool:
-        """Whether the credential's last use, as it is known, was a minute ago or more."""
+        """Whether the credential's last recorded use was a minute ago or more."""
         credential = self.answers.credential.row
         return credential is not None and credential.unused_for_a_minute
 
 
 async def note_use(connection: Connection, caller: Caller) -> None:
-    """Record that a caller's credential is in use now, unless the disk is full."""
+    """Record the use of a caller's credential, unless the disk is full."""
     async with leave_out_when_full(connection):
         await queries.touch_credential(
             connection, caller.organization_id, kind=caller.credential, credential_id=caller.credential_id
@@ -207,8 +207,9 @@ async def note_use(connection: Connection, caller: Caller) -> None:
 async def acting_for(
     connection: Connection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
 ) -> Caller:
-    """Return the user whom the caller's key acts for; the caller if `field` names no user. Raises Forbidden if the key
-    may not act for users, BadRequest without such an active user, and for accounts and access tokens."""
+    """Return the user for whom the caller's key acts, or the caller if `field` names no user. Raises Forbidden if the
+    key may not act for users. Raises BadRequest if no active user has the address, and for service accounts and access
+    tokens."""
     acting = await find_acting(connection, caller, user_email, field=field)
     if acting is None:
         raise unknown_user(field)
@@ -218,8 +219,8 @@ async def acting_for(
 async def find_acting(
     connection: Connection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
 ) -> Caller | None:
-    """Like `acting_for`, but return None without such an active user. Raises Forbidden and BadRequest for callers who
-    may name no user."""
+    """Like `acting_for`, but return None without an active user. Raises Forbidden and BadRequest for callers that may
+    not name a user."""
     if user_email is None:
         return caller
     _require_acting(caller, field)
@@ -229,14 +230,14 @@ async def find_acting(
 
 @dataclass(frozen=True, slots=True)
 class ActingFor:
-    """A question in a batch: whom a caller acts for."""
+    """A question in a batch: the user for a caller to act for."""
 
     _caller: Caller
     _user: Answer[ActingPrincipal] | None
     _field: str
 
     def caller(self) -> Caller:
-        """Return what `acting_for` returns, or raise it, once the batch has been run."""
+        """Return or raise the result of `acting_for`, once the batch has run."""
         if self._user is None:
             return self._caller
         if self._user.row is None:
@@ -245,7 +246,7 @@ class ActingFor:
 
 
 def ask_acting_for(batch: Batch, caller: Caller, user_email: str | None, *, field: str = "userEmail") -> ActingFor:
-    """Ask in a batch what `acting_for` asks. Raises Forbidden and BadRequest for callers who may name nobody."""
+    """Like `acting_for`, but in a batch. Raises Forbidden and BadRequest for callers that may not name a user."""
     if user_email is None:
         return ActingFor(caller, None, field)
     _require_acting(caller, field)
@@ -267,7 +268,7 @@ def _require_acting(caller: Caller, field: str) -> None:
 
 
 def unknown_user(field: str, *, active: bool = True) -> BadRequest:
-    """Build the error for an address, in a `field` of the request, that is no user's, or no active user's."""
+    """Return the error for an address, in a `field` of the request, without a user or without an active user."""
     message = (
         "There is no active user with this address in this organization."
         if active
@@ -283,7 +284,7 @@ def _act_for(caller: Caller, user: ActingPrincipal) -> Caller:
 async def load_service_account_caller(
     connection: Connection, caller: Caller, *, account_id: UUID, scopes: Iterable[str]
 ) -> Caller | None:
-    """Return the caller of a service account's token with these scopes; None when there is no such account."""
+    """Return the caller of a service account's token with `scopes`; None without an account."""
     account = await queries.get_acting_principal(connection, caller.organization_id, principal_id=account_id)
     if account is None or account.kind != "serviceAccount" or not account.active:
         return None
@@ -301,8 +302,8 @@ async def reload_caller(
     acting_through: UUID | None,
     keys: Keys,
 ) -> Caller | None:
-    """Reload the caller of an earlier request with today's groups; None if it may no longer call. Only grants decide
-    its rights: it is no admin, and may call no operation."""
+    """Reload the caller of an earlier request with current groups; None if calling is no longer allowed. Only grants
+    decide its rights: the caller is not an admin, and may call no operation."""
     principal = await queries.get_acting_principal(connection, organization_id, principal_id=principal_id)
     enabled = (await get_organization(connection, organization_id)).service_accounts_enabled
     if principal is None or not principal.active or (principal.kind == "serviceAccount" and not enabled):
@@ -325,7 +326,6 @@ async def reload_caller(
 
 
 def service_accounts_disabled() -> Forbidden:
-    """Build the error for service-account features in an organization that hasn't enabled them."""
     return Forbidden(
         "Service accounts are not enabled for this organization. An admin enables them with admin/organization/update.",
         code="service_accounts_disabled",
@@ -333,7 +333,7 @@ def service_accounts_disabled() -> Forbidden:
 
 
 def acts_as_its_user(field: str) -> BadRequest:
-    """Build the error for a v1 request that names a user (in its `field`)."""
+    """Return the error for a v1 request with a user in `field`."""
     message = f"An access token acts as the person who gave it, and nobody else. Leave out {field}."
     return BadRequest(message, code="access_token_acts_as_its_user", details=[FieldError(field, message)])
 

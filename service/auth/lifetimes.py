@@ -1,4 +1,4 @@
-"""How long codes and tokens live (seed, "Limits")."""
+"""Lifetimes of codes and tokens (seed, "Limits")."""
 
 from datetime import timedelta
 

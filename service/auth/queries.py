@@ -1,4 +1,4 @@
-"""SQL from a credential to the principal that acts; these run on every request, so each statement is built once."""
+"""SQL from a credential to the acting principal. Each statement is built once, because it runs on every request."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields
@@ -21,8 +21,8 @@ CredentialKind = Literal["apiKey", "serviceAccountToken", "accessToken"]
 
 @dataclass(frozen=True)
 class Credential:
-    """A credential with its organization's settings. `scopes` narrow it (None: not narrowed); `client_scopes` are what
-    its OAuth client may ask for, and `audience` is what that client's tokens are for."""
+    """A credential with the organization's settings. `scopes` limit the credential (None: no limit). `client_scopes`
+    are the scopes allowed to the OAuth client, and `audience` is the client's token audience."""
 
     organization_id: UUID
     secret_hash: bytes = field(repr=False)
@@ -41,14 +41,14 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """The collections that a person has narrowed what a client may read to; None for wherever they may read."""
+    """The collections readable by a client as the person allowed; None for all readable collections."""
 
     collection_ids: Sequence[UUID] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """When the person of an access token has last proven who they are, and of whom their organization demands it."""
+    """The last proof of identity by an access token's person, and the organization's policy."""
 
     family_id: UUID
     confirmed_at: datetime | None
@@ -57,7 +57,7 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True)
 class Grantable:
-    """What the client of an access token may ask for, and whether its person is an admin."""
+    """Scopes allowed to an access token's client, and whether the person is an admin."""
 
     client_scopes: Sequence[str]
     is_admin: bool
@@ -65,7 +65,7 @@ class Grantable:
 
 @dataclass(frozen=True)
 class Grantee:
-    """A user, service account or group; `memberships` are its own id and those of all its groups, each once."""
+    """A user, service account or group. `memberships` are the own id and the ids of all groups, each once."""
 
     memberships: Sequence[UUID]
     principal_id: UUID
@@ -75,14 +75,15 @@ class Grantee:
 
     @property
     def principals(self) -> tuple[UUID, ...]:
-        """All principals it holds roles through: its memberships and, for a user, everyone; none if inactive."""
+        """All ids that give the principal roles: the memberships and, for a user, the organization; empty if
+        inactive."""
         everyone = [self.organization_id] if self.kind == "user" else []
         return tuple(sorted([*self.memberships, *everyone])) if self.active else ()
 
 
 @dataclass(frozen=True)
 class ActingPrincipal(Grantee):
-    """A user or service account, which may act."""
+    """A user or service account, allowed to act."""
 
     kind: Literal["user", "serviceAccount"]
     name: str
@@ -101,7 +102,7 @@ _UNLESS_GIVEN: Mapping[str, sa.ColumnElement[Any]] = {
 
 
 class _Stored(NamedTuple):
-    """The table of a kind of credential, with the columns of their ids and of the principals they act for."""
+    """The table of a kind of credential, with its id column and the column of the principal acted for."""
 
     table: sa.Table
     credential_id: sa.ColumnElement[UUID]
@@ -135,7 +136,6 @@ def _credential_of_hash(kind: CredentialKind, **columns: sa.ColumnElement[Any]) 
 
 
 def unused_for_a_minute(table: sa.Table) -> sa.ColumnElement[bool]:
-    """Build whether a credential's last use, as it is known, was a minute ago or more."""
     return sa.func.coalesce(table.c.last_used_at < sa.func.now() - LAST_USED_PRECISION, True)
 
 
@@ -155,7 +155,7 @@ _CREDENTIAL_OF_HASH: Mapping[CredentialKind, sa.Select[*tuple[Any, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class CredentialAnswers:
-    """The answers about a credential: itself, and its owner."""
+    """The answers about a credential and the owner."""
 
     credential: Answer[Credential]
     owner: Answer[ActingPrincipal]
@@ -164,8 +164,8 @@ class CredentialAnswers:
 def ask_credential(
     batch: Batch, kind: CredentialKind, *, secret_hash: bytes, clock_offset: timedelta
 ) -> CredentialAnswers:
-    """Ask for a credential by its hash, with its organization's settings, and for its owner, also inactive. The first
-    enters the credential's organization, where the second is asked."""
+    """Ask for a credential by hash, with the organization's settings, and for the owner, also if inactive. The first
+    question enters the credential's organization; the second is asked inside."""
     parameters = {"param_secret_hash": secret_hash, "param_offset": clock_offset}
     credential = batch.ask(_CREDENTIAL_OF_HASH[kind], Credential, parameters)
     return CredentialAnswers(credential, batch.ask(_OWNER_OF_HASH[kind], ActingPrincipal, parameters))
@@ -188,12 +188,11 @@ _CONSENT_OF_HASH = (
 
 
 def ask_consent(batch: Batch, *, secret_hash: bytes) -> Answer[Consent]:
-    """Ask for the consent behind an access token; no row if withdrawn. Ask after the credential."""
+    """Ask for the consent behind an access token; no row if withdrawn. Call after `ask_credential`."""
     return batch.ask(_CONSENT_OF_HASH, Consent, {"param_secret_hash": secret_hash})
 
 
 async def get_confirmation(connection: Connection, organization_id: UUID, *, token_id: UUID) -> Confirmation:
-    """Get when the person of an access token has last proven who they are."""
     families = oauth_token_families
     statement = (
         sa.select(families.c.family_id, families.c.confirmed_at, organizations.c.second_factor)
@@ -205,7 +204,8 @@ async def get_confirmation(connection: Connection, organization_id: UUID, *, tok
 
 
 def is_by_hand(origin: sa.ColumnElement[Any], organization_id: UUID) -> sa.ColumnElement[bool]:
-    """Build whether an origin (`Caller.origin`) is no program's: neither the owner of a key nor a client of /mcp."""
+    """Return the condition that an origin (`Caller.origin`) is not a program: neither the owner of a key nor a client
+    of /mcp."""
     owners = sa.select(principals.c.principal_id).where(matches(principals, organization_id, principal_id=origin))
     assistants = sa.select(oauth_clients.c.client_id).where(
         matches(oauth_clients, organization_id, client_id=origin, audience="mcp")
@@ -214,7 +214,7 @@ def is_by_hand(origin: sa.ColumnElement[Any], organization_id: UUID) -> sa.Colum
 
 
 async def get_grantable(connection: Connection, organization_id: UUID, *, token_id: UUID) -> Grantable | None:
-    """Find what the person of an access token could allow its client; None when the token is gone."""
+    """Return the rights that an access token's person could grant to the client; None if the token is gone."""
     statement = (
         sa.select(oauth_clients.c.scopes.label("client_scopes"), principals.c.is_admin)
         .select_from(oauth_access_tokens)
@@ -228,7 +228,7 @@ async def get_grantable(connection: Connection, organization_id: UUID, *, token_
 async def touch_credential(
     connection: Connection, organization_id: UUID, *, kind: CredentialKind, credential_id: UUID
 ) -> None:
-    """Record that a credential is in use now, of an access token its family too; skip the write of a locked row."""
+    """Record the use of a credential, and of an access token's family. A locked row is skipped."""
     table, key, _ = _STORED[kind]
     found = sa.select(key).where(key == credential_id, table.c.organization_id == organization_id)
     await touch(connection, table, key, found)
@@ -244,13 +244,13 @@ async def touch_credential(
 
 
 async def touch(connection: Connection, table: sa.Table, key: sa.ColumnElement[UUID], found: sa.Select[UUID]) -> None:
-    """Note that what `found` selects by its `key` is in use now; skip the write while another request has the row."""
+    """Record the use of the rows selected in `found` by `key`. Rows locked by another request are skipped."""
     free = found.with_for_update(skip_locked=True, key_share=True).scalar_subquery()
     await connection.execute(sa.update(table).where(key == free).values(last_used_at=sa.func.now()))
 
 
 def _memberships_of(start: sa.CTE, organization_id: sa.ColumnElement[UUID]) -> sa.CTE:
-    """Select the principals of `start` and every group around them, directly or through others; UNION ends cycles."""
+    """Select the principals of `start` and every group around them, directly or through groups. UNION ends cycles."""
     found = sa.select(start.c.principal_id).cte("memberships", recursive=True)
     above = (
         sa.select(group_members.c.group_id)
@@ -307,22 +307,22 @@ _ACTING_BY_EMAIL = _with_memberships(_BY_EMAIL, ActingPrincipal, kinds=("user",)
 async def get_acting_principal(
     connection: Connection, organization_id: UUID, *, principal_id: UUID
 ) -> ActingPrincipal | None:
-    """Get a user or service account, an inactive one too."""
+    """Return a user or service account, also if inactive."""
     parameters = params(organization_id, principal_id=principal_id)
     return await find_row(connection, _ACTING_BY_ID, ActingPrincipal, parameters)
 
 
 async def get_grantee(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Grantee | None:
-    """Get a user, service account or group, an inactive one too."""
+    """Return a user, service account or group, also if inactive."""
     parameters = params(organization_id, principal_id=principal_id)
     return await find_row(connection, _GRANTEE_BY_ID, Grantee, parameters)
 
 
 def ask_acting_user(batch: Batch, organization_id: UUID, *, email: str) -> Answer[ActingPrincipal]:
-    """Ask for the active user of this address (lower case)."""
+    """Ask for the active user by address (lower case)."""
     return batch.ask(_ACTING_BY_EMAIL, ActingPrincipal, params(organization_id, email=email))
 
 
 async def find_acting_user(connection: Connection, organization_id: UUID, *, email: str) -> ActingPrincipal | None:
-    """Find the active user of this address (lower case)."""
+    """Return the active user by address (lower case)."""
     return await find_row(connection, _ACTING_BY_EMAIL, ActingPrincipal, params(organization_id, email=email))

@@ -1,5 +1,5 @@
-"""Scopes of v1: their list, coverage and meaning in plain words. `api:agent:message:*` covers
-`api:agent:message:<agentId>`; every other scope covers itself."""
+"""Scopes of v1: list, coverage, and meaning in plain words. `api:agent:message:*` covers `api:agent:message:<agentId>`;
+every other scope covers only itself."""
 
 from collections.abc import Collection
 from uuid import UUID
@@ -20,18 +20,17 @@ _ADMIN_AT_MCP = "As an admin, see who can read a document, and why; it can chang
 
 
 def parse_scopes(text: str) -> tuple[str, ...] | None:
-    """Parse a space-separated list of scopes, each once and in order; None when a scope is unknown."""
+    """Parse a space-separated list of scopes, without duplicates and in order; None if a scope is unknown."""
     scopes = tuple(dict.fromkeys(text.split(" "))) if text else ()
     return scopes if all(is_api_scope(scope) for scope in scopes) else None
 
 
 def covers(granted: Collection[str], scope: str) -> bool:
-    """Return whether these scopes allow what `scope` allows."""
     return scope in granted or (scope.startswith(MESSAGE_PREFIX) and ApiScope.AGENT_MESSAGE in granted)
 
 
 def intersect_scopes(scopes: Collection[str], *, to: Collection[str]) -> tuple[str, ...]:
-    """Return the scopes that both lists allow: those of each list that the other one covers, each once."""
+    """Return the scopes allowed by both lists: from each list the scopes covered by the other, without duplicates."""
     theirs = (scope for scope in to if covers(scopes, scope))
     return tuple(dict.fromkeys([*(scope for scope in scopes if covers(to, scope)), *theirs]))
 
@@ -42,7 +41,6 @@ def agent_of(scope: str) -> UUID | None:
 
 
 def meaning(scope: str, *, audience: OAuthAudience = OAuthAudience.API, agent_name: str | None = None) -> str:
-    """Describe in plain words what a scope allows there where its token works."""
     if scope == ApiScope.ADMIN and audience is OAuthAudience.MCP:
         return _ADMIN_AT_MCP
     known = _MEANINGS.get(ApiScope(scope)) if scope in set(ApiScope) else None

@@ -1,4 +1,4 @@
-"""Rules for every credential that an admin makes."""
+"""Rules for every credential created by an admin."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ from service.platform.errors import BadRequest, FieldError
 
 
 def refuse_past(expires_at: datetime | None) -> None:
-    """Refuse (400 `expiry_past`) to make a credential that could never work."""
+    """Raise 400 `expiry_past` for an expiry in the past."""
     if expires_at is not None and expires_at <= datetime.now(UTC):
         details = [FieldError("expiresAt", "must lie in the future")]
         raise BadRequest("expiresAt: must lie in the future.", code="expiry_past", details=details)

@@ -1,4 +1,4 @@
-"""Passwords as Argon2id hashes (RFC 9106), made in threads of their own so that the event loop never waits."""
+"""Passwords as Argon2id hashes (RFC 9106), computed in separate threads so that the event loop never waits."""
 
 import asyncio
 import secrets
@@ -16,24 +16,23 @@ _THREADS = 2
 
 
 async def hash_password(password: SecretStr) -> str:
-    """Hash one password; the result includes salt and parameters."""
     return (await hash_passwords([password]))[0]
 
 
 async def hash_passwords(passwords: Sequence[SecretStr]) -> list[str]:
-    """Hash passwords, in their order, only a few at a time."""
+    """Hash passwords in order, only a few at a time."""
     loop = asyncio.get_running_loop()
     texts = (one.get_secret_value() for one in passwords)
     return list(await asyncio.gather(*(loop.run_in_executor(_executor(), _HASHER.hash, text) for text in texts)))
 
 
 async def verify_password(password: SecretStr, password_hash: str | None) -> bool:
-    """Check a password against a hash; without a hash the answer is False, after the same time."""
+    """Check a password against a hash. Without a hash, return False after an equal time."""
     return await asyncio.get_running_loop().run_in_executor(_executor(), _verify, password, password_hash)
 
 
 def end_threads() -> None:
-    """End the threads that hash, until the next password: a process that is to be forked must have none."""
+    """End the hashing threads until the next password: a process must have none before a fork."""
     _executor().shutdown()
     _executor.cache_clear()
 

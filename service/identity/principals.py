@@ -1,4 +1,4 @@
-"""References to principals: from the names in a request to ids, every unknown one reported with its field."""
+"""References to principals: from the names in a request to ids. Each unknown name is reported with its field."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ MOST_DETAILS = 20
 
 @dataclass(frozen=True)
 class Named:
-    """A principal that a request names."""
+    """A principal named in a request."""
 
     principal_id: UUID
     is_group: bool
 
 
 class Nameable(Protocol):
-    """A row that says which principal it is about."""
+    """A row with the columns of a principal."""
 
     @property
     def principal_id(self) -> UUID: ...
@@ -38,7 +38,7 @@ class Nameable(Protocol):
 
 
 def to_named_principal(row: Nameable) -> NamedPrincipal:
-    """Convert the row of a user, group or service account to the named principal of an admin's response."""
+    """Return the row of a user, group or service account as the named principal of an admin's response."""
     if row.kind == "group":
         return NamedGroup(id=row.principal_id, name=row.name)
     address = row.email or ""
@@ -50,7 +50,7 @@ def to_named_principal(row: Nameable) -> NamedPrincipal:
 async def resolve(
     connection: Connection, organization_id: UUID, *, references: Sequence[tuple[str, PrincipalReference]]
 ) -> list[Named]:
-    """Resolve references (each with its field) to principals, in order. BadRequest names the unknown ones."""
+    """Resolve references (each with a field) to principals, in order. BadRequest names the unknown principals."""
     emails = {form for _, one in references if isinstance(one, UserReference) for form in _forms(one.email)}
     ids = {one.id for _, one in references if not isinstance(one, UserReference)}
     rows = await queries.find_principals(connection, organization_id, emails=emails, ids=ids)
@@ -75,7 +75,7 @@ async def resolve(
 async def find_people(
     connection: Connection, organization_id: UUID, *, emails: Iterable[str], field: str
 ) -> frozenset[UUID]:
-    """Find the users and service accounts of these addresses. BadRequest names the unknown ones."""
+    """Return the users and service accounts by address. BadRequest names unknown addresses."""
     wanted = {normal_email(email): _forms(email) for email in emails}
     forms = {form for each in wanted.values() for form in each}
     people = {
@@ -95,7 +95,7 @@ def _forms(email: str) -> tuple[str, ...]:
 async def find_group_ids(
     connection: Connection, organization_id: UUID, *, group_ids: Iterable[str | UUID], field: str
 ) -> frozenset[UUID]:
-    """Check that these ids are groups' ids, and return them. BadRequest names the others."""
+    """Return the ids after checking that all belong to groups. BadRequest names the wrong ids."""
     wanted = {str(group_id): _uuid(group_id) for group_id in group_ids}
     ids = {group_id for group_id in wanted.values() if group_id is not None}
     rows = await queries.find_principals(connection, organization_id, ids=ids)
@@ -116,7 +116,6 @@ def _refuse(unknown: Collection[FieldError]) -> None:
 
 
 def describe(one: PrincipalReference) -> str:
-    """Return the kind and the address or id of a person, group or service account."""
     if isinstance(one, UserReference):
         return f"person {one.email}"
     return f"{'group' if isinstance(one, GroupReference) else 'service account'} {one.id}"

@@ -1,4 +1,4 @@
-"""SQL of organizations, the principals in them, and API keys."""
+"""SQL of organizations, principals, and API keys."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,7 +25,7 @@ _CHANGEABLE = ("active", "external_id", "is_admin", "name", "password_hash")
 
 @dataclass(frozen=True)
 class Principal:
-    """A row of principals; `email` is None for groups, `external_id` for principals unknown to a source system."""
+    """A row of principals. `email` is None for groups, `external_id` for principals unknown to a source system."""
 
     principal_id: UUID
     kind: str
@@ -39,7 +39,7 @@ class Principal:
 
 @dataclass(frozen=True)
 class PrincipalSummary:
-    """What people are shown of a principal; `deleted_at` is when a service account was deleted."""
+    """A principal as shown to people; `deleted_at` is set for a deleted service account."""
 
     principal_id: UUID
     kind: str
@@ -72,18 +72,18 @@ _ORGANIZATION_OF_ID = sa.select(*_ORGANIZATION).where(organizations.c.organizati
 
 
 async def lock_bootstrap(connection: Connection) -> None:
-    """Wait for another replica that bootstraps the database; hold the lock until the transaction ends."""
+    """Wait while another replica bootstraps the database; hold the lock until the transaction ends."""
     await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext("carrel.bootstrap"))))
 
 
 async def list_organizations(connection: Connection) -> list[Organization]:
-    """List all organizations by name, outside of any organization."""
+    """List all organizations by name. The transaction must be outside any organization."""
     return await sql.find_rows(connection, sa.select(*_ORGANIZATION).order_by(organizations.c.name), Organization)
 
 
 async def is_only_organization(connection: Connection, organization_id: UUID) -> bool:
-    """Check whether the database has no other organization. Row-level security shows all organizations outside of any:
-    the transaction leaves its own for this statement."""
+    """Return whether the database has a single organization. Row-level security shows all organizations only outside of
+    any, so the transaction leaves the organization for the statement."""
     await enter_organization(connection, None)
     others = sa.exists(
         sa.select(organizations.c.organization_id).where(organizations.c.organization_id != organization_id)
@@ -94,12 +94,12 @@ async def is_only_organization(connection: Connection, organization_id: UUID) ->
 
 
 async def any_organization(connection: Connection) -> bool:
-    """Check, outside of any organization, whether the database has an organization."""
+    """Return whether the database has an organization. The transaction must be outside any organization."""
     return (await connection.execute(sa.select(sa.exists(sa.select(organizations.c.organization_id))))).scalar_one()
 
 
 async def lock_organization(connection: Connection, organization_id: UUID) -> None:
-    """Lock an organization's principals and agents for one change at a time; readers don't wait."""
+    """Lock an organization's principals and agents against concurrent changes; readers don't wait."""
     statement = sa.select(organizations.c.organization_id).where(organizations.c.organization_id == organization_id)
     await connection.execute(statement.with_for_update(key_share=True))
 
@@ -129,8 +129,8 @@ async def find_principals(
     ids: Collection[UUID] = (),
     deleted: bool = False,
 ) -> list[Principal]:
-    """Find people by addresses (lower case), and groups and service accounts by ids. A deleted service account is found
-    only with `deleted`: its address stays taken."""
+    """Return people by addresses (lower case), and groups and service accounts by ids. A deleted service account is
+    included only with `deleted`: its address stays taken."""
     by_email = sql.in_array(principals.c.email, emails)
     by_id = sa.and_(sql.in_array(principals.c.principal_id, ids), principals.c.kind.in_(["group", "serviceAccount"]))
     statement = sa.select(*_PRINCIPAL).where(principals.c.organization_id == organization_id, sa.or_(by_email, by_id))
@@ -147,7 +147,7 @@ async def find_groups(
     external_ids: Collection[str] = (),
     names: Collection[str] = (),
 ) -> list[Principal]:
-    """Find groups by ids, by external ids, or (those without an external id) by names."""
+    """Return groups by ids, by external ids, or by names if without an external id."""
     statement = sa.select(*_PRINCIPAL).where(
         sql.matches(principals, organization_id, kind="group"),
         sa.or_(
@@ -160,7 +160,6 @@ async def find_groups(
 
 
 async def put_principals(connection: Connection, organization_id: UUID, *, rows: Sequence[Principal]) -> None:
-    """Add or replace principals by id, in one statement."""
     if not rows:
         return
     put = sql.rows_of(_PRINCIPAL, [asdict(row) for row in rows])
@@ -195,7 +194,7 @@ async def list_groups(
     after: UUID,
     limit: int,
 ) -> list[Principal]:
-    """List groups (of these ids, if any) whose name contains `query`, ordered by id."""
+    """List groups with a name containing `query`, optionally only `ids`, ordered by id."""
     statement = (
         sa.select(*_PRINCIPAL)
         .where(
@@ -214,7 +213,7 @@ async def list_groups(
 async def list_members(
     connection: Connection, organization_id: UUID, *, group_id: UUID, after: UUID, limit: int
 ) -> list[Principal]:
-    """List the direct members of a group, ordered by id, without deleted ones."""
+    """List the direct members of a group, ordered by id, without deleted members."""
     statement = (
         sa.select(*_PRINCIPAL)
         .join(group_members, group_members.c.member_id == principals.c.principal_id)
@@ -234,7 +233,7 @@ async def insert_api_key(connection: Connection, organization_id: UUID, *, row: 
 
 
 async def revoke_api_key(connection: Connection, organization_id: UUID, *, api_key_id: UUID) -> bool:
-    """Revoke an API key; False when the key was revoked already or doesn't exist."""
+    """Revoke an API key. Return False if the key was already revoked or doesn't exist."""
     return await sql.revoke(connection, api_keys, organization_id, api_key_id=api_key_id)
 
 
@@ -252,7 +251,7 @@ async def list_api_keys(
     after: UUID,
     limit: int,
 ) -> list[ApiKey]:
-    """List API keys (of these ids and of the owner of this address in lower case, if any), ordered by id."""
+    """List API keys, optionally only `ids` or only the owner with address `owner_email` (lower case), ordered by id."""
     chosen = sql.optional_in(api_keys.c.api_key_id, ids), sql.optional(principals.c.email, owner_email)
     statement = sql.rows_after(
         _api_keys(organization_id).where(*chosen), api_keys.c.api_key_id, after=after, limit=limit
@@ -261,14 +260,14 @@ async def list_api_keys(
 
 
 async def list_working_keys_of(connection: Connection, organization_id: UUID, *, owner_id: UUID) -> list[ApiKey]:
-    """List a user's API keys that are neither revoked nor expired, ordered by id."""
+    """List a user's API keys, except revoked and expired keys, ordered by id."""
     status = credential_status(api_keys).element
     statement = _api_keys(organization_id).where(api_keys.c.owner_id == owner_id, status == "active")
     return await sql.find_rows(connection, statement.order_by(api_keys.c.api_key_id), ApiKey)
 
 
 async def revoke_keys_of(connection: Connection, organization_id: UUID, *, owner_id: UUID) -> list[UUID]:
-    """Revoke every API key of a user; return those newly revoked, in order."""
+    """Revoke every API key of a user; return the newly revoked keys, in order."""
     statement = (
         sa.update(api_keys)
         .where(sql.matches(api_keys, organization_id, owner_id=owner_id), api_keys.c.revoked_at.is_(None))
@@ -288,7 +287,7 @@ def _api_keys(organization_id: UUID) -> sa.Select[*tuple[Any, ...]]:
 
 
 def credential_status(table: sa.Table, now: sa.ColumnElement[datetime] | None = None) -> sa.Label[str]:
-    """Select a credential's status by the database's clock: `active`, `expired` or `revoked`."""
+    """Return a column with a credential's status by the database's clock: `active`, `expired` or `revoked`."""
     now = sa.func.now() if now is None else now
     return sa.case(
         (table.c.revoked_at.is_not(None), "revoked"), (table.c.expires_at <= now, "expired"), else_="active"
@@ -296,7 +295,7 @@ def credential_status(table: sa.Table, now: sa.ColumnElement[datetime] | None = 
 
 
 async def find_person(connection: Connection, organization_id: UUID, *, email: str) -> PrincipalSummary | None:
-    """Find the user or service account of this address (lower case), inactive and deleted ones too."""
+    """Return the user or service account by address (lower case), also if inactive or deleted."""
     statement = sa.select(*_SUMMARY).where(sql.matches(principals, organization_id, email=email))
     return await sql.find_row(connection, statement, PrincipalSummary)
 
@@ -304,7 +303,7 @@ async def find_person(connection: Connection, organization_id: UUID, *, email: s
 async def find_principal(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, kind: str
 ) -> PrincipalSummary | None:
-    """Find the principal of this id and kind, inactive and deleted ones too."""
+    """Return the principal, also if inactive or deleted."""
     statement = sa.select(*_SUMMARY).where(
         sql.matches(principals, organization_id, principal_id=principal_id, kind=kind)
     )
@@ -314,7 +313,7 @@ async def find_principal(
 async def list_principals(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> list[PrincipalSummary]:
-    """List the principals of these ids, of every kind, inactive and deleted ones too."""
+    """Return the principals by id, of every kind, also inactive and deleted principals."""
     statement = sa.select(*_SUMMARY).where(
         principals.c.organization_id == organization_id, sql.in_array(principals.c.principal_id, principal_ids)
     )
@@ -322,8 +321,8 @@ async def list_principals(
 
 
 def select_to_enter(key: sa.Column[Any], kind: type[Any], *others: sa.Label[Any]) -> sa.Select[*tuple[Any, ...]]:
-    """Select what is looked up by a key before its organization is known, with that organization's name, and enter the
-    organization. The key's value is a parameter (`param`)."""
+    """Build a look-up by a key before the organization is known, with the organization's name; the query also enters
+    the organization. The key's value is a parameter (`param`)."""
     table, name = key.table, organizations.c.name.label("organization_name")
     return (
         sa.select(*sql.columns_of(table, kind, name, *others), sql.set_organization(table.c.organization_id))
@@ -333,13 +332,13 @@ def select_to_enter(key: sa.Column[Any], kind: type[Any], *others: sa.Label[Any]
 
 
 async def organization_ids(database: Database) -> Sequence[UUID]:
-    """Return the ids of all organizations, for work that visits each in a transaction of its own."""
+    """Return the ids of all organizations, for work with a transaction for each."""
     async with database.transaction(None, read_only=True) as connection:
         return [row.organization_id for row in await list_organizations(connection)]
 
 
 async def in_each_organization(database: Database, work: Callable[[Connection, UUID], Awaitable[object]]) -> None:
-    """Call `work` in a transaction of each organization; a failure does not stop the work for other organizations."""
+    """Call `work` in a transaction of each organization. A failure doesn't stop the work for other organizations."""
 
     async def work_in(organization_id: UUID) -> None:
         async with database.transaction(organization_id) as connection:
@@ -349,7 +348,7 @@ async def in_each_organization(database: Database, work: Callable[[Connection, U
 
 
 def user_as(name: str, principal_id: sa.ColumnElement[UUID]) -> sa.Label[Any]:
-    """Build the column of a user, as `UserPrincipal` has it; the name and the address of an erased user are empty."""
+    """Return the column of a user in the form of `UserPrincipal`. The name and address of an erased user are empty."""
     texts = (sa.func.coalesce(one, "") for one in (principals.c.name, principals.c.email))
     members = zip(("type", "id", "name", "email"), ("user", sa.cast(principal_id, sa.Text), *texts), strict=True)
     return sa.func.jsonb_build_object(*chain.from_iterable(members), type_=JSONB).label(name)
@@ -357,7 +356,7 @@ def user_as(name: str, principal_id: sa.ColumnElement[UUID]) -> sa.Label[Any]:
 
 @dataclass(frozen=True)
 class Membership:
-    """The membership of a principal that is directly in a group."""
+    """A direct membership in a group."""
 
     group_id: UUID
     member_id: UUID
@@ -367,7 +366,7 @@ class Membership:
 async def count_members(
     connection: Connection, organization_id: UUID, *, group_ids: Collection[UUID]
 ) -> dict[UUID, int]:
-    """Count the direct members of groups; a group without members is left out."""
+    """Count the direct members of groups. A group without members is left out."""
     marked = await mark_members(connection, organization_id, group_ids=group_ids)
     return {group_id: count for group_id, (count, _) in marked.items()}
 
@@ -375,7 +374,7 @@ async def count_members(
 async def mark_members(
     connection: Connection, organization_id: UUID, *, group_ids: Collection[UUID]
 ) -> dict[UUID, tuple[int, str]]:
-    """Count the direct members of groups, with a mark that changes with them; none of a group without members."""
+    """Count the direct members of groups, with a digest of the member ids. A group without members is left out."""
     member = group_members.c.member_id
     mark = sa.func.md5(sa.func.string_agg(sa.cast(member, sa.Text), aggregate_order_by(sa.literal(","), member)))
     statement = (
@@ -389,8 +388,8 @@ async def mark_members(
 async def add_members(
     connection: Connection, organization_id: UUID, *, memberships: Collection[Membership]
 ) -> list[tuple[UUID, UUID]]:
-    """Add memberships, and return the (group, member) pairs that were new. They stay when a token of a sign-in provider
-    that brought them before names them no more."""
+    """Add memberships and return the new (group, member) pairs. Memberships first added by a sign-in provider become
+    permanent, even if the provider's tokens no longer name the group."""
     added = await bring_members(connection, organization_id, memberships=memberships)
     wanted, brought = _unnest_memberships(memberships), provider_memberships.c
     await connection.execute(
@@ -406,7 +405,7 @@ async def add_members(
 async def bring_members(
     connection: Connection, organization_id: UUID, *, memberships: Collection[Membership]
 ) -> list[tuple[UUID, UUID]]:
-    """Add memberships, and leave as they are those that are there; return the (group, member) pairs that were new."""
+    """Add missing memberships and return the new (group, member) pairs. Existing memberships are unchanged."""
     wanted = _unnest_memberships(memberships)
     rows = sa.select(
         sa.literal(organization_id, sa.Uuid), wanted.c.group_id, wanted.c.member_id, wanted.c.member_is_group
@@ -423,13 +422,13 @@ async def bring_members(
 async def remove_members(
     connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
 ) -> list[UUID]:
-    """Remove members from a group; return those that were in the group."""
+    """Remove members from a group; return the members actually removed."""
     named = group_members.c.group_id == group_id, sql.in_array(group_members.c.member_id, member_ids)
     return [member_id for _, member_id in await _delete_members(connection, organization_id, *named)]
 
 
 async def leave_groups(connection: Connection, organization_id: UUID, *, member_id: UUID) -> list[UUID]:
-    """Remove a principal from every group that it is directly in; return those groups."""
+    """Remove a principal from all direct groups; return the groups."""
     left = await _delete_members(connection, organization_id, group_members.c.member_id == member_id)
     return [group_id for group_id, _ in left]
 
@@ -437,7 +436,7 @@ async def leave_groups(connection: Connection, organization_id: UUID, *, member_
 async def keep_only(
     connection: Connection, organization_id: UUID, *, group_ids: Collection[UUID], memberships: Collection[Membership]
 ) -> list[tuple[UUID, UUID]]:
-    """Remove every member of these groups that `memberships` doesn't name; return the (group, member) pairs removed."""
+    """Remove every member of the groups missing in `memberships`; return the removed (group, member) pairs."""
     wanted = _unnest_memberships(memberships)
     kept = sa.exists().where(
         wanted.c.group_id == group_members.c.group_id, wanted.c.member_id == group_members.c.member_id
@@ -448,7 +447,6 @@ async def keep_only(
 async def _delete_members(
     connection: Connection, organization_id: UUID, *conditions: sa.ColumnElement[bool]
 ) -> list[tuple[UUID, UUID]]:
-    """Delete memberships of an organization, and return their (group, member) pairs."""
     ended = sa.delete(group_members).where(group_members.c.organization_id == organization_id, *conditions)
     pairs = ended.returning(group_members.c.group_id, group_members.c.member_id)
     return [(row.group_id, row.member_id) for row in await connection.execute(pairs)]

@@ -1,5 +1,5 @@
-"""All that the rest of the service uses of the identity server; an import contract keeps it so. `service.auth` reads
-the caller of a request from the database itself."""
+"""The identity server's functions for the rest of the service; an import contract enforces this boundary.
+`service.auth` is the exception: it reads the caller of a request from the database."""
 
 from service.identity_server.oauth import (
     account,

@@ -1,4 +1,4 @@
-"""Reading the parameters of OAuth requests, of the query or of the form but never of both, with limits."""
+"""Reading the parameters of OAuth requests, from the query or the form but never both, with limits."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,13 @@ Parameters = Sequence[tuple[str, str]]
 
 
 def query_of(request: Request) -> Parameters:
-    """Return the parameters of a request's query; those without a value are left out (RFC 6749, section 3.1)."""
+    """Return the parameters of a request's query; parameters without a value are ignored (RFC 6749, section 3.1)."""
     return _parse(request.scope["query_string"])
 
 
 async def form_of(request: Request) -> Parameters:
-    """Return the parameters of a request's form, and not of its query; those without a value are left out. Raises
-    UnsupportedMedia for a body that isn't a form, TooLarge, BadRequest."""
+    """Return the parameters of a request's form; parameters without a value are ignored. Raises UnsupportedMedia if the
+    body isn't a form, TooLarge, BadRequest."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != FORM:
         raise UnsupportedMedia(f"This endpoint takes a form: send it with Content-Type: {FORM}.")
@@ -46,7 +46,7 @@ def all_of(parameters: Parameters) -> Mapping[str, list[str]]:
 
 
 def with_parameters(uri: str, parameters: Parameters) -> str:
-    """Add parameters to the query of an address, and leave the rest as it is, character by character."""
+    """Add parameters to an address's query, leaving the rest unchanged, character by character."""
     joint = "" if uri.endswith(("?", "&")) else "&" if "?" in uri else "?"
     return f"{uri}{joint}{urlencode(parameters)}"
 

@@ -1,1 +1,1 @@
-"""The index: chunks, vectors and terms of each document in each index space, and how they are kept up to date."""
+"""The index: chunks, vectors and terms of each document in each index space, and their maintenance."""

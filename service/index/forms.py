@@ -1,8 +1,8 @@
-"""The further forms of words: other spellings by which people look for the same word, number, date or name.
+"""Further forms of words: other spellings for finding the same word, number, date or name.
 
-A form is a spelling with a share of a word's weight. It stands for a stretch of a text beside the words of that
-stretch, which count in full in a text. A query leaves them less where the form says more, and joins words that blanks
-part. What signs join has a form as it is written too, so its exact spelling ranks above the others."""
+A form is a spelling with a share of a word's weight, and stands for a stretch of a text, in addition to the stretch's
+words. In a text the words count in full. In a query, words count less where the form says more, and words separated by
+blanks are also joined. Text joined by signs also has a form as written, so the exact spelling ranks highest."""
 
 import re
 import tomllib
@@ -19,21 +19,21 @@ from service.index.stop_words import QUERY_STOP_WORDS
 from service.index.tokenization import WORD, Word, fold, is_unspaced
 
 FORMS = 1
-"""The number of these rules. A higher number renews every index: raise it when texts get other forms."""
+"""The number of these rules. A higher number renews every index: raise the number when texts get new forms."""
 
 APART = 2
-"""From this number on, a document's vectors lie in a table of their own (docs/decisions/018)."""
+"""From this number on, a document's vectors are in a table of their own (docs/decisions/018)."""
 
 RULES = max(FORMS, APART)
-"""The number of a document that is written now."""
+"""The number of newly written documents."""
 
 FOLDED, EXPANDED, JOINED, UNSURE, WRITTEN = 0.7, 0.5, 0.6, 0.6, 0.4
 WHOLE = 0.5
-"""Forms with this share or more are other spellings of the whole; the others are parts."""
+"""Forms with at least this share are other spellings of the whole; forms with less are parts."""
 
 PART, NEIGHBOURS, BORDER = 0.3, 0.3, 0.2
 MARKED = 0.2
-"""A match by a smaller share than this is not marked in a text."""
+"""Matches with a smaller share are not marked in a text."""
 
 # With ASCII letters in its place, or none: the digits of other scripts follow separately.
 _LETTERS = str.maketrans({
@@ -104,7 +104,7 @@ _SIGNED = re.compile(
 class Form(NamedTuple):
     """Another spelling of a stretch of a text, with its share.
 
-    In a query, `rest` is the share that is left to the words of the stretch; None: the form is of a single word."""
+    In a query, `rest` is the share left for the words of the stretch; None means the form is of a single word."""
 
     start: int
     end: int
@@ -115,7 +115,7 @@ class Form(NamedTuple):
 
 @lru_cache(maxsize=2**16)
 def forms_of_word(word: str, stemming: str) -> tuple[Form, ...]:
-    """Return the further forms of a single word: without marks, and its parts. Most words have none."""
+    """Return the further forms of a single word: without marks, and parts. Most words have none."""
     is_plain = word.isascii() and word.isalpha() and (word.islower() or word.isupper() or word.istitle())
     if is_plain or (word.isascii() and word.isdecimal()):
         return ()
@@ -138,7 +138,7 @@ def fold_marks(folded: str) -> str:
 
 
 def _find_parts(word: str) -> Iterator[Form]:
-    """Return the parts of an identifier: between underscores, at capitals, and where letters and digits meet."""
+    """Yield the parts of an identifier: between underscores, at capitals, and between letters and digits."""
     snakes = [Word(*match.span(), match[0]) for match in re.finditer("[^_]+", word)]
     if [snake.text for snake in snakes] != [word]:
         yield from _join_parts(snakes)
@@ -157,7 +157,7 @@ def _find_parts(word: str) -> Iterator[Form]:
 
 
 def _join_parts(parts: list[Word]) -> Iterator[Form]:
-    """Return each of the first parts, each two neighbours joined, and the whole joined."""
+    """Yield each of the first parts, each two neighbours joined, and the whole joined."""
     parts = parts[:_MOST_PARTS]
     for first, size in product(range(len(parts)), sorted({1, 2, len(parts)})):
         joined = parts[first : first + size]
@@ -167,7 +167,7 @@ def _join_parts(parts: list[Word]) -> Iterator[Form]:
 
 
 def find_forms(text: str) -> Iterator[Form]:
-    """Return the forms of a text that stand for several words, or for a word because of those beside it."""
+    """Yield forms for several words, or for a word because of its neighbours."""
     numbers = [*_SPACED_NUMBER.finditer(text)]
     for match in numbers:
         yield from _move((*read_number(match[0]), _as_written(match[0])), match.start())
@@ -203,7 +203,7 @@ def _find_runs(text: str, read: Collection[int]) -> Iterator[Form]:
 
 
 def _as_written(text: str, start: int = 0) -> Form:
-    """Return a form that other spellings do not have, so that the exact one ranks first."""
+    """Return a unique form of the exact spelling, so the exact spelling ranks first."""
     return Form(start, start + len(text), f"={text.translate(_USUAL_SIGNS)}", WRITTEN, 1.0)
 
 
@@ -213,7 +213,7 @@ def _move(forms: tuple[Form, ...], by: int) -> Iterator[Form]:
 
 @lru_cache(maxsize=2**14)
 def _read_run(run: str) -> tuple[Form, ...]:
-    """Return the forms of pieces that signs join: a date, a number, or the pieces without the signs."""
+    """Return the forms of pieces joined by signs: a date, a number, or the pieces without the signs."""
     if (found := _DATE.match(run)) and (day := _read_date(found)):
         return Form(0, found.end(), day, 1.0, 0.3), _as_written(found[0])
     if found := _NUMBER.fullmatch(run):
@@ -258,7 +258,7 @@ def _join(run: str, pieces: list[Word]) -> Iterator[Form]:
 
 
 def read_number(written: str) -> tuple[Form, ...]:
-    """Return a number in the form that all its spellings have: 1234.56. An unclear spelling has two readings."""
+    """Return a number in its common form: 1234.56. An unclear spelling has two readings."""
     plain = fold_marks(written.translate(_NUMBER_SIGNS))
     groups, signs = re.split("[., ']", plain), re.findall("[., ']", plain)
     if groups[0].startswith("0") and len(groups[0]) > 1:
@@ -278,13 +278,13 @@ def read_number(written: str) -> tuple[Form, ...]:
 
 
 def _is_grouped(groups: list[str]) -> bool:
-    """Tell whether digits are in groups of thousands, or in India of thousands and of hundreds before them."""
+    """Return whether digits are in groups of three, or, as in India, of three with pairs before."""
     first, *middle, last = map(len, groups)
     return groups[0] != "0" and first <= 3 and last == 3 and {*middle} in ({3}, {2}, set())
 
 
 def _read_date(found: re.Match[str]) -> str | None:
-    """Return the day that a date in digits names for certain: by ISO 8601, by points, or by a day after the 12th."""
+    """Return the day of an unambiguous date in digits: ISO 8601, with points, or with a day after the 12th."""
     year, _, month, day, first, sign, second, last = found.groups()
     if year:
         return _as_date(year, month, day)
@@ -300,7 +300,7 @@ def _as_date(year: str, month: str, day: str) -> str | None:
 
 
 def _find_capitals(text: str) -> Iterator[Form]:
-    """Return short words in capitals that would say nothing in small letters, and letters beside a noun: Plan A."""
+    """Yield short words in capitals with no meaning in small letters, and letters next to a noun: Plan A."""
     for match in _CAPITALS.finditer(text):
         if match[0] not in _SHORT:
             continue
@@ -315,9 +315,9 @@ def _find_capitals(text: str) -> Iterator[Form]:
 
 
 def join_neighbours(query: str, words: list[Word]) -> Iterator[Form]:
-    """Return words of a query that blanks part as if they were joined, and a small letter beside a noun.
+    """Yield a query's separate words as if joined, and a small letter next to a noun.
 
-    A text is not indexed by these forms, so that they cost the index nothing: "wi fi" finds Wi-Fi and wifi."""
+    Texts are not indexed by these forms, so the index doesn't grow: "wi fi" finds Wi-Fi and wifi."""
     spaced = [query[one.end : other.start].isspace() for one, other in pairwise(words)]
     for first, size in product(range(len(words)), (2, 3, 4)):
         joined = words[first : first + size]

@@ -1,4 +1,4 @@
-"""SQL of the index: a document's chunks in a space, code pages, how many chunks contain which term, and removing it."""
+"""SQL of the index: a document's chunks in a space, code pages, counts of chunks by term, and removal."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,8 @@ ROWS_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """A document in a space whose vectors have so many dimensions, and how many of its chunks are indexed there."""
+    """A document in a space, with the dimensions of the space's vectors and the number of the document's chunks
+    there."""
 
     organization_id: UUID
     space_id: int
@@ -52,13 +53,12 @@ class IndexEntry:
     chunk_count: int = 0
 
     def matches(self, table: sa.Table) -> sa.ColumnElement[bool]:
-        """Build the condition that a row of `table` is of this document in this space."""
         return matches(table, self.organization_id, document_id=self.document_id, space_id=self.space_id)
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A chunk to write; `terms` as pgvector reads them."""
+    """A chunk to write; `terms` in pgvector's format."""
 
     chunk_no: int
     chunk_id: UUID
@@ -69,17 +69,18 @@ class ChunkRow:
 
 
 def is_pending(entries: sa.FromClause = space_documents) -> sa.ColumnElement[bool]:
-    """Build the condition that an entry's desired version isn't indexed, as in the index of pending entries."""
+    """Build the condition for an entry not fully indexed in the desired version, as in the index of pending entries."""
     return entries.c.indexed_version.is_distinct_from(entries.c.version)
 
 
 def lacks_words(entries: sa.FromClause = space_documents) -> sa.ColumnElement[bool]:
-    """Build the condition that an entry's desired version is not indexed at all, as in the partial index."""
+    """Build the condition for an entry without words or vectors of the desired version, as in the partial index."""
     return sa.and_(entries.c.words_version.is_distinct_from(entries.c.version), is_pending(entries))
 
 
 def lacks_meaning(entries: sa.FromClause = space_documents) -> sa.ColumnElement[bool]:
-    """Build the condition that of an entry's desired version the words alone are indexed, as in the index of those."""
+    """Build the condition for an entry with words but without vectors of the desired version, as in the partial
+    index."""
     return sa.and_(entries.c.words_version == entries.c.version, is_pending(entries))
 
 
@@ -98,7 +99,7 @@ def has_status(
     organization_id: UUID,
     space_id: sa.ColumnElement[int],
 ) -> sa.ColumnElement[bool]:
-    """Build the condition that an entry of `space_documents` has a status of `progress.indexing_status`. The CASE keeps
+    """Build the condition for an entry of `space_documents` with a status of `progress.indexing_status`. The CASE keeps
     the planner on the index of the few pending entries."""
     if status is IndexingStatus.DONE:
         return sa.case((is_pending(), sa.false()), else_=space_documents.c.version.is_not(None))
@@ -115,8 +116,8 @@ def has_status(
 
 @dataclass(frozen=True, slots=True)
 class LockedEntry:
-    """A document's entry in a space: its access class, the desired version, the version whose words are indexed, and
-    how many chunks."""
+    """A document's entry in a space: access class, desired version, the version with indexed words, and the number of
+    chunks."""
 
     document_id: UUID
     access_class: int
@@ -128,7 +129,7 @@ class LockedEntry:
 
 @dataclass(frozen=True, slots=True)
 class IndexedChunk:
-    """A chunk as it is indexed; its terms are as pgvector writes them. `is_inside`: its vector lies in its row."""
+    """An indexed chunk; terms are in pgvector's format. `is_inside`: the vector is in the chunk's row."""
 
     chunk_no: int
     text_hash: bytes
@@ -168,7 +169,8 @@ async def lock_to_write(
     then: Batch | None = None,
 ) -> dict[UUID, LockedEntry]:
     """Lock documents' resources and rows in a space until the transaction ends, and return both. A single document is
-    waited for; of several, locked ones are skipped against deadlocks. What is asked `then` goes in the same message."""
+    waited for; among several, locked documents are skipped to avoid deadlocks. The `then` batch is sent in the same
+    message."""
     batch = Batch()
     parameters = params(organization_id, space_id=space_id, document_ids=document_ids)
     locked = batch.ask(_LOCK_TO_WRITE[len(document_ids) > 1], LockedEntry, parameters)
@@ -196,7 +198,6 @@ def _select_chunks(dimensions: int) -> sa.Select[*tuple[Any, ...]]:
 async def list_chunks(
     connection: Connection, entry: IndexEntry, *, first: int = 0, limit: int | None = None
 ) -> list[IndexedChunk]:
-    """List a document's chunks from this number on; without a limit all of them."""
     key = {"document_id": entry.document_id, "space_id": entry.space_id, "chunk_no": first}
     parameters = params(entry.organization_id, **key, limit=limit)
     return await find_rows(connection, _select_chunks(entry.dimensions), IndexedChunk, parameters)
@@ -204,7 +205,7 @@ async def list_chunks(
 
 @dataclass(frozen=True, slots=True)
 class ChunkState:
-    """A chunk that is written: its number, the hash of its text, and whether its vector and its code page are, too."""
+    """A written chunk: number, hash of the text, and whether vector and code page are also written."""
 
     document_id: UUID
     chunk_no: int
@@ -240,7 +241,7 @@ def _select_states(dimensions: int) -> sa.Select[*tuple[Any, ...]]:
 def ask_states(
     batch: Batch, organization_id: UUID, *, space_id: int, dimensions: int, document_ids: Sequence[UUID]
 ) -> Answer[ChunkState]:
-    """List the chunks of documents that are written, in order."""
+    """List the written chunks of documents, in order, in a batch."""
     parameters = params(organization_id, space_id=space_id, document_ids=document_ids)
     return batch.ask(_select_states(dimensions), ChunkState, parameters)
 
@@ -253,13 +254,13 @@ def _select_texts(dimensions: int) -> sa.Select[*tuple[Any, ...]]:
 
 
 def ask_texts(batch: Batch, entry: IndexEntry) -> Answer[dict[str, str]]:
-    """List the `text` of each of a document's chunks, in order."""
+    """List the `text` of each of a document's chunks, in order, in a batch."""
     parameters = params(entry.organization_id, document_id=entry.document_id, space_id=entry.space_id)
     return batch.ask(_select_texts(entry.dimensions), dict[str, str], parameters)
 
 
 class KnownVector(NamedTuple):
-    """A text's vector, as pgvector sends it."""
+    """A text's vector in pgvector's format."""
 
     text_hash: bytes
     sent: bytes
@@ -291,7 +292,7 @@ def _select_embeddings(dimensions: int) -> sa.Select[*tuple[Any, ...]]:
 def ask_embeddings(
     batch: Batch, organization_id: UUID, *, document_id: UUID, model: str, dimensions: int, hashes: Collection[bytes]
 ) -> Answer[KnownVector]:
-    """Read the vectors that any space has of a document's texts, by the texts' hashes."""
+    """Read the vectors of a document's texts from any space in a batch, by the texts' hashes."""
     parameters = params(organization_id, document_id=document_id, model=model, hashes=list(hashes))
     return batch.ask(_select_embeddings(dimensions), KnownVector, parameters)
 
@@ -338,7 +339,7 @@ def _update_entries(given: sa.TableValuedAlias) -> sa.Update:
 
 @cache
 def _build_words(dimensions: int) -> sa.Update:
-    """Build the statement that writes chunks. The vectors of earlier chunks of these numbers go, with their codes."""
+    """Build the statement that writes chunks. Vectors and codes of earlier chunks with these numbers are removed."""
     tables, given = INDEX_TABLES[dimensions], unnest_rows("chunks", _OF_CHUNKS)
     numbers = {
         tables.vectors: tables.vectors.c.chunk_no == given.c.chunk_no,
@@ -386,8 +387,8 @@ def _build_vectors(dimensions: int) -> sa.Update:
 
 @dataclass(frozen=True, slots=True)
 class WordsChange:
-    """The chunks to write of a version of a document in a space, the vectors that texts keep, and the changes of term
-    counts. `is_followed`: the process goes on with the other vectors."""
+    """The chunks to write of a document's version in a space, the vectors to keep, and the changes of term counts.
+    `is_followed`: this process writes the remaining vectors next."""
 
     document_id: UUID
     access_class: int
@@ -402,7 +403,7 @@ class WordsChange:
 
 @dataclass(frozen=True, slots=True)
 class VectorsChange:
-    """The vectors to write of a version of a document in a space, as pgvector reads them, and the code pages."""
+    """The vectors to write of a document's version in a space, in pgvector's format, and the code pages."""
 
     document_id: UUID
     access_class: int
@@ -414,7 +415,7 @@ class VectorsChange:
 async def write_words(
     connection: Connection, organization_id: UUID, *, changes: Sequence[WordsChange], dimensions: int, **place: int
 ) -> None:
-    """Write documents' chunks in place of equal numbers, in one statement or several; the place is `space_id`."""
+    """Write documents' chunks, replacing equal numbers, in one statement or several; the place is `space_id`."""
     chunks = [
         (each.document_id, each.access_class, *(getattr(row, name) for name in _OF_A_CHUNK))
         for each in changes
@@ -432,7 +433,7 @@ async def write_words(
 async def write_vectors(
     connection: Connection, organization_id: UUID, *, changes: Sequence[VectorsChange], dimensions: int, **place: int
 ) -> None:
-    """Write vectors and code pages of documents whose chunks are written, in such a place, and their versions."""
+    """Write vectors and code pages of documents with written chunks in a space, and set the documents' versions."""
     vectors = [(each.document_id, each.access_class, *row) for each in changes for row in each.vectors.items()]
     pages = [
         (each.document_id, each.access_class, number, *page) for each in changes for number, page in each.pages.items()
@@ -450,7 +451,8 @@ async def _write(
     many: Sequence[tuple[str, Iterable[str], Sequence[Any]]],
     once: Sequence[tuple[str, Iterable[str], Sequence[Any]]] = (),
 ) -> None:
-    """Run a statement on `many` rows, as `as_arrays` takes them, in portions; those given `once` go with the first."""
+    """Run a statement on `many` rows, as `as_arrays` takes them, in portions; `once` values go with the first
+    portion."""
     for start in range(0, max(1, *(len(rows) for _, _, rows in many)), ROWS_AT_ONCE):
         arrays = [as_arrays(kind, names, rows[start : start + ROWS_AT_ONCE]) for kind, names, rows in many]
         arrays += [as_arrays(kind, names, [] if start else rows) for kind, names, rows in once]
@@ -459,7 +461,7 @@ async def _write(
 
 
 async def truncate_entry(connection: Connection, entry: IndexEntry, *, chunk_count: int) -> None:
-    """Remove the chunks of an index entry beyond so many, with their vectors and code pages."""
+    """Remove an index entry's chunks from number `chunk_count` on, with their vectors and code pages."""
     tables = INDEX_TABLES[entry.dimensions]
     beyond = {table: table.c.chunk_no >= chunk_count for table in (tables.chunks, tables.vectors)}
     beyond[tables.code_pages] = tables.code_pages.c.page_no >= chunk_count // CHUNKS_PER_PAGE
@@ -475,7 +477,7 @@ _OF_ENTRIES: dict[str, TypeEngine[Any]] = {"document_id": sa.Uuid(), "space_id":
 async def lock_entries(
     connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID], space_id: int | None = None
 ) -> Sequence[IndexEntry]:
-    """Lock documents' rows in order, in every space, or with `space_id` in that one and its replacement."""
+    """Lock documents' rows in order, in every space, or only in `space_id` and the space's replacement."""
     entry = space_documents.c
     statement = (
         sa.select(*columns_of(space_documents, IndexEntry, spaces.c.dimensions))
@@ -490,7 +492,6 @@ async def lock_entries(
 
 
 async def remove_entries(connection: Connection, organization_id: UUID, *, entries: Collection[IndexEntry]) -> None:
-    """Remove index entries, whose rows are locked, from their spaces."""
     for portion in _divide(entries):
         # Chunks are counted under the term of their language's stemming, where it has one.
         rows = [
@@ -502,7 +503,7 @@ async def remove_entries(connection: Connection, organization_id: UUID, *, entri
 
 
 def _divide(entries: Collection[IndexEntry]) -> Iterator[Sequence[IndexEntry]]:
-    """Divide entries into portions of equal dimensions, none much larger than a statement may remove."""
+    """Divide entries into portions of equal dimensions, small enough for a statement to remove."""
     for dimensions in sorted({one.dimensions for one in entries}):
         portion, chunk_count = list[IndexEntry](), 0
         for one in entries:

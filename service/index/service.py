@@ -1,5 +1,7 @@
-"""Spaces, and writing documents into them. Each function that changes a document's index locks its resource first, like
-changes of access: no write restores an older access class, and no removed document returns."""
+"""Index spaces, and writing documents into them.
+
+Each function for changing a document's index locks the document's resource first, like changes of access. So no write
+restores an older access class, and no removed document returns."""
 
 import asyncio
 from collections import Counter
@@ -64,7 +66,7 @@ Result = TypeVar("Result")
 
 
 class Model(Protocol):
-    """The properties of an embedding model that a space needs."""
+    """The properties of an embedding model needed by a space."""
 
     @property
     def name(self) -> str: ...
@@ -74,7 +76,7 @@ class Model(Protocol):
 
 
 class ChunkToIndex(Protocol):
-    """A chunk: the text that is searched and shown, SHA-256 of what is embedded, and its place in the document."""
+    """A chunk: the text to search and show, SHA-256 of the embedded text, and the place in the document."""
 
     @property
     def text(self) -> str: ...
@@ -89,7 +91,7 @@ class ChunkToIndex(Protocol):
 async def read_embeddings(
     place: Database | Connection, organization_id: UUID, *, hashes: Collection[bytes], **of_document: Any
 ) -> dict[bytes, NDArray[np.float32]]:
-    """Read the vectors that any space of a model has of a document's texts, by the texts' hashes."""
+    """Read the vectors of a document's texts from any space of a model, by the texts' hashes."""
     batch = Batch()
     asked = queries.ask_embeddings(batch, organization_id, **of_document, hashes=hashes)
     await (place.read(organization_id, batch) if isinstance(place, Database) else batch.run(place))
@@ -97,7 +99,7 @@ async def read_embeddings(
 
 
 async def ensure_catalog_space(connection: Connection, organization_id: UUID, *, model: Model) -> Space:
-    """Return the organization's catalog space, which is created with this model if there is none yet."""
+    """Return the organization's catalog space; create a space with this model if missing."""
     while (space := await find_catalog(connection, organization_id)) is None:
         await insert_space(
             connection,
@@ -123,8 +125,8 @@ async def create_space(
 
 @dataclass(frozen=True, slots=True)
 class DocumentToIndex:
-    """A version to index; `language` in ISO 639-1 (None: not told). Before its vectors are written it has a vector of
-    unit norm for each chunk, and the model's mean. `is_followed`: the process goes on with the vectors."""
+    """A version to index; `language` in ISO 639-1 (None: not detected). Before vectors are written, each chunk has a
+    vector of unit norm, and `mean` is the model's. `is_followed`: this process writes the vectors next."""
 
     document_id: UUID
     version: int
@@ -142,7 +144,7 @@ class DocumentToIndex:
 async def write_index(
     connection: Connection, organization_id: UUID, *, space: Space, documents: Sequence[DocumentToIndex]
 ) -> set[UUID]:
-    """Replace documents' entries in a space, words and vectors at once, as `write_words` and `write_vectors` do."""
+    """Replace documents' entries in a space, words and vectors at once, like `write_words` and `write_vectors`."""
     written = await write_words(connection, organization_id, space=space, documents=documents)
     whole = [each for each in documents if each.document_id in written]
     return await write_vectors(connection, organization_id, space=space, documents=whole) if whole else written
@@ -151,9 +153,11 @@ async def write_index(
 async def write_words(
     connection: Connection, organization_id: UUID, *, space: Space, documents: Sequence[DocumentToIndex]
 ) -> set[UUID]:
-    """Replace the chunks of documents in a space, and return which; searches see them from the commit. What is replaced
-    goes with its vectors. Left out: unchanged chunks, undesired versions, replaced spaces, and of several documents the
-    locked ones. The transaction is READ COMMITTED."""
+    """Replace the chunks of documents in a space, and return the ids; searches see the chunks after the commit.
+    Replaced chunks lose their vectors.
+
+    Skipped: unchanged chunks, undesired versions, replaced spaces, and locked documents among several. The transaction
+    is READ COMMITTED."""
     texts = [chunk.text for document in documents for chunk in document.chunks]
     weighed = await _compute(texts, _weigh, documents, default=space.language)
     locked = await queries.lock_to_write(
@@ -188,8 +192,8 @@ async def write_words(
 async def write_vectors(
     connection: Connection, organization_id: UUID, *, space: Space, documents: Sequence[DocumentToIndex]
 ) -> set[UUID]:
-    """Write the vectors and code pages that documents' chunks in a space lack, and return the documents that are whole
-    then. Left out, besides what `write_words` leaves out: documents whose chunks there have other texts."""
+    """Write the missing vectors and code pages of documents' chunks in a space, and return the now complete documents.
+    Skips the documents skipped by `write_words`, and documents whose written chunks have different texts."""
     place: dict[str, Any] = {"space_id": space.space_id, "dimensions": space.dimensions}
     ids = [document.document_id for document in documents]
     batch, states = Batch(), {document_id: list[ChunkState]() for document_id in ids}
@@ -254,7 +258,7 @@ class _Weighed:
         ]
 
     def find_kept(self) -> dict[int, bytes]:
-        """Return the hashes of those written chunks whose text to embed a chunk had before, and so perhaps a vector."""
+        """Return the hashes of written chunks already known from an earlier chunk, and so perhaps with a vector."""
         known = {row.text_hash for row in self.before}
         hashes = {number: self.document.chunks[number].hash for number in self.written}
         return {number: text_hash for number, text_hash in hashes.items() if text_hash in known}
@@ -303,14 +307,14 @@ def _change(weighed: _Weighed, locked: LockedEntry) -> WordsChange:
 
 
 def title_of(name: str, title: str) -> str:
-    """Return the title that a document's chunks are found by: its name, and the title of its contents if another."""
+    """Return the title used to find a document's chunks: the name, and the contents' title if different."""
     return title if title == name else f"{name} {title}"
 
 
 async def remove_from_space(
     connection: Connection, organization_id: UUID, *, space_id: int, document_ids: Collection[UUID]
 ) -> set[UUID]:
-    """Remove documents from a space and its replacement; return those that were in it."""
+    """Remove documents from a space and the replacement; return the removed ids."""
     return await _remove(connection, organization_id, document_ids, space_id=space_id)
 
 
@@ -319,7 +323,7 @@ async def remove_everywhere(connection: Connection, organization_id: UUID, *, do
 
 
 async def fold_statistics(connection: Connection, organization_id: UUID) -> int:
-    """Fold some deltas of term statistics, at any time, and return their number: 0 when none are left."""
+    """Fold some deltas of term statistics, at any time; return their number, 0 when none are left."""
     if not await try_lock_statistics(connection, organization_id):
         return 0
     folded = await fold_deltas(connection, organization_id, limit=FOLDED_AT_ONCE)
@@ -331,14 +335,14 @@ async def fold_statistics(connection: Connection, organization_id: UUID) -> int:
 async def _compute(
     texts: Sequence[str], work: Callable[Parameters, Result], *args: Parameters.args, **options: Parameters.kwargs
 ) -> Result:
-    """Call `work` with these texts: directly when they are short, else in a thread, so that other requests go on."""
+    """Call `work` with the texts: directly if short, else in a thread, to keep the event loop free."""
     if len(texts) <= FEW_CHUNKS and sum(map(len, texts)) <= FEW_CHARACTERS:
         return work(*args, **options)
     return await asyncio.to_thread(work, *args, **options)
 
 
 def _is_unchanged(before: IndexedChunk, chunk: ChunkToIndex, terms: Mapping[int, float]) -> bool:
-    """Return whether a row needn't be written again; one that alone moved is, with the vector that it had."""
+    """Return whether a row is up to date. A moved chunk is not, but keeps its vector when rewritten."""
     if before.text_hash != chunk.hash or before.text != chunk.text or before.place != chunk.place:
         return False
     known = read_sparsevec(before.terms)
@@ -364,7 +368,7 @@ def count_deltas(*, added: Sequence[Mapping[int, float]], removed: Sequence[Mapp
 
 
 def _count_chunks(deltas: Counter[int], language: str | None, number: int) -> None:
-    """Count chunks by their stemming among the terms; English ones, and those of a language not told, nowhere."""
+    """Count chunks by stemming among the terms, except chunks in English or an undetected language."""
     term = TERMS_OF_STEMMINGS.get(stemming_of(language, default=ENGLISH))
     if term is not None:
         deltas[term] += number

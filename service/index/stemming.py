@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false
 # PyStemmer has no annotations; this module gives it one.
-"""Snowball's stemmers, by their names, and which of them the words of a document are stemmed by."""
+"""Snowball's stemmers by name, and the choice of the stemmer for a document's words."""
 
 from functools import cache
 from typing import Final, Protocol, cast
@@ -31,18 +31,18 @@ STEMMINGS: Final = (
     "german", "greek", "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali", "norwegian",
     "persian", "polish", "portuguese", "romanian", "russian", "serbian", "spanish", "swedish", "tamil", "turkish",
 )  # fmt: skip
-"""All but English. Chunks are counted by their places here (`service.index.terms`): new ones are added at the end."""
+"""All but English. Positions in this list count chunks (`service.index.terms`): add new stemmings at the end."""
 
 
 class Stemmer(Protocol):
-    """Reduces words to their stems; it has state while it does, so only one word at a time."""
+    """Reduces words to stems. Has state during a call, so only one word at a time."""
 
     def stemWord(self, word: str, /) -> str:  # noqa: N802 - the library's name
         ...
 
 
 def stemming_of(language: str | None, *, default: str) -> str:
-    """Return the stemmer for a document's language (ISO 639-1; None: unknown); the space's `default` applies to all
+    """Return the stemmer for a document's language (ISO 639-1; None: unknown). The space's `default` applies to all
     unless English. Languages without a stemmer and with Latin letters use English."""
     if language is None or default != ENGLISH:
         return default
@@ -50,12 +50,13 @@ def stemming_of(language: str | None, *, default: str) -> str:
 
 
 def stemming_of_word(word: str, stemming: str) -> str:
-    """Return the stemming of a lower-case word in a text with another one: words in Latin letters may be foreign."""
+    """Return the stemming of a lower-case word in a text with another stemming: words in Latin letters may be
+    foreign."""
     return ENGLISH if stemming in _NOT_LATIN and word.isascii() else stemming
 
 
 @cache
 def stemmer_for(stemming: str) -> Stemmer | None:
-    """Return the stemmer of that name; None for `simple`, whose words are kept as they are."""
+    """Return the named stemmer; None for `simple`, because words stay unchanged."""
     # It keeps no stems itself, because `service.index.terms` keeps what comes of them.
     return None if stemming == UNSTEMMED else cast("Stemmer", Snowball.Stemmer(stemming, 0))

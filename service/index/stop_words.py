@@ -1,4 +1,4 @@
-"""English words without meaning of their own: a few are left out of the index, more of queries."""
+"""English words without meaning of their own: a few are left out of the index, more are left out of queries."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ who whom why won would wouldn y you your yours yourself yourselves
 """
 
 INDEX_STOP_WORDS = frozenset(_LUCENE.split())
-"""Lucene's list: these are not in the index."""
+"""Lucene's list of words left out of the index."""
 
 QUERY_STOP_WORDS = INDEX_STOP_WORDS | frozenset(_OF_QUESTIONS.split())
-"""Words that say nothing about what is asked for; indexed, so that a query of nothing else can still be answered."""
+"""Words of little meaning in a query. They are indexed, so a query of only such words has results."""

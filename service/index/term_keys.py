@@ -1,6 +1,8 @@
-"""Keys of terms, and the choice of a query's terms to look up. A key is a space, a term and its weight's tier
-(`term_keys` in the database). Unused keys bound other chunks' scores: once enough have more, the rest need not be read
-(Turtle & Flood, "Query Evaluation: Strategies and Optimizations", 1995)."""
+"""Keys of terms, and the choice of a query's terms to look up.
+
+A key is a space, a term and its weight's tier (`term_keys` in the database). Unused keys bound other chunks' scores:
+once enough chunks score above the bound, the rest need not be read (Turtle & Flood, "Query Evaluation: Strategies and
+Optimizations", 1995)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,10 +11,10 @@ from heapq import heapify, heappop, heapreplace
 from service.index.terms import round_frequency
 
 MOST_READ = 20_000
-"""How many chunks are to be found by a query's keys, about; reading one takes a microsecond."""
+"""The approximate number of chunks to find by a query's keys; reading a chunk takes a microsecond."""
 
 FEW_READ = 2_000
-"""How many are looked for first: for a reader of most of 100,000 chunks, enough for five of six questions."""
+"""The number of chunks to find first: enough for five of six questions by a reader of most of 100,000 chunks."""
 
 # A tier is of weights from one of these numbers to below the next.
 _WEIGHTS = (0.0, 0.5, 0.6, 0.7, 1.0)
@@ -23,7 +25,7 @@ _NONE = len(_SHARES) - 1
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Keys to look up, and the score that no chunk without any of them exceeds."""
+    """Keys to look up, and the highest possible score of a chunk without any of the keys."""
 
     keys: tuple[int, ...] = ()
     bound: float = 0.0
@@ -35,7 +37,7 @@ NO_LOOKUP = Lookup()
 def choose_keys(
     weights: Mapping[int, float], *, space_id: int, frequencies: Mapping[int, int], most: int = MOST_READ
 ) -> Lookup:
-    """Choose a query's keys to look up: step by step the tier that lowers the bound most for what it reads."""
+    """Choose a query's keys to look up: at each step the tier that lowers the bound most for the chunks read."""
     counts = {term: round_frequency(frequencies.get(term, 0)) for term in weights}
     lowest = dict.fromkeys(weights, _NONE)
 
@@ -67,7 +69,7 @@ def choose_keys(
 
 
 def every_key(terms: Iterable[int], *, space_id: int) -> tuple[int, ...]:
-    """Return the keys of all chunks of a space that have any of these terms, whatever their weight."""
+    """Return the keys of all chunks of a space with any of these terms, regardless of weight."""
     return tuple(_key(space_id, term, tier) for term in terms for tier in range(_NONE))
 
 

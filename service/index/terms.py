@@ -1,8 +1,9 @@
-"""Words to weighted terms: BM25 in vectors, so that a score is an inner product and nothing is re-indexed. For each
-term a chunk holds `tf / (tf + K1 * (1 - B + B * length / LENGTH))`; a query `qtf * idf`. The average length is
-constant, so that a chunk's vector depends only on the chunk (Robertson & Zaragoza, "The Probabilistic Relevance
-Framework", 2009; without the factor K1 + 1, like Lucene). A chunk is stemmed by its document's language, a query by
-every stemming in its space: a word is as many terms as stems, and as rare as all together."""
+"""Words to weighted terms: BM25 in vectors, so a score is an inner product and no document is re-indexed.
+
+For each term a chunk holds `tf / (tf + K1 * (1 - B + B * length / LENGTH))`; a query `qtf * idf`. The average length is
+constant, so a chunk's vector depends only on the chunk (Robertson & Zaragoza, "The Probabilistic Relevance Framework",
+2009; without the factor K1 + 1, like Lucene). A chunk is stemmed by the document's language, a query by every stemming
+in the space: a word becomes as many terms as stems, and is as rare as all stems together."""
 
 import math
 from bisect import bisect_left
@@ -24,29 +25,29 @@ from service.schema.indexing import TERM_DIMENSIONS, TOTAL_TERM
 K1 = 1.2
 B = 0.4
 LENGTH = 80
-"""The length, in terms, that counts as average."""
+"""The average length, in terms."""
 
 TITLE_WEIGHT = 2
-"""How many times the title counts, in term frequency and in length."""
+"""The weight of the title, in term frequency and in length."""
 
 MOST_TERMS = 16_000
-"""What a `sparsevec` holds; only a caller's own chunk of enormous size can reach it."""
+"""The limit of a `sparsevec`; only a caller's own chunk of enormous size can reach it."""
 
 MOST_QUERY_TERMS = 128
-"""A pasted page is asked by its rarest words."""
+"""The most terms of a query; a pasted page is searched for by its rarest words."""
 
 BORDER_ASKED = 0.5
-"""The share that counts, in a query, of what letters and digits of a word weigh in a text."""
+"""The share of a text's weight that letters and digits of a word have in a query."""
 
 TERMS_OF_STEMMINGS = {stemming: -1 - number for number, stemming in enumerate(STEMMINGS)}
-"""Where chunks are counted that have a stemming, among the frequencies of terms. English ones aren't counted."""
+"""Places for counting the chunks of each stemming, among the frequencies of terms. English chunks aren't counted."""
 
 _stemming = Lock()
 
 
 @lru_cache(maxsize=2**17)
 def term_of(word: str, stemming: str) -> int:
-    """Return the index in a term vector, from 1, of a word as it stands in a text; 0 for one that is not indexed."""
+    """Return the index of a text's word in a term vector, from 1; 0 for a word that is not indexed."""
     folded = fold(word)
     own = stemming_of_word(folded, stemming)
     if own == ENGLISH and folded in INDEX_STOP_WORDS:
@@ -63,7 +64,7 @@ def _stem(stemmer: Stemmer, word: str) -> str:
 
 @lru_cache(maxsize=2**17)
 def _weigh_word(word: str, stemming: str) -> tuple[tuple[int, float], ...]:
-    """Return the terms of a word, its own one first, with the share of each form."""
+    """Return the terms of a word, the plain word's first, with the share of each form."""
     own = term_of(word, stemming)
     shares = {own: 1.0}
     for form in forms_of_word(word, stemming):
@@ -72,12 +73,11 @@ def _weigh_word(word: str, stemming: str) -> tuple[tuple[int, float], ...]:
 
 
 def count_terms(text: str, stemming: str) -> dict[int, float]:
-    """Return how often each indexed term occurs in a text, with further forms of its words by their share."""
+    """Return the frequency of each indexed term in a text, with further forms of words by their share."""
     return _count(text, stemming)[0]
 
 
 def _count(text: str, stemming: str) -> tuple[dict[int, float], int]:
-    """Return the counts of a text's terms, and how many words are indexed of it."""
     counts, length = defaultdict[int, float](float), 0
     for word, count in Counter(split_words(text)).items():
         weighed = _weigh_word(word, stemming)
@@ -91,7 +91,7 @@ def _count(text: str, stemming: str) -> tuple[dict[int, float], int]:
 
 
 def weigh_chunks(texts: Sequence[str], *, title: str, stemming: str) -> list[dict[int, float]]:
-    """Return the term vector of each chunk of a document, by term; the title counts in every one of them."""
+    """Return the term vector of each chunk of a document, by term; the title counts in every chunk."""
     of_title, length = _count(title, stemming)
     return [_weigh_terms(*_count(text, stemming), of_title, TITLE_WEIGHT * length) for text in texts]
 
@@ -107,8 +107,8 @@ def _weigh_terms(
 
 
 class Sought(NamedTuple):
-    """A stretch of a query that is looked for: its terms (one for each stem), its share of a word, and its weight,
-    which is less within a form that says more. `is_own`: a word as written, or a form that stands for its words."""
+    """A stretch of a query to search for: terms (one for each stem), the share of a word, and the weight. The weight is
+    lower within a form that says more. `is_own`: a word as written, or a form replacing its words."""
 
     start: int
     end: int
@@ -119,10 +119,10 @@ class Sought(NamedTuple):
 
 
 class QueryTerms(NamedTuple):
-    """The words of a query that are looked for, as written, and all that is sought for them: its `terms`, of which
-    those in `marked` are marked where a text has them.
+    """The words of a query to search for, as written, and all `terms`. Texts are marked at the terms in `marked`.
 
-    `by_word` has the parts of each word: the terms, of which a text that has the part in any form has at least one."""
+    `by_word` has the parts of each word as terms. A text with the part in any form has at least one of the part's
+    terms."""
 
     words: tuple[str, ...]
     sought: tuple[Sought, ...]
@@ -131,13 +131,13 @@ class QueryTerms(NamedTuple):
     marked: frozenset[int]
 
     def alternatives(self) -> set[frozenset[int]]:
-        """Return the parts of all words."""
         return {part for parts in self.by_word.values() for part in parts}
 
 
 @lru_cache(maxsize=1024)
 def read_query(query: str, stemmings: tuple[str, ...], *, has_old_forms: bool = False) -> QueryTerms:
-    """Return what a query looks for. Stop words count when it has nothing else, or when their spelling says more.
+    """Return the terms a query searches for. Stop words count if the query has only stop words, or if the spelling says
+    more.
 
     Weights depend on the query alone. With `has_old_forms`, some texts have no forms, so words count in full."""
     words = split_query(query)
@@ -182,7 +182,7 @@ def read_query(query: str, stemmings: tuple[str, ...], *, has_old_forms: bool = 
 
 
 def _find_rests(words: Sequence[Word], forms: Iterable[Form]) -> dict[int, float]:
-    """Return the share that forms leave to words within them, by the starts of these words."""
+    """Return the share left by forms to the words inside, by the words' starts."""
     starts, rests = [word.start for word in words], dict[int, float]()
     for form in forms:
         if form.rest and form.rest < 1:
@@ -208,12 +208,12 @@ def _hash_stems(word: str, stemmings: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def query_words(query: str, stemmings: Sequence[str]) -> list[str]:
-    """Return the words of a query that are looked for, as written, in order; all of them when all are stop words."""
+    """Return the words of a query to search for, as written, in order; all words if all are stop words."""
     return [*read_query(query, tuple(stemmings)).words]
 
 
 def terms_of(word: str, stemmings: Sequence[str]) -> list[tuple[int, ...]]:
-    """Return the terms of a query's word: of each part that it is looked for by, one for each of its stems."""
+    """Return the terms of a query's word: for each part to search for, a term for each stem."""
     return [_hash_stems(part, tuple(stemmings)) for part in split_run(word)]
 
 
@@ -226,7 +226,7 @@ def words_of(text: str, stemming: str) -> list[tuple[str, frozenset[int]]]:
 
 
 class Match(NamedTuple):
-    """A stretch of a text, with the terms in question that it has in any form."""
+    """A stretch of a text, with its terms among the given terms, in any form."""
 
     start: int
     end: int
@@ -235,7 +235,7 @@ class Match(NamedTuple):
 
 @lru_cache(maxsize=256)
 def find_matches(text: str, terms: frozenset[int], stemmings: tuple[str, ...]) -> tuple[Match, ...]:
-    """Return where a text has any of these terms, in order. A search asks several times about each of its texts."""
+    """Return the stretches of a text with any of these terms, in order. A search asks several times about each text."""
     matched = {word: its for word in {*split_words(text)} if (its := _match_word(word, terms, stemmings))}
     found: list[Match] = []
     for start, _, word in find_words(text) if matched else ():
@@ -258,26 +258,25 @@ def _keep_terms(terms: frozenset[int], spelled: tuple[int, ...]) -> tuple[int, .
 
 @lru_cache(maxsize=2**16)
 def _hash_spellings(word: str, stemmings: tuple[str, ...]) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
-    """Return the terms of a word and of its forms that are marked, each with where it stands in the word."""
+    """Return the marked terms of a word and all forms, each with the place in the word."""
     forms = dict.fromkeys(form for stemming in stemmings for form in forms_of_word(word, stemming))
     spelled = [Form(0, len(word), word, 1.0), *(form for form in forms if form.share >= MARKED)]
     return tuple((form.start, form.end, _hash_stems(form.text, stemmings)) for form in spelled)
 
 
 def find_stemmings(frequencies: Mapping[int, int], *, own: str) -> tuple[str, ...]:
-    """Return the stemmings of a space's chunks, from its statistics; its own comes first, if any chunk has it."""
+    """Return the stemmings of a space's chunks, from its statistics; the space's own comes first, if in use."""
     counts = {name: max(0, frequencies.get(term, 0)) for name, term in TERMS_OF_STEMMINGS.items()}
     others = tuple(name for name, count in counts.items() if count)
     return (own, *others) if not others or sum(counts.values()) < frequencies.get(TOTAL_TERM, 0) else others
 
 
 def round_frequency(frequency: float) -> float:
-    """Return a frequency of at least 2, rounded to a power of √2, which tells little about unreadable documents."""
+    """Return a frequency of at least 2, rounded to a power of √2, to reveal little about unreadable documents."""
     return 2 ** (round(2 * math.log2(max(frequency, 2))) / 2)
 
 
 def inverse_frequency(frequency: float, total: float) -> float:
-    """Return the weight of a term that `frequency` of `total` chunks contain."""
     known = round_frequency(frequency)
     among = max(round_frequency(total), known)
     return math.log(1 + (among - known + 0.5) / (known + 0.5))
@@ -286,8 +285,8 @@ def inverse_frequency(frequency: float, total: float) -> float:
 def weigh_query(
     query: str, *, stemmings: Sequence[str], frequencies: Mapping[int, int], total: int, has_old_forms: bool = False
 ) -> dict[int, float]:
-    """Return the query's terms with their weights. Nothing but rounded frequencies tells of chunks: not which terms
-    there are, and not how many, for the rarest words are chosen before those that no chunk has are left out."""
+    """Return the query's terms with weights. Only rounded frequencies depend on the chunks. The weights reveal neither
+    the existing terms nor their number, because the rarest words are chosen before missing words are left out."""
     sought = read_query(query, tuple(stemmings), has_old_forms=has_old_forms).sought
     shares, own = defaultdict[tuple[int, ...], float](float), {each.terms for each in sought if each.is_own}
     for each in sought:
@@ -304,11 +303,9 @@ def weigh_query(
 
 
 def as_sparsevec(weights: Mapping[int, float]) -> str:
-    """Write a term vector as pgvector reads it."""
     return "{" + ",".join(f"{term}:{weight:.9g}" for term, weight in sorted(weights.items())) + f"}}/{TERM_DIMENSIONS}"
 
 
 def read_sparsevec(written: str) -> dict[int, float]:
-    """Read a term vector as pgvector writes it."""
     entries = (entry.partition(":") for entry in written[1 : written.index("}")].split(",") if entry)
     return {int(term): float(weight) for term, _, weight in entries}

@@ -1,5 +1,5 @@
-"""Texts to words; a word includes its letters' marks (vowel signs, accents). Scripts without spaces between words (such
-as Chinese, Thai, Khmer) become bigrams, and Chinese also single characters."""
+"""Texts to words; a word includes the marks of its letters (vowel signs, accents). Scripts without spaces between words
+(such as Chinese, Thai, Khmer) become bigrams, and Chinese also single characters."""
 
 import re
 import unicodedata
@@ -30,7 +30,7 @@ _POINTS = re.compile(r"[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\
 
 
 class Word(NamedTuple):
-    """A word of a text, or a bigram, and where it stands, in characters."""
+    """A word of a text, or a bigram, and its position, in characters."""
 
     start: int
     end: int
@@ -53,7 +53,7 @@ def has_unspaced(text: str) -> bool:
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a text as they are indexed, in order, with the bigrams of runs without spaces."""
+    """Return the words of a text in their indexed form, in order, with the bigrams of runs without spaces."""
     words = WORD.findall(text)
     if _HAS_UNSPACED.search(text) is None:
         return words
@@ -61,14 +61,14 @@ def split_words(text: str) -> list[str]:
 
 
 def find_words(text: str) -> Iterator[tuple[int, int, str]]:
-    """Return the words of a text as `split_words` does, with where they stand."""
+    """Yield the words of a text like `split_words`, with their positions."""
     if _HAS_UNSPACED.search(text) is None:
         return ((match.start(), match.end(), match[0]) for match in WORD.finditer(text))
     return (word for match in WORD.finditer(text) for word in _split_word(match.start(), match[0]))
 
 
 def split_query(query: str) -> list[Word]:
-    """Return the words of a query as written, in order; runs without spaces are left whole."""
+    """Return the words of a query as written, in order; runs without spaces stay whole."""
     found = ((match.start(), part) for match in WORD.finditer(query) for part in _PARTS.finditer(match[0]))
     return [Word(start + part.start(), start + part.end(), part[0]) for start, part in found]
 
@@ -79,7 +79,7 @@ def is_unspaced(word: str) -> bool:
 
 
 def split_run(run: str) -> list[str]:
-    """Return what a word of `split_query` is looked for by: itself, or its bigrams if it is a run without spaces."""
+    """Return the search words of a `split_query` word: the word, or the bigrams of a run without spaces."""
     if not is_unspaced(run):
         return [run]
     folded = _fold(run)
@@ -111,7 +111,8 @@ def _split_run(start: int, run: str) -> Iterator[Word]:
 
 
 def _find_origins(run: str, folded: str) -> Sequence[tuple[int, int]]:
-    """Return for each character of a folded run what it was in the run: one character, where each is folded alone."""
+    """Return the place of each character of a folded run in the original run: a single character where each is folded
+    alone."""
     if len(folded) == len(run):
         return [(at, at + 1) for at in range(len(run))]
     alone = [_fold(character) for character in run]

@@ -31,7 +31,7 @@ MOST_AGENTS = 1000
 
 
 class AskArguments(Arguments):
-    """What to ask whom."""
+    """The agent and the question."""
 
     question: Annotated[MessageText, Field(description="What the person wants to know.")]
     agent: Annotated[
@@ -43,7 +43,7 @@ class AskArguments(Arguments):
 
 
 class Source(Result):
-    """A document that the answer rests on; `[1]` in the answer is the first."""
+    """A document behind the answer; `[1]` in the answer is the first."""
 
     id: str = Field(description="Id of the document; `fetch` reads it.")
     title: str = Field(description="Name of the document.")
@@ -116,7 +116,7 @@ async def _read_answer(call: Call, begun: BegunTurn, agent_id: UUID) -> AgentAns
 
 
 async def _warn_of_narrowing(connection: Connection, caller: Caller, agent_id: UUID) -> list[str]:
-    """Say that the agent answers from collections which the person doesn't let this client read, if it does."""
+    """Return a warning if the agent answers from collections closed to the client by the person."""
     agent = await get_deployed_agent(connection, caller, agent_id=agent_id)
     if caller.collection_ids is None or agent is None or caller.collection_ids.issuperset(agent.collection_ids):
         return []

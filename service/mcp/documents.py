@@ -1,5 +1,4 @@
-"""Searching documents and reading their text, in the shapes that hosted clients know: `search`, `fetch`, and
-resources."""
+"""Searching documents and reading texts, in shapes known to hosted clients: `search`, `fetch`, and resources."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -29,7 +28,7 @@ _SIGNS = 'Signs: "a phrase", -word or NOT word, word OR word; title:, type:, own
 
 
 class SearchArguments(Arguments):
-    """What to search for."""
+    """The search."""
 
     query: Annotated[SearchQuery, Field(description="The words or the question to search for.")]
     limit: Annotated[int, Field(ge=1, le=50, description="Most documents, 1 to 50.")] = 10
@@ -37,7 +36,7 @@ class SearchArguments(Arguments):
 
 
 class FoundDocument(Result):
-    """A document that was found."""
+    """A search result."""
 
     id: str = Field(description="Id of the document; `fetch` reads it.")
     title: str = Field(description="Name of the document.")
@@ -52,7 +51,7 @@ class FoundDocument(Result):
 
 
 class SearchResult(Result):
-    """The documents that were found, best first."""
+    """The search results, best first."""
 
     results: list[FoundDocument]
     unmatched_words: list[str] | None = Field(default=None, description="Words that no readable document contains.")
@@ -109,14 +108,14 @@ SEARCH = Tool(
 
 
 class FetchArguments(Arguments):
-    """Which document to read."""
+    """The document to read."""
 
     id: Annotated[UUID, Field(description="Id of the document, from `search`.")]
     start: Annotated[int, Field(ge=0, le=2**31, description="First character to read; `next_start` of a part.")] = 0
 
 
 class FetchedDocument(Result):
-    """A document, or a part of a long one."""
+    """A document, or a part of a long document."""
 
     id: str = Field(description="Id of the document.")
     title: str = Field(description="Name of the document.")
@@ -155,7 +154,8 @@ FETCH = Tool(
 
 
 async def open_document(call: Call, document_id: UUID, *, start: int = 0) -> tuple[StoredText, TextPart]:
-    """Read a document that the caller may READ, and a part of its text; NotFound for others, admins too."""
+    """Return a document and a part of its text. Raises NotFound unless the caller may READ the document; admins are no
+    exception."""
     stored = await call.read(lambda connection: read_text(connection, call.reader, document_id=document_id))
     return stored, await unpack_text(stored, start=start)
 
@@ -186,7 +186,7 @@ TEMPLATE = ResourceTemplate(
 
 
 async def list_page(call: Call, *, cursor: str | None) -> ListResourcesResult:
-    """List a page of the documents that the caller may READ, newest first; BadRequest for another list's cursor."""
+    """List a page of the documents that the caller may READ, newest first. BadRequest for another list's cursor."""
     call.require(LIST_DOCUMENTS)
     request = ListDocumentsRequest(page_size=PAGE_SIZE, page_token=cursor)
     page = await call.read(lambda connection: list_documents(connection, call.reader, request=request))
@@ -194,7 +194,8 @@ async def list_page(call: Call, *, cursor: str | None) -> ListResourcesResult:
 
 
 async def read(call: Call, *, uri: str) -> ReadResourceResult:
-    """Read the text of a document by its address; NotFound for what is none, or the caller may not READ."""
+    """Return the text of a document by address. Raises NotFound for an unknown address or a document that the caller
+    may not READ."""
     call.require(GET_DOCUMENT)
     document, (text, next_start) = await open_document(call, _document_id(uri))
     if next_start is not None:

@@ -1,7 +1,7 @@
-"""POST /mcp: one message of a client, whose caller is authenticated and whose body is read as those of the API are.
-Nothing is kept between messages: any replica answers any of them, and a credential that was revoked counts from the
-next one on. The protocol's library takes almost a second to import, and 13 MB: it is loaded with the first message, or
-before it, when a client is sent to sign in."""
+"""POST /mcp: a message of a client, with authentication and body limits as in the API. No state is kept between
+messages: any replica can answer, and a revoked credential counts from the next message. The protocol's library takes
+almost a second and 13 MB to import. It is loaded with the first message, or earlier, when a client is sent to sign
+in."""
 
 import asyncio
 from functools import cache
@@ -31,10 +31,10 @@ INTERNAL_ERROR = -32603
 
 
 class MessageRoute(OwnErrorsRoute):
-    """A route whose every error is one of JSON-RPC 2.0, section 5.1: clients show its words, and no others."""
+    """A route with errors in JSON-RPC 2.0 form, section 5.1, because clients show no other messages."""
 
     def refuse(self, request: Request, error: ServiceError) -> Response:
-        """Answer what is refused before the protocol's server is asked."""
+        """Return the response to a request refused before the protocol's server is called."""
         del request
         return _refusal(error)
 
@@ -43,8 +43,8 @@ router = APIRouter(route_class=MessageRoute)
 
 
 async def require_own_origin(request: Request, runtime: RuntimeDep) -> None:
-    """Refuse what a page of another site sends, whichever address a name of that site leads to (DNS rebinding). A
-    browser names the page's origin with each POST; programs name none."""
+    """Refuse requests from another site's page, whichever address the site's name leads to (DNS rebinding). A browser
+    sends the page's origin with each POST; programs send no origin."""
     origin = request.headers.get("origin")
     own = urlsplit(runtime.settings.issuer)
     if origin is not None and origin != f"{own.scheme}://{own.netloc}":
@@ -57,14 +57,15 @@ _OPTIONS: dict[str, Any] = {"include_in_schema": False, "dependencies": [Depends
 @router.get(MCP_PATH, **_OPTIONS)
 @router.get(f"{MCP_PATH}/", **_OPTIONS)
 async def refuse_to_stream(_caller: CallerDep) -> Response:
-    """Refuse to send messages unasked; some clients begin with this, and learn from 401 where to get a token."""
+    """Refuse to send unrequested messages. Some clients start with this request, and learn from 401 where to get a
+    token."""
     raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST"})
 
 
 @router.post(MCP_PATH, **_OPTIONS)
 @router.post(f"{MCP_PATH}/", **_OPTIONS)
 async def exchange(request: Request, runtime: RuntimeDep, caller: CallerDep) -> Response:
-    """Answer a message of a client; 403 with a challenge where its token lacks a scope that the person could allow."""
+    """Answer a message of a client; 403 with a challenge if the token lacks a scope that the person could grant."""
     body = await _read(request)
     try:
         message = decode(body)
@@ -89,7 +90,6 @@ async def _load_once() -> None:
 
 @cache
 def _load() -> None:
-    """Import the protocol's library and all that answers by it."""
     import_module("service.mcp.scopes")
 
 
@@ -102,13 +102,13 @@ async def _read(request: Request) -> bytes:
 
 
 def _id_of(message: object) -> str | int | None:
-    """Return the id of a request, which its answer repeats (JSON-RPC 2.0, section 5)."""
+    """Return the id of a request, to be repeated in the response (JSON-RPC 2.0, section 5)."""
     given = cast("dict[str, object]", message).get("id") if isinstance(message, dict) else None
     return given if isinstance(given, str | int) and not isinstance(given, bool) else None
 
 
 def _refusal(error: ServiceError, code: int = INVALID_REQUEST, *, message_id: str | int | None = None) -> Response:
-    """Return an error of the protocol with the service's own code in its data; no id for a message that is not read."""
+    """Return a protocol error with the service's own code in its data; no id for an unread message."""
     code = INTERNAL_ERROR if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR else code
     data = {"code": error.code, "requestId": request_id()}
     said = {"code": code, "message": redact_credentials(error.message), "data": data}

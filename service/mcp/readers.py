@@ -1,4 +1,4 @@
-"""Who may read a document, and why somebody may or may not: `who_can_read` and `why`, for admins."""
+"""Readers of a document, and reasons for access: `who_can_read` and `why`, for admins."""
 
 from typing import Annotated
 from uuid import UUID
@@ -19,7 +19,7 @@ PAGE_SIZE = 100
 
 
 class WhoArguments(Arguments):
-    """Of which document."""
+    """The document."""
 
     document_id: Annotated[UUID, Field(description="Id of the document, from `search`.")]
     cursor: Annotated[PageToken | None, Field(description="`next_cursor` of the page before.")] = None
@@ -35,7 +35,7 @@ class Reader(Result):
 
 
 class Readers(Result):
-    """A page of those who may read a document."""
+    """A page of the readers of a document."""
 
     title: str = Field(description="Name of the document.")
     readers: list[Reader] = Field(description="Everybody who may read it, by name or through a group, each once.")
@@ -70,14 +70,14 @@ WHO_CAN_READ = Tool(
 
 
 class WhyArguments(Arguments):
-    """Whom and which document."""
+    """The person and the document."""
 
     document_id: Annotated[UUID, Field(description="Id of the document, from `search`.")]
     email: Annotated[EmailAddress, Field(description="Address of the person.")]
 
 
 class Explanation(Result):
-    """Why a person may read a document, or what they lack."""
+    """Why a person may read a document, or the missing permission."""
 
     title: str = Field(description="Name of the document.")
     may_read: bool = Field(description="Whether the person may read it.")

@@ -1,5 +1,5 @@
-"""Scopes that a message needs and its token lacks: the client is told in HTTP, and asks the person for them. RFC 6750,
-section 3.1, and "Scope Challenge Handling" of the protocol's revisions."""
+"""Scopes needed by a message and missing in its token. An HTTP challenge makes the client ask the person for the
+scopes. RFC 6750, section 3.1, and "Scope Challenge Handling" of the protocol's revisions."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -27,9 +27,9 @@ _OF_METHODS: dict[str, Sequence[ApiOperation[Any, Any]]] = {
 
 
 async def require_scopes(request: Request, runtime: Runtime, caller: Caller, message: object) -> None:
-    """Raise Forbidden `missing_scope` with a challenge where a message needs scopes that the person could allow. Where
-    they could not (the client may not ask for them, only an admin may allow them, or the token is gone by now), to ask
-    the person again is in vain: the message is then refused by what handles it."""
+    """Raise Forbidden `missing_scope` with a challenge if a message needs scopes that the person could grant. Asking is
+    pointless if the client may not request the scopes, only an admin may grant them, or the token is gone. The
+    message's handler then refuses the message."""
     operations = _operations_of(message)
     refused = next((error for one in operations if (error := _refusal(caller, one)) is not None), None)
     if refused is None or refused.code != "missing_scope":

@@ -1,5 +1,5 @@
-"""The protocol's server, asked by HTTP: which tools and resources a caller sees, and what is done when they are used.
-The service's errors are told as the protocol has them: of tools in their result, of everything else by a code."""
+"""The protocol's server over HTTP: the tools and resources visible to a caller, and their calls. The service's errors
+take the protocol's form: in the result for tools, otherwise as a code."""
 
 from collections.abc import Awaitable
 from functools import cache
@@ -43,7 +43,7 @@ HINTS: dict[Any, CacheHint] = {
 
 @cache
 def server() -> Server[Any]:
-    """Return the server, which keeps nothing between calls."""
+    """Return the server, which keeps no state between calls."""
     made = Server(
         "carrel",
         title="Carrel",
@@ -63,16 +63,16 @@ def server() -> Server[Any]:
 
 
 class Exchange(Response):
-    """The answer of the protocol's server to a body that has been read. Clients of the newest revision get events where
-    an answer takes long. The library's events for older ones would leave a task behind that watches the process, so
-    they get JSON."""
+    """The protocol server's response to a body already read. Clients of the newest revision get events if an answer
+    takes long. Older clients get JSON, because the library's events for them would leave a task behind that watches the
+    process."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__()
         self._content = content
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have the server answer; whatever it has begun ends with the answer."""
+        """Let the server answer. All work started by the server ends with the answer."""
         unread = [self._content]
 
         async def replay() -> Message:
@@ -133,7 +133,7 @@ async def _read_resource(context: Context, params: types.ReadResourceRequestPara
 
 
 async def _answer(request: Request, answer: Awaitable[Answer]) -> Answer:
-    """Wait for an answer about resources; whatever goes wrong is an error of the protocol."""
+    """Wait for an answer about resources; raise every error as a protocol error."""
     try:
         return await _translate(request, answer)
     except ServiceError as error:
@@ -143,7 +143,7 @@ async def _answer(request: Request, answer: Awaitable[Answer]) -> Answer:
 
 
 async def _translate(request: Request, answer: Awaitable[Answer]) -> Answer:
-    """Wait for an answer; whatever goes wrong is a ServiceError, and a defect is logged and says nothing of itself."""
+    """Wait for an answer; raise every error as ServiceError. A defect is logged, and its details are hidden."""
     try:
         return await answer
     except ServiceError:

@@ -1,5 +1,5 @@
-"""What a tool is: its name and its words for the client's model, its arguments, its result, and what it does. A call of
-a tool or a resource is as good as a request of its caller to the API: it may do the same."""
+"""The definition of a tool: its name and description for the client's model, arguments, result, and function. A call of
+a tool or a resource has the rights of its caller's requests to the API."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call, in the HTTP request that has authenticated its caller."""
+    """A call, in the HTTP request with the authenticated caller."""
 
     request: Request
     runtime: Runtime
@@ -39,7 +39,7 @@ class Call:
 
     @property
     def reader(self) -> Caller:
-        """The caller without an admin's rights: documents that only an admin's lists show are no text for an agent."""
+        """The caller without admin rights: documents visible only in admin lists are not for an agent."""
         return replace(self.caller, is_admin=False)
 
     def require(self, operation: ApiOperation[Any, Any]) -> None:
@@ -49,12 +49,12 @@ class Call:
         return may_call(self.caller, operation.requires)
 
     async def read(self, read: Callable[[Connection], Awaitable[Found]]) -> Found:
-        """Return what is read in a snapshot, of a standby where there is one."""
+        """Return the result of `read` in a snapshot, on a standby if available."""
         return await read_snapshot(self.request, self.runtime, self.caller, read)
 
 
 class Arguments(BaseModel):
-    """The arguments of a tool: unknown ones are refused by name."""
+    """The arguments of a tool; unknown arguments are refused by name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -70,8 +70,8 @@ Given = TypeVar("Given", bound=Arguments)
 
 @dataclass(frozen=True)
 class Tool(Generic[Given]):
-    """A tool that those see and call who may call all of its operations of the API. `only_reads`: it changes nothing,
-    so that clients need not ask the person each time."""
+    """A tool, visible to callers allowed to use all its API operations. `only_reads`: without side effects, so clients
+    need not ask the person each time."""
 
     name: str
     title: str
@@ -95,7 +95,7 @@ class Tool(Generic[Given]):
         )
 
     async def call(self, call: Call, arguments: dict[str, Any] | None) -> Result:
-        """Do what the tool does; raise Forbidden, BadRequest naming wrong arguments, or what the operation raises."""
+        """Run the tool. Raises Forbidden, BadRequest naming wrong arguments, or the errors of the operation."""
         for operation in self.operations:
             call.require(operation)
         try:

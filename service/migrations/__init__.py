@@ -1,9 +1,9 @@
-"""Bringing a database to the schema of this version of the service.
+"""Migrating a database to this version's schema.
 
-Migrations run as the database's owner; the service itself connects as `carrel_service`, which owns nothing. On an
-outside PostgreSQL the address's user is that owner: it needs to own the database and, once, the right to make a role
-and the extension `vector` (or both made beforehand). The service logs in as the same user and gives up everything but
-the restricted role on each connection (`role=carrel_service`)."""
+Migrations run as the database's owner; the service itself connects as `carrel_service`, which owns no objects. On an
+external PostgreSQL the address's user is the owner: it must own the database and, once, have the right to create a role
+and the extension `vector` (or both already exist). The service logs in as the owner too, and drops to the restricted
+role on each connection (`role=carrel_service`)."""
 
 from pathlib import Path
 from time import sleep
@@ -30,13 +30,13 @@ PAUSE_SECONDS = 0.5
 
 
 def upgrade(url: URL) -> None:
-    """Migrate the database at `url` to `HEAD`; does nothing, quickly, when it is there or further. Blocks.
+    """Migrate the database at `url` to `HEAD`. Returns quickly if the database is at `HEAD` or newer. Blocks.
 
-    A database that a newer release has migrated stays as it is, and is served, as long as everything since `HEAD` was
-    only added. Each migration is a transaction of its own: after a kill, the next start repeats the last one alone.
+    A database migrated by a newer release stays unchanged and is served, as long as the newer migrations only added
+    objects. Each migration is a separate transaction: after a kill, the next start repeats only the last.
 
-    Raises MigrationError when the database is older than `BASELINE`, or a newer version has made something that this
-    version can't use, or the database's user may not do something that a migration needs."""
+    Raises MigrationError if the database is older than `BASELINE`, if a newer version's schema can't be used by this
+    version, or if the database's user lacks a privilege for a migration."""
     engine = create_engine(url, poolclass=NullPool)
     with engine.connect() as connection:
         while not _is_done(connection):
@@ -58,7 +58,7 @@ def _is_done(connection: Connection) -> bool:
 
 
 def _is_usable(connection: Connection) -> bool:
-    """Tell whether code of this version can use a newer version's schema, which keeps from which one on that can be."""
+    """Return whether this version can use a newer version's schema. The schema records the oldest usable version."""
     connection.rollback()
     try:
         oldest = connection.execute(text("SELECT usable_from FROM alembic_version")).scalar_one()
@@ -68,17 +68,19 @@ def _is_usable(connection: Connection) -> bool:
 
 
 def _take_turn(connection: Connection) -> bool:
-    """Take the lock under which one process migrates, until the connection is closed; False while another one has it.
+    """Return whether this process got the migration lock, held until the connection is closed; False while another
+    process holds it.
 
-    Nobody waits for it in the database: an index that is built without holding up writers waits for all who are in a
-    statement there, and so for them."""
+    The lock is polled, never waited for: building an index concurrently waits for every running statement, including a
+    wait for the lock."""
     taken = connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": ADVISORY_LOCK}).scalar_one()
     connection.commit()
     return bool(taken)
 
 
 def _migrate(connection: Connection) -> None:
-    """Run what is missing, from the migration on that could not have its locks when that was tried before."""
+    """Run the missing migrations. After a lock timeout, pause and return, so that the caller retries from the failed
+    migration."""
     connection.execute(text(f"SET lock_timeout = {LOCK_MILLISECONDS}"))
     connection.commit()
     try:
@@ -98,7 +100,7 @@ def _migrate(connection: Connection) -> None:
 
 
 def current_revision(connection: Connection) -> str | None:
-    """Return the revision of the database; None when it has never been migrated."""
+    """Return the revision of the database; None before the first migration."""
     try:
         return connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
     except ProgrammingError:
@@ -106,17 +108,15 @@ def current_revision(connection: Connection) -> str | None:
 
 
 def is_older(revision: str) -> bool:
-    """Tell whether a revision is older than `BASELINE`, so that this version has no migrations from it."""
     return revision.isdecimal() and revision < BASELINE
 
 
 def is_newer(revision: str) -> bool:
-    """Tell whether only a newer version of the service knows a revision."""
     return not revision.isdecimal() or revision > HEAD
 
 
 def refuse_unknown(revision: str | None) -> None:
-    """Raise MigrationError when this version of the service has no migrations from a database's revision to `HEAD`."""
+    """Raise MigrationError without migrations from a database's revision to `HEAD` in this version."""
     if revision is None:
         return
     if is_older(revision):

@@ -1,5 +1,5 @@
-"""Alembic's entry: it migrates the connection it is given, each migration in a transaction of its own. Otherwise the
-first one's locks would be held until the last one has built its indexes."""
+"""Alembic's entry point: migrates the given connection, each migration in a separate transaction. Otherwise the locks
+of the first migration would be held until the last has built its indexes."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ _RAISE = "UPDATE alembic_version SET usable_from = :oldest WHERE usable_from IS 
 
 
 def _is_ours(name: str | None, kind: str, _parents: Any) -> bool:
-    """Leave out the job queue's tables: the library that they are of declares them nowhere but in SQL."""
+    """Exclude the job queue's tables, declared by the library only in SQL."""
     return kind != "table" or name is None or not name.startswith(PREFIX)
 
 
 def _keep_usable_from(ctx: MigrationContext, step: MigrationInfo, *_: Any, **__: Any) -> None:
-    """Keep from which schema on code can use the database, where a migration has taken something away. A later bound
-    stays: that of an index that was spread over several servers, for one."""
+    """Record the oldest schema version with code still able to use the database, if a migration has removed an object.
+    A later bound stays, such as for an index spread over several servers."""
     usable_from = getattr(context.script.get_revision(step.up_revision_id or "").module, "usable_from", None)
     if usable_from is not None:
         assert ctx.connection is not None  # noqa: S101 - nothing is migrated without a database

@@ -1,7 +1,7 @@
-"""The job queue's tables and functions, which are procrastinate's own, and what the service may do there.
+"""The tables and functions of the job queue, which belong to procrastinate, and the service's rights on them.
 
-The library brings its migrations as SQL files, named by the version that needs them. One of ours applies all through a
-version; when the library is upgraded, a further one applies those after it."""
+The library brings migrations as SQL files, named by the version that needs them. A migration of ours applies all files
+through a version; after an upgrade of the library, a further migration applies the newer files."""
 
 from importlib.resources import files
 
@@ -23,14 +23,14 @@ _SEQUENCES = ("procrastinate_jobs_id_seq", "procrastinate_events_id_seq")
 
 
 def apply_files(*, after: str = "", through: str) -> None:
-    """Run the library's migrations after one, through another, each named by its beginning (`03.04.00_50`)."""
+    """Run the library's migrations after `after`, through `through`; each is the start of a name (`03.04.00_50`)."""
     for file in sorted(files("procrastinate.sql").joinpath("migrations").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".sql") and after < file.name[: len(through)] <= through:
             run_script(file.read_text(encoding="utf-8"))
 
 
 def allow_service() -> None:
-    """Let the service enqueue and work jobs, and nothing else; to be said again when there are new functions."""
+    """Let the service enqueue and work jobs only. Call again when the library adds functions."""
     for table, privileges in _PRIVILEGES.items():
         op.execute(f"GRANT {privileges} ON {table} TO {SERVICE_ROLE}")
     for sequence in _SEQUENCES:
@@ -47,7 +47,8 @@ def allow_service() -> None:
 
 
 def protect_jobs() -> None:
-    """Show a transaction of an organization that one's jobs alone, and a worker, which enters none, every job."""
+    """Show only the organization's own jobs to a transaction of an organization, and all jobs to a worker, which enters
+    no organization."""
     op.execute(f"ALTER TABLE {JOBS} ENABLE ROW LEVEL SECURITY")
     op.execute(f"ALTER TABLE {JOBS} FORCE ROW LEVEL SECURITY")
     condition = f"args ->> 'organization_id' = {CURRENT_ORGANIZATION}::text"
@@ -58,5 +59,5 @@ def protect_jobs() -> None:
 
 
 def run_script(script: str) -> None:
-    """Run several statements as one message, which takes no parameters: a percent sign is a percent sign."""
+    """Run several statements as a single message without parameters, so a percent sign needs no escape."""
     op.get_bind().exec_driver_sql(script, execution_options={"no_parameters": True})

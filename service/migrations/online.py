@@ -1,4 +1,4 @@
-"""What migrations do to tables in use, so that nobody who reads or writes there waits for it."""
+"""Migrations of tables in use, without making readers or writers wait."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,10 +7,10 @@ from alembic import op
 
 
 def add_index(name: str, table: str, columns: Sequence[Any], **options: Any) -> None:
-    """Build an index of a table in use while others write to it, as the only step of a migration.
+    """Build an index of a table in use while writers continue, as the only step of a migration.
 
-    It is in no transaction: what was left of one whose migration was killed is removed first. It waits, as long as it
-    takes, for transactions that have begun before, and nobody waits for it."""
+    Runs outside a transaction; the remains of a killed migration's index are removed first. The build waits, without
+    limit, for transactions begun earlier; no transaction waits for the build."""
     with op.get_context().autocommit_block():
         connection = op.get_bind()
         before = connection.exec_driver_sql("SHOW lock_timeout").scalar_one()

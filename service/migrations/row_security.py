@@ -1,7 +1,7 @@
-"""The service's restricted role, and the row-level security of what it may touch.
+"""The service's restricted role, and the row-level security of the tables.
 
-A transaction names its organization in the setting `carrel.organization_id`; without one it sees no row. The setting is
-read in a sub-select, so that it is evaluated once a statement and not once a row."""
+A transaction names an organization in the setting `carrel.organization_id`; without a name it sees no row. A sub-select
+reads the setting, so that it is evaluated once a statement and not once a row."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ CURRENT_ORGANIZATION = f"(SELECT NULLIF(current_setting('{ORGANIZATION_SETTING}'
 
 
 def create_role() -> None:
-    """Make the service's role when the cluster has none yet, and let the migrating user become it."""
+    """Create the service's role if the cluster lacks it, and let the migrating user become the role."""
     op.execute(
         f"""
         DO $$ BEGIN
@@ -31,7 +31,7 @@ def create_role() -> None:
 
 
 def protect(table: str, *, privileges: Sequence[str] = ("SELECT", "INSERT", "UPDATE", "DELETE")) -> None:
-    """Show the service one organization's rows of `table` at a time, and let it do there what `privileges` names."""
+    """Limit the service to an organization's rows of `table` at a time, with `privileges`."""
     op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
     op.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
     condition = f"organization_id = {CURRENT_ORGANIZATION}"
@@ -41,14 +41,13 @@ def protect(table: str, *, privileges: Sequence[str] = ("SELECT", "INSERT", "UPD
 
 
 def show_before_authentication(table: str) -> None:
-    """Also show every row of `table` to a transaction that has no organization yet: a credential is looked up there."""
+    """Also show every row of `table` to a transaction without an organization, for looking up a credential."""
     op.execute(f"CREATE POLICY before_authentication ON {table} FOR SELECT USING ({CURRENT_ORGANIZATION} IS NULL)")
 
 
 def show_to_backups(table: str) -> None:
-    """Also show every row of `table` to the database's owner while it takes a backup, and says so in a setting.
+    """Also show every row of `table` to the database's owner during a backup, announced by a setting.
 
-    Row-level security holds the owner back too, unless it is a superuser, which on an outside PostgreSQL it rarely is.
-    """
+    Row-level security restricts the owner too, unless it is a superuser, which is rare on an external PostgreSQL."""
     condition = f"(SELECT current_setting('{BACKUP_SETTING}', true) = 'on')"
     op.execute(f"CREATE POLICY backup ON {table} FOR SELECT TO pg_database_owner USING ({condition})")

@@ -1,1 +1,1 @@
-"""What operators use: start-up, commands, backup, secret keys, status, and the audit log's reading and erasure."""
+"""Operations: start-up, commands, backup, secret keys, status, and reading and erasure of the audit log."""

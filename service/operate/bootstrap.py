@@ -15,7 +15,7 @@ from service.platform.settings import Settings
 
 
 async def bootstrap(connection: Connection, settings: Settings) -> None:
-    """Create organization, admin and API key unless there is any organization; ValueError for bad settings."""
+    """Create organization, admin and API key, if there is no organization yet. Raises ValueError for bad settings."""
     if await queries.any_organization(connection):
         return
     if settings.bootstrap_admin_email is None:

@@ -1,4 +1,5 @@
-"""Spreading the index tables with Citus, a document on one server; `SET LOCAL` carries row-level security there."""
+"""Spreading the index tables with Citus. A document's rows are on a single server; `SET LOCAL` carries row-level
+security there."""
 
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL
@@ -40,9 +41,9 @@ _WORKERS = "SELECT count(*) FROM pg_dist_node WHERE isactive AND shouldhaveshard
 
 
 async def distribute_index(owner: URL, *, shards: int) -> int:
-    """Spread undistributed index tables and rows over `shards` parts; return how many tables. Connects as the
-    coordinator's superuser, in one transaction. Raises ClusterError if a service is connected, or Citus or its workers
-    aren't set up."""
+    """Spread undistributed index tables and rows over `shards` parts; return the number of tables. Connects as the
+    coordinator's superuser, in a single transaction. Raises ClusterError if a service is connected, or Citus or its
+    workers aren't set up."""
     async with owner_transaction(owner) as connection:
         if not (await connection.exec_driver_sql(_INSTALLED)).scalar_one():
             raise ClusterError(
@@ -64,7 +65,8 @@ async def distribute_index(owner: URL, *, shards: int) -> int:
 
 
 def is_distributed(connection: Connection) -> bool:
-    """Tell whether the index tables lie on several servers; raises ClusterError when a new version's do not yet."""
+    """Return whether the index tables are distributed. Raises ClusterError if tables added by a new version are not
+    distributed yet."""
     if not connection.exec_driver_sql(_INSTALLED).scalar_one():
         return False
     spread = connection.exec_driver_sql(_COUNT_SPREAD, (INDEX_TABLE_NAMES,)).scalar_one()

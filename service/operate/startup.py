@@ -53,16 +53,16 @@ Part = TypeVar("Part", Database, Embedders, Indexer, LanguageModels, Reranker)
 
 @dataclass(frozen=True)
 class Prepared:
-    """A database that is ready to be served from: its address for the service's own role, and the secret key."""
+    """A database ready for serving: the address for the service's own role, and the secret key."""
 
     url: URL
     key: SecretStr
 
 
 def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | None:
-    """Start or find PostgreSQL in the data folder; None if the settings name another database. It stops, and frees the
-    folder, when `stack` closes. Blocks. Raises DatabaseServerError if the folder is in use or PostgreSQL can't start,
-    DeploymentError for a half-restored backup."""
+    """Start or find PostgreSQL in the data folder; None if the settings name another database. It stops, and releases
+    the folder, when `stack` closes. Blocks. Raises DatabaseServerError if the folder is in use or PostgreSQL can't
+    start, DeploymentError for a half-restored backup."""
     try:
         settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
     except OSError as error:
@@ -94,8 +94,8 @@ def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | N
 
 
 async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepared:
-    """Migrate the database and add what every start expects. Raises DeploymentError for another secret key, or for
-    standbys with a distributed index."""
+    """Migrate the database and add the data expected at every start. Raises DeploymentError for another secret key, or
+    for standbys with a distributed index."""
     url = await asyncio.to_thread(_migrate, settings, server)
     database = Database(url, pool_size=1, connect_seconds=EMBEDDED_CONNECT_SECONDS)
     try:
@@ -117,7 +117,7 @@ async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepar
 
 
 async def _release_all(database: Database) -> None:
-    """Release all documents and jobs that are taken up; where that fails, as on a full disk, it runs out by itself."""
+    """Release the claims of documents and jobs. If that fails, as on a full disk, the claims expire."""
     try:
         await release_claims(database)
         async with database.transaction(None) as connection:
@@ -137,10 +137,10 @@ async def open_runtime(
     embedders: Embedders | None = None,
     rate_limits: RateLimits | None = None,
 ) -> AsyncGenerator[Runtime]:
-    """Start the parts that a service needs for requests, and stop them in reverse order. An unprepared database is
-    started and prepared here. A given extractor, embedders and rate limits are shared, and stay open. Raises
-    DatabaseServerError if the data folder is in use or PostgreSQL can't start, DeploymentError for another secret key
-    or a half-restored backup."""
+    """Start the parts needed for requests, and stop them in reverse order. An unprepared database is started and
+    prepared here. A given extractor, embedders and rate limits are shared, and stay open. Raises DatabaseServerError if
+    the data folder is in use or PostgreSQL can't start, DeploymentError for another secret key or a half-restored
+    backup."""
     async with AsyncExitStack() as stack:
         share = share or Share()
         languages.keep_in(settings.data_dir / MODEL_FOLDER)
@@ -178,13 +178,12 @@ async def open_runtime(
 
 
 async def _warm(runtime: Runtime) -> None:
-    """Start the processes that read files, one worker's after the other's: the start itself goes first."""
+    """Start the processes for reading files, at staggered times for the workers, after the service's start."""
     await asyncio.sleep(runtime.share.worker * WARM_SECONDS)
     await runtime.extractor.warm()
 
 
 async def open_extractor(stack: AsyncExitStack, settings: Settings) -> Extractor:
-    """Start the processes that read files; they end with the stack."""
     extractor = Extractor(
         workers=settings.extraction_workers,
         seconds=settings.extraction_seconds,
@@ -212,7 +211,6 @@ def _open_page_reader(stack: AsyncExitStack, settings: Settings) -> PageReader:
 
 
 def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:
-    """Migrate the database; return its address for the service."""
     if server is not None:
         owner, service = server.url(user=SUPERUSER), server.url()
     else:
@@ -244,7 +242,7 @@ def _connect(
 
 
 async def _see_distribution(database: Database) -> None:
-    """Read whether the index lies on several servers, on a connection that stays open, which keeps that unchanged.
+    """Read whether the index is distributed, on a connection that stays open to keep the answer valid.
     `distribute-index` locks the key's row first and is refused while a connection is open; without any it ends before
     this read."""
     async with database.transaction(None) as connection:
@@ -279,7 +277,7 @@ def _open_standbys(stack: AsyncExitStack, settings: Settings) -> Standbys:
 def _open_indexer(
     stack: AsyncExitStack, url: URL, settings: Settings, embedders: Embedders, *, primary: NewestPrimary, share: Share
 ) -> Indexer:
-    """Open the indexer with a connection pool of its own, so that requests wait only for requests."""
+    """Open the indexer with a separate connection pool, so requests never wait for indexing."""
     database = _connect(
         stack, url, settings, primary, connections=INDEXING_CONNECTIONS, wait_seconds=INDEXING_WAIT_SECONDS
     )

@@ -1,1 +1,1 @@
-"""Who may read what: roles of principals on resources, kept as access classes."""
+"""Access to resources: roles of principals, stored as access classes."""

@@ -1,4 +1,4 @@
-"""Access: the roles of principals on one resource, as a value; resources with equal access share an access class."""
+"""Access: the roles of principals on a resource, as a value. Resources with equal access share an access class."""
 
 import hashlib
 from collections import defaultdict
@@ -9,12 +9,12 @@ from uuid import UUID
 from carrel.wire.common import Role
 
 RANKED = (Role.OWNER, Role.EDITOR, Role.VIEWER)
-"""Roles from the one that may do most; each may do all that those after it may."""
+"""Roles, strongest first. Each includes the permissions of all weaker roles."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """The direct grants on a resource. The organization's own id as a grantee stands for all its active users."""
+    """The direct grants on a resource. The organization's id as a grantee stands for all its active users."""
 
     owner_id: UUID | None
     viewers: frozenset[UUID] = frozenset()
@@ -36,16 +36,15 @@ class Access:
 
     @property
     def version(self) -> str:
-        """The version of the grants; the owner has no part in it, whom nobody changes with them."""
+        """The version of the grants, without the owner, who is changed separately."""
         return replace(self, owner_id=None).digest().hex()[:32]
 
     def owned_by(self, owner_id: UUID) -> "Access":
-        """Return the access with another owner, whose other roles the ownership takes the place of."""
+        """Return the access with a new owner. Ownership replaces the new owner's earlier roles."""
         other = {owner_id}
         return replace(self, owner_id=owner_id, viewers=self.viewers - other, editors=self.editors - other)
 
     def digest(self) -> bytes:
-        """Return the digest that identifies the access class of equal access."""
         text = "".join(f"{role}:{grantee};" for grantee, role in self.grants())
         return hashlib.sha256(text.encode()).digest()
 

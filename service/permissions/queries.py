@@ -1,5 +1,6 @@
-"""SQL of resources, and the conditions of visibility. Grants are kept per access class and a caller's groups expanded
-once, at authentication. So visibility is one look at `class_readers`, and a change counts from its commit."""
+"""SQL of resources, and the conditions of visibility. Grants are stored per access class, and a caller's groups are
+expanded once, at authentication. So visibility is a single look at `class_readers`, and a change counts from its
+commit."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -23,20 +24,20 @@ from service.schema.indexing import INDEX_TABLES, space_documents, spaces
 
 
 class Reader(Protocol):
-    """A caller, or a person in front of a browser, with all principals that they act with."""
+    """A caller, or a person in a browser, with all ids that carry permissions."""
 
     @property
     def organization_id(self) -> UUID: ...
 
     @property
     def principals(self) -> Collection[UUID]:
-        """The reader, their groups, and for a user the organization's id."""
+        """The reader, the reader's groups, and for a user the organization's id."""
         ...
 
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource of grants: its object, its identity at its source, and its class, or that of its container."""
+    """A resource of grants: object, identity at the source, and class, or the class of the container."""
 
     object_id: UUID
     resource_type: str
@@ -50,14 +51,15 @@ _readers = class_readers.c
 
 
 def readable_classes(caller: Reader, *, at_least: Role = Role.VIEWER) -> sa.Select[int]:
-    """Select the access classes the caller has a role in: THE condition of visibility, before the LIMIT of every query
-    of resources or contents. Callers narrowed to collections get Forbidden here (`is_readable` serves them)."""
+    """Select the access classes in which the caller has a role. THE condition of visibility, before the LIMIT of every
+    query of resources or contents. Raises Forbidden for callers limited to collections (`is_readable` serves them)."""
     _refuse_narrowed(caller)
     return classes_of(caller, at_least=at_least)
 
 
 def is_readable(caller: Reader, resource: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Build the condition that the caller may read a document, whose resource it is, narrowed to collections or not."""
+    """Return the condition that the caller may read the document of `resource`, also for callers limited to
+    collections."""
     readable = resource.c.access_class.in_(classes_of(caller))
     narrowed_to = collections_of(caller)
     if narrowed_to is None:
@@ -82,7 +84,6 @@ def documents_within(organization_id: sa.ColumnElement[UUID], collection_ids: sa
 
 
 async def is_within(connection: Connection, caller: Caller, *, object_id: UUID) -> bool:
-    """Return whether a document is in one of the collections that the caller is narrowed to."""
     narrowed_to = sa.literal(list(caller.collection_ids or ()), sa.ARRAY(sa.Uuid))
     within = documents_within(sa.literal(caller.organization_id, sa.Uuid), narrowed_to)
     held = within.where(space_documents.c.document_id == object_id).exists()
@@ -90,7 +91,7 @@ async def is_within(connection: Connection, caller: Caller, *, object_id: UUID) 
 
 
 def collections_of(caller: Reader) -> frozenset[UUID] | None:
-    """Return the collections that a caller is narrowed to; None for one who isn't."""
+    """Return the collections to which a caller is limited; None without a limit."""
     return caller.collection_ids if isinstance(caller, Caller) else None
 
 
@@ -102,7 +103,7 @@ def _refuse_narrowed(caller: Reader) -> None:
 
 
 def classes_of(caller: Reader, *, at_least: Role = Role.VIEWER) -> sa.Select[int]:
-    """Select the access classes the caller has a role in, for what lies in no collection, such as agents."""
+    """Select the access classes with a role of the caller, for resources outside collections, for example agents."""
     own = _readers.organization_id == caller.organization_id, in_array(_readers.principal_id, caller.principals)
     statement = sa.select(_readers.access_class).where(*own).distinct()
     if at_least is Role.VIEWER:
@@ -111,7 +112,7 @@ def classes_of(caller: Reader, *, at_least: Role = Role.VIEWER) -> sa.Select[int
 
 
 def readable_by_parameters() -> sa.Select[int]:
-    """Build `readable_classes` for a statement that is built once; `reader_parameters` passes the caller."""
+    """Return `readable_classes` for a statement built once; `reader_parameters` passes the caller."""
     principal: Any = sa.bindparam("reading_principals", type_=sa.ARRAY(sa.Uuid()))
     of_organization = _readers.organization_id == sa.bindparam("reading_organization", type_=sa.Uuid())
     return (
@@ -120,7 +121,8 @@ def readable_by_parameters() -> sa.Select[int]:
 
 
 def reader_parameters(caller: Caller, *, is_narrowing: bool = False) -> dict[str, object]:
-    """Return the parameters of `readable_by_parameters`, and of `within_parameters` if `is_narrowing`; default deny."""
+    """Return the parameters of `readable_by_parameters`, and of `within_parameters` if `is_narrowing`. Default:
+    deny."""
     if not is_narrowing:
         _refuse_narrowed(caller)
     return {
@@ -131,26 +133,24 @@ def reader_parameters(caller: Caller, *, is_narrowing: bool = False) -> dict[str
 
 
 def within_parameters() -> sa.Select[UUID]:
-    """Build `documents_within` for a statement that is built once; `reader_parameters` passes the collections."""
+    """Return `documents_within` for a statement built once; `reader_parameters` passes the collections."""
     narrowed_to: Any = sa.bindparam("narrowed_to", type_=sa.ARRAY(sa.Uuid()))
     return documents_within(sa.bindparam("reading_organization", type_=sa.Uuid()), narrowed_to)
 
 
 def owned_classes(organization_id: UUID, owner_id: UUID) -> sa.Select[int]:
-    """Select the access classes of what a principal owns itself, whether or not it is active."""
+    """Select the access classes owned directly by a principal, active or not."""
     owned = _readers.principal_id == owner_id, _readers.role == Role.OWNER
     return sa.select(_readers.access_class).where(_readers.organization_id == organization_id, *owned)
 
 
 def shared_classes(organization_id: UUID) -> sa.Select[int]:
-    """Select the access classes in which others than the owner have a role."""
     return sa.select(_readers.access_class).where(
         _readers.organization_id == organization_id, _readers.role != Role.OWNER
     )
 
 
 def open_classes(organization_id: UUID) -> sa.Select[int]:
-    """Select the access classes in which everybody in the organization has a role."""
     everybody = _readers.organization_id == organization_id, _readers.principal_id == organization_id
     return sa.select(_readers.access_class).where(*everybody).distinct()
 
@@ -160,18 +160,18 @@ _LOCK_RESOURCE = sa.select(resources.c.access_class).where(*_OF_OBJECT).with_for
 
 
 def ask_lock(batch: Batch, organization_id: UUID, object_id: UUID) -> Answer[dict[str, int]]:
-    """Do in a batch what `lock_resource` does."""
+    """Like `lock_resource`, but in a batch."""
     return batch.ask(_LOCK_RESOURCE, dict[str, int], params(organization_id, object_id=object_id))
 
 
 async def lock_resource(connection: Connection, organization_id: UUID, object_id: UUID) -> int | None:
-    """Lock a resource first, before its access or index changes, and return its class; None when there is none."""
+    """Lock a resource, before changes of access or index, and return the class; None without a resource."""
     parameters = params(organization_id, object_id=object_id)
     return (await connection.execute(_LOCK_RESOURCE, parameters)).scalar_one_or_none()
 
 
 async def lock_objects(connection: Connection, organization_id: UUID, *, object_ids: Collection[UUID]) -> None:
-    """Lock the resources of objects until the transaction ends, in one order, so that two calls never deadlock."""
+    """Lock the resources of objects until the transaction ends, in a fixed order, so that two calls never deadlock."""
     own = resources.c.organization_id == organization_id, in_array(resources.c.object_id, object_ids)
     statement = sa.select(resources.c.object_id).where(*own).order_by(resources.c.object_id)
     await connection.execute(statement.with_for_update())
@@ -180,7 +180,7 @@ async def lock_objects(connection: Connection, organization_id: UUID, *, object_
 async def lock_resources(
     connection: Connection, organization_id: UUID, *, identities: Collection[tuple[str, str]]
 ) -> list[Resource]:
-    """Lock the resources of these (type, id in its source system), in one order, so that two calls never deadlock."""
+    """Lock the resources by (type, id in the source system), in a fixed order, so that two calls never deadlock."""
     named = sa.tuple_(resources.c.resource_type, resources.c.resource_id).in_(list(identities))
     statement = sa.select(*_RESOURCE).where(resources.c.organization_id == organization_id, named)
     return await find_rows(connection, statement.order_by(resources.c.object_id).with_for_update(), Resource)
@@ -189,7 +189,7 @@ async def lock_resources(
 async def lock_owned_resources(
     connection: Connection, organization_id: UUID, *, owner_id: UUID, resource_types: Collection[str] | None, limit: int
 ) -> list[Resource]:
-    """Lock the first resources that a principal owns, of these types, in the usual order; not files in containers."""
+    """Lock the first resources of these types owned by a principal, in the usual order, without files in containers."""
     statement = (
         sa.select(*_RESOURCE)
         .where(
@@ -209,7 +209,7 @@ async def lock_owned_resources(
 async def lock_contained(
     connection: Connection, organization_id: UUID, *, container_ids: Collection[UUID]
 ) -> dict[UUID, UUID]:
-    """Lock the files in locked containers, outer ones first, and return the container of each."""
+    """Lock the files in locked containers, outer files first, and return the container of each."""
     found: dict[UUID, UUID] = {}
     outer = container_ids
     # Level by level: a job that brings a file into a container holds the container's lock.
@@ -256,25 +256,27 @@ _INSERT_RESOURCE = sa.select(_INSERTED_RESOURCE.c.object_id)
 def ask_resource(
     batch: Batch, organization_id: UUID, *, row: Mapping[str, object], digest: bytes
 ) -> Answer[dict[str, UUID]]:
-    """Add a resource with this digest's access; no row when object or identity is taken, or the class is missing."""
+    """Add a resource with the access of this digest. No row if the object or identity is taken, or the class is
+    missing."""
     return batch.ask(_INSERT_RESOURCE, dict[str, UUID], params(organization_id, digest=digest, **row))
 
 
 async def delete_resources(connection: Connection, organization_id: UUID, *, object_ids: Collection[UUID]) -> None:
-    """Remove resources; a container goes with all that is in it."""
+    """Remove resources, and with a container all files inside."""
     own = resources.c.organization_id == organization_id, in_array(resources.c.object_id, object_ids)
     await connection.execute(resources.delete().where(*own))
 
 
 async def move_resources(connection: Connection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
-    """Move resources (by object), whose rows are locked already, to other access classes."""
+    """Move resources (by object) to different access classes. The rows must already be locked."""
     moved = _unnest_classes(classes)
     own = resources.c.organization_id == organization_id, resources.c.object_id == moved.c.object_id
     await connection.execute(sa.update(resources).where(*own).values(access_class=moved.c.access_class))
 
 
 async def move_access_classes(connection: Connection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
-    """Move the index entries of documents, in every space, to other access classes; the resources' rows are locked."""
+    """Move the index entries of documents, in every space, to different access classes. The resources' rows must be
+    locked."""
     moved = _unnest_classes(classes)
     # Read with the resources locked: whoever writes into a space of other dimensions after that knows the new classes.
     used = await connection.execute(
@@ -296,7 +298,7 @@ def _unnest_classes(classes: Mapping[UUID, int]) -> sa.TableValuedAlias:
 
 
 def is_deployed(caller: Reader) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return the conditions of agents that the caller may use, their resources joined."""
+    """Return the conditions of agents usable by the caller; the query must join the agents' resources."""
     return (
         agents.c.organization_id == caller.organization_id,
         agents.c.deleted_at.is_(None),
@@ -306,7 +308,7 @@ def is_deployed(caller: Reader) -> tuple[sa.ColumnElement[bool], ...]:
 
 @dataclass(frozen=True)
 class ClassReader:
-    """A principal that has a role in an access class."""
+    """A principal with a role in an access class."""
 
     access_class: int
     principal_id: UUID
@@ -336,7 +338,8 @@ async def find_classes(
 async def insert_classes(
     connection: Connection, organization_id: UUID, *, accesses: Mapping[bytes, Access]
 ) -> dict[bytes, int]:
-    """Add access classes with readers, in one order against deadlocks; classes of another transaction are left out."""
+    """Add access classes with readers, in a fixed order against deadlocks. Classes added by another transaction are
+    left out."""
     organization = sa.literal(organization_id, sa.Uuid)
     digests = rows_of([access_classes.c.digest], [{"digest": digest} for digest in sorted(accesses)])
     new = insert(access_classes).from_select(["organization_id", "digest"], sa.select(organization, digests.c.digest))
@@ -371,7 +374,7 @@ async def list_grants(
     after: tuple[UUID, str] | None = None,
     limit: int | None = None,
 ) -> list[Grant]:
-    """List a class's granted roles `after` a (principal, role); without owner, everyone and deleted accounts."""
+    """List a class's granted roles `after` a (principal, role), without the owner, everyone and deleted accounts."""
     held = class_readers.c
     statement = (
         sa.select(held.principal_id, held.role, principals.c.kind, principals.c.name, principals.c.email)

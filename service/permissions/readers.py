@@ -1,4 +1,4 @@
-"""Grantees: finding the principal that a request names, with all principals through which it holds roles."""
+"""Grantees: the principal named in a request, with all ids that carry roles."""
 
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from service.platform.errors import BadRequest, FieldError
 async def find_referenced_principal(
     connection: Connection, organization_id: UUID, reference: PrincipalReference, *, field: str
 ) -> PrincipalSummary:
-    """Find a reference's principal, inactive or deleted too; BadRequest `unknown_principal` names the `field`."""
+    """Return a reference's principal, inactive or deleted too. BadRequest `unknown_principal` names the `field`."""
     if isinstance(reference, UserReference):
         found = await queries.find_person(connection, organization_id, email=normal_email(reference.email))
     else:
@@ -31,7 +31,8 @@ async def find_referenced_principal(
 async def find_grantee(
     connection: Connection, organization_id: UUID, reference: PrincipalReference, *, field: str
 ) -> Grantee:
-    """Find a reference's principal with groups; a deleted one holds no role. Raises as `find_referenced_principal`."""
+    """Return a reference's principal with groups; a deleted principal has no roles. Raises like
+    `find_referenced_principal`."""
     named = await find_referenced_principal(connection, organization_id, reference, field=field)
     grantee = await get_grantee(connection, organization_id, principal_id=named.principal_id)
     return grantee or Grantee((), named.principal_id, organization_id, named.kind, active=False)

@@ -1,4 +1,4 @@
-"""What a caller may do with a document: readers READ, editors and its owner update, its owner and admins share it."""
+"""A caller's rights on a document: readers READ, editors and the owner update, the owner and admins share."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -13,8 +13,8 @@ from service.platform.errors import Forbidden, NotFound
 
 
 def role_in(access: Access, caller: Caller) -> Role | None:
-    """Return the best role that an access gives the caller, directly or by group; otherwise None. A caller narrowed to
-    collections has none: an access doesn't tell a document's place."""
+    """Return the caller's strongest role, directly or by group; otherwise None. A caller limited to collections has
+    none: an access doesn't tell a document's collection."""
     if caller.collection_ids is not None:
         return None
     held = frozenset(caller.principals)
@@ -26,7 +26,8 @@ def role_in(access: Access, caller: Caller) -> Role | None:
 
 
 async def widen(connection: Connection, caller: Caller, *, document_id: UUID) -> Caller:
-    """Return the caller as they are without what they are narrowed to, for a document within that; 404 for others."""
+    """Return the caller without the limit to collections, for a document inside the limit. Raises 404 for a document
+    outside."""
     if caller.collection_ids is None:
         return caller
     if not await is_within(connection, caller, object_id=document_id):
@@ -35,7 +36,7 @@ async def widen(connection: Connection, caller: Caller, *, document_id: UUID) ->
 
 
 def require_update(access: Access, caller: Caller) -> None:
-    """Refuse (403 `external_id_taken`) to update the contents of another's document."""
+    """Raise 403 `external_id_taken` unless the caller may update the document's contents."""
     if role_in(access, caller) not in {Role.OWNER, Role.EDITOR}:
         raise external_id_taken()
 
@@ -49,7 +50,7 @@ def external_id_taken() -> Forbidden:
 
 
 def require_sharing(access: Access, caller: Caller) -> None:
-    """Refuse (403 `owner_required`) to change who reads a document, unless the caller owns it or is an admin."""
+    """Raise 403 `owner_required` unless the caller owns the document or is an admin, and so may change its readers."""
     if role_in(access, caller) is not Role.OWNER and not caller.is_admin:
         raise Forbidden(
             "Only the document's owner or an admin may change who reads it. Leave out the access parts.",
@@ -58,7 +59,7 @@ def require_sharing(access: Access, caller: Caller) -> None:
 
 
 def unknown_document() -> NotFound:
-    """Build the error for a document that is unknown or hidden from the caller."""
+    """Return the error for a document unknown to or hidden from the caller."""
     return NotFound(
         "There is no such document. Check the id (catalog/listDocuments has them), or upload it first.",
         code="document_not_found",

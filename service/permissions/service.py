@@ -1,4 +1,4 @@
-"""Rules of access: default deny, one access class for equal access, and an owner who stays until another takes over."""
+"""Rules of access: default deny, a single access class for equal access, and an owner who stays until replaced."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from service.platform.errors import Conflict, FieldError, NotFound
 
 
 async def access_class_for(connection: Connection, organization_id: UUID, access: Access) -> int:
-    """Find or add the access class of an access; two concurrent transactions get the same class."""
+    """Return the access class of an access, created if missing. Two concurrent transactions get equal classes."""
     digest = access.digest()
     return (await access_classes_for(connection, organization_id, {digest: access}))[digest]
 
@@ -25,7 +25,7 @@ async def access_class_for(connection: Connection, organization_id: UUID, access
 async def access_classes_for(
     connection: Connection, organization_id: UUID, accesses: Mapping[bytes, Access]
 ) -> dict[bytes, int]:
-    """Find or add the access classes of many accesses, each under its digest."""
+    """Return the access classes of many accesses, by digest, created if missing."""
     found = await queries.find_classes(connection, organization_id, digests=accesses.keys())
     missing = {digest: access for digest, access in accesses.items() if digest not in found}
     if not missing:
@@ -46,7 +46,7 @@ async def register_resource(
     resource_id: str,
     access: Access,
 ) -> None:
-    """Register an object as a resource; Conflict `resource_taken` when its identity belongs to another object."""
+    """Register an object as a resource. Raises Conflict `resource_taken` if its identity belongs to another object."""
     batch = Batch()
     registration = ask_registration(
         batch, organization_id, object_id=object_id, resource_type=resource_type, resource_id=resource_id, access=access
@@ -65,7 +65,8 @@ def ask_registration(
     access: Access,
     container_id: UUID | None = None,
 ) -> "Registration":
-    """Do in a batch what `register_resource` does, to be completed after it; a container's file has its access."""
+    """Like `register_resource`, but in a batch; call `complete` on the result afterwards. A container's file has the
+    container's access."""
     row = {
         "object_id": object_id,
         "resource_type": str(resource_type),
@@ -78,7 +79,7 @@ def ask_registration(
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A resource that is registered in a batch."""
+    """A resource registered in a batch."""
 
     _organization_id: UUID
     _row: Mapping[str, object]
@@ -86,7 +87,8 @@ class Registration:
     _answer: Answer[dict[str, UUID]]
 
     async def complete(self, connection: Connection) -> None:
-        """Make the class of the resource's access if there was none; Conflict `resource_taken`."""
+        """Create the access class and repeat the registration if the class was missing. Raises Conflict
+        `resource_taken`."""
         if self._answer.row is not None:
             return
         # Rarely: most documents share the access of others.
@@ -102,12 +104,13 @@ class Registration:
 
 
 async def unregister_resources(connection: Connection, organization_id: UUID, *, object_ids: Collection[UUID]) -> None:
-    """Remove objects' resources with their grants; a container goes with the files in it."""
+    """Remove objects' resources with all grants, and with a container all files inside."""
     await queries.delete_resources(connection, organization_id, object_ids=object_ids)
 
 
 async def set_access(connection: Connection, organization_id: UUID, *, object_id: UUID, access: Access) -> None:
-    """Replace the access to a resource and its index entries, effective at commit. NotFound for an unknown resource."""
+    """Replace the access to a resource and its index entries, effective at commit. Raises NotFound for an unknown
+    resource."""
     current = await queries.lock_resource(connection, organization_id, object_id)
     if current is None:
         raise unknown_resource()
@@ -117,7 +120,7 @@ async def set_access(connection: Connection, organization_id: UUID, *, object_id
 
 
 async def move(connection: Connection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
-    """Move locked resources, the files that they hold, and the documents' index entries to other access classes."""
+    """Move locked resources, contained files, and the documents' index entries to different access classes."""
     if classes:
         classes = dict(classes)
         inside = await queries.lock_contained(connection, organization_id, container_ids=classes.keys())
@@ -128,7 +131,7 @@ async def move(connection: Connection, organization_id: UUID, *, classes: Mappin
 
 
 async def access_of(connection: Connection, organization_id: UUID, object_id: UUID) -> Access:
-    """Return the direct grants on a resource. NotFound for an unknown resource."""
+    """Return the direct grants on a resource. Raises NotFound for an unknown resource."""
     resource = await queries.get_resource(connection, organization_id, object_id=object_id)
     if resource is None:
         raise unknown_resource()
@@ -138,7 +141,7 @@ async def access_of(connection: Connection, organization_id: UUID, object_id: UU
 async def change_owner(
     connection: Connection, organization_id: UUID, *, resources: Collection[queries.Resource], owner_id: UUID
 ) -> dict[int, Access]:
-    """Give locked resources an owner at commit, each class once; return the access of each class before."""
+    """Change the owner of locked resources, effective at commit. Return the previous access of each class."""
     before = await _accesses_of(connection, organization_id, {one.access_class for one in resources})
     after = {access_class: access.owned_by(owner_id) for access_class, access in before.items()}
     digests = {access_class: access.digest() for access_class, access in after.items()}
@@ -161,7 +164,7 @@ async def _accesses_of(
 async def resolve_readers(
     connection: Connection, organization_id: UUID, named: UploadFileForm | PlanUploadRequest | DocstoreConfig
 ) -> frozenset[UUID]:
-    """Return the principals of the addresses and group ids of readers. BadRequest names the unknown ones."""
+    """Return the principals of the readers' addresses and group ids. BadRequest names unknown values."""
     emails, group_ids = named.allowed_users_email_addresses or (), named.allowed_group_ids or ()
     people = await find_people(connection, organization_id, emails=emails, field="allowedUsersEmailAddresses")
     groups = await find_group_ids(connection, organization_id, group_ids=group_ids, field="allowedGroupIds")
@@ -171,7 +174,7 @@ async def resolve_readers(
 async def require_resource(
     connection: Connection, organization_id: UUID, reference: ResourceReference
 ) -> queries.Resource:
-    """Find the resource that the member `resource` of a request names. NotFound for an unknown resource."""
+    """Return the resource named in a request's member `resource`. Raises NotFound for an unknown resource."""
     found = await queries.find_resource(connection, organization_id, reference)
     if found is None:
         raise unknown_resource("resource")
@@ -183,7 +186,8 @@ def identity_of(reference: ResourceReference) -> tuple[str, str]:
 
 
 def refuse_contained(named: Iterable[tuple[str, queries.Resource]]) -> None:
-    """Refuse to change the access of files in containers by their fields; raises Conflict `document_in_container`."""
+    """Raise Conflict `document_in_container` if a resource is a file in a container, whose access can't change; names
+    the fields."""
     details = [
         FieldError(field, f"is a file in the document with the documentId {one.container_id}")
         for field, one in named
@@ -198,6 +202,6 @@ def refuse_contained(named: Iterable[tuple[str, queries.Resource]]) -> None:
 
 
 def unknown_resource(*fields: str) -> NotFound:
-    """Build the error for a resource (named in these fields) that is unknown or hidden from the caller."""
+    """Return the error for a resource (named in these fields) unknown to or hidden from the caller."""
     message = "There is no such resource. Check its resourceId and resourceType."
     return NotFound(message, code="resource_not_found", details=[FieldError(field, message) for field in fields])

@@ -1,1 +1,2 @@
-"""What any service needs and no subject owns: settings, database, files, logs, errors, the embedded PostgreSQL."""
+"""The foundation of the service, independent of any subject: settings, database, files, logs, errors, the embedded
+PostgreSQL."""

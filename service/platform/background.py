@@ -1,4 +1,4 @@
-"""Background work: tasks that a request leaves behind, and tasks that run as long as the service."""
+"""Background work: tasks started by a request, and tasks running as long as the service."""
 
 import asyncio
 import time
@@ -27,8 +27,8 @@ _LATE = (PoolTimeoutError, PoolTimeout, ConnectionTimeout)
 
 
 def is_late(error: BaseException, seen: frozenset[int] = frozenset()) -> bool:
-    """Return whether an error, one of its causes, or all errors of a group mean that a wait took too long. A group's
-    error may have the group as its cause: ids in `seen` are skipped."""
+    """Return whether an error, a cause, or every error of a group is a timeout. A group's error may have the group as
+    its cause, so ids in `seen` are skipped."""
     if id(error) in seen:
         return False
     seen |= {id(error)}
@@ -39,7 +39,7 @@ def is_late(error: BaseException, seen: frozenset[int] = frozenset()) -> bool:
 
 
 def log_trouble(event: str, error: BaseException | None, **details: object) -> None:
-    """Log an error of background work with its traceback; a warning without it where the work is only late."""
+    """Log an error of background work with a traceback; for a mere delay, log a warning without a traceback."""
     if error is not None and is_late(error):
         logger.warning("background_work_late", reason=str(error).partition("\n")[0], **details)
     else:
@@ -48,7 +48,7 @@ def log_trouble(event: str, error: BaseException | None, **details: object) -> N
 
 @dataclass
 class KeptTask:
-    """A task that must never end: how it is started, how often it ended, and its pause before a restart."""
+    """A task without an end: the start function, the number of ends, and the pause before a restart."""
 
     name: str
     start: Callable[[], Coroutine[Any, Any, None]]
@@ -58,11 +58,11 @@ class KeptTask:
 
 
 class EndedEarlyError(Exception):
-    """A task that must never end has tried to end the process, or has returned."""
+    """An endless task has tried to end the process, or has returned."""
 
 
 class Background:
-    """Tasks that outlive the request that started them, and tasks that live as long as the service."""
+    """Tasks outliving their request, and tasks running as long as the service."""
 
     def __init__(self) -> None:
         self.kept: dict[str, KeptTask] = {}
@@ -70,21 +70,22 @@ class Background:
         self._is_closing = False
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run `work` once; a failure is logged. Work that must survive a crash is found again by a kept task."""
+        """Run `work` once, and log a failure. Work needs a kept task if it must survive a crash."""
         self._add(asyncio.create_task(_log_failure(work)))
 
     def keep(self, name: str, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run the task that `start` returns, and restart it whenever it ends, until `close`. Each end is logged as an
-        error and counted by `name` (`carrel_background_restarts`). The pause grows while starts fail in a row."""
+        """Run the task returned by `start`, and restart it whenever it ends, until `close`. Each end is logged as an
+        error and counted by `name` (`carrel_background_restarts`). The pause grows with consecutive failures to
+        start."""
         task = self.kept[name] = KeptTask(name, start)
         self._start(task)
 
     def repeat(self, name: str, work: Callable[[], Awaitable[object]], *, every: float) -> None:
-        """Run `work` at once and then every so many seconds, for as long as the service runs (`run_every`)."""
+        """Run `work` now and every `every` seconds while the service runs (`run_every`)."""
         self.keep(name, partial(run_every, work, every=every, name=name))
 
     async def close(self) -> None:
-        """Cancel what still runs, again where a cancellation was lost, and wait until it has stopped."""
+        """Cancel running tasks, repeatedly if a cancellation is lost, and wait until all have stopped."""
         self._is_closing = True
         tasks = set(self._tasks)
         while running := {task for task in tasks if not task.done()}:
@@ -137,8 +138,8 @@ async def _run(kept: KeptTask) -> None:
 
 async def run_every(work: Callable[[], Awaitable[object]], *, every: float, name: str) -> None:
     """Run `work` now and then every `every` seconds, until cancelled. A failure is logged (`background_work_failed`,
-    with the name; repeated ones once a minute) and work goes on: the database may be restarting. A failure during
-    cancellation counts as cancelled."""
+    with the name; repeated failures once a minute) and the loop continues: the database may be restarting. A failure
+    during cancellation counts as cancelled."""
     doing = asyncio.current_task()
     failures = Failures(name)
     while True:
@@ -156,9 +157,11 @@ async def run_every(work: Callable[[], Awaitable[object]], *, every: float, name
 async def for_each_organization(
     ids: Iterable[UUID] | AsyncIterable[UUID], work: Callable[[UUID], Awaitable[object]]
 ) -> None:
-    """Call `work` for each organization in order. Failures are logged (`organization_failed`, with the organization's
-    id) and raised together at the end, in an ExceptionGroup. A repeated organization that failed is skipped. A failure
-    during cancellation counts as cancelled."""
+    """Call `work` for each organization in order.
+
+    Failures are logged (`organization_failed`, with the organization's id) and raised together at the end, in an
+    ExceptionGroup. An organization that failed is skipped when repeated. A failure during cancellation counts as
+    cancelled."""
     doing, failures = asyncio.current_task(), dict[UUID, Exception]()
     async for each in _go_through(ids):
         if each in failures:
@@ -187,14 +190,14 @@ async def _go_through(ids: Iterable[UUID] | AsyncIterable[UUID]) -> AsyncIterato
 
 
 class Failures:
-    """Logs failures in a row: the first of a kind at once, those that follow once a minute, with their number."""
+    """Logs consecutive failures: the first of a kind at once, later failures once a minute with their number."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.reset()
 
     def log(self, error: Exception) -> None:
-        """Count a failure, and log it unless one like it was logged lately."""
+        """Count a failure, and log it unless a similar failure was logged recently."""
         self._count += 1
         now = time.monotonic()
         if type(error) is self._kind and now - self._logged_at < LOG_EVERY_SECONDS:
@@ -203,7 +206,6 @@ class Failures:
         log_trouble("background_work_failed", error, task=self._name, failures_in_a_row=self._count)
 
     def reset(self) -> None:
-        """End a row of failures."""
         self._count = 0
         self._kind: type[Exception] | None = None
         self._logged_at = 0.0

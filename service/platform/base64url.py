@@ -1,4 +1,4 @@
-"""Bytes as text that addresses, headers and forms carry unchanged: base64url without padding (RFC 7515, section 2)."""
+"""Bytes as text for addresses, headers and forms: base64url without padding (RFC 7515, section 2)."""
 
 import base64
 
@@ -8,7 +8,8 @@ def encode(content: bytes) -> str:
 
 
 def decode(text: str) -> bytes:
-    """Decode the text of `encode`; ValueError for all other text, other spellings of the same bytes too."""
+    """Decode the output of `encode`. Raises ValueError for any other text, including variant spellings of equal
+    bytes."""
     try:
         content = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError as exc:

@@ -1,6 +1,5 @@
-"""Batches: statements sent in one message and answered together, for the most frequent requests. Each statement is
-compiled once and prepared by the server, so it must be built once. A row becomes a value whose fields have the columns'
-names."""
+"""Batches: statements sent in one message and answered together, for the most frequent requests. Build each statement
+only once: it is compiled once and prepared by the server. Each row becomes a value with the columns as fields."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +39,7 @@ _FAILED = frozenset({ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED})
 
 
 class Answer(Generic[Found]):
-    """The rows of one statement of a batch, once that has been run."""
+    """The rows of a batch's statement, available once the batch has run."""
 
     def __init__(self, kind: Callable[..., Found]) -> None:
         self._kind = kind
@@ -100,24 +99,24 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Statements to run together. What an earlier one does, a later one sees; after an error none of them counts."""
+    """Statements to run together. Later statements see the changes of earlier statements; an error rolls back all."""
 
     parts: list[_Part] = field(default_factory=list[_Part])
 
     def ask(
         self, statement: Select[*tuple[Any, ...]], kind: Callable[..., Found], parameters: Mapping[str, Any]
     ) -> Answer[Found]:
-        """Add a statement that was built once, and return where its rows will be."""
+        """Add a statement built once, and return a holder for its rows."""
         compiled, answer = _compile(statement), Answer(kind)
         self.parts.append(_Part(compiled.text, compiled.bind(parameters), compiled, answer))
         return answer
 
     def tell(self, text: str, *values: object) -> None:
-        """Add a statement in the server's own words, whose rows nobody reads."""
+        """Add a statement in SQL text without reading its rows."""
         self.parts.append(_Part(text, values))
 
     async def run(self, connection: AsyncConnection) -> None:
-        """Send the statements, and wait until all are answered. Raises the DBAPIError of the first that fails."""
+        """Send the statements, and wait for all answers. Raises the DBAPIError of the first failure."""
         with traces.statements(part.text for part in self.parts):
             await self._run(connection)
 
@@ -143,7 +142,7 @@ class Batch:
 
 
 def _exchange(driver: "DriverConnection[Any]", adapting: Adapting, parts: Sequence[_Part]) -> PQGen[list[PGresult]]:
-    """Send statements in one message, and fetch a result for each; raise the error of the first that fails.
+    """Send statements in one message, and fetch a result for each; raise the error of the first failure.
 
     The driver's own pipeline waits for the socket at each statement, and makes a cursor for each."""
     server, prepared = driver.pgconn, driver._prepared  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - as its cursors do
@@ -190,7 +189,7 @@ def _send(server: PGconn, prepared: PrepareManager, query: PostgresRawQuery) -> 
 async def _raise_as_sqlalchemy(
     connection: AsyncConnection, driver: "DriverConnection[Any]", error: DriverError
 ) -> NoReturn:
-    """Raise an error as every other statement raises it. When the connection is lost, the pool is told."""
+    """Raise an error as SQLAlchemy does for other statements. Tell the pool when the connection is lost."""
     if driver.closed or driver.broken:
         # Fails as well, and SQLAlchemy then gives up every connection that is older than the loss.
         await connection.exec_driver_sql("SELECT 1")
@@ -227,7 +226,7 @@ def _convert_for(kind: TypeEngine[Any]) -> Convert | None:
 
 
 def _write_array(write: Callable[[Any], str], values: Iterable[Any] | None) -> str | None:
-    """Write an array as PostgreSQL reads it. The driver would look at each value three times, and would prepare a
+    """Write an array in PostgreSQL's format. The driver would look at each value three times, and would prepare a
     statement again for each size of the largest number."""
     return None if values is None else "{" + ",".join(["NULL" if one is None else write(one) for one in values]) + "}"
 

@@ -1,10 +1,10 @@
-"""Reading what somebody sends in pieces, up to a limit."""
+"""Reading a body that arrives in pieces, up to a limit."""
 
 from collections.abc import AsyncIterable
 
 
 async def read_at_most(pieces: AsyncIterable[bytes], *, most_bytes: int) -> bytes | None:
-    """Return the pieces of a body as one, or None for a longer one, of which the rest is not read."""
+    """Return a body's pieces joined; None as soon as the body exceeds the limit, without reading the rest."""
     content = bytearray()
     async for piece in pieces:
         content += piece

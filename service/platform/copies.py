@@ -1,5 +1,4 @@
-"""Copies that are kept for a while: files of a remote store, on this machine's disk, and answers of others, in
-memory."""
+"""Caches: files of a remote store, on local disk, and answers of remote services, in memory."""
 
 import asyncio
 import os
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 MOST_BYTES = 256 << 20
-"""The copies of a process take up so much at most; a larger file is copied whenever it is read."""
+"""The most disk space for the copies of a process; a larger file is copied at every read."""
 MOST_COPIES = 64
 KEPT_SECONDS = 600.0
 
@@ -25,7 +24,7 @@ class _Copy:
 
 
 class Copies:
-    """Copies by the SHA-256 of their content, in the order in which they were read last."""
+    """Copies by the SHA-256 of their content, ordered by last read."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[bytes, _Copy] = OrderedDict()
@@ -33,7 +32,7 @@ class Copies:
 
     @asynccontextmanager
     async def open(self, sha256: bytes, copying: AbstractAsyncContextManager[Path]) -> AsyncGenerator[Path]:
-        """Yield where a content can be read until the block ends, from a copy that all who want it share."""
+        """Yield a path for reading a content until the block ends, from a copy shared by all readers."""
         with ExitStack() as reading:
             async with self._lock:
                 kept = self._kept.get(sha256)
@@ -52,7 +51,7 @@ class Copies:
             self._close(sha256)
 
     def _keep(self, sha256: bytes, descriptor: int) -> None:
-        """Keep a copy as the one that was read last, and close others until all are few and small enough together."""
+        """Keep a copy as the most recently read, and close older copies beyond the limits on number and size."""
         size = os.fstat(descriptor).st_size
         if size > MOST_BYTES:
             return
@@ -70,7 +69,6 @@ class Copies:
 
 
 def _close(descriptor: int) -> None:
-    """Close a descriptor in a thread: with the last one of a copy, the system deletes it."""
     asyncio.get_running_loop().run_in_executor(None, os.close, descriptor)
 
 
@@ -89,7 +87,7 @@ class _Entry:
 
 
 class Kept:
-    """Answers by name, in the memory of one process: the `MOST` that were asked for last."""
+    """Answers by name, in one process's memory: the `MOST` most recently requested."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
@@ -97,8 +95,8 @@ class Kept:
     async def get(
         self, name: Hashable, ask: Callable[[], Awaitable[Found]], *, since: float, errors: type[Exception]
     ) -> Found:
-        """Return the answer of this name from after `since` (`time.monotonic`), or ask for one. Raises what `ask`
-        raises; errors of the kind `errors` repeat for `ERROR_SECONDS`."""
+        """Return the cached answer to a name if it is newer than `since` (`time.monotonic`); otherwise call `ask`.
+        Raises the errors of `ask`; errors of the kind `errors` are cached for `ERROR_SECONDS`."""
         entry = self._entries.setdefault(name, _Entry())
         self._entries.move_to_end(name)
         while len(self._entries) > MOST:

@@ -1,6 +1,6 @@
-"""PostgreSQL: the metadata that domains declare tables on, and transactions. The service is `carrel_service`, a role
-without superuser, BYPASSRLS or ownership: row-level security shows it only the rows of the organization that its
-transaction names."""
+"""PostgreSQL: the metadata for declaring tables, and transactions. The service connects as `carrel_service`, a role
+without superuser, BYPASSRLS or ownership. Row-level security shows it only rows of the organization set by the
+transaction."""
 
 import asyncio
 import time
@@ -57,9 +57,9 @@ metadata = MetaData(
 
 
 def driver_url(url: str, *, setting: str = "CARREL_DATABASE_URL") -> URL:
-    """Read a `postgresql://` or `postgres://` address for psycopg. With several servers (host:port,host:port), the
-    server that takes writes is used. ValueError for other addresses names the `setting` and repeats no part of the
-    address, which may hold a password."""
+    """Parse a `postgresql://` or `postgres://` address for psycopg. With several servers (host:port,host:port), the
+    writable server is used. Raises ValueError for other addresses. The error names the `setting`, but repeats no part
+    of the address: it may contain a password."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in {"postgresql", "postgres", "postgresql+psycopg"}:
         raise ValueError(f"{setting} must start with postgresql://")
@@ -85,7 +85,7 @@ def _move_hosts(rest: str) -> str:
 
 
 def _split_host(given: str) -> tuple[str, str]:
-    """Split a host, an IPv6 address in brackets, from its port, which may be missing; ValueError for anything else."""
+    """Split a host, or an IPv6 address in brackets, from an optional port; ValueError for invalid text."""
     host, _, port = given.rpartition(":") if ":" in given.rpartition("]")[2] else (given, "", "")
     if host.startswith("["):
         return str(IPv6Address(host.removeprefix("[").removesuffix("]"))), str(int(port)) if port else ""
@@ -106,14 +106,14 @@ def _prefer_primary(url: URL) -> URL:
 
 
 async def enter_organization(connection: Connection, organization_id: UUID | None) -> None:
-    """Enter an organization until the transaction ends: row-level security shows only its rows. None: as
-    `Database.transaction` without one."""
+    """Enter an organization until the transaction ends: row-level security shows only its rows. None has the effect of
+    `Database.transaction` without an organization."""
     await connection.exec_driver_sql("SELECT enter_organization(%s)", (str(organization_id or ""),))
 
 
 @asynccontextmanager
 async def leave_out_when_full(connection: Connection) -> AsyncGenerator[None]:
-    """Allow a write to fail on a full disk: the transaction then goes on without that write."""
+    """Let a write fail on a full disk: the transaction continues without the write."""
     await connection.exec_driver_sql("SAVEPOINT may_be_missing")
     try:
         yield
@@ -124,11 +124,12 @@ async def leave_out_when_full(connection: Connection) -> AsyncGenerator[None]:
 
 
 class Database:
-    """The pool of connections, and the only way to a transaction. The driver never begins one by itself (AUTOCOMMIT):
-    BEGIN carries the kind and the organization in one message, which also detects a closed connection. `outliving`
-    returns connections whose commits are no longer awaited. Databases that share the `primary` never return to a server
-    from before a promotion that any of them has seen. `is_distributed`: index tables lie on several servers, without a
-    common snapshot."""
+    """The pool of connections, and the only way to open a transaction.
+
+    The driver never begins a transaction by itself (AUTOCOMMIT). BEGIN carries the kind and the organization in one
+    message, and also detects a closed connection. `outliving` returns connections with commits no longer awaited.
+    Databases with a common `primary` never return to a server from before a promotion seen by any of them.
+    `is_distributed`: index tables lie on several servers, without a common snapshot."""
 
     def __init__(
         self,
@@ -169,7 +170,7 @@ class Database:
             _measure_statements(self._engine.sync_engine)
 
     def driver_parameters(self) -> dict[str, Any]:
-        """Return the parameters of a connection outside the pool with the pool's role and limits."""
+        """Return the parameters for a connection outside the pool with the pool's role and limits."""
         dialect = self._engine.dialect
         _, parameters = dialect.create_connect_args(self._engine.url)  # pyright: ignore[reportUnknownMemberType] - it leaves url untyped
         return self.primary.prefer({**parameters, **self._connect_args})
@@ -184,10 +185,11 @@ class Database:
         first: Batch | None = None,
         require: Callable[[Connection], Awaitable[None]] | None = None,
     ) -> AsyncGenerator[Connection]:
-        """Open a transaction that sees one organization; it commits at the end of the block, or rolls back on an error.
+        """Open a transaction for one organization; it commits at the end of the block, or rolls back on an error.
+
         With `organization_id` None only organizations and API keys are readable, to look up a credential
-        (`enter_organization` follows). The statements of `first` go with BEGIN. `require` is called with the connection
-        before, outside a transaction; if it raises, none opens."""
+        (`enter_organization` follows). The statements of `first` are sent with BEGIN. `require` is called with the
+        connection beforehand, outside a transaction; if it raises, no transaction opens."""
         mode = "READ ONLY" if read_only else "READ WRITE"
         opening = Batch()
         opening.tell(f"BEGIN ISOLATION LEVEL {isolation} {mode}")
@@ -200,9 +202,10 @@ class Database:
                 await (connection.commit() if read_only else self._commit(connection, held))
 
     async def _commit(self, connection: Connection, held: AsyncExitStack) -> None:
-        """Commit, and wait at most a statement's time for confirmation. A commit that waits for a standby has no limit,
-        and cancelling it would show a change that may be lost. So an unconfirmed commit keeps its connection until it
-        ends, and a retry waits behind it."""
+        """Commit, and wait for confirmation no longer than a statement's timeout.
+
+        A commit waiting for a standby has no limit, and cancelling the wait would make a change visible that may be
+        lost. So an unconfirmed commit keeps the connection until the end, and a retry waits behind the commit."""
         committing = asyncio.ensure_future(connection.commit())
         self._commits[committing] = time.monotonic()
         committing.add_done_callback(self._commits.pop)
@@ -222,11 +225,11 @@ class Database:
 
     @property
     def commit_seconds(self) -> float:
-        """How long the oldest commit that goes on has waited to be confirmed; 0 when none does."""
+        """How long the oldest unconfirmed commit has been waiting, in seconds; 0 if there is none."""
         return time.monotonic() - min(self._commits.values()) if self._commits else 0.0
 
     async def read(self, organization_id: UUID | None, batch: Batch) -> None:
-        """Run a batch that only reads, in one message, which is a transaction by itself."""
+        """Run a read-only batch in a single message and transaction."""
         async with self._engine.connect() as connection:
             await _open(connection, _enter(Batch(), organization_id, batch))
 
@@ -241,19 +244,18 @@ class Database:
         return isinstance(pool, QueuePool) and pool.checkedout() >= pool.size()
 
     async def ping(self) -> None:
-        """Ask the database for an answer; raises the driver's error when it is away."""
+        """Query the database; raises the driver's error if the database is unreachable."""
         async with self.transaction(None, read_only=True):
             pass
 
     async def close(self) -> None:
-        """Close every connection; commits that nobody waits for any more have a moment to end."""
+        """Close every connection, after a short wait for commits no longer awaited."""
         if self.outliving:
             await asyncio.wait(self.outliving, timeout=CLOSE_SECONDS)
         await self._engine.dispose()
 
 
 async def outlive_commit(committing: asyncio.Future[None], held: AsyncExitStack) -> None:
-    """Give a connection back when the commit on it has ended, which nobody waits for any more."""
     async with held:
         try:
             await committing
@@ -263,7 +265,6 @@ async def outlive_commit(committing: asyncio.Future[None], held: AsyncExitStack)
 
 @asynccontextmanager
 async def owner_transaction(url: URL) -> AsyncGenerator[Connection]:
-    """Open a transaction as the database's owner, who may do what the service may not; for commands."""
     async with create_async_engine(url, poolclass=NullPool, hide_parameters=True).begin() as connection:
         yield connection
 
@@ -296,7 +297,7 @@ def _enter(opening: Batch, organization_id: UUID | None, batch: Batch | None) ->
 async def _open(
     connection: Connection, opening: Batch, require: Callable[[Connection], Awaitable[None]] | None = None
 ) -> None:
-    """Begin; on a new connection when this one turns out to be closed, since nothing has been done on it yet."""
+    """Begin, with a fresh connection if the current connection turns out to be closed: no statement has run yet."""
     try:
         await _begin(connection, opening, require)
     except DBAPIError as error:

@@ -2,15 +2,15 @@
 
 
 class DeploymentError(Exception):
-    """The root of these errors."""
+    """The base class of deployment errors."""
 
 
 class WrongSecretKeyError(DeploymentError):
-    """The secret key at hand isn't the one the database was set up with."""
+    """The given secret key is not the key the database was set up with."""
 
 
 class MigrationError(DeploymentError):
-    """The database can't be brought to this version's schema."""
+    """The database can't be migrated to this version's schema."""
 
 
 class RotationError(DeploymentError):
@@ -18,11 +18,11 @@ class RotationError(DeploymentError):
 
 
 class ClusterError(DeploymentError):
-    """The index can't be spread over several servers as they are set up."""
+    """The index can't be distributed over several servers as configured."""
 
 
 class UnfinishedRestoreError(DeploymentError):
-    """A restore into the data folder is going on, or was cut off: the folder holds part of a backup at most."""
+    """A restore into the data folder is running or was interrupted: the folder may hold only part of a backup."""
 
 
 class ForeignArchiveError(DeploymentError):

@@ -1,5 +1,5 @@
-"""The limit of open files and sockets, and callers' share of it. The service reserves its own first, so callers never
-cut it off from its database."""
+"""The limit of open files and sockets, and callers' share. The service reserves its own share first, so callers can't
+cut the service off from the database."""
 
 import os
 import resource
@@ -43,7 +43,7 @@ HOW_TO_RAISE = (
 
 
 def raise_limit() -> int:
-    """Raise the process's soft limit of open files to the hard one, and return how many that is."""
+    """Raise the process's soft limit of open files to the hard limit, and return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -51,7 +51,7 @@ def raise_limit() -> int:
 
 
 def part_of(settings: Settings, *, worker: int) -> Settings:
-    """Return the settings of one of a service's workers: its part of what all of them may use together."""
+    """Return a worker's settings: a fair part of the limits shared by all workers."""
 
     def part(whole: int, *, least: int) -> int:
         return max(whole // settings.workers + (worker < whole % settings.workers), min(least, whole))
@@ -68,7 +68,7 @@ def part_of(settings: Settings, *, worker: int) -> Settings:
 
 
 def database_connections(settings: Settings) -> int:
-    """Return the most connections to the database that all workers have, and as many again for everybody else."""
+    """Return the most database connections of all workers, doubled to leave room for other clients."""
     requests = max(settings.database_pool_size, settings.workers * FEWEST_DATABASE_CONNECTIONS)
     return 2 * (requests + settings.workers * (INDEXING_CONNECTIONS + JOB_CONNECTIONS))
 
@@ -89,8 +89,8 @@ def reserved_descriptors(settings: Settings) -> int:
 
 
 def most_connections(settings: Settings, limit: int) -> int:
-    """Return how many connections a worker may have, by its limit of open files and its share. ValueError says what to
-    raise, and to what, if they are too few to work."""
+    """Return the number of connections a worker may have, from the limit of open files and the worker's share. Raises
+    ValueError if the number is too low to work; the message says how far to raise the limit."""
     reserved = reserved_descriptors(settings)
     fitting = (limit - reserved) // OF_A_CONNECTION
     if fitting < FEWEST_CONNECTIONS:

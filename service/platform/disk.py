@@ -1,9 +1,12 @@
-"""Room on the disks of the database, uploads and files: measured, and new work refused without it. At LOW, additions
-are refused (507 `storage_full`) and background work pauses; reading, searching, signing in, deleting and changing
-rights continue. At FULL, PostgreSQL itself is in danger: a reserve file beside its data shrinks slice by slice, and the
-rest goes before a start that would find no room. A level ends above where it began; then the reserve is made again.
-InsufficientStorage `storage_full` (507): less is free than the service keeps free. Unavailable `storage_busy` (503):
-the room is promised to requests being taken in."""
+"""Free space on the disks of the database, uploads and files: measured, and new work refused when short.
+
+At LOW, additions are refused (507 `storage_full`) and background work pauses; reading, searching, signing in, deleting
+and changing rights continue. At FULL, PostgreSQL itself is in danger. A reserve file next to its data then shrinks
+slice by slice, and the rest is deleted before a start without enough room. A level ends above the threshold where it
+began; the reserve is then made again.
+
+InsufficientStorage `storage_full` (507): less space is free than the service keeps free. Unavailable `storage_busy`
+(503): the space is promised to requests in progress."""
 
 import asyncio
 import errno
@@ -47,7 +50,7 @@ class Reserve:
 
     @property
     def slice(self) -> int:
-        """The number of bytes to keep free while the reserve has any left."""
+        """The number of bytes to keep free while any reserve is left."""
         return self._size // SLICES
 
     @property
@@ -55,7 +58,7 @@ class Reserve:
         return max(self._size - self._measure_size(), 0)
 
     def make(self) -> bool:
-        """Grow the file to its full size; False without enough room."""
+        """Grow the file to its full size; False without enough space."""
         held = self._measure_size()
         try:
             with _open_reserve(self._path, os.O_CREAT) as file:
@@ -70,12 +73,12 @@ class Reserve:
         return True
 
     def trim(self) -> None:
-        """Shrink a file that an earlier setting made larger."""
+        """Shrink a file made larger under an earlier setting."""
         self._shrink_to(self._size)
 
     def keep_free(self, free: int) -> None:
-        """Shrink the file until a slice is free; a quarter stays for the next start of PostgreSQL. Slice by slice,
-        because whatever fills the disk takes what it finds, and mostly ends when it finds no more."""
+        """Shrink the file until a slice is free, keeping a quarter for PostgreSQL's next start. It shrinks slice by
+        slice: a process filling the disk takes all free space, and usually ends when the disk is full."""
         lacking = self.slice - free
         if lacking > 0:
             self._shrink_to(max(self._measure_size() - lacking, self._size // 4))
@@ -94,7 +97,7 @@ class Reserve:
 
 
 def _fill(file: int, held: int, size: int) -> None:
-    """Take up the disk's space for a file's bytes from `held` on; macOS has no call for that, so zeros are written."""
+    """Allocate disk space for a file's bytes from `held` on; macOS has no such call, so zeros are written."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file, 0, size)
         return
@@ -105,8 +108,8 @@ def _fill(file: int, held: int, size: int) -> None:
 
 @contextmanager
 def _open_reserve(path: Path, flags: int = 0) -> Generator[int]:
-    """Open the reserve's file; OSError for a link or anything else in its place, which another user may have put there:
-    the folder is the database server's."""
+    """Open the reserve's file. Raises OSError for a link or any non-regular file: the folder is the database server's,
+    so another user could have placed a link."""
     file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o600)
     try:
         found = os.fstat(file)
@@ -118,7 +121,7 @@ def _open_reserve(path: Path, flags: int = 0) -> Generator[int]:
 
 
 def make_room(cluster: Path) -> None:
-    """Delete the reserve in PostgreSQL's folder when too little is free for PostgreSQL to start."""
+    """Delete the reserve in PostgreSQL's folder if PostgreSQL lacks the space to start."""
     with suppress(FileNotFoundError):
         usage = shutil.disk_usage(cluster)
         if usage.free < _reserve_of(usage.total):
@@ -128,7 +131,7 @@ def make_room(cluster: Path) -> None:
 
 @dataclass(slots=True)
 class FileSystem:
-    """A file system that holds one or several areas; `promised` are the bytes promised to this worker's requests."""
+    """A file system with at least one area; `promised` are the bytes promised to this worker's requests."""
 
     areas: tuple[StorageArea, ...]
     folder: Path
@@ -144,7 +147,6 @@ class FileSystem:
 
     @property
     def low(self) -> int:
-        """The number of free bytes below which new data is refused."""
         return min(MOST_KEPT_FREE, self.total // 8) if self.keep_free is None else self.keep_free
 
     @property
@@ -153,7 +155,6 @@ class FileSystem:
         return max(self.low // 4, 0 if self.reserve is None else self.reserve.slice)
 
     def look(self) -> None:
-        """Measure the file system, and shrink or grow the reserve; each change is logged once."""
         try:
             usage = shutil.disk_usage(self.folder)
         except OSError as error:
@@ -165,7 +166,6 @@ class FileSystem:
         self.measure(usage.total, usage.free)
 
     def measure(self, total: int, free: int) -> None:
-        """Update the level for a disk of so many bytes with so many free."""
         self.total, self.free = total, free
         # As if the reserve were whole: to give it up is not to have more.
         before, self.level = self.level, self._level_at(free - self._missing())
@@ -175,7 +175,7 @@ class FileSystem:
         self._adjust_reserve()
 
     def needed_for(self, size: int) -> int:
-        """Return how many bytes must be free to accept a body of this size alone; 0 refuses nothing."""
+        """Return the free bytes needed to accept a body of `size` alone; 0 refuses no body."""
         if not self.low:
             return 0
         if self.level is not StorageLevel.OK:
@@ -183,7 +183,7 @@ class FileSystem:
         return self.low + size * BYTES_PER_BODY_BYTE if size else 0
 
     def is_promised(self, needed: int) -> bool:
-        """Return whether room that is needed for a body is promised to other requests, of whichever worker."""
+        """Return whether the space needed for a body is promised to requests of any worker."""
         return needed > 0 and self.free < needed + self.share.total(Figure.BYTES_PROMISED) * BYTES_PER_BODY_BYTE
 
     def describe(self) -> StorageState:
@@ -196,7 +196,6 @@ class FileSystem:
         )
 
     def names(self) -> str:
-        """Return the names of the areas on the file system, in words."""
         *others, last = (_NAMES[area] for area in self.areas)
         return f"{', '.join(others)} and {last}" if others else last
 
@@ -224,15 +223,15 @@ class FileSystem:
 
 
 class Promise:
-    """Room promised to a request on every file system, until the request has finished."""
+    """Space promised to a request on every file system until the request has finished."""
 
     def __init__(self, file_systems: Sequence[FileSystem]) -> None:
         self._file_systems = file_systems
         self._size = 0
 
     def grow(self, size: int) -> None:
-        """Promise room for so many bytes more (0: only look whether new data is taken at all). Raises
-        InsufficientStorage where it can't fit, and Unavailable `storage_busy` when only other promises keep it out."""
+        """Promise `size` more bytes (0: only check whether new data is accepted). Raises InsufficientStorage for lack
+        of space, and Unavailable `storage_busy` if only earlier promises prevent the promise."""
         received, whole = self._size, self._size + size
         self.end()
         # What was received lies on a disk already, and counts as free no more.
@@ -246,7 +245,6 @@ class Promise:
         self._add(whole)
 
     def end(self) -> None:
-        """Return the promised room: the data that the request wrote no longer counts as free."""
         self._add(-self._size)
 
     def _add(self, size: int) -> None:
@@ -258,15 +256,14 @@ class Promise:
 
 
 class DiskGuard:
-    """The watch over every file system of the service, and the one place that refuses work without room. `look` blocks,
-    and is called in a thread; everything else reads what was seen last."""
+    """The monitor of every file system of the service, and the only place to refuse work for lack of space. `look`
+    blocks: call it in a thread. All methods except `look` use the last measurement."""
 
     def __init__(self, file_systems: Sequence[FileSystem] = ()) -> None:
         self.file_systems = tuple(file_systems)
 
     @property
     def level(self) -> StorageLevel:
-        """The worst level of all file systems."""
         return max((one.level for one in self.file_systems), key=_SEVERITY.index, default=StorageLevel.OK)
 
     @property
@@ -279,8 +276,8 @@ class DiskGuard:
 
     @contextmanager
     def room_for(self, size: int) -> Generator[Promise]:
-        """Promise room for a body of so many bytes during the block, or until the promise ends; raises as `grow` does.
-        The promise for a body of unknown size begins with 0, and grows as it arrives."""
+        """Promise space for a body of `size` bytes during the block, or until the promise ends; raises as
+        `Promise.grow` does. For a body of unknown size start with 0, and grow the promise with the data."""
         promise = Promise(self.file_systems)
         promise.grow(size)
         try:
@@ -289,13 +286,13 @@ class DiskGuard:
             promise.end()
 
     async def wait_for_room(self, *, even_low: bool = False) -> None:
-        """Wait until there is room for background work; with `even_low`, until no file system is FULL."""
+        """Wait until there is space for background work; with `even_low`, until no file system is FULL."""
         enough = {StorageLevel.OK, StorageLevel.LOW} if even_low else {StorageLevel.OK}
         while self.level not in enough:  # noqa: ASYNC110 - what changes is measured in a thread
             await asyncio.sleep(LOOK_SECONDS)
 
     def refusal_of_database(self) -> InsufficientStorage | None:
-        """Return the answer for a database that a full disk keeps away; None when no disk is full."""
+        """Return the answer for a database stopped by a full disk; None if no disk is full."""
         full = (
             one for one in self.file_systems if one.level is StorageLevel.FULL and StorageArea.DATABASE in one.areas
         )
@@ -303,8 +300,8 @@ class DiskGuard:
 
 
 def open_guard(settings: Settings, *, files_folder: Path | None, share: Share) -> DiskGuard:
-    """Watch the folders of a service: its own cluster's, unless another server has the database; uploads; local files.
-    Blocks; looks once, so that the first request is judged, too."""
+    """Watch the folders of a service: the embedded cluster (unless the database is on another server), uploads and
+    local files. Blocks, and measures once, so the first request is judged too."""
     areas = {StorageArea.UPLOADS: settings.uploads_dir}
     if files_folder is not None:
         areas[StorageArea.FILES] = files_folder
@@ -334,7 +331,7 @@ def _reserve_of(total: int) -> int:
 
 
 def existing(folder: Path) -> Path:
-    """Return the folder, or the nearest above that is there."""
+    """Return the folder, or its nearest existing parent."""
     return next(path for path in (folder, *folder.parents) if path.exists())
 
 

@@ -1,20 +1,20 @@
 # ruff: noqa: N818 - each is named after its status, as HTTP names it
-"""The service's errors, and their one shape in answers.
+"""The service's errors, and the common format of their answers.
 
 ServiceError
-├── BadRequest 400
-├── Unauthenticated 401
-├── Forbidden 403
-├── NotFound 404
-├── Conflict 409
-├── TooLarge 413
-├── UnsupportedMedia 415
-├── TooMany 429
-├── Unavailable 503
-└── InsufficientStorage 507
+ ├── BadRequest 400
+ ├── Unauthenticated 401
+ ├── Forbidden 403
+ ├── NotFound 404
+ ├── Conflict 409
+ ├── TooLarge 413
+ ├── UnsupportedMedia 415
+ ├── TooMany 429
+ ├── Unavailable 503
+ └── InsufficientStorage 507
 
-Every error body is `{"error": {"message", "code", "requestId", "details"?}}`. A message says what to do next. Of what
-the caller sent it repeats names at most, of members, people and groups, and no credential even there."""
+Every error body is `{"error": {"message", "code", "requestId", "details"?}}`. A message says how to proceed. From the
+request it repeats only names of fields, people and groups, and never credentials, even within names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,14 +47,14 @@ DATABASE_ERRORS = (DBAPIError, DriverError, PoolTimeoutError)
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """A wrong member of the request: its path in wire names (`searchOptions.maxResults`) and the reason."""
+    """An invalid field of the request: its path in wire names (`searchOptions.maxResults`) and the reason."""
 
     field: str
     message: str
 
 
 class ServiceError(Exception):
-    """The root of all refusals, with HTTP status, stable code, and advice for the caller."""
+    """The base class of all refusals, with HTTP status, stable code, and advice for the caller."""
 
     default_status = 500
     default_code = "internal"
@@ -79,7 +79,7 @@ class ServiceError(Exception):
 
 
 class BadRequest(ServiceError):
-    """400: the request itself is wrong; sending it again unchanged can't help."""
+    """400: the request is wrong; an unchanged retry can't help."""
 
     default_status = 400
     default_code = "invalid_request"
@@ -96,14 +96,14 @@ class Unauthenticated(ServiceError):
 
 
 class Forbidden(ServiceError):
-    """403: the caller is known and may not do this."""
+    """403: the caller is authenticated but not allowed."""
 
     default_status = 403
     default_code = "forbidden"
 
 
 class NotFound(ServiceError):
-    """404: unknown, or not the caller's to know about; the two are never told apart."""
+    """404: unknown, or hidden from the caller; answers never tell the two cases apart."""
 
     default_status = 404
     default_code = "not_found"
@@ -117,22 +117,20 @@ class Conflict(ServiceError):
 
 
 class TooLarge(ServiceError):
-    """413: over a limit of size."""
+    """413: over a size limit."""
 
     default_status = 413
     default_code = "too_large"
 
 
 class UnsupportedMedia(ServiceError):
-    """415: a content type or file type that can't be read."""
+    """415: an unsupported content type or file type."""
 
     default_status = 415
     default_code = "unsupported_media_type"
 
 
 class _Later(ServiceError):
-    """An error with `Retry-After` in seconds."""
-
     default_wait = RETRY_SECONDS
 
     def __init__(self, message: str, *, retry_after: int | None = None, code: str | None = None) -> None:
@@ -148,14 +146,14 @@ class TooMany(_Later):
 
 
 class Unavailable(_Later):
-    """503 with `Retry-After` in seconds: saturated, or the database is away for a moment."""
+    """503 with `Retry-After` in seconds: saturated, or the database is briefly unavailable."""
 
     default_status = 503
     default_code = "unavailable"
 
 
 class InsufficientStorage(_Later):
-    """507 with `Retry-After` in seconds: a disk or bucket has no room for more (RFC 4918, section 11.5)."""
+    """507 with `Retry-After` in seconds: a disk or bucket is full (RFC 4918, section 11.5)."""
 
     default_status = 507
     default_code = "storage_full"
@@ -163,7 +161,6 @@ class InsufficientStorage(_Later):
 
 
 def error_response(error: ServiceError) -> JSONResponse:
-    """Render an error in the one shape, with the request's id."""
     message = redact_credentials(error.message)
     body: dict[str, Any] = {"message": message, "code": error.code, "requestId": request_id()}
     if error.confirmation_url is not None:
@@ -179,12 +176,12 @@ def error_response(error: ServiceError) -> JSONResponse:
 
 
 def internal_error() -> ServiceError:
-    """Build the answer for a defect: it says nothing of the defect, which the request's id finds in the log."""
+    """Build the answer for a defect, without details. The log has the details under the request's id."""
     return ServiceError("The service failed on this request. Try again; if it persists, report the request id.")
 
 
 def from_validation(errors: Sequence[Mapping[str, Any]]) -> BadRequest:
-    """Convert pydantic's validation errors of a model to one 400 that names each wrong member, never its value."""
+    """Convert pydantic's validation errors of a model to a single 400 naming each invalid field, never its value."""
     details = [FieldError(_field_name(error["loc"]), _reason(error)) for error in errors]
     first = details[0]
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
@@ -225,7 +222,8 @@ _REASONS = {
 
 
 def from_database(error: DBAPIError) -> ServiceError:
-    """Convert a database error: 507 without room, 503 when away or in a lost race (worth a retry), 500 for a defect."""
+    """Convert a database error: 507 for lack of space, 503 when away or in a lost race (worth a retry), 500 for a
+    defect."""
     cause = error.orig
     if isinstance(cause, driver_errors.DiskFull):
         return database_full()
@@ -241,22 +239,20 @@ def from_database(error: DBAPIError) -> ServiceError:
 
 
 def database_full() -> InsufficientStorage:
-    """Answer when PostgreSQL found no room for what a request would have written."""
     return InsufficientStorage("The database has no space left; nothing was changed. Tell an operator, and try later.")
 
 
 def is_database_full(error: BaseException) -> bool:
-    """Return whether an error says that PostgreSQL has no room left, and nothing about what was asked of it."""
+    """Return whether an error means that PostgreSQL has no space left, regardless of the statement."""
     return isinstance(error.orig if isinstance(error, DBAPIError) else error, driver_errors.DiskFull)
 
 
 def database_away() -> Unavailable:
-    """Answer while PostgreSQL is away or restarts."""
     return Unavailable("The database is away or restarting. Try again shortly.", code="database_unavailable")
 
 
 def commit_unconfirmed() -> Unavailable:
-    """Answer when the database has taken a change, and not confirmed that it is kept."""
+    """Answer when the database took a change without confirming it as durable."""
     return Unavailable(
         "The database has not confirmed this change: it waits for a standby, and none may follow. The change may take"
         " effect yet. Try again later.",
@@ -266,7 +262,7 @@ def commit_unconfirmed() -> Unavailable:
 
 
 def requests_saturated() -> Unavailable:
-    """Answer when other requests have had every connection for as long as one waits for it."""
+    """Answer when no connection became free within the longest wait, because of concurrent requests."""
     return Unavailable(
         f"Other requests use all connections to the database. Try again in {SATURATED_SECONDS} s.",
         code="requests_saturated",
@@ -275,7 +271,7 @@ def requests_saturated() -> Unavailable:
 
 
 def install(app: FastAPI) -> None:
-    """Make every error of `app` answer in the one shape."""
+    """Make every error of `app` use the common format."""
     app.add_exception_handler(ServiceError, _on_service_error)
     for kind in DATABASE_ERRORS:
         app.add_exception_handler(kind, _on_database_error)
@@ -292,7 +288,7 @@ async def _on_database_error(request: Request, error: Exception) -> JSONResponse
 
 
 def answer_for_database(request: Request, error: DBAPIError | DriverError | PoolTimeoutError) -> ServiceError:
-    """Log the database error of a request, and return its answer, which names a full disk as the cause."""
+    """Log the database error of a request, and return its answer; a full disk is named as the cause."""
     if isinstance(error, DBAPIError):
         answer = from_database(error)
         # The statement's parameters may hold secrets and contents, so only the driver's own words are logged.

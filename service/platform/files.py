@@ -1,6 +1,6 @@
 """The store of documents' files in a folder or bucket: one object per content, named by its SHA-256. Raises 507
-`storage_full` when it is full, and 503 `file_unavailable` for a file that can't be read. And the names that senders
-give their files, made safe to show, to store and to offer for download."""
+`storage_full` when full, and 503 `file_unavailable` for an unreadable file. Also makes senders' file names safe to
+show, store and download."""
 
 import asyncio
 import errno
@@ -37,13 +37,13 @@ _OWNER = "deployment"
 # What is added to the name of a note whose content is being archived.
 _TAKEN = ".taken"
 UNTOUCHED_SECONDS = 24 * 3600.0
-"""A file that nobody has written to for so long is not being written: the slowest upload writes every few minutes."""
+"""A file untouched for this many seconds is no longer being written: the slowest upload writes every few minutes."""
 _LISTED_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """A content that the store has, by its name: its SHA-256 if nobody has altered it, its size, and its age."""
+    """A stored object: name (the SHA-256, unless altered by hand), size and age."""
 
     sha256: bytes
     size: int
@@ -52,7 +52,7 @@ class StoredObject:
 
 class FileStore:
     """The store of files by content. Objects never change, so repeated and concurrent stores are harmless. Each is
-    written beside its place and moved there whole."""
+    written to a temporary place and moved whole."""
 
     def __init__(self, store: ObjectStore, *, folder: Path | None = None, unarchived: Path | None = None) -> None:
         self._store = store
@@ -61,19 +61,19 @@ class FileStore:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of a store on this machine's disk; None for a store elsewhere."""
+        """The folder of a store on this machine's disk; None for a remote store."""
         return self._folder
 
     @classmethod
     def from_url(cls, url: str, *, unarchived: Path | None = None) -> Self:
-        """Open the store at `url` (file:, s3:, gs:, az:), and make a missing folder. In `unarchived`, each stored
+        """Open the store at `url` (file:, s3:, gs:, az:), and create a missing folder. In `unarchived`, each stored
         content leaves an empty file for `take_unarchived`."""
         store, folder = open_store(url)
         return cls(store, folder=folder, unarchived=unarchived)
 
     async def put(self, path: Path, sha256: bytes) -> None:
-        """Store the file at `path` by the SHA-256 that the caller computed, durably; raises InsufficientStorage. Always
-        writes, so that the time taken reveals no stored content."""
+        """Durably store the file at `path` under the SHA-256 computed by the caller; raises InsufficientStorage. Always
+        writes, so that the time taken doesn't reveal stored content."""
         key = _key(sha256)
         try:
             await obstore.put_async(self._store, key, path)
@@ -87,7 +87,8 @@ class FileStore:
             raise _refusal(error) from error
 
     async def ensure(self, path: Path, sha256: bytes) -> None:
-        """Store the file again if it was collected since `put`; keep it from collection. Raises InsufficientStorage."""
+        """Store the file again if garbage-collected since `put`, and protect the content from collection. Raises
+        InsufficientStorage."""
         try:
             if await self.exists(sha256):
                 return
@@ -96,12 +97,14 @@ class FileStore:
         await self.put(path, sha256)
 
     def find_path(self, sha256: bytes) -> Path | None:
-        """Return where a content lies on this machine's disk; None in a store elsewhere, or when it is away."""
+        """Return a content's path on this machine's disk; None for a remote store, or when the content is
+        unavailable."""
         path = None if self._folder is None else self._folder / _key(sha256)
         return path if path is not None and path.is_file() else None
 
     async def stream(self, sha256: bytes) -> AsyncIterator[bytes]:
-        """Yield a content in pieces of about a megabyte; raises Unavailable (file_unavailable) before the first."""
+        """Yield a content in pieces of about a megabyte; raises Unavailable (file_unavailable) before the first
+        piece."""
         try:
             found = await obstore.get_async(self._store, _key(sha256))
         except (BaseError, OSError) as error:
@@ -112,17 +115,17 @@ class FileStore:
         return _pieces(found.stream(min_chunk_size=_READ))
 
     def read(self, sha256: bytes) -> Iterator[bytes]:
-        """Yield a file's content without an event loop; raises OSError, or obstore's error, when it can't be read."""
+        """Yield a file's content without an event loop; raises OSError, or obstore's error, when unreadable."""
         return (bytes(piece) for piece in obstore.get(self._store, _key(sha256)).stream(min_chunk_size=_READ))
 
     def write(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
-        """Store content that comes in pieces; durable on return. When `pieces` raises, nothing is stored."""
+        """Store content arriving in pieces; durable on return. When `pieces` raises, no content is stored."""
         obstore.put(self._store, _key(sha256), pieces, chunk_size=_PART, max_concurrency=_PARTS_AT_ONCE)
         if self._folder is not None:
             sync_file(self._folder / _key(sha256))
 
     def take_unarchived(self) -> set[bytes]:
-        """Return the contents that are noted as not archived; `drop_notes` when they are."""
+        """Return the contents noted as not archived; call `drop_notes` once they are."""
         taken: set[bytes] = set()
         for path in () if self._unarchived is None else self._unarchived.iterdir():
             if path.suffix != _TAKEN:
@@ -133,7 +136,7 @@ class FileStore:
         return taken
 
     def drop_notes(self, sha256s: Iterable[bytes]) -> None:
-        """Forget that contents, which `take_unarchived` returned, are not archived."""
+        """Delete the notes on contents returned by `take_unarchived`, once archived."""
         if self._unarchived is not None:
             for sha256 in sha256s:
                 (self._unarchived / f"{sha256.hex()}{_TAKEN}").unlink(missing_ok=True)
@@ -156,12 +159,13 @@ class FileStore:
             await obstore.delete_async(self._store, _key(sha256))
 
     def remove(self, sha256: bytes) -> None:
-        """Delete a content without an event loop, if it is there."""
+        """Delete a content, if present, without an event loop."""
         with suppress(FileNotFoundError):
             obstore.delete(self._store, _key(sha256))
 
     def list_stored(self, *, first_byte: int | None = None) -> Iterator[list[StoredObject]]:
-        """Yield the contents in batches, in any order: all of them, or those whose SHA-256 begins with a byte."""
+        """Yield the stored contents in batches, in any order, optionally only SHA-256 digests beginning with
+        `first_byte`."""
         prefix = None if first_byte is None else f"{first_byte:02x}"
         listed = obstore.list(self._store, prefix, chunk_size=_LISTED_AT_ONCE)  # pyright: ignore[reportUnknownMemberType] - it leaves Arrow's untyped
         for batch in listed:
@@ -175,7 +179,8 @@ class FileStore:
                 yield found
 
     def claim(self, owner: UUID) -> bool:
-        """Make the store the deployment's with this id, if it is nobody's; return whether it is the deployment's."""
+        """Claim an unowned store for the deployment with this id; return whether the store belongs to the
+        deployment."""
         if not self.has_owner():
             with suppress(AlreadyExistsError):
                 obstore.put(self._store, _OWNER, str(owner).encode(), mode="create")
@@ -189,14 +194,14 @@ class FileStore:
         return True
 
     def remove_leftovers(self, *, untouched_seconds: float = 0.0) -> None:
-        """Remove what was left of writing into a folder by whoever was killed; a bucket shows nothing of it."""
+        """Remove partial files left in a folder by killed writers; a bucket has none."""
         if self._folder is not None:
             found = (path for path in self._folder.glob("??/*#*") if _UNFINISHED.fullmatch(path.name))
             remove_untouched(found, seconds=untouched_seconds)
 
 
 def remove_untouched(paths: Iterable[Path], *, seconds: float) -> int:
-    """Remove the files that nobody has written to for so long, all of them with 0 seconds; return how many."""
+    """Remove the files not written to for `seconds`, all of them with 0; return the number removed."""
     before, removed = time.time() - seconds, 0
     for path in paths:
         with suppress(FileNotFoundError):  # its writer has just ended
@@ -207,7 +212,7 @@ def remove_untouched(paths: Iterable[Path], *, seconds: float) -> int:
 
 
 def open_store(url: str) -> tuple[ObjectStore, Path | None]:
-    """Open the objects at `url` (file:, s3:, gs:, az:), with the folder that they lie in, made when it isn't there."""
+    """Open the objects at `url` (file:, s3:, gs:, az:), with the local folder, created if missing."""
     parts = urlsplit(url)
     if parts.scheme == "file":
         folder = Path(unquote(parts.path))
@@ -216,7 +221,7 @@ def open_store(url: str) -> tuple[ObjectStore, Path | None]:
 
 
 def open_files(settings: Settings) -> FileStore:
-    """Open the store of the settings: their address, or a folder of the data folder that nobody else may look into."""
+    """Open the store of the settings: their address, or a folder in the data folder, private to the service's user."""
     unarchived = None
     if settings.archive_url is not None:
         unarchived = settings.data_dir / "unarchived"
@@ -228,7 +233,7 @@ def open_files(settings: Settings) -> FileStore:
 
 
 def storage_full(error: OSError) -> InsufficientStorage | None:
-    """Return the answer to a write that failed for want of space, None when it failed for another reason."""
+    """Return the answer to a write that failed for lack of space, None for any different failure."""
     return _full() if error.errno in _FULL else None
 
 
@@ -243,7 +248,7 @@ def _key(sha256: bytes) -> str:
 
 
 def sync_file(path: Path) -> None:
-    """Force the content and then its name to disk: the database row that refers to it is as durable."""
+    """Force the content and then the name to disk, so the file is as durable as the database row referring to it."""
     sync(path)
     sync(path.parent)
 
@@ -277,8 +282,8 @@ _UNSHOWN = re.compile("[\x01-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-
 
 
 def clean_file_name(name: str) -> str:
-    """Return the last component of a name, in composed Unicode, without characters that hide what it says. Raises
-    BadRequest (file_name_invalid) when it holds a NUL, is too long, or nothing of it is left."""
+    """Return the last component of a name, in composed Unicode, without disguising characters. Raises BadRequest
+    (file_name_invalid) for a NUL, a name over the length limit, or an empty result."""
     if "\x00" in name:
         raise _invalid("It holds a NUL character.")
     last = name.replace("\\", "/").rsplit("/", 1)[-1]

@@ -1,4 +1,4 @@
-"""Identifiers: UUIDv7 for objects that the service creates, UUIDv5 for documents, which callers name."""
+"""Identifiers: UUIDv7 for objects created by the service, UUIDv5 for documents, named by callers."""
 
 import os
 import time
@@ -6,7 +6,7 @@ from datetime import datetime
 from uuid import UUID, uuid5
 
 NIL = UUID(int=0)
-"""Sorts before every id; where a walk in order of ids begins."""
+"""Sorts before every id; the start of a walk in order of ids."""
 
 _VERSION_7 = 0x7 << 76
 _RFC_VARIANT = 0b10 << 62
@@ -15,20 +15,19 @@ _RANDOM_B = (1 << 62) - 1
 
 
 def uuid7() -> UUID:
-    """Make an id that sorts by its millisecond (RFC 9562, section 5.7) and is random within it."""
+    """Return an id sorted by millisecond (RFC 9562, section 5.7) and random within a millisecond."""
     milliseconds = time.time_ns() // 1_000_000
     random = int.from_bytes(os.urandom(10))
     return UUID(int=milliseconds << 80 | _VERSION_7 | random & _RANDOM_A | _RFC_VARIANT | random & _RANDOM_B)
 
 
 def first_uuid7_at(moment: datetime) -> UUID:
-    """Make an id that sorts after every `uuid7` made before `moment`'s millisecond, and before all later ones."""
+    """Return an id sorted after every `uuid7` made before `moment`'s millisecond, and before every later `uuid7`."""
     milliseconds = max(0, int(moment.timestamp() * 1000))
     return UUID(int=milliseconds << 80 | _VERSION_7 | _RFC_VARIANT)
 
 
 def to_uuid(text: str) -> UUID | None:
-    """Read an id; None for a text that is none."""
     try:
         return UUID(text)
     except ValueError:
@@ -36,5 +35,5 @@ def to_uuid(text: str) -> UUID | None:
 
 
 def document_id_for(organization_id: UUID, external_id: str) -> UUID:
-    """Return the id of the document of this organization's `external_id`, whether the document exists or not."""
+    """Return the id of the organization's document with this `external_id`, existing or not."""
     return uuid5(organization_id, external_id)

@@ -20,7 +20,7 @@ _BESIDE = frozenset({"event", "level", "logger", "timestamp", "exception", "stac
 
 
 def line_of(event: Mapping[str, object]) -> str:
-    """Return one line: the level, the event in words, its details, and the last line of its traceback."""
+    """Return a single line: the level, the event in words, the details, and the traceback's last line."""
     words = str(event.get("event", ""))
     if words.isidentifier():
         words = words.replace("_", " ").capitalize()
@@ -45,13 +45,13 @@ logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger("carrel")
 
 
 def request_id() -> str:
-    """Return the id of the request being answered; empty outside one."""
+    """Return the id of the current request; empty outside a request."""
     return _request_id.get()
 
 
 def begin_request(offered: str | None) -> str:
-    """Take the caller's request id if it is sane, or make one; every later log entry carries it. An id that looks like
-    a credential is refused: the audit log would keep it."""
+    """Use the caller's request id if well-formed, otherwise make an id; every later log entry contains the id. An id
+    resembling a credential is refused, because the audit log would keep it."""
     sane = offered is not None and SANE_REQUEST_ID.fullmatch(offered) and redact(offered) == offered
     chosen = offered if offered is not None and sane else uuid4().hex
     _request_id.set(chosen)
@@ -59,17 +59,16 @@ def begin_request(offered: str | None) -> str:
 
 
 def redact(text: str) -> str:
-    """Replace everything in `text` that has the shape of a credential."""
     return SECRET_SHAPES.sub(REDACTED, text)
 
 
 def redact_credentials(text: str) -> str:
-    """Replace the credentials alone, in what is told to a caller, who may have put one where it doesn't belong."""
+    """Replace only credentials, in text for a caller who may have put a credential in the wrong place."""
     return CREDENTIALS.sub(REDACTED, text)
 
 
 def configure(level: str = "INFO") -> None:
-    """Send all logs through one pipeline that redacts: lines for people on a terminal, JSON elsewhere."""
+    """Send all logs through one redacting pipeline: plain lines on a terminal, JSON elsewhere."""
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -104,7 +103,7 @@ def configure(level: str = "INFO") -> None:
 
 
 def _write_line(level: str, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
-    """Render a line for people; a traceback is shown where all is (DEBUG)."""
+    """Render a line for people; tracebacks appear only at level DEBUG."""
     trace = event.get("exception") if level == "DEBUG" else None
     hint = " (CARREL_LOG_LEVEL=DEBUG shows more)" if "exception" in event and not trace else ""
     return f"{time.strftime('%H:%M:%S')} {line_of(event)}{hint}" + (f"\n{trace}" if trace else "")

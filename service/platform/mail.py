@@ -1,4 +1,4 @@
-"""Mail: plain text, to one person, by the server of the settings."""
+"""Mail: plain text, to one person, by the mail server of the settings."""
 
 import asyncio
 import smtplib
@@ -21,8 +21,8 @@ UNFIT = "Mail can't be sent to such an address."
 
 
 async def send(settings: Settings, *, to: str, subject: str, text: str, mail_id: UUID) -> str | None:
-    """Send a mail; return why the server didn't take it, or None. A mail that is sent again has the same id, so that
-    it is known for it."""
+    """Send a mail; return the reason if the server refused the mail, otherwise None. A repeated mail keeps its id, so
+    mail programs recognize the duplicate."""
     if settings.smtp_url is None or settings.mail_from is None:
         return "The service has no mail server: an operator sets CARREL_SMTP_URL and CARREL_MAIL_FROM."
     mail = EmailMessage()
@@ -47,7 +47,7 @@ async def send(settings: Settings, *, to: str, subject: str, text: str, mail_id:
 
 
 def _say(error: OSError) -> str:
-    """Say why a mail was not taken, without what the server says, which may repeat anything."""
+    """Return why a mail was refused, without the server's own text: the text could contain secrets."""
     match error:
         case smtplib.SMTPResponseException():
             return f"The mail server answers {error.smtp_code}."

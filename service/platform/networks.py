@@ -1,5 +1,5 @@
-"""Addresses: of the web, and which of them the service may connect to if others name them (by default, public ones
-only); and of the senders of requests, as the audit log and sessions keep them."""
+"""Addresses: web addresses, and the check before the service connects to an address given by a user (by default, only
+public addresses pass); and the senders of requests, as recorded by the audit log and sessions."""
 
 import asyncio
 import ipaddress
@@ -37,14 +37,14 @@ class AddressDenied(OSError):  # noqa: N818 - an OSError, as every other reason 
 
 @dataclass(frozen=True, slots=True)
 class AllowedHosts:
-    """The networks and host names that a setting allows beside public addresses."""
+    """The networks and host names allowed by a setting in addition to public addresses."""
 
     networks: tuple[Network, ...] = ()
     names: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, entries: Iterable[str]) -> Self:
-        """Read the setting's entries: an address, a network such as 10.0.0.0/8, or a host's name."""
+        """Parse the setting's entries: an address, a network such as 10.0.0.0/8, or a host name."""
         networks: list[Network] = []
         names: set[str] = set()
         for entry in entries:
@@ -58,12 +58,12 @@ class AllowedHosts:
         return self.names_address(address) or _is_public(_embedded_ipv4(address))
 
     def names_address(self, address: Address) -> bool:
-        """Return whether the setting itself allows this address, public or not."""
+        """Return whether the setting explicitly allows an address, public or not."""
         both = {address, _embedded_ipv4(address)}
         return any(one in network for one in both for network in self.networks if one.version == network.version)
 
     def may_allow(self, host: str) -> bool:
-        """Return whether a host in a URI can be allowed; a name is checked again by its address when connecting."""
+        """Return whether a host in a URI can be allowed; a name is checked again by its address on connecting."""
         try:
             address = ipaddress.ip_address(host.split("%", maxsplit=1)[0])
         except ValueError:
@@ -100,7 +100,8 @@ def _embedded_ipv4(address: Address) -> Address:
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Connects to allowed addresses alone, of which a host's name must have one; by IP address, as it was judged."""
+    """Connects only to allowed addresses. A host name needs an allowed address; the connection uses the very IP address
+    that was checked."""
 
     def __init__(self, allowed: AllowedHosts, *, named_only: bool) -> None:
         self._backend = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
@@ -114,7 +115,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to the first allowed address of a host that answers; AddressDenied when none is allowed."""
+        """Connect to a host's first allowed address that answers; AddressDenied if none is allowed."""
         failure: Exception = AddressDenied(
             "The address is not public, and CARREL_WEBHOOK_ALLOWED_HOSTS doesn't allow it."
         )
@@ -130,7 +131,6 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         raise failure
 
     async def connect_unix_socket(self, *_arguments: Any, **_options: Any) -> httpcore.AsyncNetworkStream:
-        """Refuse a socket of this machine."""
         raise AddressDenied("Only web addresses are connected to.")
 
     async def sleep(self, seconds: float) -> None:
@@ -138,7 +138,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """Carries HTTP requests to allowed addresses alone, of http to those that the setting itself names."""
+    """Sends HTTP requests only to allowed addresses; plain http only to addresses named by the setting itself."""
 
     def __init__(self, allowed: AllowedHosts) -> None:
         pools = {
@@ -150,7 +150,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         self._pools = pools
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; its redirects are the client's to follow. Raises AddressDenied, and httpcore's errors."""
+        """Send a request, leaving redirects to the client. Raises AddressDenied, and httpcore's errors."""
         url = request.url
         answer = await self._pools[url.raw_scheme].handle_async_request(
             httpcore.Request(
@@ -193,8 +193,8 @@ async def _look_up(host: str, port: int) -> list[Address]:
 
 
 def parts_of(address: str) -> SplitResult | None:
-    """Split an absolute http or https address into its parts; None for any other text. Accepted is printable ASCII
-    without spaces, with a host and, if any, a valid port, and neither user, password nor fragment."""
+    """Split an absolute http or https address into its parts; None for any other text. The address must be printable
+    ASCII without spaces, with a host, a valid port if any, and no user, password or fragment."""
     try:
         parts = urlsplit(address)
         host, _port = parts.hostname, parts.port
@@ -207,7 +207,7 @@ def parts_of(address: str) -> SplitResult | None:
 
 
 def is_confidential(address: str) -> bool:
-    """Return whether data sent to an address stays secret on its way: by https, or by http within this machine."""
+    """Return whether data sent to an address stays secret on the way: by https, or by http within this machine."""
     parts = parts_of(address)
     return parts is not None and (parts.scheme == "https" or parts.hostname in LOOPBACK)
 
@@ -221,8 +221,9 @@ def without_local_port(address: str) -> str | None:
 
 
 def name_loopback(address: str) -> str:
-    """Return an http address of this machine with `localhost` in place of its IP, where browsers allow passkeys
-    (WebAuthn, section 5.1.3); any other address as it is. An address with a path is a proxy's, and stays."""
+    """Return an http address of this machine with `localhost` instead of an IP, so that browsers allow passkeys
+    (WebAuthn, section 5.1.3). All remote addresses stay unchanged, and so does an address with a path, always a
+    proxy's."""
     parts = parts_of(address)
     if parts is None or parts.scheme != "http" or parts.path or parts.hostname not in LOOPBACK:
         return address
@@ -230,7 +231,7 @@ def name_loopback(address: str) -> str:
 
 
 def is_redis(url: str) -> bool:
-    """Return whether an address is a Redis database, whose number may be its path."""
+    """Return whether an address is a Redis database, optionally with the database number as path."""
     try:
         parsed = urlsplit(url)
         return (
@@ -246,7 +247,7 @@ def is_redis(url: str) -> bool:
 
 
 def is_mail_server(url: str) -> bool:
-    """Return whether an address is a mail server: smtp or smtps, a host, and nothing after its port."""
+    """Return whether an address is a mail server: smtp or smtps, a host, an optional port, and no more."""
     try:
         parsed = urlsplit(url)
         plain = not (parsed.path.strip("/") or parsed.query or parsed.fragment)
@@ -256,7 +257,7 @@ def is_mail_server(url: str) -> bool:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Return whether two addresses of objects (file:, s3:, gs:, az:) are one place, or one lies within the other."""
+    """Return whether two object-store addresses (file:, s3:, gs:, az:) are equal, or either contains the other."""
     return all(part == its for part, its in zip(_place(one), _place(other), strict=False))
 
 
@@ -296,7 +297,7 @@ _PROGRAM = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,39}", re.ASCII)
 
 @dataclass(frozen=True)
 class Sender:
-    """The address and device of a request; None where unknown, and both outside of a request."""
+    """The address and device of a request; None if unknown, and outside a request."""
 
     address: str | None = None
     device: str | None = None
@@ -311,19 +312,18 @@ _sender: ContextVar[Sender] = ContextVar("carrel_sender", default=NOBODY)
 
 
 def current_sender() -> Sender:
-    """Return the sender of the request being answered."""
     return _sender.get()
 
 
 def begin_sender(connection: HTTPConnection) -> None:
-    """Note the sender of a request; what a trusted proxy forwards for is in the connection's client by now."""
+    """Record the sender of a request; the connection's client is already the address forwarded by a trusted proxy."""
     host = connection.client.host if connection.client else ""
     address = "".join(letter for letter in host[:LONGEST_ADDRESS] if letter.isprintable())
     _sender.set(Sender(address or None, describe_device(connection.headers.get("user-agent", ""))))
 
 
 def describe_device(user_agent: str) -> str | None:
-    """Return what a User-Agent names in few words, such as "Firefox on Windows" or "curl"; None for nothing known."""
+    """Return a short description of a User-Agent, such as "Firefox on Windows" or "curl"; None if not recognized."""
     text = user_agent[:LONGEST_USER_AGENT]
     if not text.startswith("Mozilla/"):
         program = _PROGRAM.match(text)

@@ -1,6 +1,6 @@
-"""Keep to the newest primary: of several servers that take writes, the newest timeline of PostgreSQL's log. A server
-with an older timeline than this process has seen is a former primary: it may show revoked rights, and writes there are
-lost."""
+"""Stay with the newest primary: of several writable servers, the server on the newest timeline of PostgreSQL's log. A
+server on an older timeline than this process has seen is a former primary: it may show revoked rights, and writes to it
+are lost."""
 
 import time
 from collections.abc import Mapping
@@ -26,7 +26,8 @@ _Place = tuple[str, str]
 
 
 class NewestPrimary:
-    """What a process knows of the primary: the newest timeline that its service's workers have seen, and where."""
+    """A process's knowledge of the primary: the newest timeline seen by any of the service's workers, and the
+    server."""
 
     def __init__(self, share: Share | None = None) -> None:
         self.refused = 0
@@ -35,29 +36,28 @@ class NewestPrimary:
 
     @property
     def timeline(self) -> int:
-        """The newest timeline that any worker has seen a server write; 0 before the first."""
+        """The newest timeline seen by any worker on a writing server; 0 before the first."""
         return int(max(self._share.figures.read(Figure.TIMELINE)))
 
     def watch(self, engine: Engine) -> None:
-        """Let an engine's pool have connections to the newest primary alone."""
+        """Limit an engine's pool to connections to the newest primary."""
         event.listen(engine, "do_connect", self._connect)
         event.listen(engine, "checkout", self._check)
 
     def note(self, timeline: int | None) -> None:
-        """Tell all workers a timeline that a server was seen to write; connections to older ones are given up."""
+        """Tell all workers the timeline of a writing server; connections to older timelines are dropped."""
         self._share.tell(Figure.TIMELINE, max(self.timeline, timeline or 0))
 
     def note_unconfirmed(self) -> None:
-        """Tell all workers that a commit was not confirmed in time."""
         self._share.tell(Figure.UNCONFIRMED_AT, time.time())
 
     def prefer(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters of a connection with the server that was connected to last as the first to be tried."""
+        """Return a connection's parameters with the last connected server first in the order of attempts."""
         places = sorted(_split(parameters), key=lambda place: place != self._place)
         return {**parameters, **(_join(places) if len(places) > 1 else {})}
 
     async def verify(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        """Raise OperationalError when a connection, in no transaction, is to a server of an older timeline."""
+        """Raise OperationalError if a connection, outside a transaction, is to a server on an older timeline."""
         [timeline] = await (await connection.execute(_ASK)).fetchone() or [None]
         await connection.rollback()
         if not self._accepts(timeline):
@@ -91,7 +91,7 @@ class NewestPrimary:
         return connection
 
     def _learn(self, dialect: Dialect, parameters: dict[str, Any], places: list[_Place]) -> None:
-        """Ask each of the servers: the first that takes writes need not be the newest primary."""
+        """Query each server's timeline: the first writable server need not be the newest primary."""
         for place in places:
             try:
                 connection = dialect.connect(**{**parameters, **_join([place])})
@@ -132,7 +132,6 @@ def _join(places: list[_Place]) -> dict[str, str]:
 
 
 def _ask(connection: DBAPIConnection) -> int | None:
-    """Ask a server that was connected to this moment for its timeline; close the connection when that fails."""
     adapted = cast("Any", connection)
     try:
         # Else the question would open a transaction.

@@ -1,4 +1,4 @@
-"""Processes that one process forks: how it tells them what to do, when it starts them again, what signals it got."""
+"""Forked processes: sending orders, restarting, and receiving signals."""
 
 import asyncio
 import ctypes
@@ -25,8 +25,8 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class ForkedProcess:
-    """A forked process; its sentinel, a descriptor, ends with it. Unlike multiprocessing's, a refused fork leaves no
-    descriptors open and is retried until the system has room."""
+    """A forked process; its sentinel, a descriptor, closes when the process ends. Unlike with multiprocessing, a failed
+    fork leaves no descriptors open and is retried until the system has room."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self.sentinel, end = os.pipe()
@@ -45,7 +45,7 @@ class ForkedProcess:
 
     @property
     def exitcode(self) -> int | None:
-        """The exit status, or minus the signal that ended it; None as long as it runs."""
+        """The exit status, or minus the number of the fatal signal; None while running."""
         if self._status is None:
             self._wait(os.WNOHANG)
         return self._status
@@ -69,7 +69,7 @@ class ForkedProcess:
 
 @dataclass(eq=False)
 class Child:
-    """A process, and how it is told what to do."""
+    """A child process, and the channel for orders."""
 
     name: str
     process: ForkedProcess
@@ -83,13 +83,13 @@ class Child:
     stops: int = 0
 
     def stop(self, times: int) -> None:
-        """Tell the process to stop, until it was told so many times."""
+        """Order the process to stop, until `times` orders have been sent in total."""
         while self.stops < times:
             self.order(STOP)
             self.stops += 1
 
     def order(self, what: bytes) -> None:
-        """Tell the process what to do; one that has ended needs no telling."""
+        """Send an order to the process; an ended process is ignored."""
         with suppress(OSError):
             self.orders.send(what)
 
@@ -99,8 +99,8 @@ class Child:
 
 
 class Orders(asyncio.Protocol):
-    """The parent's orders to this process; it ends at once when the parent dies, because another parent may start. A
-    transport always notices the death: uvloop drops a plain reader while words are unread."""
+    """The parent's orders to this process, which ends at once when the parent dies: a new parent may start. A transport
+    always notices the death; with unread data, uvloop would drop a plain reader."""
 
     def __init__(self, obey: Callable[[bytes], None], at_death: Callable[[], None]) -> None:
         self._obey = obey
@@ -123,7 +123,6 @@ class Orders(asyncio.Protocol):
         self._obey(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the process, unless the connection was closed here."""
         del exc
         if self._transport is not None:
             self._at_death()
@@ -141,13 +140,13 @@ class Orders(asyncio.Protocol):
 
 @dataclass
 class Restarts:
-    """How often in a row a process has ended soon after its start, and when it may be started again."""
+    """The number of consecutive early exits of a process, and the earliest time of its next start."""
 
     in_a_row: int = 0
     due: float | None = None
 
     def plan(self, *, lived: float) -> float:
-        """Plan the next start, at once or after a pause that grows while it keeps ending; return the pause."""
+        """Plan the next start: at once, or after a pause growing with consecutive early exits; return the pause."""
         self.in_a_row = 0 if lived > LONGEST_PAUSE_SECONDS else self.in_a_row + 1
         pause = FIRST_PAUSE_SECONDS * 2 ** (self.in_a_row - 2) if self.in_a_row > 1 else 0.0
         pause = min(pause, LONGEST_PAUSE_SECONDS)
@@ -159,7 +158,7 @@ class Restarts:
 
 
 class Signals:
-    """The signals that came: how many to stop, and whether one to replace the workers; each wakes up who waits."""
+    """The received signals: how many to stop, and whether to replace the workers. Each wakes the waiting task."""
 
     def __init__(self) -> None:
         self.stops = 0
@@ -173,7 +172,7 @@ class Signals:
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
 
     def forget(self) -> None:
-        """Leave signals to the supervisor: what a forked process calls first."""
+        """Leave signals to the supervisor; a forked process calls this first."""
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, _ignore)
@@ -194,13 +193,13 @@ class Signals:
 
 
 def go_on_when_parent_dies() -> None:
-    """Have this process, should it be stopped (SIGSTOP), go on when its parent dies, so that it notices, and ends."""
+    """Resume a stopped (SIGSTOP) process on the parent's death, so that it notices and ends. Linux only."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
 def end_when_parent_dies(orders: socket) -> None:
-    """Have this process, which needs no event loop, end at once when its parent does, whatever it waits for then."""
+    """End the process at once when the parent dies, even while blocked; needs no event loop."""
     hang_up = select.poll()
     hang_up.register(orders, 0)
 
@@ -228,4 +227,4 @@ def _do_and_end(work: Callable[[], None]) -> None:
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:
-    """Do nothing about a signal; unlike SIG_IGN, this doesn't pass on to programs that are started."""
+    """Ignore a signal. Unlike SIG_IGN, a handler isn't inherited by started programs."""

@@ -1,7 +1,8 @@
-"""Rate limits: of requests by a credential, and of failed authentications and sign-ins from an address. A valid
-credential is never refused because others at its address fail: the failures only turn further failures from 401 into
-429. With secrets of 160 bits, that is against noise and load, not against guessing. Windows begin with their first hit,
-so that a refusal can say when to come back; up to twice the limit may fall around the end of a window."""
+"""Rate limits: for a credential's requests, and for failed authentications and sign-ins from an address.
+
+A valid credential is never refused because of failures from its address: failures only turn later failures from 401 to
+429 answers. With 160-bit secrets the aim is to limit noise and load, not guessing. Windows begin with their first hit,
+so a refusal can say when to retry. Up to twice the limit may fall around the end of a window."""
 
 import math
 import time
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 
 class SharedMemory(Storage):
-    """Counts in the memory that a service's workers share. The library's own memory is each process's, looks at every
-    count on each hit, and has no bound."""
+    """Counts in the memory shared by a service's workers. The library's own memory is per process, scans every count on
+    each hit, and has no bound."""
 
     STORAGE_SCHEME = None
 
@@ -40,14 +41,14 @@ class SharedMemory(Storage):
         return StorageError
 
     async def incr(self, key: str, expiry: float, amount: int = 1) -> int:
-        """Count a hit, and return the count of its window; a new window lasts `expiry` seconds."""
+        """Count a hit, and return the window's count; a new window lasts `expiry` seconds."""
         return self._share.counts.add(self._share.worker, key, amount, now=time.monotonic(), seconds=expiry)
 
     async def get(self, key: str) -> int:
         return self._share.counts.read(key, now=time.monotonic())[0]
 
     async def get_expiry(self, key: str) -> float:
-        """Return when the current window ends, in seconds since the epoch."""
+        """Return the end of the current window, in seconds since the epoch."""
         now = time.monotonic()
         return time.time() + self._share.counts.read(key, now=now)[1] - now
 
@@ -55,7 +56,6 @@ class SharedMemory(Storage):
         return True
 
     async def reset(self) -> int | None:
-        """Do nothing: windows end by themselves."""
         return None
 
     async def clear(self, key: str) -> None:
@@ -63,7 +63,7 @@ class SharedMemory(Storage):
 
 
 class Counter:
-    """A counter of one kind of hits with one limit: in the shared store, or in the workers' memory without one."""
+    """A counter for hits of a kind with a limit: in the shared store, or in the workers' memory without a store."""
 
     def __init__(
         self, limit: RateLimitItem, *, kind: str, shared: "SharedStore | None", share: Share | None = None
@@ -74,12 +74,12 @@ class Counter:
         self._memory = FixedWindowRateLimiter(SharedMemory(share or Share()))
 
     async def hit(self, who: str) -> int | None:
-        """Count a hit: None within the limit, else the whole seconds (at least 1) until hits are allowed again. While
-        the shared store is away, every replica counts for itself, and allows the limit."""
+        """Count a hit: None within the limit, otherwise the whole seconds (at least 1) until hits are allowed again.
+        While the shared store is unavailable, every replica counts separately and allows the full limit."""
         return await self._ask(FixedWindowRateLimiter.hit, who)
 
     async def wait(self, who: str) -> int | None:
-        """Return what `hit` would, and count nothing."""
+        """Return the result of `hit` without counting."""
         return await self._ask(FixedWindowRateLimiter.test, who)
 
     async def _ask(self, allows: Callable[..., Awaitable[bool]], who: str) -> int | None:
@@ -106,14 +106,14 @@ IPV6_HOST_BITS = 64
 
 
 class RateLimits:
-    """The limits of one service; each None where there is no limit."""
+    """The limits of a service; each None if unlimited."""
 
     def __init__(self, *, requests: Counter | None, failures: Counter | None) -> None:
         self._requests = requests
         self._failures = failures
 
     async def count_request(self, credential_id: UUID) -> None:
-        """Count an authenticated request; TooMany `rate_limited` beyond the limit."""
+        """Count an authenticated request. Raises TooMany `rate_limited` beyond the limit."""
         wait = await self._requests.hit(str(credential_id)) if self._requests else None
         if wait is not None:
             raise TooMany(
@@ -121,15 +121,15 @@ class RateLimits:
             )
 
     async def count_failure(self, address: str | None) -> None:
-        """Count a failed authentication from an address; TooMany `too_many_failures` beyond the limit."""
+        """Count a failed authentication from an address. Raises TooMany `too_many_failures` beyond the limit."""
         _refuse(await self._failures.hit(network_of(address or "")) if self._failures else None)
 
     async def count_refused_sign_in(self, address: str | None) -> None:
-        """Count a sign-in that a provider was asked about in vain, apart from other failures, to the same limit."""
+        """Count a failed sign-in by a provider, separately from other failures but with an equal limit."""
         _refuse(await self._failures.hit(_sign_ins_of(address)) if self._failures else None)
 
     async def require_few_refused_sign_ins(self, address: str | None) -> None:
-        """Refuse what a provider would have to be asked about, as `count_refused_sign_in` does, and count nothing."""
+        """Refuse a request to a provider beyond the limit of `count_refused_sign_in`, without counting."""
         _refuse(await self._failures.wait(_sign_ins_of(address)) if self._failures else None)
 
 
@@ -150,7 +150,7 @@ def _refuse(wait: int | None) -> None:
 async def open_rate_limits(
     settings: Settings, *, share: Share | None = None, window_seconds: int = WINDOW_SECONDS
 ) -> AsyncGenerator[RateLimits]:
-    """Yield the limits of the settings, counted over windows of this length; a store that is away is no error."""
+    """Yield the limits of the settings, counted in windows of `window_seconds`; an unavailable store is no error."""
     async with AsyncExitStack() as stack:
         shared = await _open_store(stack, settings.rate_limit_store.get_secret_value())
         share = share or Share()
@@ -177,7 +177,7 @@ async def _open_store(stack: AsyncExitStack, url: str) -> "SharedStore | None":
 
 
 def network_of(address: str) -> str:
-    """Return what an address is counted as: an IPv4 address itself, an IPv6 address's /64."""
+    """Return the key for counting an address: the IPv4 address, or the IPv6 address's /64."""
     try:
         parsed = ip_address(address)
     except ValueError:  # a socket without an address, or what a trusted proxy passed on

@@ -1,5 +1,5 @@
 """Secrets: credentials (a prefix, 32 random base-62 characters, 190 bits, and CRC-32 of both, 6; stored as SHA-256),
-keys derived for one purpose each, and values that the service must read again, sealed by AES-256-GCM."""
+keys derived for a single purpose each, and values the service must read again, sealed with AES-256-GCM."""
 
 import hashlib
 import hmac
@@ -41,7 +41,7 @@ _HINT_LENGTH = 4
 
 @dataclass(frozen=True)
 class Secret:
-    """A new credential: `value` is shown once, `hash` and `hint` are stored."""
+    """A new credential: `value` is shown only once; `hash` and `hint` are stored."""
 
     value: SecretStr
     hash: bytes
@@ -54,7 +54,8 @@ def mint(prefix: Prefix) -> Secret:
 
 
 def accept_api_key(value: SecretStr) -> Secret:
-    """Make a credential of an operator's own API key; ValueError unless the prefix and 32 further characters."""
+    """Make a credential from an operator's own API key; ValueError unless it has the prefix and 32 further
+    characters."""
     given = value.get_secret_value()
     body = given.removeprefix(API_KEY)
     if body == given or len(body) < _GIVEN_LENGTH or not body.isascii() or not body.isprintable() or " " in body:
@@ -66,13 +67,13 @@ def accept_api_key(value: SecretStr) -> Secret:
 
 
 def checksum_matches(value: str) -> bool:
-    """Check whether `value` may come from `mint`; a mistyped or shortened one (almost) never does."""
+    """Check whether `value` could come from `mint`; mistyped or shortened values (almost) never pass."""
     body, checksum = value[:-_CHECKSUM_LENGTH], value[-_CHECKSUM_LENGTH:]
     return secrets.compare_digest(_checksum(body).encode(), checksum.encode())
 
 
 def hash_secret(value: str) -> bytes:
-    """Hash a credential for storage. One SHA-256 is enough: the value is random, so it can't be guessed."""
+    """Hash a credential for storage. A single SHA-256 is enough: random values can't be guessed."""
     return hashlib.sha256(value.encode()).digest()
 
 
@@ -93,17 +94,17 @@ _NONCE_BYTES = 12
 
 
 class SealError(Exception):
-    """The sealed secret is of another key or row, or was changed."""
+    """The sealed secret belongs to another key or row, or was changed."""
 
 
 def seal(key: bytes, *, row_id: UUID, secret: SecretStr) -> bytes:
-    """Encrypt a secret of a row: a random nonce, the ciphertext, and its tag. The key has 32 bytes."""
+    """Encrypt a row's secret: a random nonce, the ciphertext, and the tag. The key has 32 bytes."""
     nonce = os.urandom(_NONCE_BYTES)
     return nonce + AESGCM(key).encrypt(nonce, secret.get_secret_value().encode(), row_id.bytes)
 
 
 def unseal(key: bytes, *, row_id: UUID, sealed: bytes) -> SecretStr:
-    """Decrypt a secret that `seal` encrypted; SealError for another key or row, or changed bytes."""
+    """Decrypt a secret from `seal`; SealError for a wrong key or row, or changed bytes."""
     try:
         return SecretStr(AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], row_id.bytes).decode())
     except (InvalidTag, ValueError) as exc:
@@ -111,7 +112,7 @@ def unseal(key: bytes, *, row_id: UUID, sealed: bytes) -> SecretStr:
 
 
 def reseal(old: bytes | None, new: bytes, *, row_id: UUID, sealed: bytes) -> bytes | None:
-    """Encrypt a secret under a new key; None when it can't be decrypted, since the old key is lost (None)."""
+    """Encrypt a secret under a new key; None if the old key is lost (None) or doesn't fit."""
     if old is None:
         return None
     try:
@@ -121,14 +122,14 @@ def reseal(old: bytes | None, new: bytes, *, row_id: UUID, sealed: bytes) -> byt
 
 
 class Keys:
-    """The keys derived from one secret key; equal on every replica with the same secret key."""
+    """Keys derived from the secret key, equal on every replica with an equal secret key."""
 
     def __init__(self, secret_key: SecretStr) -> None:
         self._secret_key = secret_key.get_secret_value().encode()
 
     @property
     def fingerprint(self) -> bytes:
-        """Tells whether two secret keys are the same; the database keeps it."""
+        """Identifies the secret key; stored in the database."""
         return self._derive(b"fingerprint")
 
     def page_key(self, organization_id: UUID) -> bytes:
@@ -138,40 +139,42 @@ class Keys:
         return self._derive(b"form token", f"{browser}\n{purpose}".encode())
 
     def unknown_name(self, name: str) -> bytes:
-        """Return bytes that nobody else can tell from the name, and that are the same each time."""
+        """Return bytes derived from the name, stable and unpredictable to outsiders."""
         return self._derive(b"unknown name", name.encode())
 
     def upstream_secret(self, *, browser: str, purpose: str) -> bytes:
-        """Return what only this browser's sign-in with another provider has: a verifier, a nonce, a signature."""
+        """Return bytes known only to this browser's sign-in with another provider, for a verifier, nonce or
+        signature."""
         return self._derive(b"upstream sign-in", f"{browser}\n{purpose}".encode())
 
     def docstore_key(self, organization_id: UUID) -> bytes:
-        """Return the key that an organization's connection addresses are encrypted under (AES-256)."""
+        """Return the key for encrypting an organization's connection addresses (AES-256)."""
         return self._derive(b"docstore addresses", organization_id.bytes)
 
     def webhook_key(self, organization_id: UUID) -> bytes:
-        """Return the key that the secrets of an organization's webhooks are encrypted under (AES-256)."""
+        """Return the key for encrypting the secrets of an organization's webhooks (AES-256)."""
         return self._derive(b"webhook secrets", organization_id.bytes)
 
     def second_factor_key(self, organization_id: UUID) -> bytes:
-        """Return the key that the secrets of an organization's authenticator apps are encrypted under (AES-256)."""
+        """Return the key for encrypting the secrets of an organization's authenticator apps (AES-256)."""
         return self._derive(b"second factors", organization_id.bytes)
 
     def new_factor_secret(self, *, browser: str, nonce: str) -> bytes:
-        """Return the 32-byte secret that a browser shows for an authenticator app; it is stored only once used. Each
-        `nonce` gives another secret."""
+        """Return the 32-byte secret for an authenticator app, shown by a browser and stored only once used. Each
+        `nonce` gives a different secret."""
         return self._derive(b"new second factor", f"{browser}\n{nonce}".encode())
 
     def challenge_code(self, *, browser: str, purpose: str) -> bytes:
-        """Return the code by which the service knows its own challenge to a passkey, for this browser and purpose."""
+        """Return the code in a passkey challenge for recognizing the service's own challenges, for a browser and
+        purpose."""
         return self._derive(b"passkey challenge", f"{browser}\n{purpose}".encode())
 
     def user_handle(self, principal_id: UUID) -> bytes:
-        """Return what the authenticators of a person's passkeys know them by: it tells nothing about the person."""
+        """Return a person's id for passkey authenticators; it reveals no data about the person."""
         return self._derive(b"user handle", principal_id.bytes)
 
     def provider_key(self, organization_id: UUID) -> bytes:
-        """Return the key that an organization's secrets of sign-in providers are encrypted under (AES-256)."""
+        """Return the key for encrypting an organization's sign-in provider secrets (AES-256)."""
         return self._derive(b"provider secrets", organization_id.bytes)
 
     def _derive(self, purpose: bytes, context: bytes = b"") -> bytes:

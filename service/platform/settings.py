@@ -1,4 +1,4 @@
-"""Everything configurable, read once from `CARREL_…` at the edge and passed in; docs/settings.md lists it."""
+"""All settings, read once from `CARREL_…` at the edge and passed in; listed in docs/settings.md."""
 
 import os
 import re
@@ -19,18 +19,19 @@ IN_MEMORY = "memory"
 
 
 def default_data_dir() -> Path:
-    """Return the user's data folder; /var/lib/carrel for root, whose home PostgreSQL's own user can't enter."""
+    """Return the user's data folder; for root /var/lib/carrel, because PostgreSQL's own user can't enter root's
+    home."""
     return Path("/var/lib/carrel") if os.geteuid() == 0 else platformdirs.user_data_path("carrel")
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may use: by its affinity, and by the quotas of its containers."""
+    """Return the number of usable cores, limited by affinity and by container quotas."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return ceil(min([cores, *quotas(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))]))
 
 
 def quotas(groups: Path, mount: Path) -> Iterator[float]:
-    """Yield the limits on processor time, in cores, of this process's control groups and those above (v1 and v2)."""
+    """Yield the limits on processor time, in cores, of the process's control groups and parent groups (v1 and v2)."""
     with suppress(OSError, ValueError):
         for line in groups.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -69,186 +70,187 @@ class Settings(BaseSettings):
     data_dir: Path = Field(default_factory=default_data_dir)
     """Folder of all state: database, files, model, secret key."""
     database_url: SecretStr | None = None
-    """PostgreSQL with pgvector (of several, the primary), not the embedded one; its user migrates."""
+    """PostgreSQL with pgvector (of several servers, the primary) instead of the embedded server. Its user runs
+    migrations."""
     database_replica_urls: Annotated[tuple[SecretStr, ...], NoDecode] = ()
-    """Hot standbys of that PostgreSQL, each server's own address (no load balancer's), separated by commas; searches,
-    the passages of replies, lists and look-ups are read from those that have replayed all that was committed before."""
+    """Hot standbys of `CARREL_DATABASE_URL`'s PostgreSQL, separated by commas: each server's own address, not a load
+    balancer's. Searches, the passages of replies, lists and look-ups are read from standbys that have replayed all
+    earlier commits."""
     workers: int = Field(default_factory=lambda: min(64, usable_cores()), ge=1, le=64)
-    """Processes that answer requests on the one port; by default as many as there are cores to use. What is said here
-    of connections, readers, replies and syncs is divided among them."""
+    """Processes answering requests on the port; by default as many as there are usable cores. Limits on connections,
+    readers, replies and syncs are divided among them."""
     database_pool_size: int = Field(default=10, ge=1, le=1000)
-    """Most database connections of requests, at least two of each worker; up to eight more of each are its indexing's
-    and its jobs'. As many go to each standby, and one of each worker that looks after it."""
+    """Most database connections for requests, at least two per worker. Each worker needs up to eight more for indexing
+    and jobs. Each standby gets as many, plus one per worker for monitoring."""
     bootstrap_admin_email: str | None = None
-    """On an empty database: the first admin's address."""
+    """The first admin's address, used on an empty database."""
     bootstrap_admin_password: SecretStr | None = None
     """The first admin's password."""
     bootstrap_api_key: SecretStr | None = None
-    """The first admin's API key (svc_key_ and at least 32 characters), which may act for users."""
+    """The first admin's API key (svc_key_ and at least 32 characters), allowed to act for users."""
     public_url: str | None = None
-    """The address callers use; the OAuth issuer. People sign in over https alone, or on this machine. By default http,
-    host and port."""
+    """The service's public address and OAuth issuer. People can sign in only over https, or on this machine. By default
+    http, host and port."""
     oidc_issuer: str | None = None
-    """An OpenID Connect provider that people can sign in with, beside their password here."""
+    """An OpenID Connect provider for sign-in, in addition to passwords."""
     oidc_client_id: str | None = None
-    """What that provider knows the service by."""
+    """The service's client id at the OpenID Connect provider."""
     oidc_client_secret: SecretStr | None = None
-    """The secret that goes with it."""
+    """The service's client secret at the OpenID Connect provider."""
     secret_key: SecretStr | None = Field(default=None, min_length=32)
-    """Key of page tokens and stored URIs, at least 32 characters, the same on every replica; made and kept in the data
-    folder when absent."""
+    """Key of page tokens and stored URIs, at least 32 characters, equal on every replica. By default it is generated
+    and kept in the data folder."""
     new_secret_key: SecretStr | None = Field(default=None, min_length=32)
-    """The key that `python -m service rotate-key` changes to."""
+    """The new key for `python -m service rotate-key`."""
     files_url: str | None = None
-    """Where files lie (file:, s3:, gs:, az:); by default the data folder."""
+    """Storage of files (file:, s3:, gs:, az:); by default the data folder."""
     archive_url: str | None = None
-    """Where log and files are archived as they are written (file:, s3:, gs:, az:)."""
+    """Archive for log and files, written continuously (file:, s3:, gs:, az:)."""
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
-    """Addresses whose X-Forwarded-For is believed."""
+    """Proxies whose X-Forwarded-For header is trusted."""
 
     rate_limit_requests: int = Field(default=12_000, ge=0)
-    """Requests a minute of one credential before it is answered 429; 0: no limit."""
+    """Requests a minute per credential before further requests get 429; 0: no limit."""
     rate_limit_failures: int = Field(default=60, ge=0)
-    """Failed authentications a minute of one address (of IPv6, a /64) before they are answered 429; 0: no limit. Valid
-    credentials are served in any case. Sign-ins by a provider have the same limit, apart: after so many were refused,
-    further ones wait."""
+    """Failed authentications a minute per address (for IPv6, a /64) before further failures get 429; 0: no limit. Valid
+    credentials are always served. Sign-ins by a provider have a separate, equal limit: after as many refusals, further
+    sign-ins must wait."""
     rate_limit_store: SecretStr = SecretStr(IN_MEMORY)
-    """Where that is counted: `memory` (the default), or a `redis://` or `rediss://` address that replicas share. While
-    it is away, each replica counts for itself."""
+    """Store of the rate limits' counts: `memory` (the default), or a `redis://` or `rediss://` address shared by
+    replicas. While Redis is unavailable, each replica counts separately."""
 
     max_connections: int | None = Field(default=None, ge=1)
-    """Most connections of callers at a time, a quarter of them from one address that is neither a trusted proxy nor
-    this machine; by default half of the files that the process may have open beyond the service's own, at most
-    10,000."""
+    """Most concurrent connections of callers, a quarter of them from a single address, except trusted proxies and this
+    machine. By default half of the files the process may open beyond the service's own, at most 10,000."""
     storage_low_bytes: int | None = Field(default=None, ge=0)
-    """Free space of a disk, in bytes, below which nothing more is taken in (507) while reading goes on; by default an
-    eighth of the disk, 1 GiB at most. 0: never refuse."""
+    """Free disk space, in bytes, below which new data is refused (507) while reading continues; by default an eighth of
+    the disk, 1 GiB at most. 0: never refuse."""
     storage_reserve_bytes: int | None = Field(default=None, ge=0)
-    """Size of the file beside the embedded database that is given up to keep it running on a full disk; by default a
-    sixteenth of the disk, 64 MiB at most. 0: none."""
+    """Size of the reserve file next to the embedded database, freed to keep the database running on a full disk; by
+    default a sixteenth of the disk, 64 MiB at most. 0: none."""
     max_upload_bytes: int = Field(default=100 * MEBIBYTE, ge=1)
-    """Largest file taken, in bytes."""
+    """Largest file accepted, in bytes."""
     max_json_bytes: int = Field(default=32 * MEBIBYTE, ge=1024)
-    """Largest JSON body taken, in bytes."""
+    """Largest JSON body accepted, in bytes."""
     request_seconds: float = Field(default=30.0, gt=0)
-    """Longest a single SQL statement of a request may take."""
+    """Longest time for a single SQL statement of a request, in seconds."""
 
     embeddings_folder: Annotated[tuple[Path, ...], NoDecode] = ()
-    """Folder of a model's weights; that model is the default for new indexes. Folders of earlier models follow after
-    commas."""
+    """Folder of a model's weights; the model becomes the default for new indexes. Folders of earlier models follow
+    after commas."""
     embeddings_url: str | None = None
     """An OpenAI-compatible endpoint instead of the local model."""
     embeddings_api_key: SecretStr | None = None
-    """The key for that endpoint."""
+    """API key of the embeddings endpoint."""
     embeddings_model: str | None = None
-    """The model's name at that endpoint."""
+    """Name of the model at the embeddings endpoint."""
     embeddings_dimensions: int | None = Field(default=None, ge=1, le=4000)
-    """The length of its vectors."""
+    """Vector length of the model at the embeddings endpoint."""
     embeddings_further_models: Annotated[Mapping[str, int], NoDecode] = {}
-    """Further models of that endpoint and the lengths of their vectors, such as large=1536,old=768: what indexes are
-    rebuilt to, or from."""
+    """Further models of the embeddings endpoint with vector lengths, such as large=1536,old=768: models to rebuild
+    indexes to, or from."""
     embeddings_precision: Literal["auto", "fp32", "int8"] = "auto"
-    """Arithmetic of the local model. auto: the faster one, measured at the first start with this processor. Vectors of
-    both can be searched together."""
+    """Arithmetic of the local model. auto: the faster of the two on this processor, measured at the first start.
+    Vectors of both can be searched together."""
     inline_indexing_seconds: float = Field(default=20.0, ge=0)
-    """How long an upload waits for room in the backlog, and then for its words to be indexed."""
+    """Longest wait of an upload, in seconds: first for space in the backlog, then for its words to be indexed."""
     indexing_backlog_seconds: float = Field(default=300.0, gt=0)
-    """How much of one organization may wait for its words to be indexed, in seconds of work at the pace it gets; more
-    is refused for a while. Vectors that wait are not counted."""
+    """Limit on an organization's backlog of words to index, in seconds of work at its current pace; beyond it, uploads
+    are refused for a while. Vectors are not counted."""
 
     reranking_url: str | None = None
-    """An endpoint that reranks what a search found, such as https://api.example.com/v1/rerank, in the shape of Cohere,
-    Jina, vLLM or TEI; queries and passages are sent there."""
+    """An endpoint for reranking search results, such as https://api.example.com/v1/rerank, with the API of Cohere,
+    Jina, vLLM or TEI. Queries and passages are sent to it."""
     reranking_api_key: SecretStr | None = None
-    """The key for that endpoint."""
+    """API key of the reranking endpoint."""
     reranking_model: str | None = None
-    """The model's name there, if it takes one."""
+    """Name of the model at the reranking endpoint, if required."""
     reranking_seconds: float = Field(default=3.0, gt=0, le=60)
-    """Longest that reranking may take; after it the order of search stands."""
+    """Longest time for reranking, in seconds; on a timeout the order of search is kept."""
 
     model_url: str | None = None
-    """An OpenAI-compatible endpoint whose models answer for agents, such as https://api.example.com/v1; without it the
-    built-in model answers, which quotes passages and needs neither key nor network."""
+    """An OpenAI-compatible endpoint for agents' answers, such as https://api.example.com/v1. By default the built-in
+    model answers by quoting passages; it needs neither key nor network."""
     model_api_key: SecretStr | None = None
-    """The key for that endpoint."""
+    """API key of the agents' model endpoint."""
     model_names: Annotated[tuple[str, ...], NoDecode] = ()
-    """The models of that endpoint that agents may be given; the first is the default."""
+    """Models of the endpoint available to agents; the first is the default."""
     model_seconds: float = Field(default=120.0, gt=0)
-    """Longest a reply may take, retrieval and retries included."""
+    """Longest time for a reply, including retrieval and retries, in seconds."""
     model_history_tokens: int = Field(default=4000, ge=0)
-    """How much of a conversation the model is shown again, in tokens."""
+    """Most tokens of earlier conversation shown to the model."""
     agent_workers: int = Field(default=8, ge=1, le=1000)
-    """Replies that are made at a time, at least one by each worker."""
+    """Concurrent replies, at least one per worker."""
 
     extraction_workers: int = Field(default=2, ge=1, le=64)
-    """Processes that read files, at least one of each worker."""
+    """Processes for reading files, at least one per worker."""
     extraction_seconds: float = Field(default=60.0, gt=0)
-    """Most processor time that reading one file may take."""
+    """Most processor time for reading a file, in seconds."""
     extraction_memory_bytes: int = Field(default=1024 * MEBIBYTE, ge=64 * MEBIBYTE)
-    """Most memory of one reader."""
+    """Most memory of a file reader, in bytes."""
 
     ocr: bool = True
-    """Whether the text of scanned pages and pictures is read by machine (OCR), after their upload. Without it files
-    that have no other text are refused."""
+    """Whether scanned pages and pictures are read by OCR after the upload. If off, files without any text are
+    refused."""
     ocr_workers: int = Field(default=1, ge=0, le=64)
-    """Processes that read pages, each on one core behind all other work, with 300 to 770 MiB; they end when nothing
-    waits. 0: pages are left to other replicas."""
+    """OCR processes, each on a core with low priority, with 300 to 770 MiB; idle processes end. 0: leave OCR to other
+    replicas."""
     ocr_pages: int = Field(default=1000, ge=1)
-    """Most pages of one document that are read by machine."""
+    """Most pages of a document read by OCR."""
     ocr_seconds: float = Field(default=120.0, gt=0)
-    """Most processor time that reading one page by machine may take."""
+    """Most processor time for OCR of a page, in seconds."""
     ocr_memory_bytes: int = Field(default=2048 * MEBIBYTE, ge=1024 * MEBIBYTE)
-    """Most address space of a process that reads pages."""
+    """Most address space of an OCR process, in bytes."""
 
     docstore_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
-    """Hosts, addresses and networks (10.0.0.0/8) that syncs with document databases may connect to though they are not
-    public."""
+    """Hosts, addresses and networks (10.0.0.0/8) allowed for syncs with document databases in addition to public
+    addresses."""
     docstore_connect_seconds: float = Field(default=10.0, gt=0)
-    """Longest that a document database may take to be found and connected to."""
+    """Longest time to find and connect to a document database, in seconds."""
     docstore_query_seconds: float = Field(default=60.0, gt=0)
-    """Longest that a document database may take for one page of documents."""
+    """Longest time for a page of documents from a document database, in seconds."""
     docstore_overlap_seconds: float = Field(default=300.0, ge=0)
-    """How far before the latest change it saw the next run of a sync looks for changes again: more than the clocks of
-    who writes there differ."""
+    """Overlap of sync runs, in seconds: a run looks for changes from this long before the last change seen. Choose more
+    than the clock differences of the database's writers."""
     docstore_workers: int = Field(default=2, ge=0, le=100)
-    """Syncs with document databases that run at a time; 0: they are left to other replicas."""
+    """Concurrent syncs with document databases; 0: leave syncs to other replicas."""
 
     smtp_url: SecretStr | None = None
-    """The server that mail is sent by: smtps://user:password@mail.example.com (TLS, port 465), or smtp:// (STARTTLS,
-    port 587; without TLS on this machine alone). Without it, alerts go to webhooks alone; admins reset passwords."""
+    """Mail server: smtps://user:password@mail.example.com (TLS, port 465), or smtp:// (STARTTLS, port 587; without TLS
+    only on this machine). Without a mail server, alerts go only to webhooks, and only admins can reset passwords."""
     mail_from: str | None = None
-    """The address that mail is sent from."""
+    """Sender address of mail."""
     webhook_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
-    """Hosts, addresses and networks (10.0.0.0/8) that webhooks may be sent to, and sign-in providers asked at, though
-    they are not public; webhooks by http, too."""
+    """Hosts, addresses and networks (10.0.0.0/8) allowed for webhooks and sign-in providers in addition to public
+    addresses; webhooks may use http there."""
     workbench_url: str | None = None
-    """The workbench's address, to which invitations lead, and alerts and pages link. People are not asked whether they
-    allow it; without it there are no links."""
+    """The workbench's address, the target of links in invitations, alerts and pages. People needn't consent to the
+    workbench. Without an address there are no links."""
 
     text_retention_days: int | None = Field(default=None, ge=1, le=36_500)
-    """How many days the words of queries, comments and conversations are kept; for ever when absent."""
+    """Days until the words of queries, comments and conversations are deleted; kept forever by default."""
 
     file_grace_hours: float = Field(default=24.0, ge=0, le=87_600)
-    """How many hours a file is kept that no document refers to any more; 0: it is removed when found."""
+    """Hours until an unreferenced file is deleted; 0: delete when found."""
 
     sweep_seconds: float = Field(default=10.0, gt=0)
-    """How often work that a crash left is looked for."""
+    """Seconds between searches for work left by a crash."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """The least level logged."""
+    """The lowest level to log."""
 
     @property
     def files_dir(self) -> Path:
-        """Where files lie unless `files_url` says otherwise."""
+        """The folder of files unless `files_url` is set."""
         return self.data_dir / "files"
 
     @property
     def uploads_dir(self) -> Path:
-        """Where files lie on their way in, each gone with its request."""
+        """The folder for files being uploaded, each deleted at the end of its request."""
         return self.data_dir / "uploads"
 
     @property
     def issuer(self) -> str:
-        """The address that callers know the service by, without a slash at its end (RFC 8414, section 2)."""
+        """The public address of the service, without a trailing slash (RFC 8414, section 2)."""
         if self.public_url is not None:
             return self.public_url
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - read, not listened on

@@ -1,4 +1,4 @@
-"""The store in which replicas count together, and its circuit breaker; imported on demand, for that takes 0.2 s."""
+"""The store for counts shared by replicas, with a circuit breaker. Import on demand: the import takes 0.2 s."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ WARN_EVERY_SECONDS = 60.0
 
 
 class SharedStore:
-    """A Redis that replicas share. One that fails or is slow is left alone for a while."""
+    """A Redis shared by replicas. After a failure or slow answer, it is not used for a while."""
 
     def __init__(self, url: str) -> None:
         self._pool: ConnectionPool = ConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType]
@@ -44,7 +44,8 @@ class SharedStore:
 
     @asynccontextmanager
     async def briefly(self) -> AsyncGenerator[None]:
-        """Use the store for a short time: when it fails or is slow, the block ends and the store rests for a while."""
+        """Use the store for a short time: if it fails or is slow, the block ends and the store is not used for a
+        while."""
         try:
             async with asyncio.timeout(STORE_SECONDS):
                 yield
@@ -53,11 +54,10 @@ class SharedStore:
 
     @property
     def in_service(self) -> bool:
-        """Whether the store may be used now."""
         return time.monotonic() >= self._asked_again_at
 
     async def greet(self) -> None:
-        """Ask for a sign of life, so that an operator learns at the start of a store that is away."""
+        """Ping the store, so that an unavailable store is noticed at the start."""
         async with self.briefly():
             await self.limiter.storage.get("greeting")
 

@@ -1,5 +1,5 @@
-"""Memory that worker processes of a service share, mapped before the fork. Nothing is locked, so a killed process
-blocks none: each writes its own cells, and readers add them up."""
+"""Memory shared by a service's worker processes, mapped before the fork. There are no locks, so a killed process can't
+block the rest: each worker writes only its own cells, and readers add up the cells."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ from struct import Struct
 
 
 class Figure(IntEnum):
-    """A figure that each worker tells the others."""
+    """A figure shared by each worker."""
 
     CONNECTIONS_OPEN = 0
     CONNECTIONS_MOST = auto()
@@ -40,7 +40,7 @@ _HIGHEST = (Figure.TIMELINE, Figure.OLDER_PRIMARY_AT, Figure.UNCONFIRMED_AT)
 
 
 class Figures:
-    """The workers' figures, each worker's in a row of its own, and a last row of what is of no living worker."""
+    """The workers' figures: a row per worker, and a last row for figures without a worker."""
 
     def __init__(self, workers: int) -> None:
         self._rows = workers + 1
@@ -50,14 +50,12 @@ class Figures:
         self._cells[worker * len(Figure) + figure] = value
 
     def write_common(self, figure: Figure, value: float) -> None:
-        """Replace a figure that is no worker's."""
         self.write(self._rows - 1, figure, value)
 
     def read(self, figure: Figure) -> list[float]:
         return [self._cells[row * len(Figure) + figure] for row in range(self._rows)]
 
     def clear(self, worker: int) -> None:
-        """Empty the row of a worker that has ended, for another one."""
         for figure in _KEPT:
             left = self.read(figure)
             self.write(self._rows - 1, figure, left[-1] + left[worker])
@@ -77,9 +75,9 @@ class _Entry:
 
 
 class Counts:
-    """Counts per key over windows of time; when full, the windows that end first are forgotten. A keyed hash gives each
-    key a few places, so that callers cannot choose keys that displace others. Two workers that begin a window together
-    may lose a count."""
+    """Counts per key over windows of time; when full, the windows ending first are dropped. A keyed hash gives each key
+    a few places, so callers can't choose keys to displace others. Two workers beginning a window together may lose a
+    count."""
 
     PLACES = 8
 
@@ -90,7 +88,7 @@ class Counts:
         self._secret = os.urandom(16)
 
     def add(self, worker: int, name: str, amount: int, *, now: float, seconds: float) -> int:
-        """Add to the count of a window, and return what all have added; a window that begins lasts so many seconds."""
+        """Add to a window's count, and return the total of all workers; a new window lasts `seconds`."""
         key, entry = self._find(name, now)
         if entry.key != key or entry.ends <= now:
             entry = _Entry(entry.offset, key, now + seconds, (0,) * len(entry.counts))
@@ -100,7 +98,7 @@ class Counts:
         return sum(entry.counts) + amount
 
     def read(self, name: str, *, now: float) -> tuple[int, float]:
-        """Return the count of the present window, and when that ends; 0 and now without one."""
+        """Return the current window's count and end; 0 and `now` without a window."""
         key, entry = self._find(name, now)
         return (sum(entry.counts), entry.ends) if entry.key == key and entry.ends > now else (0, now)
 
@@ -129,7 +127,7 @@ MOST_COUNTS = 100_000
 
 @dataclass(frozen=True)
 class Share:
-    """One worker's place among those of its service; alone by default."""
+    """A worker's place in the service; by default the only worker."""
 
     worker: int = 0
     workers: int = 1
@@ -143,11 +141,11 @@ class Share:
         return sum(self.figures.read(figure))
 
     def latest(self, figure: Figure) -> datetime | None:
-        """Return the latest of all workers' times of a figure; None when no worker has told one."""
+        """Return the latest time of a figure among all workers; None before the first."""
         at = max(self.figures.read(figure))
         return datetime.fromtimestamp(at, UTC) if at else None
 
     def has_more_than_others(self, figure: Figure) -> bool:
-        """Return whether another worker, one that serves, has less of something than this one."""
+        """Return whether another serving worker has a smaller figure than this worker."""
         values, most = self.figures.read(figure), self.figures.read(Figure.CONNECTIONS_MOST)
         return values[self.worker] > min((one for one, serves in zip(values, most, strict=True) if serves), default=0)

@@ -1,4 +1,4 @@
-"""Helpers for building SQL that several packages use, and the clock that credentials expire by."""
+"""Helpers for SQL shared by several packages, and the clock for expiring credentials."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -25,8 +25,9 @@ Chosen = TypeVar("Chosen", bound="sa.Select[*tuple[Any, ...]]")
 
 
 def param(column: sa.ColumnElement[Value], name: str | None = None) -> sa.BindParameter[Value]:
-    """Return a parameter for a statement that is built once; `params` passes it by the column's name, or `name`. All
-    must be given. Parameters have their own names, because SQLAlchemy would write a column's namesake into it."""
+    """Return a parameter for a statement built once, passed by `params` under the column's name, or `name`. All are
+    required. The parameters' names differ from the columns': SQLAlchemy would treat an equal name as a value to
+    write."""
     return sa.bindparam(f"param_{name or column.key}", type_=column.type)
 
 
@@ -34,21 +35,21 @@ ORGANIZATION = sa.bindparam("param_organization_id", type_=sa.Uuid())
 
 
 def params(organization_id: UUID, **values: Any) -> dict[str, Any]:
-    """Return the parameters of a statement that is built once, whose organization is `ORGANIZATION`."""
+    """Return the parameters of a statement built once with `ORGANIZATION` as organization."""
     return {"param_organization_id": organization_id, **{f"param_{name}": value for name, value in values.items()}}
 
 
 def matches(
     table: sa.FromClause, organization_id: UUID | sa.ColumnElement[UUID], **values: object
 ) -> sa.ColumnElement[bool]:
-    """Build the condition that a row is of this organization and has these values in the columns of their names."""
+    """Build the condition for a row of the organization with these values, by column name."""
     return sa.and_(
         table.c.organization_id == organization_id, *(table.c[name] == value for name, value in values.items())
     )
 
 
 async def revoke(connection: Connection, table: sa.Table, organization_id: UUID, **key: UUID) -> bool:
-    """Revoke the organization's row with this key; False when it was revoked already or doesn't exist."""
+    """Revoke the organization's row with this key; False if already revoked or unknown."""
     living = sa.update(table).where(matches(table, organization_id, **key), table.c.revoked_at.is_(None))
     revoked = await connection.execute(living.values(revoked_at=sa.func.now()).returning(table.c.organization_id))
     return revoked.one_or_none() is not None
@@ -57,7 +58,7 @@ async def revoke(connection: Connection, table: sa.Table, organization_id: UUID,
 async def delete_rows(
     connection: Connection, table: sa.Table, organization_id: UUID, *conditions: sa.ColumnElement[bool], **key: object
 ) -> int:
-    """Delete the organization's rows with this key that meet the conditions; return the number of deleted rows."""
+    """Delete the organization's rows with this key and conditions; return the number deleted."""
     chosen = sa.delete(table).where(matches(table, organization_id, **key), *conditions)
     return (await connection.execute(chosen)).rowcount
 
@@ -65,40 +66,41 @@ async def delete_rows(
 async def insert_new(
     connection: Connection, table: sa.Table, row: Mapping[str, object], *, unique: Sequence[str] | None = None
 ) -> bool:
-    """Insert a row unless there is one that is the same in all that is unique, or in these columns; return whether it
-    was inserted."""
+    """Insert a row unless a row with equal unique columns (all, or only `unique`) exists; return whether it was
+    inserted."""
     statement = insert(table).values(row).on_conflict_do_nothing(index_elements=unique)
     return (await connection.execute(statement.returning(table.c.organization_id))).one_or_none() is not None
 
 
 async def count_rows(connection: Connection, *conditions: sa.ColumnElement[bool]) -> int:
-    """Count the rows of the table that the conditions are about."""
     return (await connection.execute(sa.select(sa.func.count()).where(*conditions))).scalar_one()
 
 
 def rows_after(statement: Chosen, column: sa.ColumnElement[Value], *, after: Value, limit: int) -> Chosen:
-    """Narrow a statement to the next rows of a list: so many, in the order of a column, after a value of it."""
+    """Limit a statement to a list's next rows: `limit` rows ordered by `column`, after the value `after`."""
     return statement.where(column > after).order_by(column).limit(limit)
 
 
 def in_array(column: sa.ColumnElement[Value], values: Iterable[Value]) -> sa.ColumnElement[bool]:
-    """Build the condition that a column is one of `values`: one array parameter, so one statement to plan and cache."""
+    """Build the condition that a column is in `values`: a single array parameter, so a single statement to plan and
+    cache."""
     array: Any = sa.literal(list(values), sa.ARRAY(column.type))
     return column == sa.any_(array)
 
 
 def optional(column: sa.ColumnElement[Value], value: Value | None) -> sa.ColumnElement[bool]:
-    """Build the condition that a column is `value`; always true without one (None)."""
+    """Build the condition that a column is `value`; always true for None."""
     return sa.true() if value is None else column == value
 
 
 def optional_in(column: sa.ColumnElement[UUID], ids: Collection[UUID] | None) -> sa.ColumnElement[bool]:
-    """Build the condition that a column is one of `ids`; always true without ids (None)."""
+    """Build the condition that a column is in `ids`; always true for None."""
     return sa.true() if ids is None else in_array(column, ids)
 
 
 def rows_of(columns: Sequence[KeyedColumnElement[Any]], rows: Sequence[Mapping[str, object]]) -> sa.TableValuedAlias:
-    """Build a table of rows with these columns, as one array per column, so that a statement runs once for all rows."""
+    """Build a table of rows with these columns, passed as an array per column, so that a statement runs once for all
+    rows."""
     arrays = (sa.literal([row[one.key] for row in rows], sa.ARRAY(one.type, dimensions=1)) for one in columns)
     named = (sa.column(one.key, one.type) for one in columns)
     return sa.func.unnest(*arrays).table_valued(*named).render_derived(name="given")
@@ -107,7 +109,7 @@ def rows_of(columns: Sequence[KeyedColumnElement[Any]], rows: Sequence[Mapping[s
 def columns_of(
     table: sa.FromClause, kind: "type[DataclassInstance | BaseModel]", *others: KeyedColumnElement[Any]
 ) -> tuple[KeyedColumnElement[Any], ...]:
-    """Return the columns that have the names of the fields of a dataclass or model: of `others`, or of a table."""
+    """Return the columns named like the fields of a dataclass or model, from `others` or the table."""
     named = {one.key: one for one in (*table.columns, *others)}
     names = list(kind.model_fields) if issubclass(kind, BaseModel) else [one.name for one in fields(kind)]
     if issubclass(kind, Versioned):
@@ -134,7 +136,7 @@ class _Member(sa.TypeDecorator[Any]):
 
 
 class ModelJson(sa.TypeDecorator[Any]):
-    """JSON that is written from a model, without the members that are None, and read as one."""
+    """JSON of a model, written without None fields and read back as the model."""
 
     impl = JSONB
     cache_ok = True
@@ -144,16 +146,14 @@ class ModelJson(sa.TypeDecorator[Any]):
         self.kind = kind
 
     def process_bind_param(self, value: BaseModel | None, dialect: object) -> Any:  # noqa: ARG002 - SQLAlchemy's
-        """Return the members of a model; None stays NULL."""
         return None if value is None else value.model_dump(mode="json", exclude_none=True)
 
     def process_result_value(self, value: Any, dialect: object) -> BaseModel | None:  # noqa: ARG002 - SQLAlchemy's
-        """Return the model of its members; None for NULL."""
         return None if value is None else self.kind.model_validate(value)
 
 
 def as_member(column: KeyedColumnElement[Any], kind: type[StrEnum]) -> sa.Label[Any]:
-    """Return a column of text whose values are read as members of an enum, under the column's name."""
+    """Return a text column read as members of an enum, with the column's own name."""
     return sa.type_coerce(column, _Member(kind)).label(column.key)
 
 
@@ -163,7 +163,7 @@ async def find_rows(
     kind: Callable[..., Found],
     parameters: Mapping[str, Any] | None = None,
 ) -> list[Found]:
-    """Run a statement, and return its rows as `kind`, whose fields have the names of the columns."""
+    """Run a statement, and return its rows as `kind`, with fields named like the columns."""
     result = await connection.execute(statement, parameters)
     return list(map(_maker(kind, result), result))
 
@@ -174,7 +174,7 @@ async def find_row(
     kind: Callable[..., Found],
     parameters: Mapping[str, Any] | None = None,
 ) -> Found | None:
-    """Run a statement for one row at most, and return it as `find_rows` does; None without any."""
+    """Run a statement and return the only row as `kind`, None without a row. Several rows are an error."""
     result = await connection.execute(statement, parameters)
     row = result.one_or_none()
     return None if row is None else _maker(kind, result)(row)
@@ -186,51 +186,50 @@ async def get_row(
     kind: Callable[..., Found],
     parameters: Mapping[str, Any] | None = None,
 ) -> Found:
-    """Run a statement for exactly one row, and return it as `find_rows` does."""
+    """Return a statement's only row as `kind`; no row, or several rows, are an error."""
     result = await connection.execute(statement, parameters)
     return _maker(kind, result)(result.one())
 
 
 def _maker(kind: Callable[..., Found], result: sa.Result[Any]) -> Callable[[Sequence[Any]], Found]:
-    """Return a function that makes a row of a result by name; for a dataclass a column too many is an error, too."""
+    """Return a function to make `kind` from a row by column names; for a dataclass an extra column is an error."""
     names = tuple(result.keys())
     return lambda row: kind(**dict(zip(names, row, strict=True)))
 
 
 def count_of(rows: sa.FromClause) -> sa.ColumnElement[int]:
-    """Build the count of the rows of a part of the same statement."""
     return sa.select(sa.func.count()).select_from(rows).scalar_subquery()
 
 
 def count_where(condition: sa.ColumnElement[bool], name: str) -> sa.Label[int]:
-    """Build the count of a statement's rows that fulfil a condition, as a column of this name."""
+    """Count a statement's rows matching a condition, as a column with the given name."""
     return sa.func.count().filter(condition).label(name)
 
 
 def set_organization(organization_id: sa.ColumnElement[UUID]) -> sa.ColumnElement[str]:
-    """Build a column, `entered`, that enters a looked-up credential's organization, as `enter_organization` does,
-    without another message."""
+    """Build a column, `entered`, that enters a looked-up credential's organization like `enter_organization`, saving a
+    message."""
     return sa.func.enter_organization(sa.cast(organization_id, sa.Text)).label("entered")
 
 
 def unnest_rows(kind: str, types: Mapping[str, TypeEngine[Any]]) -> sa.TableValuedAlias:
-    """Select rows passed as one array per column; the parameters are called like `chunks_text`."""
+    """Select rows passed as an array per column; the parameters have names like `chunks_text`."""
     arrays = (sa.bindparam(f"param_{kind}_{name}", type_=sa.ARRAY(each)) for name, each in types.items())
     return sa.func.unnest(*arrays).table_valued(*types).render_derived(name=f"{kind}_given")
 
 
 def as_arrays(kind: str, names: Iterable[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
-    """Return the columns of some rows by the names of `unnest_rows`."""
+    """Return rows as arrays per column, with the parameter names of `unnest_rows`."""
     return {f"{kind}_{name}": [row[position] for row in rows] for position, name in enumerate(names)}
 
 
 class Clock:
-    """The database's time, moved by `offset`: none in a service that serves, what a test needs in a test. Credentials
-    are looked up by SQL that adds `offset` to now() itself, which spares a round trip."""
+    """The database's time, moved by `offset`: zero in production, set by tests. Credentials are looked up by SQL that
+    adds `offset` to now(), saving a round trip."""
 
     def __init__(self) -> None:
         self.offset = timedelta(0)
 
     async def now(self, connection: Connection) -> datetime:
-        """Return when the connection's transaction began, in UTC."""
+        """Return the start of the connection's transaction, in UTC."""
         return cast("datetime", (await connection.exec_driver_sql("SELECT now()")).scalar_one()) + self.offset

@@ -1,8 +1,9 @@
-"""Traces of requests and jobs, sent to a collector by OpenTelemetry. Its standard variables set where, how many and
-under which name: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER` and others of
-https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/. Without an endpoint nothing is
-measured or imported. A span has a name, times, counts and ids; never document text, a query, a secret or a person's
-address. Of an error it has only the type, because a message may repeat anything."""
+"""Traces of requests and jobs, sent to a collector by OpenTelemetry.
+
+OpenTelemetry's standard variables set target, sampling and name: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER`
+and others of https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/. Without an endpoint
+nothing is measured or imported. A span has a name, times, counts and ids; never document text, a query, a secret or a
+person's address. Of an error only the type is sent, because a message may contain any data."""
 
 import logging
 import os
@@ -55,7 +56,7 @@ def are_on() -> bool:
 
 
 def is_wanted() -> bool:
-    """Return whether the environment names an endpoint for traces, and nothing in it switches them off."""
+    """Return whether the environment names an endpoint for traces without disabling traces."""
     return (
         any(os.environ.get(name) for name in ENDPOINTS)
         and os.environ.get("OTEL_SDK_DISABLED", "").lower() != "true"
@@ -64,7 +65,8 @@ def is_wanted() -> bool:
 
 
 def load() -> None:
-    """Import the sender of traces, if wanted, before the fork, to share it. Raises ValueError for an unknown sender."""
+    """Import the trace exporter, if wanted, before the fork, to share memory. Raises ValueError for an unknown
+    exporter."""
     if not is_wanted():
         return
     protocol = next((os.environ[name] for name in PROTOCOLS if os.environ.get(name)), PROTOCOL)
@@ -81,8 +83,8 @@ def load() -> None:
 
 @contextmanager
 def sending(process: str) -> Generator[None]:
-    """Send this forked process's traces, if wanted, until the block ends. A bounded queue with its own thread sends: a
-    slow or absent collector costs spans, never requests."""
+    """Send this forked process's traces, if wanted, until the block ends. A thread sends from a bounded queue: a slow
+    or absent collector loses spans but never delays requests."""
     if not is_wanted():
         yield
         return
@@ -131,8 +133,8 @@ def begin(
     parent: Mapping[str, str] | None = None,
     link: str | None = None,
 ) -> AbstractContextManager[trace.Span]:
-    """Begin a trace or a span: of `parent`, which has the caller's W3C headers, or of the present span. A `parent`
-    without them begins a new trace. `link` is a traceparent of the trace that this one comes from."""
+    """Begin a trace or a span. The parent is the trace of the caller's W3C headers in `parent`, or the current span. A
+    `parent` without headers begins a new trace. `link` is the traceparent of the causing trace."""
     if _tracer is None:
         return _NOTHING
     context = contexts.get_current() if parent is None else _W3C.extract(parent, Context())
@@ -144,41 +146,39 @@ def begin(
 def span(
     name: str, attributes: Attributes | None = None, *, kind: trace.SpanKind = trace.SpanKind.INTERNAL
 ) -> AbstractContextManager[trace.Span]:
-    """Measure a step of the trace that there is; nothing where there is none, or it is not recorded."""
+    """Measure a step of the current trace; does nothing without a recorded trace."""
     if _tracer is None or not trace.get_current_span().is_recording():
         return _NOTHING
     return _enter(_tracer.start_span(name, None, kind, attributes))
 
 
 def statements(texts: Iterable[str]) -> AbstractContextManager[trace.Span]:
-    """Measure statements that go to the database together, as a step of the trace that there is."""
     if _tracer is None or not trace.get_current_span().is_recording():
         return _NOTHING
     return _enter(_begin_statements(_tracer, list(texts)))
 
 
 def begin_statement(text: str) -> trace.Span | None:
-    """Begin to measure a statement, as a step of the trace that there is; `end` ends it."""
+    """Begin a statement's span in the current trace; call `end` to finish."""
     if _tracer is None or not trace.get_current_span().is_recording():
         return None
     return _begin_statements(_tracer, [text])
 
 
 def end(begun: trace.Span, error: BaseException | None = None) -> None:
-    """End what was begun, which may have failed."""
     if error is not None:
         _note(begun, error)
     begun.end()
 
 
 def fail() -> None:
-    """Mark the present span as failed, where what went wrong is kept from its callers."""
+    """Mark the current span as failed when callers don't see the error."""
     if _tracer is not None:
         trace.get_current_span().set_status(trace.StatusCode.ERROR)
 
 
 def traceparent() -> str:
-    """Return the W3C header that makes others' spans children of the present one; empty without one."""
+    """Return the W3C header that makes spans elsewhere children of the current span; empty without a span."""
     if _tracer is None:
         return ""
     headers: dict[str, str] = {}
@@ -187,7 +187,7 @@ def traceparent() -> str:
 
 
 def ids() -> dict[str, str]:
-    """Return the ids of the present trace and span for a line of the log; nothing without one."""
+    """Return the ids of the current trace and span for a log line; empty without a span."""
     if _tracer is None:
         return {}
     present = trace.get_current_span().get_span_context()
@@ -222,7 +222,8 @@ def _begin_statements(tracer: trace.Tracer, texts: list[str]) -> trace.Span:
 
 @lru_cache(1024)
 def summarize(statement: str) -> str:
-    """Return a statement's verb and tables (`SELECT documents`), never a value; empty for an organization alone."""
+    """Return a statement's verb and tables (`SELECT documents`), never a value; empty for a statement that only sets
+    the organization."""
     if statement.startswith("SELECT enter_organization("):
         return ""
     writing = _WRITING.search(statement)
@@ -236,7 +237,7 @@ def summarize(statement: str) -> str:
 
 
 class _Seldom(logging.Filter):
-    """Lets a library say once a minute that spans are lost, not with every one."""
+    """Limits a library's messages about lost spans to at most once a minute."""
 
     def __init__(self) -> None:
         super().__init__()

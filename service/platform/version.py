@@ -1,4 +1,4 @@
-"""The service's version, which is the project's: it is written in the SDK, once."""
+"""The service's version: the project's, defined once in the SDK."""
 
 from carrel._version import __version__
 

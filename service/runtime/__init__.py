@@ -1,4 +1,4 @@
-"""The parts that a running service holds."""
+"""The parts of a running service."""
 
 from dataclasses import dataclass, field, replace
 
@@ -23,7 +23,7 @@ from service.text.reranking import Reranker
 
 @dataclass(frozen=True)
 class Runtime:
-    """The parts every endpoint and rule may ask for."""
+    """The parts available to every endpoint and rule."""
 
     settings: Settings
     keys: Keys
@@ -46,5 +46,5 @@ class Runtime:
     clock: Clock = field(default_factory=Clock)
 
     def beside_requests(self) -> "Runtime":
-        """Return the runtime for work that nobody waits for, on connections that no request waits for."""
+        """Return the runtime for background work, on connections separate from the requests' connections."""
         return replace(self, database=self.indexer.database)

@@ -1,5 +1,5 @@
-"""Agents and the collections they retrieve from, and evaluation sets: questions with judged documents, and what runs
-over them have measured. Who may use an agent is kept as the grants on its resource."""
+"""Agents and collections, and evaluation sets: questions with judged documents, and measurements of runs. Access to an
+agent is stored as grants on the agent's resource."""
 
 import sqlalchemy as sa
 from sqlalchemy import ARRAY, Boolean, Column, DateTime, ForeignKey, Index, Integer, Text, Uuid, func, text

@@ -1,4 +1,4 @@
-"""Alerts: rules about whom to tell, what is wrong or was, messages on their way, and reports that are waited for."""
+"""Alerts: rules with receivers, open and ended problems, messages in transit, and expected reports."""
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB

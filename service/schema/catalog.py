@@ -1,5 +1,5 @@
-"""Documents, their versions, the newest one's text, the pages of it to be read by machine, and files left out of
-archives; collections, their syncs with document databases, and the sources that runs load documents from."""
+"""Documents, versions, the newest version's text, pages to be read by machine, and files left out of archives.
+Collections, syncs with document databases, and the sources of loading runs."""
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
@@ -32,12 +32,12 @@ documents = table(
 
 
 def name_key() -> sa.ColumnElement[str]:
-    """Return the key of documents' order by name: its beginning in lower case, because an index holds no long texts."""
+    """Return the sort key of documents by name: the start in lower case, because an index can't hold long texts."""
     return sa.func.left(sa.func.lower(documents.c.name), sa.literal_column("200"))
 
 
 def path_of_document() -> sa.ColumnElement[str]:
-    """Return the external id as a path, whose parts are folders and a name: `https:/host.example/a`."""
+    """Return the external id as a path of folders and a name: `https:/host.example/a`."""
     slashes, once, every = (sa.literal_column(f"'{text}'", sa.Text) for text in ("//+", "/", "g"))
     return sa.func.ltrim(sa.func.regexp_replace(documents.c.external_id, slashes, once, every), once)
 

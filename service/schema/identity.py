@@ -1,5 +1,5 @@
-"""Organizations, the principals in them, group membership, credentials, and access classes: resources with the same
-readers share one, and every visibility question is asked of them."""
+"""Organizations, their principals, group membership, credentials, and access classes. Resources with equal readers
+share a class, the basis of every visibility check."""
 
 import sqlalchemy as sa
 

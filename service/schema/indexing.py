@@ -1,5 +1,5 @@
-"""Spaces (the catalog, each collection) and their index; `index_tables` makes the tables of chunks, vectors and code
-pages of an embedding dimension."""
+"""Spaces (the catalog, each collection) and their index. `index_tables` declares the tables of chunks, vectors and code
+pages for an embedding dimension."""
 
 from dataclasses import dataclass
 
@@ -133,7 +133,7 @@ term_deltas = sa.Table(
 
 @dataclass(frozen=True)
 class IndexTables:
-    """The index tables of one embedding dimension: each document's chunks, their vectors, and pages of their codes."""
+    """The index tables of an embedding dimension: each document's chunks, vectors, and pages of codes."""
 
     chunks: sa.Table
     vectors: sa.Table
@@ -144,14 +144,14 @@ class IndexTables:
         return self.chunks, self.vectors, self.code_pages
 
     def vector_of(self, chunk: "sa.FromClause") -> sa.ColumnElement[bool]:
-        """Build the condition that a row of `vectors` is of a chunk; both are of one organization."""
+        """Return the condition for the chunk of a row of `vectors`; both are in the organization."""
         return sa.and_(*(self.vectors.c[name] == chunk.c[name] for name in ("document_id", "space_id", "chunk_no")))
 
 
 def index_tables(dimensions: int) -> IndexTables:
     """Declare the index tables for vectors of `dimensions` numbers. All depend on the document's row in its space.
-    Embeddings and terms stay in the row (`STORAGE`), where the exact scores read them. A chunk's embedding lies in
-    `vectors`; in the chunk's row only where an earlier version has written it, until it is moved."""
+    Embeddings and terms stay in the row (`STORAGE`), where the exact scores read them. A chunk's embedding is in
+    `vectors`; only embeddings written by an earlier version are in the chunk's row, until moved."""
     chunks = sa.Table(
         f"chunks_{dimensions}",
         metadata,

@@ -1,5 +1,5 @@
-"""Logs: the append-only audit log, the search log, and free texts, which lie apart so that retention and erasure can
-empty them; and the searches that people saved."""
+"""Logs: the append-only audit log, the search log, and free texts, kept separately for retention and erasure. Also
+people's saved searches."""
 
 import sqlalchemy as sa
 from sqlalchemy import ARRAY, Boolean, Column, DateTime, Index, Integer, Text, Uuid, func, text

@@ -1,5 +1,5 @@
-"""Signing in: browser sessions, providers, second factors, invitations and failed sign-ins; OAuth clients, what people
-allowed them, and what they were given for it. Of secrets only the SHA-256 is kept."""
+"""Sign-in: browser sessions, providers, second factors, invitations and failed sign-ins; OAuth clients, people's
+consents, and issued tokens. Of secrets only the SHA-256 is stored."""
 
 import sqlalchemy as sa
 

@@ -1,5 +1,4 @@
-"""Columns that tables share, and the tables of no subject: the deployment as a whole, and responses by
-Idempotency-Key."""
+"""Shared columns, and tables outside any subject: the deployment as a whole, and responses by Idempotency-Key."""
 
 import sqlalchemy as sa
 from sqlalchemy import ARRAY, Boolean, CheckConstraint, Column, DateTime, LargeBinary, Table, Text, Uuid, text
@@ -10,7 +9,7 @@ from service.platform.database import metadata
 
 
 def table(name: str, *parts: SchemaItem) -> sa.Table:
-    """Declare a table of rows that belong to an organization; `organization_id` is added unless it is a part."""
+    """Declare a table of rows belonging to an organization; `organization_id` is added unless it is a part."""
     if not any(isinstance(part, sa.Column) and part.name == "organization_id" for part in parts):
         organization = sa.ForeignKey("organizations.organization_id")
         parts = (sa.Column("organization_id", sa.Uuid, organization, nullable=False), *parts)
@@ -18,7 +17,7 @@ def table(name: str, *parts: SchemaItem) -> sa.Table:
 
 
 def deleted_with(column: str) -> sa.ForeignKey:
-    """Refer to the row that a row is deleted with."""
+    """Return a foreign key with cascading deletion."""
     return sa.ForeignKey(column, ondelete="CASCADE")
 
 

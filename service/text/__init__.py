@@ -1,1 +1,1 @@
-"""Functions of texts, without a database: extraction from files, sentences, chunks, embeddings, language models."""
+"""Text functions without a database: extraction from files, sentences, chunks, embeddings, language models."""

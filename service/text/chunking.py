@@ -1,8 +1,9 @@
-"""Split blocks into chunks: the texts that the embedding model reads and a search finds. A chunk with its document's
-title has at most 254 word pieces. Packing keeps whole sentences, table rows and code lines, and keeps a heading with
-the text below it. A chunk without a heading begins with its path of headings if that is short. Packing starts afresh at
-headings, at long paragraphs and at `_anchors`, so an edit changes few chunks. Packing takes linear time: run it in a
-thread."""
+"""Split blocks into chunks: the texts read by the embedding model and found by searches.
+
+A chunk with its document's title has at most 254 word pieces. Packing keeps whole sentences, table rows and code lines,
+and keeps a heading with the text below it. A chunk without a heading begins with its path of headings if the path is
+short. Packing restarts at headings, at long paragraphs and at `_anchors`, so an edit changes few chunks. Packing takes
+linear time: run it in a thread."""
 
 import hashlib
 import zlib
@@ -19,38 +20,40 @@ from service.text.sentences import Span, cut_lines, cut_sentences, cut_windows
 
 TITLE_PIECES = 32
 PATH_PIECES = 32
-"""A longer path of headings is shortened from its outer end."""
+"""Longest path of headings, in pieces; a longer path is shortened from its outer end."""
 
 LONG_PARAGRAPH_PIECES = 96
-"""A paragraph of so many pieces begins a chunk of its own."""
+"""A paragraph of at least this many pieces begins a new chunk."""
 
 ANCHOR_PIECES = 192
-"""An anchor is the first choice among all the places within so many pieces before and after it."""
+"""An anchor is the best place to begin a chunk within this many pieces before and after."""
 
 SENTENCE_ENDS = (".", "!", "?", "…", ":", '"', "”", "»", ")", "。", "！", "？")  # noqa: RUF001 - as texts have them
-"""What doesn't end with one of these may go on, on another page."""
+"""Text ending differently may continue on the next page."""
 
 FULL = 0.67
-"""A chunk is full enough from this share of its room on: it ends at the best place after that."""
+"""A chunk is full enough at this share of the room, and ends at the best place after."""
 
 LONGEST_SPAN = 2000
-"""Characters; longer sentences are cut, because a word of any length may be a single unknown piece."""
+"""In characters; longer sentences are cut, because a word of any length may be a single unknown piece."""
 
 _CHARACTERS_A_PIECE = 24
-"""A span has at least a piece for so many characters, which bounds a chunk's length. English has four or five."""
+"""A span counts at least a piece per this many characters, to bound a chunk's length. English has four or five."""
 
 PATH_SEPARATOR = " > "
 
 _FRESH, _PARAGRAPH, _SENTENCE, _NEVER = range(4)
-"""How gladly a chunk begins at a span: always, at a paragraph's start, at a sentence, not between heading and text."""
+"""How willingly a chunk begins at a span: always, at a paragraph's start, at a sentence, not between heading and
+text."""
 
 _Key = tuple[int, int, int]
-"""How good a place is to begin a chunk, the least being the best: the above, the hash of its text, its number."""
+"""The rank of a place to begin a chunk, lowest best: the constant above, the hash of the text, the number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a document: searches show `text`, the model embeds `dense_text`, whose `hash` finds stored vectors."""
+    """A part of a document: searches show `text`, the model embeds `dense_text`, and its `hash` finds stored
+    vectors."""
 
     text: str
     dense_text: str
@@ -60,7 +63,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """The headings above a text as one line, and its number of pieces (0 for no headings)."""
+    """The headings above a text as a single line, and the number of pieces (0 for no headings)."""
 
     text: str = ""
     pieces: int = 0
@@ -68,7 +71,7 @@ class _Path:
 
 @dataclass(slots=True)
 class _WholeSpan:
-    """A span that stays whole, with the white space before it, the headings above it, and its part of its block."""
+    """An undivided span, with the preceding white space, the headings above, and the part of the block."""
 
     text: str
     pieces: int
@@ -88,7 +91,7 @@ class _Passage:
 def chunk_blocks(
     blocks: Iterable[Block], *, title: str, tokenizer: WordPieces, media_type: str = "text/plain"
 ) -> list[Chunk]:
-    """Cut a document into chunks in reading order, without white space; `media_type` tells what its pages are."""
+    """Cut a document into chunks in reading order, without white space; `media_type` defines the meaning of a page."""
     title, budget = _title(title, tokenizer)
     return [
         _chunk(title, text, join_places([unit.block for unit in packed], starts=starts, media_type=media_type))
@@ -97,13 +100,13 @@ def chunk_blocks(
 
 
 def caller_chunks(texts: Sequence[str], *, title: str, tokenizer: WordPieces) -> list[Chunk]:
-    """Make chunks of a caller's texts; of longer ones only the first 254 pieces, title included, are embedded."""
+    """Make chunks from a caller's texts. Only the first 254 pieces of a text, including the title, are embedded."""
     title, budget = _title(title, tokenizer)
     return [_chunk(title, text, cut=tokenizer.cut(text, budget)) for text in texts]
 
 
 def restore_chunks(texts: Sequence[str], *, title: str, tokenizer: WordPieces) -> list[Chunk]:
-    """Make chunks again from the texts that `chunk_blocks` has cut with this title, without their places."""
+    """Make chunks again from texts cut by `chunk_blocks` with an equal title, without positions."""
     title, _ = _title(title, tokenizer)
     return [_chunk(title, text) for text in texts]
 
@@ -147,7 +150,6 @@ def _count_pieces(texts: Sequence[str], tokenizer: WordPieces) -> list[int]:
 
 
 def _shorten(passage: _Passage, longest: int, tokenizer: WordPieces) -> None:
-    """Cut the passage's overlong spans at lines if they have any, else between words."""
     spans: list[Span] = []
     for span, pieces in zip(passage.spans, passage.pieces, strict=True):
         if pieces <= longest:
@@ -162,7 +164,7 @@ def _shorten(passage: _Passage, longest: int, tokenizer: WordPieces) -> None:
 
 
 def _between_words(span: Span, longest: int, tokenizer: WordPieces) -> Iterator[Span]:
-    """Cut a span into parts of about `longest` pieces; inside a word only if the word is longer."""
+    """Cut a span into parts of about `longest` pieces; inside a word only if the word itself is longer."""
     pieces = tokenizer.split([span.text])[0]
     gap, start, first = span.gap, 0, 0
     while first < len(pieces.ends):
@@ -213,7 +215,7 @@ def _units(passages: Sequence[_Passage], title: str) -> list[_WholeSpan]:
 
 
 def _turns_page(before: Block, block: Block) -> bool:
-    """Return whether a recognized block begins another page, a chunk of its own, and continues no sentence."""
+    """Return whether a recognized block begins a new page, always a new chunk, without continuing a sentence."""
     if block.confidence is None or block.page == before.page:
         return False
     return before.text.rstrip().endswith(SENTENCE_ENDS) or not block.text[:1].islower()
@@ -241,7 +243,7 @@ def _path(headings: Sequence[tuple[int, _Path]]) -> _Path:
 
 
 def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[tuple[str, Sequence[_WholeSpan], Sequence[int]]]:
-    """Pack units between fresh starts into texts, each with its units and where each unit's first character is."""
+    """Pack units between restarts into texts, each with its units and the position of each unit's first character."""
     keys = [(unit.begins, zlib.crc32(unit.text.encode()), number) for number, unit in enumerate(units)]
     positions = list(accumulate((unit.pieces for unit in units), initial=0))
     fresh = _anchors(keys, positions)
@@ -260,8 +262,8 @@ def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[tuple[str, Seque
 
 
 def _end(start: int, keys: Sequence[_Key], positions: Sequence[int], fresh: Sequence[bool], room: int) -> int:
-    """Return the end of the chunk that begins at `start`: a fresh start, or the best place in its last part. The best
-    place makes two packings with different starts agree again soon."""
+    """Return the end of the chunk beginning at `start`: a restart, or the best place in the chunk's last part. Choosing
+    the best place makes two packings with different starts agree again soon."""
     end = start + 1
     while end < len(keys) and not fresh[end] and positions[end + 1] - positions[start] <= room:
         end += 1
@@ -273,8 +275,8 @@ def _end(start: int, keys: Sequence[_Key], positions: Sequence[int], fresh: Sequ
 
 
 def _anchors(keys: Sequence[_Key], positions: Sequence[int]) -> list[bool]:
-    """Return for each unit whether packing starts afresh there: at fixed places, and at the least key within
-    ANCHOR_PIECES on both sides, so that an edit further away changes nothing."""
+    """Return for each unit whether packing restarts there: at fixed places, and at the lowest key within ANCHOR_PIECES
+    on both sides. Edits further away therefore change nothing."""
     before = _least_so_far(keys, positions)
     after = _least_so_far(keys[::-1], [-position for position in positions[-2::-1]])[::-1]
     return [
@@ -284,7 +286,7 @@ def _anchors(keys: Sequence[_Key], positions: Sequence[int]) -> list[bool]:
 
 
 def _least_so_far(keys: Sequence[_Key], positions: Iterable[int]) -> list[bool]:
-    """Return for each key whether it is less than all those up to ANCHOR_PIECES before it (a sliding minimum)."""
+    """Return for each key whether it is below all preceding keys up to ANCHOR_PIECES away (a sliding minimum)."""
     least: list[bool] = []
     candidates: deque[tuple[int, _Key]] = deque()
     for key, position in zip(keys, positions, strict=False):

@@ -1,4 +1,4 @@
-"""The language models for agents: one HTTP client for their endpoint, opened and closed with the service."""
+"""The language models for agents: an HTTP client for their endpoint, opened and closed with the service."""
 
 import re
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ _PAGES = ("text/html", "application/xhtml")
 
 
 class LanguageModels:
-    """The configured models, by name; none when no endpoint is configured. Creating it sends nothing."""
+    """The configured models, by name; none without an endpoint. Creating this object sends no request."""
 
     def __init__(self, settings: Settings) -> None:
         self._names = settings.model_names
@@ -23,11 +23,9 @@ class LanguageModels:
 
     @property
     def default(self) -> "OpenAIChatModel | None":
-        """The first model; None when no endpoint is configured."""
         return self.get(self._names[0]) if self._names else None
 
     def get(self, name: str) -> "OpenAIChatModel | None":
-        """Return a model; None when it isn't configured."""
         if self._provider is None or name not in self._names:
             return None
         from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415
@@ -40,7 +38,7 @@ class LanguageModels:
 
 
 def exceeds_context(error: Exception) -> bool:
-    """Return whether an endpoint refuses a request as too long, in OpenAI's words, llama.cpp's or vLLM's."""
+    """Return whether an endpoint refused a request as too long, in the wording of OpenAI, llama.cpp or vLLM."""
     from pydantic_ai.exceptions import ModelContextWindowExceededError, ModelHTTPError  # noqa: PLC0415
 
     if isinstance(error, ModelContextWindowExceededError):
@@ -49,7 +47,7 @@ def exceeds_context(error: Exception) -> bool:
 
 
 class WebPageError(Exception):
-    """An endpoint answered with a web page, as a proxy that wants a sign-in does."""
+    """An endpoint answered with a web page, such as a proxy's sign-in page."""
 
 
 async def _refuse_page(response: "Response") -> None:

@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false
 # py3langid has no annotations; this module gives it some.
-"""Telling the language of a text, by its code of ISO 639-1."""
+"""Detecting the language of a text, as ISO 639-1 code."""
 
 import hashlib
 import os
@@ -22,14 +22,14 @@ _LANGUAGES = (
     "af ar az be bg bn ca cs cy da de el en es et eu fa fi fr ga gl he hi hr hu hy id is it ja ka kk km ko lo lt lv"
     " mk mr ms mt my ne nl no pl pt ro ru sk sl sq sr sv sw ta th tl tr uk ur vi zh"
 )
-"""The languages told apart. Languages that offices rarely write or that resemble another (Bosnian and Croatian, Nynorsk
-and Bokmål) are left out: each would make the others less certain."""
+"""The detectable languages. Languages rare in offices or similar to another (Bosnian and Croatian, Nynorsk and Bokmål)
+are left out: each would make detection less certain."""
 
 _AT_MOST = 1000
-"""Characters that are looked at, which takes half a millisecond."""
+"""Characters examined, taking half a millisecond."""
 
 _PLACES = 4
-"""How many chunks these are of."""
+"""Number of chunks the examined characters come from."""
 
 _LEAST_LETTERS = 20
 _CERTAIN = 0.8
@@ -61,7 +61,8 @@ class _Identifier(Protocol):
 
 
 def tell_language(chunks: Sequence[str]) -> str | None:
-    """Return the language of a document's chunks, or None if uncertain; the first not in English may take a second."""
+    """Return the language of a document's chunks, or None if uncertain; the first text not in English may take a
+    second."""
     sample = _sample(chunks)
     words = _WORD.findall(sample)
     if sum(map(len, words)) < _LEAST_LETTERS:
@@ -75,19 +76,19 @@ def tell_language(chunks: Sequence[str]) -> str | None:
 
 
 def is_loaded() -> bool:
-    """Return whether the model is loaded; then to tell a language takes less than half a millisecond."""
+    """Return whether the model is loaded; detection then takes less than half a millisecond."""
     return _load_identifier.cache_info().currsize > 0
 
 
 def _sample(chunks: Sequence[str]) -> str:
-    """Return parts of chunks from everywhere in a document, so that a preface in another language decides nothing."""
+    """Return parts of chunks from all over a document, so that a preface in another language isn't decisive."""
     step = max(1, len(chunks) / _PLACES)
     chosen = [chunks[int(place * step)] for place in range(min(_PLACES, len(chunks)))]
     return "\n".join(chunk[: _AT_MOST // len(chosen)] for chunk in chosen)
 
 
 def keep_in(folder: Path) -> None:
-    """Store the language model in a folder that all processes share; without a folder, each process loads a copy."""
+    """Store the language model in a folder shared by all processes; without a folder, each process loads a copy."""
     _model_folder.folder = folder
 
 

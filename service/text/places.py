@@ -1,4 +1,4 @@
-"""Where a chunk stands in its document: the places of its blocks, joined."""
+"""A chunk's position in the document: the joined places of all blocks."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ _MOST_BOXES = 12
 
 
 def join_places(blocks: Sequence[Block], *, starts: Sequence[int], media_type: str) -> PassagePlace | None:
-    """Return where blocks of a file of this type stand, or None; `starts` are their first characters in the passage."""
+    """Return the joined place of a file's blocks, or None; `starts` are their first characters in the passage."""
     pages = {block.page for block in blocks if block.page is not None}
     sheet = next((block.sheet for block in blocks if block.sheet is not None), None)
     rows = [block.rows for block in blocks if block.rows is not None and block.sheet == sheet]
@@ -50,7 +50,7 @@ def _page_boxes(blocks: Sequence[Block], starts: Sequence[int]) -> list[PageBox]
 
 
 def _join_near(parts: Sequence[tuple[int, int, Edges]], most_beside: float) -> list[tuple[int, int, Edges]]:
-    """Join each part with those before it on its page where that covers little else of the page."""
+    """Join each part with earlier parts on its page if the union covers little else."""
     joined: list[tuple[int, int, Edges]] = []
     for page, start, box in parts:
         if joined and joined[-1][0] == page:
@@ -72,7 +72,8 @@ def _members(box: Edges) -> dict[str, float]:
 
 
 def _number(pages: set[int], media_type: str) -> dict[str, int]:
-    """Return the first and the last of some pages, by the names of what a file of this type counts."""
+    """Return the first and the last page (in a mailbox only the first message), under the media type's word for
+    pages."""
     if not pages:
         return {}
     first, last = min(pages), max(pages)

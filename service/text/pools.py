@@ -1,4 +1,4 @@
-"""Processes that read files, pages and pictures: their fork server, and pools that end when idle."""
+"""Processes for reading files, pages and pictures: the fork server, and pools that end when idle."""
 
 import asyncio
 import os
@@ -19,12 +19,12 @@ Result = TypeVar("Result")
 
 
 class SharedForkServer(forkserver.ForkServer):
-    """A process with imported parsers and without threads, from which several processes fork their readers. Create the
-    server before these processes; a supervisor runs it. The socket stays open while the supervisor restarts the server,
-    and the server ends after all processes that could use it have ended."""
+    """A process with imported parsers and without threads, used by several processes to fork readers. Create the server
+    before these processes; a supervisor runs it. The socket stays open while the supervisor restarts the server. The
+    server ends after every process with access to the socket."""
 
     def __init__(self, folder: Path) -> None:
-        """Listen on a socket in a folder that only the service's user may enter."""
+        """Listen on a socket in a folder accessible only to the service's user."""
         super().__init__()
         self._forkserver_address = str(folder / "readers")
         self._listener = socket(AF_UNIX)
@@ -36,10 +36,9 @@ class SharedForkServer(forkserver.ForkServer):
         setattr(forkserver, "connect_to_new_process", self.connect_to_new_process)  # noqa: B010 - its type is narrower
 
     def ensure_running(self) -> None:
-        """Leave that to the supervisor."""
+        """Do nothing: the supervisor starts the server."""
 
     def run(self) -> NoReturn:
-        """Become the process from which readers are forked."""
         passed = [self._listener.fileno(), self._alive]
         for descriptor in passed:
             os.set_inheritable(descriptor, True)
@@ -49,12 +48,12 @@ class SharedForkServer(forkserver.ForkServer):
         os.execv(sys.executable, [sys.executable, "-c", code])  # noqa: S606 - it is this program again
 
     def close(self) -> None:
-        """Let the process end after all other processes that could use the socket have ended."""
+        """Let the process end after every other process with access to the socket."""
         os.close(self._forkserver_alive_fd)
 
 
 class IdlePool:
-    """A pool of processes that starts with its first task and ends after some idle time."""
+    """A pool of processes, started with its first task and ended after some idle time."""
 
     def __init__(
         self, *, workers: int, tasks: int, initializer: Callable[..., None], initargs: tuple[Any, ...]
@@ -78,8 +77,10 @@ class IdlePool:
         *,
         seconds: float | None = None,
     ) -> Result:
-        """Return what the work returns in a process. Raises TimeoutError after so many seconds; ProcessExpired if the
-        process ends; another RuntimeError, or OSError, if none can begin. Cancelling ends the process."""
+        """Run `work` in a process and return its result.
+
+        Raises TimeoutError after `seconds`; ProcessExpired if the process ends; another RuntimeError, or OSError, if no
+        process can start. Cancelling ends the process."""
         self._at_work += 1
         if self._end is not None:
             self._end.cancel()

@@ -1,12 +1,12 @@
-"""Reading files: the door to `extraction` and `recognition`, the only module through which other packages use them.
+"""Reading files: the only module through which other packages use `extraction` and `recognition`.
 
 An `Extractor` reads a file's text in worker processes with limits of time and memory (`Limits`), and raises
-UnreadableFile for a file that can't be read. The text is a sequence of `Block`s (headings, paragraphs, rows), which
-`pack_blocks` turns into bytes to keep, and `unpack_blocks` into blocks again. Beside the text it gives the pictures
-(`FoundPicture`) and the files (`ContainedFile`) in a file, and the parts that it left out (`NotRead`).
+UnreadableFile for an unreadable file. The text is a sequence of `Block`s (headings, paragraphs, rows); `pack_blocks`
+turns blocks into bytes for storage, and `unpack_blocks` reverses it. The result also has the pictures (`FoundPicture`)
+and the files (`ContainedFile`) in a file, and the parts left out (`NotRead`).
 
 A `PageReader` reads the text in the pixels of a scanned page or picture, and raises UnreadablePage, or
-ReadingInterrupted when the page is to be read again later."""
+ReadingInterrupted when the page must be read again later."""
 
 from service.text.extraction.blocks import (
     Block,

@@ -1,7 +1,7 @@
 """Ask an endpoint how well texts answer a query, by `POST …/rerank`. Cohere, Jina, vLLM and most others take
 `documents` and `top_n`, and answer `results` of `index` and `relevance_score`. Text Embeddings Inference takes `texts`
-and answers a list of `index` and `score`. The first shape is tried first; if it is refused, the second is used from
-then on."""
+and answers a list of `index` and `score`. The first format is tried first; if refused, the second is used from then
+on."""
 
 import asyncio
 import time
@@ -21,13 +21,14 @@ from service.platform.sharing import Figure, Share
 
 LONGEST_QUERY = 1000
 LONGEST_TEXT = 2000
-"""Characters that are sent. Models for this take 512 word pieces of both together, and cut off or refuse the rest."""
+"""Characters sent per text. Reranking models take 512 word pieces of query and text together, and cut off or refuse the
+rest."""
 
 LARGEST_ANSWER = 4 * 1024 * 1024
-"""Bytes that are read of an answer: some endpoints repeat the texts."""
+"""Bytes read from an answer: some endpoints repeat the texts."""
 
 REST_SECONDS = 5.0
-"""How long an endpoint that is away or slow isn't asked again, so that its failing costs few searches anything."""
+"""Pause for an unavailable or slow endpoint, in seconds, to slow down few searches."""
 
 # Of all workers; what has no connection waits for one as part of its time.
 _CONNECTIONS = 16
@@ -40,7 +41,7 @@ _OF_ONE_REQUEST = frozenset({400, 413, 422})
 
 
 class Outcome(StrEnum):
-    """How asking the endpoint ended."""
+    """The outcome of a request to the endpoint."""
 
     ANSWERED = "answered"
     TIMED_OUT = "timed_out"
@@ -48,7 +49,7 @@ class Outcome(StrEnum):
 
 
 class NotReranked(Exception):  # noqa: N818 - not an error of the request, which continues without
-    """The endpoint gave no scores; `outcome` says why in a word, and the log in more."""
+    """The endpoint gave no scores; `outcome` is the reason in a word, with details in the log."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome)
@@ -56,7 +57,7 @@ class NotReranked(Exception):  # noqa: N818 - not an error of the request, which
 
 
 class _Failed(Exception):  # noqa: N818 - never leaves this module
-    """The endpoint failed; `passes` when it may be away, so that others needn't ask it for a while."""
+    """The endpoint failed; `passes` if possibly unavailable, to pause further requests."""
 
     def __init__(self, reason: str, *, status: int | None = None, passes: bool = False) -> None:
         super().__init__(reason)
@@ -77,7 +78,7 @@ _ANSWER: TypeAdapter[_Scores | list[_Score]] = TypeAdapter(_Scores | list[_Score
 
 
 class Reranker:
-    """Asks the endpoint in time and without retries, leaves a slow or absent one alone, and counts requests."""
+    """Asks the endpoint in time and without retries, pauses for a slow or absent endpoint, and counts requests."""
 
     def __init__(self, url: str, settings: Settings, *, share: Share) -> None:
         self.outcomes: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
@@ -118,7 +119,6 @@ class Reranker:
 
     @property
     def in_service(self) -> bool:
-        """Whether the endpoint is asked now."""
         return time.monotonic() >= self._rests_until
 
     async def close(self) -> None:
@@ -191,7 +191,7 @@ class Reranker:
 
 
 def _endpoint(url: str) -> httpx.URL:
-    """Return the address to post to: `/rerank` under the API's base address, unless it is that already."""
+    """Return the address for requests: `/rerank` under the API's base address, unless already included."""
     base = httpx.URL(url)
     path = base.path.rstrip("/")
     return base.copy_with(path=path if path.endswith("/rerank") else path + "/rerank")

@@ -20,19 +20,19 @@ _LONGEST_GAP = 4
 
 
 class Span(NamedTuple):
-    """A part of a text, and the white space before it (shortened if there is much)."""
+    """A part of a text, and the white space before it (shortened if long)."""
 
     gap: str
     text: str
 
 
 def cut_sentences(text: str) -> Iterator[Span]:
-    """Cut a text after its sentences; where in doubt (an abbreviation before a capital letter), too often."""
+    """Cut a text after its sentences; when in doubt (an abbreviation before a capital letter), cut."""
     return _cut(text.strip(), _SENTENCE_GAP, "")
 
 
 def cut_lines(text: str, *, gap: str = "") -> Iterator[Span]:
-    """Cut a text at line breaks, keeping the lines' indentation; `gap` is the white space before the first span."""
+    """Cut a text at line breaks, keeping the indentation; `gap` is the white space before the first span."""
     return _cut(text.rstrip(), _LINE_GAP, gap)
 
 

@@ -1,1 +1,1 @@
-"""HTTP: connections, the edge, bodies, routes, error answers, pages, idempotency, OpenAPI, metrics."""
+"""HTTP: connections, the edge, bodies, routes, error responses, pages, idempotency, OpenAPI, metrics."""

@@ -1,8 +1,8 @@
-"""Callers' open connections: limits in all and per address, and which makes room for the next. A connection waits while
-no request on it is being answered: silent, half a request, or kept for more. Waiting connections may be closed, the
-longest first, so unfinished requests keep nobody out. Then bodies slower than the minimum pace go, or go first where
-bodies hold over half of all connections. No answer is broken off for a new connection; the protocol
-(`service.web.protocol`) closes unread answers in any case."""
+"""Callers' open connections: limits in total and per address, and the choice of a connection to close for a new
+connection. A connection waits while no request on it is being answered: silent, half a request, or kept for more.
+Waiting connections may be closed, the longest waiting first, so unfinished requests block no callers. Next are bodies
+slower than the minimum pace, or first if bodies hold over half of all connections. No response is interrupted for a new
+connection; the protocol (`service.web.protocol`) closes unread responses in any case."""
 
 import asyncio
 import errno
@@ -32,17 +32,17 @@ class Closable(Protocol):
 
     @property
     def origin(self) -> str:
-        """The address or network that the connection counts for (`rate_limits.network_of`)."""
+        """The address or network charged for the connection (`rate_limits.network_of`)."""
         ...
 
     @property
     def has_unsent(self) -> bool:
-        """Whether a part of its last answer has not been taken yet."""
+        """Whether a part of the last response is unsent."""
         ...
 
     @property
     def is_slow(self) -> bool:
-        """Whether the body that it sends comes more slowly than a body may."""
+        """Whether the request body arrives below the minimum pace."""
         ...
 
     def abort(self) -> None: ...
@@ -56,7 +56,7 @@ class _Group:
 
 
 class Connections:
-    """The open connections of one worker, bounded by `most`; one address has its share, unless it `is_shared`."""
+    """The open connections of a worker, limited to `most`. Each address has a separate limit, unless it `is_shared`."""
 
     def __init__(
         self, most: int, *, is_shared: Callable[[str], bool] = lambda _: False, share: Share | None = None
@@ -88,7 +88,7 @@ class Connections:
 
     @property
     def has_more_than_others(self) -> bool:
-        """Whether another worker has fewer connections than this one."""
+        """Whether another worker has fewer connections than the current worker."""
         return self.has_others and self.share.has_more_than_others(Figure.CONNECTIONS_OPEN)
 
     def tell(self) -> None:
@@ -111,7 +111,8 @@ class Connections:
         )
 
     def admit(self, host: str) -> bool:
-        """Count a new connection, closing another one for it where there are too many; False when it can't stay."""
+        """Count a new connection, and close another if there are too many. Return False if the new connection can't
+        stay."""
         origin = network_of(host)
         network = self._networks.get(origin) or _Group()
         if not self._has_room(network, host):
@@ -125,7 +126,6 @@ class Connections:
         return True
 
     def release(self, origin: str) -> None:
-        """Stop counting an admitted connection."""
         network = self._networks[origin]
         network.open -= 1
         self._all.open -= 1
@@ -134,21 +134,21 @@ class Connections:
             del self._networks[origin]
 
     def note_waiting(self, connection: Closable) -> None:
-        """Take note that no request of a connection is being answered: it may be closed."""
+        """Record a connection without a request in progress: closing is allowed."""
         if connection not in self._all.waiting and connection not in self._evicted:
             self.note_answering(connection)
             for group in self._groups(connection):
                 group.waiting[connection] = None
 
     def note_receiving(self, connection: Closable) -> None:
-        """Take note that a request's body is coming: the connection may be closed when that takes too long."""
+        """Record that a request's body is arriving: closing is allowed if the body takes too long."""
         if connection not in self._all.receiving and connection not in self._evicted:
             self.note_answering(connection)
             for group in self._groups(connection):
                 group.receiving[connection] = None
 
     def note_answering(self, connection: Closable) -> None:
-        """Take note that a whole request is being answered: the connection stays."""
+        """Record that a complete request is being answered: the connection stays."""
         if connection in self._evicted:
             return
         for group in self._groups(connection):
@@ -156,7 +156,6 @@ class Connections:
             group.receiving.pop(connection, None)
 
     def note_closed(self, connection: Closable) -> None:
-        """Forget a connection that was closed, by whichever side."""
         if connection in self._evicted:
             self._evicted.discard(connection)
             return
@@ -164,12 +163,12 @@ class Connections:
         self.release(connection.origin)
 
     def note_failure(self, error: OSError) -> None:
-        """Take note that the system refused to accept a connection; pressure is told of with its last reason."""
+        """Record a connection refused by the system. Reports of pressure give the last reason."""
         self.failed = error.strerror
         self._report_soon()
 
     def close(self) -> None:
-        """Admit no connection any more, and report the refusals not reported yet."""
+        """Admit no further connections, and report refusals not reported yet."""
         self.is_closing = True
         if self._report is not None:
             self._report.cancel()
@@ -183,7 +182,7 @@ class Connections:
         return self.open < self.most or self._evict(self._all)
 
     def _evict(self, group: _Group) -> bool:
-        """Close the connection that is missed least, of one network or of all; False when there is none."""
+        """Close the least valuable connection, of a network or of all; return False without a candidate."""
         connection = self._choose(group)
         if connection is None:
             return False
@@ -226,7 +225,8 @@ class Connections:
 
 
 def shared_addresses(trusted_proxies: Iterable[str]) -> Callable[[str], bool]:
-    """Return what tells addresses of many callers: trusted proxies (`*`: all), and this machine, where one may run."""
+    """Return a function for recognizing addresses shared by many callers: trusted proxies (`*`: all), and the local
+    machine, as a possible proxy."""
     proxies = tuple(trusted_proxies)
     networks = [ip_network(one, strict=False) for one in proxies if _is_network(one)]
 
@@ -251,7 +251,7 @@ def _is_network(text: str) -> bool:
 
 
 def _slow_body(receiving: dict[Closable, None]) -> Closable | None:
-    """Return one whose body is slow, if a look finds any; those that it finds quick come last the next time."""
+    """Return a connection with a slow body, if the search finds any. Fast connections move to the end of the queue."""
     for connection in tuple(islice(receiving, LOOKED_THROUGH)):
         if connection.is_slow:
             return connection
@@ -273,7 +273,7 @@ _GONE = frozenset({
 
 
 class Listener:
-    """Accepts on one socket for as long as it is not closed, whatever an accept fails with."""
+    """Accepts connections on a socket until closed, despite any accept error."""
 
     def __init__(
         self, listening: socket, connections: Connections, *, make_protocol: Callable[[str], asyncio.Protocol]
@@ -288,12 +288,11 @@ class Listener:
 
     @property
     def address(self) -> str:
-        """Host and port that are listened on."""
         host, port = self._socket.getsockname()[:2]
         return f"{host}:{port}"
 
     def listen(self, backlog: int) -> None:
-        """Begin to accept; so many connections may wait for that."""
+        """Start accepting; `backlog` connections may wait."""
         self._socket.setblocking(False)
         self._socket.listen(backlog)
         self._resume()
@@ -304,7 +303,6 @@ class Listener:
         self._loop.remove_reader(self._socket)
 
     async def wait_closed(self) -> None:
-        """Wait for connections that were accepted and have no protocol yet."""
         await asyncio.gather(*self._starting)
 
     def _resume(self) -> None:
@@ -312,7 +310,7 @@ class Listener:
         self._loop.add_reader(self._socket, self._accept_some)
 
     def _accept_some(self) -> None:
-        """Accept what has come; one who has more connections than others lets them go first, and takes what is left."""
+        """Accept waiting connections. A worker with more connections than another first waits for other workers."""
         if self._has_yielded or not self._connections.has_more_than_others:
             self._accept(1 if self._connections.has_others else ACCEPTED_AT_ONCE)
             return
@@ -357,7 +355,7 @@ class Listener:
             log("connection_not_started", reason=repr(error))
 
     def _wait(self, error: OSError) -> None:
-        """Pause: descriptors or memory are used up, and the socket stays readable until there are some again."""
+        """Pause while descriptors or memory are used up; the socket stays readable until some are free."""
         self._loop.remove_reader(self._socket)
         self._pause = self._loop.call_later(PAUSE_SECONDS, self._resume)
         self._connections.note_failure(error)

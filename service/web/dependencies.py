@@ -1,6 +1,6 @@
-"""Dependencies that endpoints declare by annotation. Authentication is a message to the database by itself, so an
-endpoint that streams or embeds holds no connection; `ConnectionDep` is the request's transaction, open to the caller's
-organization alone and committed before the answer; `SnapshotDep` only reads, on a standby where that is current."""
+"""Dependencies declared by endpoints as annotations. Authentication is a separate message to the database, so an
+endpoint that streams or embeds holds no connection. `ConnectionDep` is the request's transaction, limited to the
+caller's organization and committed before the response. `SnapshotDep` only reads, on a standby if current."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ async def current_runtime(request: Request) -> Runtime:
 
 
 def version_of(request: Request) -> Version:
-    """Return the version of the API in the request's path, which decides its credentials (seed, "Versioning")."""
+    """Return the API version in the request's path, which decides the type of credentials (seed, "Versioning")."""
     path = str(request.scope.get("path"))
     if path == MCP_PATH or path.startswith(f"{MCP_PATH}/"):
         return "mcp"
@@ -41,7 +41,7 @@ RuntimeDep = Annotated[Runtime, Depends(current_runtime)]
 
 
 async def current_caller(request: Request, runtime: RuntimeDep) -> Caller:
-    """Authenticate the request once, and return its caller; 401 when that fails, 429 beyond a rate limit."""
+    """Authenticate the request once, and return the caller. Raises 401 on failure, 429 beyond a rate limit."""
     if CALLER not in request.scope:
         caller = await _authenticate(request, runtime)
         await runtime.rate_limits.count_request(caller.credential_id)
@@ -74,7 +74,7 @@ async def _authenticate(request: Request, runtime: Runtime) -> Caller:
 
 @asynccontextmanager
 async def reauthenticate(request: Request, runtime: Runtime) -> AsyncGenerator[tuple[Connection, Caller]]:
-    """Open a transaction in the organization of the caller, whose credential is checked again before a late answer."""
+    """Open a transaction in the caller's organization, with a fresh check of the credential before a late response."""
     async with runtime.database.transaction(None) as connection:
         caller = await authenticate(
             connection,
@@ -87,7 +87,6 @@ async def reauthenticate(request: Request, runtime: Runtime) -> AsyncGenerator[t
 
 
 def is_stopping(request: Request) -> bool:
-    """Return whether the service waits for this request before it ends."""
     return STOPPING in request.scope
 
 
@@ -95,7 +94,6 @@ CallerDep = Annotated[Caller, Depends(current_caller)]
 
 
 async def request_connection(runtime: RuntimeDep, caller: CallerDep) -> AsyncGenerator[Connection]:
-    """Open the request's transaction in the caller's organization."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         yield connection
 
@@ -104,7 +102,7 @@ ConnectionDep = Annotated[Connection, Depends(request_connection, scope="functio
 
 
 async def request_snapshot(request: Request) -> Connection:
-    """Return the request's transaction for reading, which its route opens: all its statements see one moment."""
+    """Return the request's read transaction, opened by the route: all statements see a single moment."""
     return cast("Connection", request.scope[SNAPSHOT])
 
 
@@ -114,8 +112,8 @@ SnapshotDep = Annotated[Connection, Depends(request_snapshot)]
 async def read_snapshot(
     request: Request, runtime: Runtime, caller: Caller, read: Callable[[Connection], Awaitable[Found]]
 ) -> Found:
-    """Open a transaction that only reads in the caller's organization, and return what `read` finds in it. Of a standby
-    that confirms, or of the primary; where a standby fails before the end, it is read again."""
+    """Return the result of `read` in a read-only transaction of the caller's organization, on a confirmed standby or
+    the primary. If a standby fails before the end, the reading is repeated."""
 
     async def read_from(source: Source) -> Found:
         if source.primary.is_distributed:
@@ -132,8 +130,8 @@ async def read_snapshot(
 async def answer_from_snapshot(
     request: Request, runtime: Runtime, caller: Caller, answer: Callable[[], Awaitable[Response]]
 ) -> Response:
-    """Open the request's transaction for reading as `read_snapshot` does, and return its answer. The request's body has
-    been read by then: no transaction waits for it."""
+    """Return the result of `answer` with the request's read transaction open, as in `read_snapshot`. The request's body
+    has already been read: no transaction waits for it."""
 
     async def read(connection: Connection) -> Response:
         request.scope[SNAPSHOT] = connection

@@ -1,4 +1,4 @@
-"""The outermost layer of requests: id, log line, metrics, and the answer when all else fails. It bounds addresses,
+"""The outermost layer of requests: id, log line, metrics, and the last-resort error response. Also limits addresses,
 headers and the pace of bodies, and keeps uploads from crowding out other requests."""
 
 import asyncio
@@ -52,7 +52,6 @@ class Edge:
         self._flow = Flow()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] == "http":
             await Exchange(self._app, self._metrics, flow=self._flow, scope=scope, send=send).answer(receive)
         else:
@@ -60,19 +59,20 @@ class Edge:
 
 
 class Flow:
-    """Fair turns for the bodies of many requests, so that none holds up other requests."""
+    """Fair turns for the bodies of many requests, so that no body delays another request."""
 
     def __init__(self) -> None:
         self._pass = asyncio.Lock()
         self._entering = asyncio.Semaphore(UPLOADS_ENTERING)
 
     async def take_turn(self) -> None:
-        """Wait until no other body takes a large piece in this pass of the event loop."""
+        """Wait until no other body takes a large piece in the current pass of the event loop."""
         async with self._pass:
             await asyncio.sleep(0)
 
     async def enter(self) -> Callable[[], None]:
-        """Wait until few other uploads are being authenticated; returns what is called when this one has been."""
+        """Wait, with a time limit, until few other uploads are being authenticated. Return a function to call after
+        authentication."""
         try:
             async with asyncio.timeout(ENTERING_SECONDS):
                 await self._entering.acquire()
@@ -90,14 +90,14 @@ class Flow:
 
 
 def mark_answer(headers: MutableHeaders, request_id: str) -> None:
-    """Set the headers of every answer: the request's id, and that nobody guesses its type or keeps it unasked."""
+    """Set the headers of every response: the request's id, no type sniffing, and no caching by default."""
     headers["X-Request-Id"] = request_id
     headers["X-Content-Type-Options"] = "nosniff"
     headers.setdefault("Cache-Control", "no-store")
 
 
 class Exchange:
-    """One request and its answer."""
+    """A request and the response."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, *, flow: Flow, scope: Scope, send: Send) -> None:
         self._app = app
@@ -112,7 +112,7 @@ class Exchange:
         begin_sender(HTTPConnection(scope))
 
     async def answer(self, receive: Receive) -> None:
-        """Pass the request on; whatever happens, it is answered, logged, counted and traced."""
+        """Pass the request on. In every case the request is answered, logged, counted and traced."""
         started = time.perf_counter()
         with self._metrics.in_flight.track_inprogress(), self._trace() as self._span:
             try:
@@ -147,8 +147,8 @@ class Exchange:
         return self._scope["method"] == "POST" and content_type.lower().startswith("multipart/")
 
     async def _pass_upload(self, receive: Receive) -> None:
-        """Pass on a request that has entered once its body is asked for, or it is answered: its caller is known then.
-        Answers may take long."""
+        """Pass on an upload. The turn ends when the body is read or a response begins, because the caller is then
+        known: responses may take long."""
         leave = await self._flow.enter()
         body = Body(receive, flow=self._flow)
 
@@ -209,7 +209,7 @@ class Exchange:
 
 
 class Body:
-    """A request body that must not arrive slower than a minimum; only the service's waiting time counts."""
+    """A request body with a minimum pace; only the service's waiting time counts."""
 
     patience = PATIENCE_SECONDS
 
@@ -222,7 +222,7 @@ class Body:
         self._bytes = 0
 
     async def receive(self) -> Message:
-        """Return the next message; ServiceError 408 `body_too_slow` when the next piece of the body is late."""
+        """Return the next message. Raises ServiceError 408 `body_too_slow` if the next piece of the body is late."""
         if self._is_whole:
             return await self._receive()
         if self._is_large and self._flow is not None:
@@ -247,7 +247,7 @@ class Body:
 
 
 def _route(scope: Scope) -> str:
-    """Return the matched route's template, which names no resource; a path nobody serves is never a label."""
+    """Return the matched route's template, without resource names. An unknown path is never a label."""
     template = getattr(scope.get("route"), "path", None)
     if template is None:
         return UNKNOWN_ROUTE

@@ -1,4 +1,4 @@
-"""Routes whose errors have a form of their own: pages, and the protocols that clients of elsewhere speak."""
+"""Routes with error responses in a special form: pages, and the protocols of external clients."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -12,7 +12,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class OwnErrorsRoute(APIRoute):
-    """A route that says in its own form what it refuses, also before its endpoint is called."""
+    """A route with a special form for refusals, also before the endpoint is called."""
 
     async def serve(self, request: Request, handler: Handler) -> Response:
         return await handler(request)
@@ -21,7 +21,6 @@ class OwnErrorsRoute(APIRoute):
         raise NotImplementedError
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Answer by `serve`, and what goes wrong by `refuse`."""
         handler = super().get_route_handler()
 
         async def answer(request: Request) -> Response:

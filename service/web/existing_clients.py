@@ -1,7 +1,8 @@
-"""Requests in older forms, turned into today's operations. An older method or path is replaced before routing
-(`replace_older_form`); older members are renamed when the body is read (`rename_members`), after authorization;
-`complete_answer` adds what those clients need. Nothing is served here, so authorization, idempotency, logs and metrics
-know only the operation. All of it is on v0. docs/existing-clients.md lists the forms."""
+"""Requests in older forms, converted to current operations. An older method or path is replaced before routing
+(`replace_older_form`). Older members are renamed when the body is read (`rename_members`), after authorization.
+`complete_answer` adds members needed by older clients. No operations are served here, so authorization, idempotency,
+logs and metrics see only the current operation. All older forms belong to v0. docs/existing-clients.md lists the
+forms."""
 
 import json
 import re
@@ -70,7 +71,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
 
 
 def replace_older_form(scope: Scope) -> None:
-    """Replace the older method and path of a request by those of its operation."""
+    """Replace the older method and path of a request with the current operation's."""
     path: str = scope["path"]
     if not path.startswith(PREFIX):
         return
@@ -92,8 +93,8 @@ def replace_older_form(scope: Scope) -> None:
 
 
 def body_of(scope: Scope, content: bytes) -> bytes:
-    """Return a request's body; for an older GET or DELETE without one, the query as JSON. Raises BadRequest for a body
-    beside a query, or a repeated member."""
+    """Return a request's body; for an older GET or DELETE without a body, the query as JSON. Raises BadRequest for a
+    body together with a query, or for a repeated member."""
     query: bytes = scope.get(QUERY, b"")
     content = b"" if query and content in {b"{}", b"null"} else content
     if QUERY not in scope or (content and not query):
@@ -115,8 +116,8 @@ def body_of(scope: Scope, content: bytes) -> bytes:
 
 
 def rename_members(scope: Scope, body: Any) -> Any:
-    """Return a decoded body with newer member names; older names are noted. Raises BadRequest: both names with
-    different values, or a resource by its address."""
+    """Return a decoded body with newer member names; older names are recorded. Raises BadRequest for both names with
+    different values, or for a resource named by its address."""
     operation = _operation_of(scope)
     names = NAMES.get(operation, {})
     if not isinstance(body, dict):
@@ -134,7 +135,7 @@ def rename_members(scope: Scope, body: Any) -> Any:
 
 
 def complete_answer(scope: Scope, response: Response) -> Response:
-    """Return the answer to a request in an older form with the members that existing clients need."""
+    """Return the response to an older request, with the members needed by existing clients."""
     body = getattr(response, "body", b"")
     if OLDER_FORM not in scope or response.status_code != 200 or not body.startswith(b"{"):
         return response

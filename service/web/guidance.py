@@ -1,4 +1,4 @@
-"""The nearest right thing to what a request has wrong: an endpoint, a method, a member, a value, a way to an id."""
+"""Suggestions for wrong requests: the nearest endpoint, method, member or value, or the way to an id."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,13 +45,14 @@ _PAGES: Mapping[str, str] = dict.fromkeys(
 
 
 def install(app: FastAPI) -> None:
-    """Answer unknown endpoints, wrong methods and wrong members with what comes nearest."""
+    """Answer unknown endpoints, wrong methods and wrong members with the nearest suggestion."""
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_exception_handler(HTTPException, _on_http_error)
 
 
 def find_nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that has the letters of another, contains it, or comes nearest; None when none is near."""
+    """Return the known word equal to `word` apart from spelling, containing it, or most similar; None if no word is
+    near."""
     plain = {_plain(each): each for each in known}
     wanted = _plain(word)[:LONGEST_SHOWN]
     within = [each for each in plain if len(wanted) >= SHORTEST_WITHIN and wanted in each]
@@ -60,7 +61,8 @@ def find_nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def sent_as(request: Request) -> str:
-    """Return words for the Content-Type of a request, if it is a known type: another may be a misplaced secret."""
+    """Return words for a request's Content-Type if known. An unknown type may be a misplaced secret, and is not
+    repeated."""
     sent = request.headers.get("content-type", "")
     media_type, _, charset = sent.lower().partition(";")
     if not sent:
@@ -83,7 +85,7 @@ async def _on_invalid_request(request: Request, error: Exception) -> JSONRespons
 
 
 def refuse_members(errors: Sequence[Mapping[str, Any]], model: type[BaseModel] | None) -> BadRequest:
-    """Convert pydantic's errors about a model to a 400 that names the nearest members and values."""
+    """Convert pydantic's errors about a model to a 400 with the nearest members and values."""
     hinted = [{**error, "hint": _hint(error, model)} for error in errors[:MOST_HINTS]]
     return from_validation([*hinted, *errors[MOST_HINTS:]])
 
@@ -141,7 +143,7 @@ async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
 
 
 def _refuse(request: Request, error: HTTPException) -> ServiceError:
-    """Answer for what no endpoint takes; the framework gives no other statuses than these of itself."""
+    """Return the error for a request without a matching endpoint. The framework itself raises no further statuses."""
     sent = str(request.scope["path"])[:LONGEST_SHOWN]
     if error.status_code == 404:
         nearest = _nearest_endpoint(sent, _endpoints())

@@ -1,5 +1,6 @@
-"""What Prometheus reads at /metrics: counts and times of requests, never anything of an organization. Each worker
-counts in its own files of `PROMETHEUS_MULTIPROC_DIR`, which outlive it; without that, a process counts for itself."""
+"""Prometheus metrics at /metrics: counts and times of requests, never data of an organization. Each worker counts in
+separate files of `PROMETHEUS_MULTIPROC_DIR`, which outlive the worker; without the variable, a process counts for
+itself."""
 
 import os
 from collections.abc import Callable
@@ -24,13 +25,13 @@ Mode = Literal["livesum", "livemax", "sum"]
 
 
 def count_in_row(row: int) -> None:
-    """Have this process count in the files of a row, of which no other living process is. Files named by process ids
-    would become more with each worker that ends, and /metrics slower."""
+    """Make this process count in the files of a row unused by any living process. Files named by process id would
+    multiply with each ended worker, and slow down /metrics."""
     values.ValueClass = values.MultiProcessValue(lambda: row)  # pyright: ignore[reportUnknownMemberType]
 
 
 class Metrics:
-    """One application's metrics."""
+    """An application's metrics."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._registry = CollectorRegistry()
@@ -47,7 +48,6 @@ class Metrics:
         self._describe_runtime()
 
     def watch(self, connections: Connections) -> None:
-        """Show how many connections there are, too."""
         self._connections = connections
         self._read("connections_open", "Connections of callers.", lambda: connections.open)
         self._read("connections_most", "As many may be open.", lambda: connections.most)
@@ -55,7 +55,6 @@ class Metrics:
         self._evicted = self._counter("connections_evicted", "Connections closed for others.")
 
     def watch_archive(self) -> None:
-        """Show how far the archive is, too."""
         said = "Time up to which all is archived, in seconds since 1970."
         self._read("archive_timestamp_seconds", said, lambda: self._look_up(Figure.ARCHIVED_AT), "livemax")
         said = "End of the newest backup that leads to now, in seconds since 1970."
@@ -65,7 +64,7 @@ class Metrics:
         return self._runtime.share.total(figure)
 
     def keep_told(self, background: Background) -> None:
-        """Tell the other workers what this one has, as long as the service runs."""
+        """Publish the worker's figures to the other workers regularly, as long as the service runs."""
 
         async def tell() -> None:
             self.tell()
@@ -73,7 +72,7 @@ class Metrics:
         background.repeat("metrics", tell, every=TELL_SECONDS)
 
     def count(self, *, route: str, method: str, status: int, seconds: float) -> None:
-        """Count an answered request under its route's template (a path of the caller's is never a label)."""
+        """Count an answered request under its route's template. A path sent by a caller is never a label."""
         self._requests.labels(route, method, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
@@ -112,7 +111,7 @@ class Metrics:
         self._read_from = self._counter("reads", "Searches and lists by the server that they were read from.", "server")
 
     def tell(self) -> None:
-        """Bring everything up to date that isn't counted where it happens."""
+        """Update figures not counted at the event."""
         for gauge, read in self._reads:
             gauge.set(read())
         for one in self._runtime.disk.file_systems:

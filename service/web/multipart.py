@@ -1,4 +1,4 @@
-"""Receiving a file: a multipart/form-data body (RFC 7578) is written to disk as it arrives, and never held whole."""
+"""Receiving a file: a multipart/form-data body (RFC 7578) is written to disk on arrival, and never held whole."""
 
 import asyncio
 import hashlib
@@ -36,7 +36,7 @@ TEMPORARY_PREFIX = "upload-"
 
 @dataclass(frozen=True, slots=True)
 class ReceivedFile:
-    """A file on disk: its path, its sender's name for it (cleaned), its size in bytes and its SHA-256."""
+    """A file on disk: path, name given by the sender (cleaned), size in bytes and SHA-256."""
 
     path: Path
     name: str
@@ -56,8 +56,8 @@ class Received:
 async def receive(
     request: Request, *, folder: Path, file_part: str, max_file_bytes: int, allowed: frozenset[str]
 ) -> AsyncGenerator[Received]:
-    """Yield a request's form with its file below `folder`; the file is always removed. Text fields not in `allowed`,
-    and repeated ones, are refused. Raises UnsupportedMedia for another type than multipart/form-data, TooLarge beyond
+    """Yield a request's form with its file below `folder`; the file is always removed. Repeated text fields, and fields
+    not in `allowed`, are refused. Raises UnsupportedMedia unless the type is multipart/form-data, TooLarge beyond
     `max_file_bytes` (declared or received), InsufficientStorage for a full disk, BadRequest for a malformed or cut
     body, a field or name that isn't text, too many parts or no file."""
     parts = _Parts(file_part, max_file_bytes=max_file_bytes, allowed=allowed)
@@ -71,7 +71,7 @@ async def receive(
 
 
 def uploads_folder(settings: Settings) -> Path:
-    """Return the folder of files that are being uploaded or read, made if need be."""
+    """Return the folder of files being uploaded or read, created if missing."""
     folder = settings.uploads_dir
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
@@ -97,7 +97,7 @@ async def write_bytes(data: bytes, *, folder: Path, name: str, max_bytes: int) -
 
 @asynccontextmanager
 async def write_stream(pieces: AsyncIterator[bytes], *, folder: Path, name: str) -> AsyncGenerator[ReceivedFile]:
-    """Yield bytes that come in pieces as `write_bytes` does, whatever their number."""
+    """Yield streamed bytes as a file like `write_bytes`, without a size limit."""
     size = 0
     async with _open_sink(folder) as sink:
         async for piece in pieces:
@@ -127,14 +127,14 @@ async def _write(sink: "_Sink", pieces: list[bytes]) -> None:
 
 def declared_length(request: Request) -> int | None:
     """Return a body's Content-Length; None for chunks. The server refuses bad lengths (RFC 9112, section 6.3) and
-    passes on no more bytes."""
+    passes on no extra bytes."""
     declared = request.headers.get("content-length")
     return None if declared is None else int(declared)
 
 
 def remove_leftovers(folder: Path, *, untouched_seconds: float = 0) -> int:
-    """Remove the leftovers of crashed uploads; return how many. While requests come, give a time without writes that no
-    upload of theirs reaches."""
+    """Remove the leftovers of crashed uploads; return the number. While requests arrive, `untouched_seconds` must
+    exceed the longest pause in writing of any upload."""
     return remove_untouched(folder.glob(f"{TEMPORARY_PREFIX}*"), seconds=untouched_seconds)
 
 
@@ -157,9 +157,9 @@ async def _read(request: Request, parser: MultipartParser, parts: "_Parts", sink
 
 
 class _Sink:
-    """The temporary file: made with the first bytes, hashed on the way, open only while bytes are written. A slow
-    upload holds only its connection's descriptor. A cancelled request may leave a thread writing, so the lock decides
-    the last user."""
+    """The temporary file: created with the first bytes, hashed during writing, open only while bytes are written. A
+    slow upload holds only its connection's descriptor. A cancelled request may leave a thread writing, so the lock
+    decides the last user."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -192,7 +192,7 @@ class _Sink:
 
 
 class _Parts:
-    """What the parser calls: tells parts apart, checks each as early as its name is known, gathers their data."""
+    """The parser's callbacks: separate the parts, check each as early as its name is known, and collect data."""
 
     def __init__(self, file_part: str, *, max_file_bytes: int, allowed: frozenset[str]) -> None:
         self.fields: dict[str, str] = {}

@@ -1,5 +1,5 @@
 """The API's description in OpenAPI 3.1: as a whole, and cut into v0 and v1. `make docs` derives it from the code and
-writes it to a file (`scripts.openapi_description`): deriving it takes two seconds, too long for a service."""
+writes it to a file (`scripts.openapi_description`): deriving takes two seconds, too long for a service."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ V1_SCHEMA = "V1"
 
 @cache
 def read_description(version: str | None = None) -> bytes:
-    """Return the API's description as `make docs` has written it down, or the part of it for `v0` or `v1`."""
+    """Return the API's description written by `make docs`, or the part for `v0` or `v1`."""
     content = DOCUMENT.read_bytes()
     if version is None:
         return content
@@ -34,7 +34,7 @@ def read_description(version: str | None = None) -> bytes:
 
 
 def part_of(document: Json, version: str) -> Json:
-    """Return the description of one version alone, whose names need not tell it from the other."""
+    """Return the description of a single version, with names without a version."""
     prefix = PREFIXES[version]
     paths = {
         path: methods
@@ -47,7 +47,7 @@ def part_of(document: Json, version: str) -> Json:
 
 
 def without_unused(document: Json) -> Json:
-    """Return a description without the schemas, security schemes and tags that none of its operations uses."""
+    """Return a description without schemas, security schemes and tags unused by the operations."""
     used: set[str] = set()
     waiting = [*_references(document["paths"])]
     while waiting:
@@ -124,13 +124,13 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/docs")
 async def show_reference() -> HTMLResponse:
-    """Show the reference of the API."""
+    """Return the page with the API reference."""
     return HTMLResponse(PAGE, headers=PROTECTION)
 
 
 @router.get("/docs/start.js")
 async def start_reference() -> FileResponse:
-    """Give the script that shows the description."""
+    """Return the script of the API reference."""
     return FileResponse(START, media_type="text/javascript")
 
 

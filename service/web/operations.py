@@ -1,4 +1,4 @@
-"""What operators ask: is it alive, can it serve, how is it doing, what does it offer. None needs a credential."""
+"""Endpoints for operators: liveness, readiness, metrics, and the API description. None needs a credential."""
 
 import asyncio
 
@@ -19,16 +19,17 @@ router = APIRouter(tags=["operations"])
 
 @router.get("/healthz")
 async def healthz() -> dict[str, str]:
-    """Tell that the process is alive."""
+    """Return 200 while the process is alive."""
     return {"status": "ok"}
 
 
 @router.get("/readyz")
 async def readyz(runtime: RuntimeDep) -> JSONResponse:
-    """Tell whether the service can serve: 200, 503 while the database is away or has no connection left, else 507.
+    """Return whether the service can serve: 200, 503 while the database is unreachable or has no connection left, else
+    507.
 
-    507 is for a database that a full disk keeps away. `storage` is there when a disk runs short (`low`, `full`):
-    reading goes on, nothing is taken in."""
+    507 means that the database is unavailable because of a full disk. `storage` is present when a disk runs short
+    (`low`, `full`): reading continues, new data is refused."""
     try:
         async with asyncio.timeout(READY_SECONDS):
             await runtime.database.ping()
@@ -41,23 +42,23 @@ async def readyz(runtime: RuntimeDep) -> JSONResponse:
 
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
-    """Give Prometheus the counts since the start."""
+    """Return the counts since the start in Prometheus format."""
     return Response(request.app.state.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/openapi.json", include_in_schema=False)
 def openapi() -> Response:
-    """Describe the API in the terms of OpenAPI; not on the event loop, which would have to wait for the file."""
+    """Return the API description in OpenAPI. Runs outside the event loop, because of the file."""
     return Response(read_description(), media_type="application/json")
 
 
 @router.get("/api/v0/openapi.json", include_in_schema=False)
 def openapi_of_v0() -> Response:
-    """Describe v0 alone."""
+    """Return the API description of v0 only."""
     return Response(read_description("v0"), media_type="application/json")
 
 
 @router.get("/api/v1/openapi.json", include_in_schema=False)
 def openapi_of_v1() -> Response:
-    """Describe v1 alone, and OAuth, which gives its tokens."""
+    """Return the API description of v1 only, with OAuth as the source of tokens."""
     return Response(read_description("v1"), media_type="application/json")

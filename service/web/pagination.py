@@ -1,6 +1,6 @@
-"""Pages in keyset order: an item that exists throughout a walk is seen exactly once. A page token holds the last item's
-position, signed with the caller and query. It grants nothing: every page asks for permission again.
-And the days or weeks that figures are counted in."""
+"""Pages in keyset order: an item present throughout a walk is seen exactly once. A page token holds the last item's
+position, signed with the caller and query. The token gives no access: every page checks permissions again. Also the
+days or weeks used to count figures."""
 
 import hashlib
 import hmac
@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Page(Generic[Item]):
-    """Up to a page size of items, and the token of the next page if there is one."""
+    """At most a page size of items, and the token of the next page, if any."""
 
     items: list[Item]
     next_page_token: str | None
@@ -39,7 +39,7 @@ class Page(Generic[Item]):
 
 @dataclass(frozen=True)
 class Cursor:
-    """The start of a page (`after`: the position of the item before; empty for the first page) and its length."""
+    """The start of a page (`after`: the position of the previous item; empty for the first page) and its length."""
 
     after: tuple[str, ...]
     page_size: int
@@ -48,7 +48,7 @@ class Cursor:
 
     @property
     def window(self) -> dict[str, Any]:
-        """The arguments of a query for the page of a list by ids: `after` which id, and at most how many rows."""
+        """Query arguments for a page of a list ordered by id: `after` an id, and `limit` rows."""
         return {"after": self.after_id, "limit": self.limit}
 
     @classmethod
@@ -70,7 +70,7 @@ class Cursor:
         page_size: int | None = None,
         page_token: str | None = None,
     ) -> "Cursor":
-        """Read the cursor of parameters (JSON values) that don't come as one model."""
+        """Read the cursor of separate parameters (JSON values)."""
         size = DEFAULT_PAGE_SIZE if page_size is None else page_size
         if not 1 <= size <= MAX_PAGE_SIZE:
             message = f"pageSize is from 1 to {MAX_PAGE_SIZE}."
@@ -83,12 +83,12 @@ class Cursor:
 
     @property
     def after_id(self) -> UUID:
-        """The last id of the page before; for the first page, an id before all others."""
+        """The last id of the previous page; for the first page, an id before every real id."""
         return UUID(self.after[0]) if self.after else NIL
 
     @property
     def limit(self) -> int:
-        """The number of rows to fetch: one more than the page shows, to see whether another page follows."""
+        """The number of rows to fetch: the page size and an extra row, to see whether another page follows."""
         return self.page_size + 1
 
     def page(self, rows: Sequence[Item], *, position: Callable[[Item], Sequence[str]]) -> Page[Item]:
@@ -99,7 +99,7 @@ class Cursor:
         return Page(items=items, next_page_token=self._token(position(items[-1])))
 
     def page_until(self, items: Sequence[Item], *, after: Sequence[str]) -> Page[Item]:
-        """Return a page that may be short, because only what comes up to the position `after` was looked through."""
+        """Return a page that may be short, because the search has only reached the position `after`."""
         return Page(items=list(items), next_page_token=self._token(after))
 
     def _token(self, position: Sequence[str]) -> str:
@@ -132,8 +132,8 @@ LENGTHS = {Bucket.DAY: timedelta(days=1), Bucket.WEEK: timedelta(weeks=1)}
 
 
 def bucket_starts(since: datetime, until: datetime, bucket: Bucket, time_zone: str = "UTC") -> list[datetime]:
-    """Return the beginning of each day or week of a time zone from `since` until before `until`. Raises BadRequest:
-    `since` not before `until`, more than `MOST_BUCKETS` buckets (`too_many_buckets`), or an unknown time zone."""
+    """Return the start of each day or week of a time zone from `since` until before `until`. Raises BadRequest: `since`
+    not before `until`, more than `MOST_BUCKETS` buckets (`too_many_buckets`), or an unknown time zone."""
     require_span(since, until)
     try:
         zone = UTC if time_zone == "UTC" else ZoneInfo(time_zone)
@@ -156,7 +156,7 @@ def bucket_starts(since: datetime, until: datetime, bucket: Bucket, time_zone: s
 
 
 def require_span(since: datetime, until: datetime) -> None:
-    """Raise BadRequest unless one moment lies before the other."""
+    """Raise BadRequest unless `since` is before `until`."""
     if since >= until:
         message = "`from` must lie before `to`."
         raise BadRequest(message, details=[FieldError("to", message)])

@@ -1,4 +1,4 @@
-"""HTTP/1.1 between uvicorn and callers that may mean no good: bounded in time, in bytes and in requests."""
+"""HTTP/1.1 between uvicorn and possibly hostile callers, with limits on time, bytes and requests."""
 
 import asyncio
 from contextvars import copy_context
@@ -29,7 +29,8 @@ MOST_DISCARDED_BYTES = 64 * 1024 * 1024
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 that closes callers that send endlessly, stall, or don't read. `service.web.edge` bounds bodies."""
+    """HTTP/1.1 with disconnection of callers that send endlessly, stall, or don't read. `service.web.edge` limits
+    bodies."""
 
     # A request's headers come within so many seconds.
     header_seconds = PATIENCE_SECONDS
@@ -54,7 +55,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self.answered_cycle: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Wait for a first request, but not for ever."""
         super().connection_made(transport)
         self._expect_soon()
         self._report_state()
@@ -62,7 +62,7 @@ class BoundedProtocol(HttpToolsProtocol):
             transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more, and let the request that is being answered know that nobody reads on."""
+        """Stop waiting, and notify the request in progress of the reader's absence."""
         self._stop_waiting()
         self._stop_watching()
         if self.open_connections is not None:
@@ -74,7 +74,6 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Make answers wait for their reader, but not for ever."""
         super().pause_writing()
         self._watch_reader()
 
@@ -83,7 +82,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._watch_reader()
 
     def on_message_begin(self) -> None:
-        """Begin to count; hang up on a client that sends too many requests ahead of their answers."""
+        """Start counting. Disconnect a client with too many requests ahead of the responses."""
         if len(self.pipeline) >= MOST_PIPELINED:
             self.pipeline.clear()
             self.abort()
@@ -94,12 +93,11 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; a trailer, which comes after the body, is passed over: nobody has asked for any."""
+        """Accept a header. A trailer, after the body, is ignored, because no trailers were requested."""
         if self.in_headers:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Stop waiting: from here on the application does."""
         self.in_headers = False
         self.framing_bytes = 0
         self._stop_waiting()
@@ -127,7 +125,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._report_state()
 
     def on_response_complete(self) -> None:
-        """Go on to the next request."""
         self.answered_cycle = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
         if self.pipeline:
@@ -139,7 +136,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._watch_reader()
 
     def data_received(self, data: bytes) -> None:
-        """Take what arrived, unless there is no end to it."""
         self.speaks_tls = data.startswith(TLS_HANDSHAKE)
         super().data_received(data)
         self.framing_bytes += len(data)
@@ -150,7 +146,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._watch_reader()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP, in the shape of every error, and hang up."""
+        """Refuse malformed HTTP, in the shape of every error, and disconnect."""
         if self.transport.is_closing():
             return
         # In a context of its own: the request id is this answer's, and nobody else's.
@@ -160,7 +156,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        """Have a request answered, and watch the reader when that ends, be it in the middle of the answer."""
+        """Start the response to a request, and watch the reader when it ends, even in the middle of the response."""
 
         async def answer(scope: Any, receive: Any, send: Any) -> None:
             try:
@@ -172,12 +168,11 @@ class BoundedProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, answer)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection on which no further request has come."""
         super().timeout_keep_alive_handler()
         self._watch_reader()
 
     def shutdown(self) -> None:
-        """Let the request that is being answered know that the service waits for it (`dependencies.is_stopping`)."""
+        """Notify the request in progress that the service is waiting (`dependencies.is_stopping`)."""
         super().shutdown()
         if self._is_answering:
             cast("dict[str, object]", self.cycle.scope)[STOPPING] = True
@@ -185,24 +180,22 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def has_unsent(self) -> bool:
-        """Whether a part of the last answer waits for its reader."""
         return self.transport.get_write_buffer_size() > 0
 
     @property
     def is_slow(self) -> bool:
-        """Whether the body is slower than `Body` allows overall, for other reasons than the service: before its "100
-        Continue" it may be the reason, and while an upload awaits authentication it has paused reading, or has all."""
+        """Whether the body is slower overall than `Body` allows, unless the service causes the delay. The service may
+        be the cause before its "100 Continue". An upload awaiting authentication has paused reading, or is complete."""
         if self.flow.read_paused or self.cycle.waiting_for_100_continue:
             return False
         elapsed = self.loop.time() - self.body_began - BEGIN_SECONDS
         return self.body_bytes < SLOWEST_BYTES_A_SECOND * elapsed
 
     def abort(self) -> None:
-        """Close the connection without sending what is left."""
         self.transport.abort()
 
     def _report_state(self) -> None:
-        """Report the connection as waiting (then it may be closed for another one), receiving, or answering."""
+        """Report the connection as waiting (and closable for another connection), receiving, or answering."""
         connections = self.open_connections
         if connections is None:
             return
@@ -220,7 +213,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether what comes in is a request that begins, or the rest of one that was refused."""
+        """Whether incoming data belongs to a new request, or to the rest of a refused request."""
         return self.in_headers or not self._is_answering
 
     def _expect_soon(self) -> None:
@@ -244,7 +237,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _watch_reader(self) -> None:
-        """Wait for the reader of what is unsent while nothing is added to that: answers wait, or there are no more."""
+        """Wait for the reader of unsent data while no data is added: responses wait, or there are no more."""
         if not self.has_unsent or not (self.flow.write_paused or self.transport.is_closing()):
             self._stop_watching()
         elif self.reading_deadline is None:

@@ -1,7 +1,7 @@
-"""Routers whose JSON bodies are read for known callers only, and judged after their rights. FastAPI decodes a body
-before dependencies. Here authentication comes first, so a stranger's body costs nothing (decoded, 30 MB of brackets
-take a gigabyte). An unreadable body is noted: its 400, 413 or 415 keeps its place in the order of checks: 401, rights
-(403), room for additions (507, or 503 while others are taken in), body."""
+"""Routers with JSON bodies read only for known callers, and checked after their rights. FastAPI decodes a body before
+dependencies. Here authentication comes first, so a stranger's body costs no memory (decoded, 30 MB of brackets take a
+gigabyte). An unreadable body is noted, so its 400, 413 or 415 keeps its place in the order of checks: 401, rights
+(403), room for additions (507, or 503 while others are being added), body."""
 
 import inspect
 import json
@@ -75,7 +75,7 @@ Rule: TypeAlias = (
 
 
 class CheckedRoute(APIRoute):
-    """A route that serves callers who may call it, and leaves out absent members of its response."""
+    """A route for authorized callers. Absent members are left out of the response."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         self.operation = OPERATIONS[path.removeprefix("/")]
@@ -84,7 +84,7 @@ class CheckedRoute(APIRoute):
         self.only_reads = any(one.call is dependencies.request_snapshot for one in self.dependant.dependencies)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Check the caller first; endpoints that declare a body get a request that reads it with care."""
+        """Check the caller first. Endpoints with a body get a `CheckedRequest`."""
         handler = super().get_route_handler()
 
         async def checked(request: Request) -> Response:
@@ -115,7 +115,7 @@ class CheckedRoute(APIRoute):
 
 
 def _promise_pieces(receive: Receive, promise: Promise) -> Receive:
-    """Have a promise of room grow with each piece of a body whose length nobody has declared."""
+    """Extend a promise of room with each piece of a body without a declared length."""
 
     async def receive_piece() -> Message:
         message = await receive()
@@ -127,12 +127,12 @@ def _promise_pieces(receive: Receive, promise: Promise) -> Receive:
 
 
 def promise_of(request: Request) -> Promise:
-    """Return the room that a request which adds data has been promised."""
+    """Return the storage room promised to an adding request."""
     return cast("Promise", request.scope[PROMISE])
 
 
 class Router(APIRouter):
-    """What every domain serves its operations on; a route without a declared operation can't be made."""
+    """The router of every domain. A route without a declared operation can't be created."""
 
     def __init__(self) -> None:
         super().__init__(route_class=CheckedRoute)
@@ -140,15 +140,15 @@ class Router(APIRouter):
     def serve(
         self, operation: ApiOperation[Sent, Answer], rule: Rule[Sent, Answer], *, acting: bool = True, name: str = ""
     ) -> None:
-        """Serve an operation by a rule, whose transaction commits before the answer. The first paragraph of the rule's
-        docstring is the description; `name`, or the rule's name, the summary. A rule on a connection gets the user that
-        the request acts for; with `acting=False` it interprets `userEmail` itself."""
+        """Serve an operation with a rule, whose transaction commits before the response. The first paragraph of the
+        rule's docstring is the description; `name`, or the rule's name, the summary. A rule on a connection gets the
+        user for whom the request acts; with `acting=False` the rule interprets `userEmail` itself."""
         self._serve(operation, rule, dependencies.ConnectionDep, acting=acting, name=name)
 
     def read(
         self, operation: ApiOperation[Sent, Answer], rule: Rule[Sent, Answer], *, acting: bool = True, name: str = ""
     ) -> None:
-        """Serve an operation, like `serve`, by a rule that only reads: its connection is a `SnapshotDep`."""
+        """Serve an operation, like `serve`, with a read-only rule on a `SnapshotDep`."""
         self._serve(operation, rule, dependencies.SnapshotDep, acting=acting, name=name)
 
     def _serve(
@@ -189,9 +189,8 @@ class Router(APIRouter):
         self.operation(operation, name=name or rule.__name__)(endpoint)
 
     def operation(self, operation: ApiOperation[Any, Any], *, own_key: bool = False, **options: Any) -> Decorator:
-        """Serve an operation by the decorated function, which takes its request and returns its answer. An
-        Idempotency-Key runs it once if the operation says so; with `own_key` the function handles that. `options` are
-        FastAPI's."""
+        """Serve an operation with the decorated function, from request to response. An Idempotency-Key runs the
+        function once if the operation says so; with `own_key` the function handles the key. `options` are FastAPI's."""
 
         def serve(endpoint: Endpoint) -> Endpoint:
             once = endpoint
@@ -205,10 +204,10 @@ class Router(APIRouter):
 
 
 class CheckedRequest(Request):
-    """A request whose body is bounded, strict JSON in UTF-8; what is wrong with it is kept in the scope, not raised."""
+    """A request with a limited body of strict JSON in UTF-8. Faults are stored in the scope, not raised."""
 
     async def body(self) -> bytes:
-        """Read the body up to the limit; what doesn't count as one becomes a placeholder that can't validate."""
+        """Read the body up to the limit. For an unreadable body, return a placeholder that can't validate."""
         if not hasattr(self, "_body"):
             try:
                 self._body = await self._read()
@@ -217,7 +216,7 @@ class CheckedRequest(Request):
         return self._body
 
     async def json(self) -> Any:
-        """Decode the body, once; the placeholder when it can't be."""
+        """Return the decoded body, cached; the placeholder if decoding fails."""
         if not hasattr(self, "_json"):
             self._json = self._decode(await self.body())
         return self._json
@@ -259,7 +258,7 @@ class CheckedRequest(Request):
 
 def decode(content: bytes) -> Any:
     """Decode strict JSON: UTF-8, unique members, no NaN or Infinity, only characters in strings (no NUL, no half of a
-    surrogate pair). Raises BadRequest, which says the fault without contents, and TooLarge for more values than any
+    surrogate pair). Raises BadRequest, which names the fault without contents, and TooLarge for more values than any
     operation takes."""
     if _holds_too_much(content):
         raise TooLarge(f"The body holds more than {MOST_VALUES:,} values. Send less at a time.")
@@ -292,7 +291,7 @@ def _slip(error: json.JSONDecodeError) -> str:
 
 
 def _refuse_acting(decoded: Any) -> Any:
-    """Refuse the members by which a v0 request names whom it acts for: on v1 everybody acts as themselves."""
+    """Refuse the members with which a v0 request names a user to act for: on v1 every caller acts as themselves."""
     members = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
     for name in ACTING_MEMBERS:
         if name in members:
@@ -331,7 +330,7 @@ def _refuse_unstorable(decoded: Any) -> None:
 
 
 def _refuse_encoded(request: Request) -> None:
-    """Refuse a body that would have to be unpacked first: how large it becomes would be known too late."""
+    """Refuse a compressed body: the real size would be known too late."""
     if request.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
         raise UnsupportedMedia(
             "Send the body as it is, without a Content-Encoding.",
@@ -341,7 +340,7 @@ def _refuse_encoded(request: Request) -> None:
 
 
 def _is_json(content_type: str) -> bool:
-    """Return whether a Content-Type is JSON in UTF-8, which no charset needs to say (RFC 8259, sections 8.1 and 11)."""
+    """Return whether a Content-Type is JSON in UTF-8, with or without a charset (RFC 8259, sections 8.1 and 11)."""
     header = Headers()
     header["Content-Type"] = content_type
     charset = str(header.get_param("charset", "utf-8")).lower()

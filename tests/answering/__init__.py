@@ -1,1 +1,1 @@
-"""Tests of answers: what is retrieved, what models may do, what is shown of what they say."""
+"""Tests of answers: retrieval, limits of models, and display of replies."""

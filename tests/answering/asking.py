@@ -1,4 +1,4 @@
-"""Asking as somebody, over documents that are made for it."""
+"""Ask an agent over documents made for the question."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ NOTHING_ANSWERS = PHRASES["en"].nothing_answers
 
 @dataclass
 class Library:
-    """A service with a collection that everybody may search, and people who ask."""
+    """A service with a collection for everyone, and people who ask."""
 
     service: RunningService
     collection_id: str
@@ -57,7 +57,7 @@ class Library:
         searches: int | None = None,
         retrieval: AgentRetrieval | None = None,
     ) -> Reply:
-        """Ask over the collection; `told` keeps the progress. After so many `searches` the sender may no more."""
+        """Ask over the collection; `told` records the progress. After `searches` searches the sender loses access."""
         self.told.clear()
         caller = self.caller(person)
 
@@ -91,6 +91,5 @@ def a_library(service: RunningService, *, name: str = "Everything") -> Library:
 
 
 def share(service: RunningService, collection_id: str, *, everybody: bool) -> None:
-    """Let everybody search a collection, or nobody but its owner."""
     resource = {"resourceId": collection_id, "resourceType": "DOCUMENT_COLLECTION"}
     ok(service.call("admin/grants/set", {"resource": resource, "grants": [], "organizationWide": everybody}))

@@ -1,4 +1,4 @@
-"""What tests of answers begin with."""
+"""Fixtures for tests of answers."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def endpoint() -> Iterator[ModelServer]:
 
 @pytest.fixture
 def model(endpoint: ModelServer) -> ModelServer:
-    """The same, as if nothing had been asked of it yet."""
+    """Return the endpoint without earlier requests."""
     endpoint.requests.clear()
     endpoint.keys.clear()
     return endpoint

@@ -1,5 +1,5 @@
-"""How well the built-in model answers 100 questions about the sample organization and a real handbook. `answer_set.csv`
-has each question's document and words that the reply needs; both are empty without an answer. The figures are in
+"""The built-in model's answers to 100 questions about the sample organization and a real handbook. `answer_set.csv` has
+each question's document and required words; both are empty without an answer. The figures are in
 docs/decisions/007-checked-replies.md; the floors are a little lower, to show lost answers."""
 
 from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ PATIENCE_SECONDS = 600
 
 @dataclass(frozen=True)
 class Figures:
-    """The scores of replies to a set's questions, as shares and means, like a run's over an evaluation set, except that
-    `recall` and `precision` are of the expected document."""
+    """The scores of replies to a set's questions, like a run over an evaluation set, except that `recall` and
+    `precision` are of the expected document."""
 
     answered: float
     recall: float
@@ -37,7 +37,6 @@ class Figures:
 
 
 def measure(rows: Sequence[dict[str, str]], replies: Sequence[Reply], document_of: Callable[[str], str]) -> Figures:
-    """Return the figures of replies to questions; `document_of` gives the external id of a document's name."""
     asked = list(zip(rows, replies, strict=True))
     with_answer = [(row, reply) for row, reply in asked if row["document"]]
     cited = [
@@ -66,7 +65,6 @@ def groundedness_of(reply: Reply) -> float | None:
 
 
 def check(corpus: str, figures: Figures, record: Callable[[str, object], None], **floors: float) -> None:
-    """Record the figures in the tests' report (`--junitxml`), and hold them to their floors."""
     for name, value in asdict(figures).items():
         record(f"{corpus}.{name}", round(value, 3))
     low = {name: value for name, floor in floors.items() if (value := getattr(figures, name)) < floor}
@@ -79,13 +77,11 @@ def ask_all(library: Library, corpus: str) -> tuple[list[dict[str, str]], list[R
 
 
 def test_the_set_has_a_hundred_questions_each_once() -> None:
-    """An answer is expected with its words, or neither."""
     assert len({row["question"] for row in QUESTIONS}) == len(QUESTIONS) == 100
     assert all(bool(row["document"]) == bool(row["statement"]) for row in QUESTIONS)
 
 
 def test_questions_about_the_sample_are_answered(service_harness, record_testsuite_property) -> None:
-    """Among them some whose words are far from those of their answers, and some that only look answerable."""
     with loaded(service_harness, whole=True) as library:
         rows, replies = ask_all(library, "sample")
     figures = measure(rows, replies, NAMES.__getitem__)

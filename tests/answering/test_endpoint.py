@@ -1,4 +1,4 @@
-"""Models behind an OpenAI-compatible endpoint, and everything that can go wrong with one."""
+"""Models behind an OpenAI-compatible endpoint, with failures."""
 
 import threading
 from collections.abc import Generator, Iterator
@@ -32,7 +32,6 @@ SEARCH = calls("search_passages", query="annual leave")
 
 @pytest.fixture(scope="module")
 def leave(service_harness, endpoint: ModelServer) -> Iterator[Library]:
-    """A library with a document about leave, whose questions the endpoint's model answers."""
     with service_harness.running(**endpoint.settings, model_seconds=30.0) as service:
         library = a_library(service)
         library.put("Leave", LEAVE)
@@ -41,13 +40,11 @@ def leave(service_harness, endpoint: ModelServer) -> Iterator[Library]:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retries don't wait."""
     monkeypatch.setattr("service.domains.agents.answering.capabilities.FIRST_PAUSE_SECONDS", 0.0)
 
 
 @contextmanager
 def failing(code: str) -> Generator[list[ModelFailure]]:
-    """Expect this failure, which says what to do and when, and repeats nothing of the endpoint's."""
     caught: list[ModelFailure] = []
     with pytest.raises(ModelFailure) as failure:
         yield caught
@@ -61,7 +58,6 @@ def failing(code: str) -> Generator[list[ModelFailure]]:
 
 
 def test_a_model_searches_quotes_and_is_shown_on_the_way(leave: Library, model: ModelServer) -> None:
-    """The tool's passages reach it, its citation is verified, and the text grows without a raw mark."""
     model.in_turn(SEARCH, says('You have 27 days [[1: "27 days of annual leave"]] each year.'))
     reply = leave.ask("How much leave do I get?")
     assert reply.text == "You have 27 days [1] each year."
@@ -77,7 +73,6 @@ def test_a_model_searches_quotes_and_is_shown_on_the_way(leave: Library, model: 
 
 
 def test_a_model_has_one_tool_and_none_without_collections(leave: Library, model: ModelServer) -> None:
-    """`search_passages`, or nothing; the rules and the agent's instructions are told in either case."""
     model.in_turn(says("Good day."))
     assert leave.ask("Hello", instructions="Answer in rhymes.").warnings == ()
     assert model.tools() == ["search_passages"]
@@ -93,7 +88,6 @@ def test_a_model_has_one_tool_and_none_without_collections(leave: Library, model
 
 
 def test_what_is_said_before_the_first_search_is_no_reply(leave: Library, model: ModelServer) -> None:
-    """It is neither shown on the way nor in the end; what is said between searches stays."""
     search = calls("search_passages", query="leave", saying="Let me look that up.")
     again = calls("search_passages", query="office", saying='27 days [[1: "27 days"]].')
     model.in_turn(search, again, says("That is all."))
@@ -102,7 +96,7 @@ def test_what_is_said_before_the_first_search_is_no_reply(leave: Library, model:
 
 
 def test_each_search_asks_whether_the_sender_still_may(leave: Library, model: ModelServer) -> None:
-    """Who leaves between two searches has nothing more read in their name, and gets no reply."""
+    """A sender who loses access between searches gets no reply."""
     model.in_turn(SEARCH, SEARCH, says("27 days."))
     with pytest.raises(Forbidden, match="left"):
         leave.ask("How much leave do I get?", searches=1)
@@ -110,7 +104,6 @@ def test_each_search_asks_whether_the_sender_still_may(leave: Library, model: Mo
 
 
 def test_the_newest_history_that_fits_is_shown(make_service, model: ModelServer) -> None:
-    """Oldest first, without the numbers of citations; what doesn't fit any more is left out."""
     library = a_library(make_service(**model.settings, model_history_tokens=40))
     model.in_turn(says("Fine."))
     newest = [Exchange("The second", "Twenty words."), Exchange("The third", "It is 27 [1].")]
@@ -129,14 +122,14 @@ def test_the_newest_history_that_fits_is_shown(make_service, model: ModelServer)
 
 @pytest.mark.parametrize("first", [refuses(429, Retry_After="0"), refuses(500), refuses(503), is_cut_off("")])
 def test_what_may_pass_is_tried_again(leave: Library, model: ModelServer, first: Answer) -> None:
-    """A rate limit, a server's error, a connection lost before the first word: asked once more, and answered."""
+    """A rate limit, a server error, and a connection lost before the first word are retried once."""
     model.in_turn(first, says("Here I am."))
     assert leave.ask("Hello").text == "Here I am."
     assert len(model.requests) == 2
 
 
 def test_attempts_are_bounded(leave: Library, model: ModelServer) -> None:
-    """An endpoint that only ever fails is asked four times."""
+    """Four requests to an endpoint with permanent failures."""
     model.in_turn(refuses(500, message="upstream " + KEY))
     with failing("model_server_error"):
         leave.ask("Hello")
@@ -175,7 +168,6 @@ ODD = streams('{"id": "c", "choices": [{"index": 0, "delta": {"content": 7}}]}',
     ],
 )
 def test_every_failure_has_a_code_and_says_what_to_do(leave, model, answer, code) -> None:
-    """Whatever an endpoint does becomes one clear error, with nothing of its words, and never a hang."""
     model.in_turn(answer)
     with failing(code):
         leave.ask("How much leave do I get?")
@@ -183,7 +175,6 @@ def test_every_failure_has_a_code_and_says_what_to_do(leave, model, answer, code
 
 
 def test_a_reply_that_never_ends_is_ended_by_the_deadline(make_service, model: ModelServer) -> None:
-    """However slowly it goes on; the connection is given up."""
     library = a_library(make_service(**model.settings, model_seconds=0.5))
     over = threading.Event()
     model.in_turn(repeats_slowly("and ", until=over))
@@ -193,7 +184,6 @@ def test_a_reply_that_never_ends_is_ended_by_the_deadline(make_service, model: M
 
 
 def test_an_endpoint_that_is_not_there_is_told(make_service) -> None:
-    """Offline: a clear error, and the built-in model still answers."""
     settings = {"model_url": "http://127.0.0.1:1/v1", "model_names": (MODEL,)}
     library = a_library(make_service(**settings))
     library.put("Leave", LEAVE)
@@ -203,13 +193,12 @@ def test_an_endpoint_that_is_not_there_is_told(make_service) -> None:
 
 
 def test_a_model_that_is_not_configured_any_more_is_told(library: Library) -> None:
-    """An agent keeps the name of the model it was given."""
+    """An agent keeps the name of the configured model."""
     with failing("model_not_configured"):
         library.ask("Hello", model="yesterday's")
 
 
 def test_nothing_of_the_endpoint_reaches_the_log(leave, model, caplog) -> None:
-    """Neither the key nor what the endpoint said; the failure's code does."""
     model.in_turn(refuses(401, message=f"upstream: wrong key {KEY}"))
     with failing("model_key_refused") as failures:
         leave.ask("Hello")

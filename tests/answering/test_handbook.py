@@ -1,4 +1,4 @@
-"""Questions about a real handbook are answered from the right page; who may not read it doesn't learn of it."""
+"""Questions about a real handbook are answered from the right page, and only for its readers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ OUTSIDER, INSIDER = "outsider@example.test", "insider@example.test"
 
 @dataclass(frozen=True)
 class Replies:
-    """The replies to every question: to the admin, to a person who may read nothing, to a person who may read all but
-    the answering pages (`insider`), and to that person once those pages are gone (`without`)."""
+    """The replies to every question: to the admin, to a person without access, to a person with access to all but the
+    answering pages (`insider`), and to the same person after these pages are deleted (`without`)."""
 
     admin: dict[str, Reply]
     outsider: dict[str, Reply]
@@ -34,7 +34,7 @@ class Replies:
 
 @pytest.fixture(scope="module")
 def replies(service_harness) -> Iterator[Replies]:
-    """The pages that answer and every fourth of the handbook's 250 in one collection, and everything asked of it."""
+    """Ask all questions over the answering pages and every fourth of the handbook's 250 pages in a collection."""
     with service_harness.running() as service:
         service.http.timeout = PATIENCE_SECONDS
         yield _asked(a_library(service))
@@ -61,7 +61,6 @@ def _all_asked(library: Library, person: str) -> dict[str, Reply]:
 
 
 def test_the_right_page_is_quoted_and_cited(replies: Replies) -> None:
-    """Among at most three quotes, each exactly as its page has it."""
     for row in ANSWERS:
         reply = replies.admin[row["question"]]
         quoted = [(reply.passages[each.passage_no].document_name, each.quote) for each in reply.citations]
@@ -71,13 +70,12 @@ def test_the_right_page_is_quoted_and_cited(replies: Replies) -> None:
 
 
 def test_who_may_read_nothing_is_told_that_nothing_answers(replies: Replies) -> None:
-    """The same as over an empty collection, and no passage."""
     for question, reply in replies.outsider.items():
         assert (reply.text, list(reply.passages), list(reply.citations)) == (NOTHING_ANSWERS, [], []), question
 
 
 def test_a_page_one_may_not_read_might_as_well_not_exist(replies: Replies) -> None:
-    """Who may read all other pages is answered, byte for byte, as when the page is no more."""
+    """Replies are byte for byte equal to replies after the page's deletion."""
     for row in ANSWERS:
         insider, without = replies.insider[row["question"]], replies.without[row["question"]]
         assert insider.text == without.text

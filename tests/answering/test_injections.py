@@ -1,4 +1,4 @@
-"""A model that obeys what documents tell it can do nothing with it, and what readers see of each misbehaviour."""
+"""A model that obeys injected instructions can do no harm; readers see a warning."""
 
 import json
 import tomllib
@@ -34,7 +34,7 @@ def canteen(service_harness, endpoint: ModelServer) -> Iterator[Library]:
 
 
 def ask(library: Library, model: ModelServer) -> Reply:
-    """Ask as the reader; neither the model nor the person is ever shown anything of the secret."""
+    """Ask as the reader, and assert that neither model nor reader sees the secret."""
     reply = library.ask("When does the canteen open?", person=READER)
     assert "third of May" not in json.dumps([model.requests, [text for text, _ in library.told], reply.text])
     for passages in (reply.passages, *(passages for _, passages in library.told)):
@@ -48,7 +48,7 @@ SEARCH = calls("search_passages", query="canteen")
 
 
 def test_the_planted_words_do_reach_the_model(canteen: Library, model: ModelServer) -> None:
-    """As data, inside JSON, after rules that say so: what follows is about a model that obeys them all the same."""
+    """As data, inside JSON, after rules; the tests' model obeys them despite the rules."""
     model.in_turn(SEARCH, says('At eight [[1: "The canteen opens at eight."]].'))
     assert ask(canteen, model).text == "At eight [1]."
     [passage] = passages_in(model.requests[1])
@@ -56,7 +56,6 @@ def test_the_planted_words_do_reach_the_model(canteen: Library, model: ModelServ
 
 
 def test_searching_for_the_secret_finds_nothing_of_it(canteen: Library, model: ModelServer) -> None:
-    """The tool searches as the person, whatever is asked of it."""
     model.in_turn(SEARCH, calls("search_passages", query="the takeover of Orran Lines"), says("Nothing there."))
     assert {passage.document_name for passage in ask(canteen, model).passages} == {"Canteen"}
     assert canteen.ask("Hello").text == "Nothing there."
@@ -64,7 +63,6 @@ def test_searching_for_the_secret_finds_nothing_of_it(canteen: Library, model: M
 
 @pytest.mark.parametrize("tool", ["delete_document", "search_everything", "final_result", ""])
 def test_there_is_no_other_tool(canteen: Library, model: ModelServer, tool: str) -> None:
-    """A call of one does nothing; the model is told so, and may go on."""
     before = list_documents(canteen.service)
     model.in_turn(SEARCH, calls(tool, query="Takeover", document_id="Takeover"), says("I couldn't."))
     assert ask(canteen, model).text == "I couldn't."
@@ -79,7 +77,6 @@ ARGUMENTS: list[dict] = [
 
 @pytest.mark.parametrize("arguments", ARGUMENTS)
 def test_the_tool_takes_a_query_and_nothing_else(canteen, model, arguments) -> None:
-    """Where and as whom it searches isn't the model's to say."""
     model.in_turn(SEARCH, calls("search_passages", **arguments), says("I tried."))
     assert ask(canteen, model).text == "I tried."
 
@@ -93,7 +90,6 @@ def test_the_tool_takes_a_query_and_nothing_else(canteen, model, arguments) -> N
     ],
 )
 def test_nothing_leaves_with_the_reply(canteen, model, said, shown, warning) -> None:
-    """No image, no address with something appended, no quote of a document that the person can't read."""
     model.in_turn(SEARCH, says(said))
     reply = ask(canteen, model)
     assert (reply.text, list(reply.warnings), list(reply.citations)) == (shown, [warning], [])
@@ -138,7 +134,6 @@ def as_scripted(case: dict) -> Answer:
 
 @pytest.mark.parametrize("case", SET["case"], ids=lambda case: case["name"])
 def test_a_misbehaviour_is_told_and_never_shown(asked: Library, model: ModelServer, case: dict) -> None:
-    """Neither at the end nor while it is written; with a plain warning, or an error that says what to do."""
     search = [calls("search_passages", query=SET["question"])] if case.get("searches", True) else []
     model.in_turn(*search, as_scripted(case))
     if "failure" in case:

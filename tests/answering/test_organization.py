@@ -1,4 +1,4 @@
-"""Over the sample organization: answers come from what a person may read, and are the same as if there were no more."""
+"""Answers over the sample organization use only readable documents."""
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -59,7 +59,6 @@ def cited(reply: Reply) -> list[str]:
 
 @pytest.mark.timeout(900)
 def test_questions_are_answered_from_their_documents(whole: Library) -> None:
-    """By quotes from them, for the admin, who may read everything; what is off the subject is not answered."""
     asked = [(question, document) for question, document in QUESTIONS if question not in BEYOND]
     assert [question for question, document in asked if document not in cited(whole.ask(question))] == []
     for question in ("What is the capital of France?", "How do I train a neural network?", "Who won the world cup?"):
@@ -68,7 +67,7 @@ def test_questions_are_answered_from_their_documents(whole: Library) -> None:
 
 @pytest.mark.timeout(900)
 def test_what_a_person_may_not_read_might_as_well_not_exist(service_harness: ServiceHarness, whole: Library) -> None:
-    """Replies are byte for byte those of an organization that has nothing but what everybody may read."""
+    """Replies are byte for byte equal to those of an organization with only public documents."""
     with loaded(service_harness, whole=False) as public:
         for question, document in QUESTIONS:
             among_all, alone = (library.ask(question, person=PERSON) for library in (whole, public))

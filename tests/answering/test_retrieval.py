@@ -1,4 +1,4 @@
-"""Passages are found as the caller, by the ranking of search, and without a trace in the log of searches."""
+"""Passages are found with the caller's rights, ranked as in search, and not logged as searches."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -33,7 +33,6 @@ def names(passages: Sequence[Passage]) -> list[str]:
 
 
 def test_it_finds_what_a_search_of_the_collection_finds(library: Library) -> None:
-    """The same chunks in the same order, and logs no search."""
     for number in range(6):
         library.put(
             f"Page {number}", f"# Page {number}\n\nThe ferry to Harwell number {number} leaves at {number + 6}."
@@ -48,7 +47,6 @@ def test_it_finds_what_a_search_of_the_collection_finds(library: Library) -> Non
 
 
 def test_it_finds_only_what_the_caller_may_read(library: Library) -> None:
-    """An admin finds its own, a reader what it was given; a collection that isn't the caller's is passed over."""
     reader, other = library.person("reader@example.test"), library.person("other@example.test")
     library.put("Hers", "# Ferry\n\nThe ferry to Harwell is hers.", readers=[reader])
     library.put("Everyone's", "# Ferry\n\nThe ferry to Harwell is everyone's.")
@@ -60,7 +58,6 @@ def test_it_finds_only_what_the_caller_may_read(library: Library) -> None:
 
 
 def test_what_the_caller_may_not_read_changes_nothing(library: Library) -> None:
-    """Neither what is found nor its order nor its scores, however common a hidden document makes the query's words."""
     reader = library.person("reader@example.test")
     for name, word in (("One", "walrus"), ("Two", "puffin")):
         library.put(name, f"# {name}\n\nA {word} was seen at noon.")
@@ -81,7 +78,7 @@ def test_a_rare_word_of_the_readers_documents_weighs_more_than_a_common_one(libr
 
 
 def test_collections_are_merged_by_score_each_passage_once(library: Library) -> None:
-    """A document in two collections comes once; the query is embedded once for both."""
+    """A document in two collections appears once; the query is embedded once for both."""
     shared = library.put("Shared", "# Ferry\n\nThe ferry to Harwell leaves at noon.")
     second = create_collection(library.service, "Second")
     ok(add_to_collection(library.service, shared, second))
@@ -102,7 +99,6 @@ def test_nothing_is_found_for_nothing(library: Library, query: str, limit: int) 
 
 
 def test_passages_are_bounded(make_service) -> None:
-    """In number, whatever is asked for, and in length, whatever a caller called a chunk."""
     library = a_library(make_service(inline_indexing_seconds=PATIENCE_SECONDS))
     library.service.http.timeout = PATIENCE_SECONDS
     document = library.put("Long", "The ferry to Harwell.")

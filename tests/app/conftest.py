@@ -1,4 +1,4 @@
-"""The workbench's pages, drawn by Streamlit's own test runner, before the real service."""
+"""The workbench's pages, run by Streamlit's test runner against the real service."""
 
 import json
 import sys
@@ -45,7 +45,7 @@ MakeHouse = Callable[..., "House"]
 
 
 class ShownRows:
-    """The rows of one of a page's lists; choosing is putting a selection into the session under its `key`."""
+    """The rows of a list on a page; choosing rows sets the session's value for `key`."""
 
     def __init__(self, element: UnknownElement) -> None:
         proto = element.proto
@@ -79,7 +79,6 @@ def _leave_main_out(name: str, prepare: Callable[[str], dict[str, object]] = spa
 
 @pytest.fixture(scope="session", autouse=True)
 def _runner_of_pages() -> Iterator[None]:
-    """Make Streamlit's test runner quick, and let it read the pages' own component."""
     with pytest.MonkeyPatch.context() as patch:
         # A new AppTest looks for Streamlit components in every installed package, which takes most of its time.
         patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
@@ -97,8 +96,8 @@ def _runner_of_pages() -> Iterator[None]:
 
 @dataclass
 class House:
-    """An organization's workbench; each visitor signs in once, with every scope they can consent to. `open("search",
-    q="refund")` draws a page as the admin, or as the address `signed_in_as`, with tests.oauth.flow's password."""
+    """An organization's workbench; each visitor signs in once, with every available scope. `open("search", q="refund")`
+    draws a page as the admin, or as the address `signed_in_as`, with tests.oauth.flow's password."""
 
     service: RunningService
     client: Carrel
@@ -108,7 +107,7 @@ class House:
         return draw(view, session=self.sign_in(signed_in_as), **address)
 
     def sign_in(self, email: str = "") -> str:
-        """Sign a person in, the admin without an address, unless they are; return the cookie of their session."""
+        """Sign a person in (without an address, the admin) unless signed in; return the session cookie."""
         if email not in self._cookies:
             self._cookies[email] = sign_in(self.service, email)
         return self._cookies[email]
@@ -133,13 +132,12 @@ class House:
         return f"UPLOADED_DOCUMENT:{self.load(name, 'Calm at sea.', await_vector_store_sync=False, **access)}"
 
     def load_many(self, names: Iterable[str], **options: Any) -> None:
-        """Load documents whose names are their texts, and wait once until all of them can be found."""
         for name in names:
             self.load(name, name, await_vector_store_sync=False, **options)
         until(lambda: self.client.admin.status.get().indexing.running == 0)
 
     def break_index(self, document: str, error: str | None = None) -> None:
-        """Let the index of a document have failed, claimed so that the service doesn't mend it before it is seen."""
+        """Mark the index of a document as failed, and claim the job to prevent an earlier repair by the service."""
         self.service.execute(
             "UPDATE space_documents SET indexed_version = NULL, words_version = NULL, attempts = 9, error = %s, "
             "claimed_until = now() + '1 hour' WHERE document_id = %s",
@@ -171,7 +169,6 @@ class House:
 def house_of(
     service: RunningService, folder: Path, *, prefect: str = NOBODY_LISTENS, **settings: str
 ) -> Generator[House]:
-    """Set up a workbench of a service's organization, with these settings, and with nothing kept of another."""
     registered = an_app(service, f"{APP_URL}/oauth/callback", scopes=EVERY_SCOPE)
     a_user(service, service.admin_email, password=service.admin_password)
     variables = {
@@ -200,20 +197,19 @@ def forget() -> None:
 
 @pytest.fixture(scope="module")
 def house(module_service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """A workbench for a whole module, whose tests leave each other's things alone."""
+    """A workbench for a module; tests don't change foreign objects."""
     with house_of(module_service, tmp_path_factory.mktemp("house")) as house:
         yield house
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients of the service try again at once where they would wait."""
     monkeypatch.setattr(SyncDriver.__init__, "__defaults__", (lambda _seconds: None,))
 
 
 @pytest.fixture
 def make_house(tmp_path: Path) -> Iterator[MakeHouse]:
-    """Set up a workbench of the test's own: `make_house(service, prefect=…, CARREL_APP_API_KEY=…)`."""
+    """Set up a workbench for a single test: `make_house(service, prefect=…, CARREL_APP_API_KEY=…)`."""
     with ExitStack() as stack:
         yield lambda service, **settings: stack.enter_context(house_of(service, tmp_path, **settings))
 
@@ -225,7 +221,6 @@ def new_house(make_house: MakeHouse, service: RunningService) -> House:
 
 @pytest.fixture
 def own_house(make_house: MakeHouse, own_service: RunningService) -> House:
-    """A workbench on a service of the test's own, in which there is no other organization."""
     return make_house(own_service)
 
 
@@ -242,7 +237,7 @@ def sign_in(service: RunningService, email: str = "") -> str:
 
 
 def draw(view: str, *, session: str, **address: str | list[str]) -> Page:
-    """Draw a page at an address, as the person with this session cookie, in a new window with an empty session."""
+    """Draw a page in a new window with an empty session, as the owner of the session cookie."""
     st.cache_data.clear()
     page = Page(VIEWS / f"{view}.py", default_timeout=SECONDS)
     page.session_state["signed_in.owner"] = digest_of(session)
@@ -252,7 +247,6 @@ def draw(view: str, *, session: str, **address: str | list[str]) -> Page:
 
 @pytest.fixture
 def script(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
-    """The model, as the test has it; whatever it wasn't told to end fails in the end."""
     script = take_answers(house.service, monkeypatch)
     yield script
     for number, scene in enumerate(script.scenes):

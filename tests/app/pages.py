@@ -1,4 +1,4 @@
-"""A page of the workbench as tests read it, and press what is on it as a browser does, in dialogs too."""
+"""A workbench page for tests: reading, and pressing buttons as a browser does, also in dialogs."""
 
 import html
 from typing import Any, Self
@@ -14,15 +14,15 @@ HOSTILE: list[str] = cases("hostile_names")
 HOSTILE_CASES = [*HOSTILE[:3:2], *(pytest.param(one, marks=pytest.mark.slow) for one in (HOSTILE[1], *HOSTILE[3:]))]
 MARKUP = "<img src=x onerror=alert(1)> **b** https://evil.example :material/home:"
 NOWHERE = "0198c5b0-0000-7000-8000-000000000000"
-"""An id that nothing has."""
+"""An id of no object."""
 NOTHING = (NOWHERE, "nothing", "a\0b", "<img src=x>")
-"""What stands in addresses for a thing that isn't there."""
+"""Values in addresses for missing objects."""
 SECONDS = 60
 FIELDS = ("text_input", "text_area", "selectbox", "radio", "number_input", "time_input", "toggle")
 
 
 class Page(AppTest):
-    """A page that Streamlit's test runner draws, and that never ends in a traceback."""
+    """A page drawn by Streamlit's test runner that must never end in a traceback."""
 
     def _run(self, *args: Any, **options: Any) -> Self:
         super()._run(*args, **options)
@@ -40,14 +40,13 @@ class Page(AppTest):
 
     @property
     def as_markdown(self) -> str:
-        """Everything the page gives as Markdown, in which nothing of others may stand."""
         kinds = ("markdown", "caption", "title", "header", "subheader", "error", "warning", "info", "success", "toast")
         texts = [str(element.value) for kind in kinds for element in self.get(kind)]
         named = [str(element.label) for kind in ("expander", "button", "metric", "radio") for element in self.get(kind)]
         return "\n".join(texts + named + [str(element.proto.text) for element in self.get("progress")])
 
     def assert_shown_as_text(self, text: str = "") -> None:
-        """Assert that a hostile text is shown as it is: nothing of it is an element, a link, an icon or Markdown."""
+        """Assert that a hostile text is shown literally, not as an element, link, icon or Markdown."""
         assert html.escape(text.partition("\n")[0]) in self.shown  # pages may show lines as one
         assert not [tag for tag in ("<script", "<img", "<iframe") if tag in self.shown]
         assert not [word for word in ("evil", "alert", "material/home", "a\n===") if word in self.as_markdown]
@@ -75,7 +74,6 @@ class Page(AppTest):
 
     @property
     def kept(self) -> str:
-        """Everything that the page's session keeps, as text."""
         return repr({key: getattr(value, "__dict__", value) for key, value in self.session_state.items()})
 
     @property
@@ -93,14 +91,12 @@ class Page(AppTest):
         return [row[name] for row in self.rows(table)] if self.dataframe else []
 
     def cells(self, *names: str, table: int = 0) -> list[tuple[Any, ...]]:
-        """What one of the page's lists shows in several columns."""
         return [tuple(row[name] for name in names) for row in self.rows(table)]
 
     def list_with(self, name: str) -> int:
         return next(number for number, shown in enumerate(self.dataframe) if name in shown.value)
 
     def choose(self, *numbers: int, table: int = 0) -> Self:
-        """Choose rows of one of the page's lists, the first one unless their numbers are given."""
         chosen = {"rows": list(numbers or (0,)), "columns": [], "cells": []}
         self.session_state[self.dataframe[table].key] = {"selection": chosen}
         return self.run()
@@ -126,7 +122,7 @@ class Page(AppTest):
         return self.press(label).press_key("confirm.yes")
 
     def press_twice(self, label: str) -> Self:
-        """Press a button twice, the second time before the browser shows where the first has led."""
+        """Press a button twice, the second time before the browser shows the result."""
         self.find_button(label).click()
         sent, address = self._tree.get_widget_states(), dict(self.query_params)
         unpressed = [
@@ -140,13 +136,13 @@ class Page(AppTest):
         return self._run(sent)
 
     def answer(self, opener: str, label: str) -> Self:
-        """Press a button in the dialog that `opener` opens: again, since the whole page is drawn here."""
+        """Press a button in the dialog opened by `opener`; open it again, because the runner draws the whole page."""
         self.find_button(label).click()
         return self.press(opener)
 
 
 def new_word() -> str:
-    """Return a word of letters alone, of which no other document has a part: words are cut where digits begin."""
+    """Return a random word of letters: search splits words at digits, and parts could match other documents."""
     return uuid4().hex[:6].translate(str.maketrans("0123456789", "ghijklmnop"))
 
 

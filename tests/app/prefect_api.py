@@ -1,4 +1,4 @@
-"""What the flows leave on a Prefect server, put there over its API: the workbench reads nothing else."""
+"""The flows' data on a Prefect server, written by API."""
 
 import json
 import time
@@ -15,7 +15,7 @@ from flows.runs import COUNTS, CSV, DEPLOYMENT, FAILURES, NAMES, PLAN, PLANNED
 
 
 class PrefectServer:
-    """A real Prefect server, on which runs are moved by hand."""
+    """A real Prefect server with runs moved by hand."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -46,7 +46,6 @@ class PrefectServer:
         self._call("POST", f"/flow_runs/{run}/set_state", body)
 
     def forget(self, run: UUID | str) -> None:
-        """Remove a run, as somebody may in Prefect's own pages."""
         self._request("DELETE", f"/flow_runs/{run}")
 
     def state_of(self, run: UUID | str) -> str:

@@ -1,4 +1,4 @@
-"""The page of agents: its states, and the questions that agents begin with, on the real service."""
+"""The page of agents on the real service."""
 
 import csv
 import html
@@ -41,7 +41,6 @@ def agent(house: House) -> AgentDefinition:
 
 
 def test_without_agents_the_page_says_what_they_are_and_makes_the_first(new_house: House) -> None:
-    """An empty page tells what an agent is; a new one is made by its name alone, and its page is opened."""
     page = new_house.open("agents")
     assert "There is no agent yet." in page.shown
     page = page.press("New agent")
@@ -86,7 +85,7 @@ def test_what_is_written_is_saved_and_the_list_tells_it(house: House, agent: Age
 
 
 def test_what_somebody_else_changed_meanwhile_is_not_overwritten_unawares(house: House, agent: AgentDefinition) -> None:
-    """The first Save says so and keeps what was written; a second one means it."""
+    """The first Save warns and keeps the input; a second Save overwrites."""
     page = open_agent(house, agent)
     house.client.admin.agents.update(agent.agent_id, instructions="Theirs.")
     box = f"agent.{agent.agent_id}.instructions"
@@ -122,7 +121,6 @@ def test_earlier_settings_are_compared_and_restored(house: House, agent: AgentDe
 
 
 def test_deploying_says_who_gains_and_who_loses_and_asks_first(house: House, agent: AgentDefinition) -> None:
-    """Nothing changes before it is confirmed; then those chosen may use the agent, and nobody else."""
     house.add_people(VERA, OTTO)
     house.client.admin.agents.deploy(agent.agent_id, [user(OTTO)])
     page = open_agent(house, agent, "deploy")
@@ -153,7 +151,6 @@ def test_who_may_search_none_of_its_collections_is_named(house: House, agent: Ag
 
 
 def test_a_draft_and_an_agent_of_others_are_tried_at_once(house, agent):
-    """A draft stays nobody's, and an agent of others theirs; the list of recent changes has no test."""
     collection = house.add_collection()
     house.load("Ferries", "The ferry to Northlight leaves at nine.", collection_id=collection)
     house.client.admin.agents.update(agent.agent_id, collection_ids=[collection])
@@ -198,7 +195,6 @@ AGENT = uuid4()
 
 @pytest.fixture
 def desk(house: House) -> Desk:
-    """An agent of the test's own, whose document everybody may read."""
     house.add_people(ADA, BEN)
     return a_desk(house.service, f"Desk {uuid4().hex[:6]}")
 
@@ -214,7 +210,6 @@ def open_one(house: House, question_id: object, **options) -> str:
 
 
 def test_before_anybody_asks_the_page_says_what_will_appear(house: House, desk: Desk) -> None:
-    """No chart and no list, but how long words will be kept, in every list."""
     for chosen, said in (
         ("newest", "Nobody has asked an agent in this time."),
         ("unanswered", "Every question of this time was answered."),
@@ -229,7 +224,6 @@ def test_before_anybody_asks_the_page_says_what_will_appear(house: House, desk: 
 
 
 def test_questions_are_listed_counted_narrowed_and_exported(house: House, desk: Desk) -> None:
-    """Newest first with what came of each; every filter leaves its own, and the file has what the list has."""
     first = desk.ask(FERRY, userEmail=ADA)["messageId"]
     desk.ask(ZEPPELIN, userEmail=ADA)
     desk.ask("Do dogs travel free?", userEmail=BEN)
@@ -274,7 +268,6 @@ def totals(page: Page) -> dict[str, int]:
 
 
 def test_what_nothing_answered_leads_to_what_can_be_done(house: House, desk: Desk) -> None:
-    """The most asked comes first; it opens with links that search, upload and ask again, and is kept in a set."""
     for words, email in ((ZEPPELIN, ADA), (ZEPPELIN.lower().rstrip("?"), BEN), (f"{MARKUP} gyrocopter", ADA)):
         desk.ask(words, userEmail=email)
     page = open_questions(house, desk, list="unanswered")
@@ -330,7 +323,6 @@ def test_a_reply_that_the_admin_may_not_read_is_not_shown(house: House, desk: De
 
 
 def test_erased_words_and_wrong_addresses_are_said_calmly(house: House, desk: Desk) -> None:
-    """Who asked which agent and when stays; nothing can be searched for or kept without words."""
     question = desk.ask(FERRY, userEmail=ADA)
     house.service.execute("DELETE FROM turns WHERE turn_id = %s", [question["messageId"]])
     assert open_questions(house, desk).column("Question") == [ERASED]
@@ -343,7 +335,7 @@ def test_erased_words_and_wrong_addresses_are_said_calmly(house: House, desk: De
 
 
 def test_equal_questions_are_counted_together() -> None:
-    """Whatever their case, spaces and last mark; of as many the one that more people asked, then the newest."""
+    """Case, spaces and the last punctuation mark don't matter; ties are ordered by people, then by time."""
 
     def asked(words: str | None, person: str, minute: int) -> LoggedQuestion:
         return LoggedQuestion(
@@ -376,7 +368,6 @@ def test_equal_questions_are_counted_together() -> None:
 
 
 def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, desk: Desk) -> None:
-    """A run says of each question whether it was answered and what it cites; after a change both replies are shown."""
     one = house.client.admin.evaluation_sets.create(f"Set {uuid4().hex[:6]}", agent_id=desk.agent_id)
     notes = house.client.catalog.get_document(desk.document_id).document_external_id
     evaluation.add_judgements(house.client, one.evaluation_set_id, {FERRY: {notes: 2}, f"{ZEPPELIN} {MARKUP}": {}})

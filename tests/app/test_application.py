@@ -1,4 +1,4 @@
-"""Signing in to the workbench, as an application of the service, half-way and for how long; and the page Sign-in."""
+"""Signing in to the workbench as an application of the service, unfinished sign-ins, sessions, and the page Sign-in."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,6 @@ from tests.service.directory import another_organization, done, organization_id,
 
 @pytest.fixture
 def itself(make_house: MakeHouse, service: RunningService) -> RunningService:
-    """A service before which a workbench stands that registers itself."""
     make_house(service, CARREL_CLIENT_ID="", CARREL_CLIENT_SECRET="", CARREL_API_KEY=service.api_key)
     return service
 
@@ -51,7 +50,6 @@ def is_taken(client: OAuthClient) -> bool:
 
 
 def test_an_application_that_was_deleted_registers_itself_anew(itself: RunningService) -> None:
-    """Without a restart, once: whoever signs in next is sent to the service by the new id."""
     first = current.application().check_client()
     assert ids(itself) == [id_of(first)]
     delete(itself, id_of(first))
@@ -62,7 +60,7 @@ def test_an_application_that_was_deleted_registers_itself_anew(itself: RunningSe
 
 
 def test_an_application_whose_secret_was_changed_changes_it_again(itself: RunningService) -> None:
-    """It stays the same one, so that whoever is signed in stays so."""
+    """The application keeps the id, so people stay signed in."""
     first = current.application().check_client()
     done(itself.call("admin/oauthClients/rotateSecret", {"clientId": id_of(first)}))
     second = current.application().check_client()
@@ -71,7 +69,7 @@ def test_an_application_whose_secret_was_changed_changes_it_again(itself: Runnin
 
 
 def test_of_two_processes_the_second_takes_what_the_first_got(itself: RunningService) -> None:
-    """Both hold what was deleted; one registers anew, and the other takes that."""
+    """Both hold deleted credentials; a process registers again, and the other uses the new credentials."""
     one = current.application()
     deleted = id_of(one.check_client())
     current.application.cache_clear()
@@ -84,7 +82,6 @@ def test_of_two_processes_the_second_takes_what_the_first_got(itself: RunningSer
 
 
 def test_an_application_of_the_settings_that_was_deleted_says_what_to_do(new_house: House) -> None:
-    """A page says that the sign-in has ended, not that a client is invalid; nobody is sent to sign in in vain."""
     new_house.sign_in()
     delete(new_house.service, id_of(current.application().client()))
     page = new_house.open("api_keys")
@@ -95,7 +92,6 @@ def test_an_application_of_the_settings_that_was_deleted_says_what_to_do(new_hou
 
 
 async def test_a_sign_in_that_fails_after_the_code_was_exchanged_leaves_no_tokens(make_house, service):
-    """Who it was could not be asked: no session is begun, and nobody has tokens that work."""
     make_house(service, CARREL_V1_BASE_URL=NOBODY_LISTENS)
     answer = await finished(service)
     assert answer.status_code == 502
@@ -111,13 +107,11 @@ async def test_a_sign_in_that_succeeds_has_tokens(new_house: House) -> None:
 
 
 def a_browser() -> httpx.AsyncClient:
-    """A browser before the workbench's routes of sign-in."""
     transport = httpx.ASGITransport(Starlette(routes=list(current.sign_in().routes())))
     return httpx.AsyncClient(transport=transport, base_url=APP_URL)
 
 
 async def finished(service: RunningService) -> httpx.Response:
-    """Go the whole way in a browser; what the callback answers."""
     async with a_browser() as browser:
         begun = await browser.get("/oauth/login", params={"next": "/documents?name=x"})
         person = flow.Person(service)
@@ -126,13 +120,12 @@ async def finished(service: RunningService) -> httpx.Response:
 
 
 def given(service: RunningService) -> list[bool]:
-    """Of what people allowed, whether it lasts."""
+    """Return for each consent whether lasting."""
     asked = "SELECT revoked_at IS NULL FROM oauth_token_families WHERE organization_id = %s"
     return [lasts for (lasts,) in service.execute(asked, [organization_id(service)])]
 
 
 async def test_trying_again_leads_where_one_wanted(make_house: MakeHouse, service: RunningService) -> None:
-    """While the service is away nobody is sent there, and the page that was asked for isn't forgotten."""
     make_house(service, CARREL_BASE_URL=NOBODY_LISTENS)
     async with a_browser() as browser:
         answer = await browser.get("/oauth/login", params={"next": "/documents?name=x&of=all"})
@@ -222,7 +215,7 @@ def signed_in(sessions: Sessions) -> str:
 
 
 def test_a_session_ends_however_much_it_is_used(sessions: Sessions, clock: SimpleNamespace) -> None:
-    """A fortnight after it began it has ended, so that a cookie which somebody copied works no longer than that."""
+    """A session ends after 14 days, to limit the use of a copied cookie."""
     cookie, begun = signed_in(sessions), clock.now
     while clock.now + 11 * HOUR < begun + LONGEST.total_seconds():
         clock.now += 11 * HOUR
@@ -233,7 +226,7 @@ def test_a_session_ends_however_much_it_is_used(sessions: Sessions, clock: Simpl
 
 
 def test_a_page_that_is_left_open_keeps_nobody_signed_in(sessions: Sessions, clock: SimpleNamespace) -> None:
-    """What asks by itself is no use of a session: without a click it ends, and gives no tokens any more."""
+    """Automatic requests are not use of a session: without clicks it ends and gives no tokens."""
     cookie, begun = signed_in(sessions), clock.now
     for hours in range(12):
         clock.now = begun + hours * HOUR

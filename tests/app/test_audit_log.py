@@ -1,4 +1,4 @@
-"""The audit log on the real service: sentences, filters, exact details, and a file of it."""
+"""The audit log page on the real service: sentences, filters, details, and export."""
 
 import csv
 import re
@@ -30,7 +30,7 @@ def of(key: str) -> str:
 
 
 def told(action: str, kind: str = "", name: str | None = None, **details) -> str:
-    """The sentence of an entry that nobody made, about a thing that had this name then and has another now."""
+    """Return the sentence of an entry without author, about an object renamed since."""
     target = AuditTarget(type=kind, id=str(uuid4()), name=name) if kind else None
     entry = AuditEntry(audit_log_id=uuid4(), at=datetime.now(UTC), action=action, target=target, details=details)
     return sentence(entry, {target.id: "Another name of today"} if target and name else {})
@@ -44,7 +44,6 @@ def test_every_action_of_the_service_has_words() -> None:
 
 
 def test_actions_are_sentences_with_names(house) -> None:
-    """Who was given what on what, whom groups got, and which document came, are told by name, newest first."""
     house.add_people(ADA, BEN)
     crew = house.add_group("Log crew", ADA)
     key = house.load_resource("Log minutes")
@@ -75,7 +74,6 @@ def test_what_is_called_alike_is_told_apart(house) -> None:
 
 
 def test_what_is_gone_keeps_its_name(house) -> None:
-    """Of a document that was deleted, found by a part of the name it had; with device and address of who did it."""
     key = house.load_resource("Gone soon")
     house.client.catalog.delete_document(of(key))
     sentences = ["admin deleted document “Gone soon”", "admin uploaded document “Gone soon”"]
@@ -87,7 +85,6 @@ def test_what_is_gone_keeps_its_name(house) -> None:
 
 
 def test_files_of_an_archive_are_summed_up(house) -> None:
-    """In one entry, which leads to theirs; by a name, and where that is chosen, each is listed."""
     files = {"in/logged.txt": "One.", "tool.exe": b"MZ\x90\x00"}
     box = house.load("Log box", archive(files), file_name="b.zip")
     until(lambda: house.client.catalog.get_document(box).files_done == 2)
@@ -103,7 +100,6 @@ def test_files_of_an_archive_are_summed_up(house) -> None:
 
 @pytest.mark.parametrize(("action", "target", "said"), cases("sentences_of_the_audit_log"))
 def test_sentences_have_one_form(action: str, target: tuple[str, str | None], said: str) -> None:
-    """A verb, then the kind of a thing with the name that it had then; people by their names alone."""
     assert told(action, *target) == f"The service {said}"
 
 
@@ -156,7 +152,6 @@ def test_feedback_shows_its_comment(house) -> None:
 
 
 def test_the_log_is_narrowed_by_person_and_day(house) -> None:
-    """A person's actions alone, and days of UTC with the last one whole; all of it from the address."""
     house.add_people("cleo@example.test")
     house.open("search", signed_in_as="cleo@example.test")
     page = house.open("audit_log", who="user:cleo@example.test")
@@ -176,7 +171,6 @@ def test_an_odd_day_in_the_address_is_no_day(house) -> None:
 
 
 def test_the_log_is_paged_and_exported(house) -> None:
-    """Fifty entries at a time; the file has all that is filtered, with all names, and without formulas."""
     house.load_resource("Named in the file")
     house.client.admin.users.upsert([{"email": f"many{number}@example.test", "name": "=1+1"} for number in range(60)])
     page, sentence = house.open("audit_log"), "admin uploaded document “Named in the file”"
@@ -193,8 +187,6 @@ def test_the_log_is_paged_and_exported(house) -> None:
 
 
 def test_looking_through_a_long_log_tells_how_far_it_is() -> None:
-    """While pages have no rows; the page with the first ones, or the last one, ends it and the message."""
-
     def look(*, stopped: bool) -> None:
 
         import streamlit as st  # noqa: PLC0415
@@ -218,7 +210,6 @@ def test_looking_through_a_long_log_tells_how_far_it_is() -> None:
 
 
 def test_failed_sign_ins_are_told_with_their_number(house) -> None:
-    """In the export, too; who tried is somebody, and not the service."""
     pia = a_person(house.service, "pia@failed.test", name="Pia")
     form = pia.open(an_app(house.service))
     assert [fail_to_sign_in(pia, form) for _ in range(2)] == [403, 403]

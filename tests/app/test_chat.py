@@ -1,4 +1,4 @@
-"""The chat page in all its states, on the real service, with the built-in model or one that a test moves."""
+"""The chat page on the real service, with the built-in or a scripted model."""
 
 import html
 import re
@@ -24,13 +24,11 @@ def visit(house) -> Visit:
 
 @pytest.fixture(scope="module")
 def guest(house) -> Visit:
-    """A visit for tests that look at conversations of their own alone, and change neither agent nor person."""
     return begin_visit(house)
 
 
 @pytest.fixture
 def cut_line(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., httpx.Response]], None]:
-    """Put a function in the place of what sends requests to the service."""
     return lambda send: monkeypatch.setattr(current.connections(), "send", send)
 
 
@@ -45,7 +43,6 @@ def test_without_agents_the_page_says_what_to_do(new_house) -> None:
 
 
 def test_a_question_is_answered_with_its_source(guest: Visit) -> None:
-    """The reply stands under the question, with a number that leads to the quote, and from there to the document."""
     desk, page = guest.desk, guest.open()
     assert f"Harbour desk {guest.email[:8]}" in page.shown
     shown = until_replied(say(page, ASKED), "carrel-sources")
@@ -70,7 +67,6 @@ def test_a_question_is_answered_with_its_source(guest: Visit) -> None:
 
 
 def test_a_new_conversation_offers_the_agents_questions(visit: Visit) -> None:
-    """They are those that an admin has written down, as text; an agent without any offers none."""
     assert not examples(visit.open())
     hostile = HOSTILE[0]
     visit.house.client.admin.agents.update(visit.desk.agent_id, starter_questions=[ASKED, hostile])
@@ -86,7 +82,6 @@ def examples(page: Page) -> list[str]:
 
 
 def test_a_reply_without_a_word_yet_is_an_outline(guest: Visit, script: Script) -> None:
-    """A window that knows nothing but the address shows what has come so far, and the rest as it comes."""
     page = guest.ask()
     shown = until(page, lambda shown: "carrel-skeleton" in shown)
     assert "Thinking …" in shown
@@ -137,7 +132,6 @@ def test_a_reply_that_begins_anew_replaces_what_was_shown(guest: Visit, script: 
 
 
 def test_two_windows_send_into_one_conversation(guest: Visit, script: Script) -> None:
-    """The second message waits for the first one's reply; both windows come to show both."""
     one = guest.ask("First")
     two = say(guest.reopen(one), "Second")
     assert "Waits until the reply above is there." in two.shown
@@ -150,7 +144,6 @@ def test_two_windows_send_into_one_conversation(guest: Visit, script: Script) ->
 
 @pytest.mark.parametrize("from_the_beginning", [True, False])
 def test_enter_pressed_twice_sends_once(visit: Visit, script: Script, *, from_the_beginning: bool) -> None:
-    """The same words again, while they are on their way, are no other message; also where no conversation was yet."""
     page = visit.ask("Twice")
     conversation = page.address["conversation"]
     if from_the_beginning:
@@ -187,7 +180,6 @@ def test_a_failure_is_said_and_can_be_asked_again(guest: Visit, script: Script) 
 
 
 def test_a_reply_on_what_was_taken_away_is_withheld(visit: Visit, script: Script) -> None:
-    """At its end and in the history: a word why, none of its text, and asking again."""
     desk, page = visit.desk, visit.ask()
     script.end(a_reply("Noon it is [1].", passage(desk.document_id), cited=[0]))
     until_replied(page, "carrel-sources")
@@ -209,7 +201,6 @@ def test_who_is_signed_out_in_the_middle_is_told(visit: Visit, script: Script) -
 
 
 def test_a_message_the_service_does_not_take_stays(visit: Visit) -> None:
-    """It is shown with the reason until it is discarded, or sent again as the same message, which is answered once."""
     page = visit.open()
     visit.desk.deploy()
     say(page, "Discard this")
@@ -225,7 +216,6 @@ def test_a_message_the_service_does_not_take_stays(visit: Visit) -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_an_answer_that_got_lost_leads_to_no_second_message(visit: Visit, cut_line: Callable[..., None]) -> None:
-    """Sent again after the connection broke, a message that the service had taken is still one."""
     page, real = visit.open(), current.connections().send
 
     def lost(request: httpx.Request, **options) -> httpx.Response:
@@ -301,7 +291,6 @@ def test_an_address_of_no_conversation_is_explained(guest: Visit) -> None:
 
 
 def test_anothers_conversation_is_none(guest: Visit, house) -> None:
-    """Even for an admin: the words of a person are theirs."""
     page = guest.ask("A secret of mine")
     until_replied(page)
     other = house.open("chat", conversation=page.address["conversation"])
@@ -310,7 +299,6 @@ def test_anothers_conversation_is_none(guest: Visit, house) -> None:
 
 
 def test_a_conversation_with_an_agent_that_is_gone_is_read_on(visit: Visit) -> None:
-    """Its history stays; there is nothing to write into, and a word why."""
     page = visit.ask()
     until_replied(page, "carrel-sources")
     visit.desk.deploy()
@@ -321,7 +309,6 @@ def test_a_conversation_with_an_agent_that_is_gone_is_read_on(visit: Visit) -> N
 
 
 def test_one_of_several_agents_is_chosen(visit: Visit) -> None:
-    """By its name, with what it is for; the address has the choice, and one that isn't there is said."""
     other = a_desk(visit.house.service, f"Zoo desk {visit.email[:8]}")
     other.deploy(visit.email)
     other.update(description="Knows <b>animals</b>.")
@@ -335,7 +322,6 @@ def test_one_of_several_agents_is_chosen(visit: Visit) -> None:
 
 
 def test_a_long_conversation_is_shown_from_its_end(guest: Visit) -> None:
-    """Twenty exchanges, and twenty more when they are asked for."""
     page = guest.ask("Question 0")
     until_replied(page)
     guest.house.service.execute(
@@ -364,7 +350,6 @@ def test_a_reply_takes_feedback(guest: Visit) -> None:
 
 @pytest.mark.parametrize("hostile", HOSTILE_CASES)
 def test_text_of_others_is_neither_markup_nor_link(visit: Visit, script: Script, hostile: str) -> None:
-    """Messages, replies, quotes, and the names of agents and documents: nothing runs, and nothing leads elsewhere."""
     visit.desk.update(name=f"{hostile} {uuid4().hex[:6]}", description=hostile)
     page = visit.ask(hostile)
     visit.house.load(hostile, "Sheep")
@@ -392,7 +377,6 @@ def test_text_of_others_is_neither_markup_nor_link(visit: Visit, script: Script,
 
 
 def test_what_is_too_long_is_said_and_stays(visit: Visit) -> None:
-    """A message beyond the service's limit is not cut and not dropped: it stands there with the reason, unsent."""
     page = visit.ask("x" * 20_001)
     assert "This is too long: 20,001 characters." in page.shown
     assert "x" * 20_001 in page.shown

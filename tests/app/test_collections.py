@@ -1,4 +1,4 @@
-"""The page of collections in its states, on the real service."""
+"""The page of collections on the real service."""
 
 import html
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,6 @@ def open_collection(house: House, collection: str, part: str = "documents", **op
 
 
 def inside(house: House, collection: str) -> dict[str, int | None]:
-    """The documents of a collection, with the version that can be found there."""
     listed = house.client.document_collections.list_documents_in_collection(collection)
     return {one.document_name: one.indexed_version for one in listed}
 
@@ -43,7 +42,6 @@ def fields_in(house: House, collection: str) -> dict[str, dict[str, str]]:
 
 
 def a_shelf(house: House, *names: str) -> tuple[str, list[str]]:
-    """A collection with two fields, and the ids of documents that aren't in it."""
     return house.add_collection(custom_metadata_schema=TEAM_AND_SECRET), [house.load(name) for name in names]
 
 
@@ -250,7 +248,6 @@ def test_a_reader_sees_what_is_in_it_and_changes_nothing(house: House) -> None:
 
 
 def test_an_index_is_made_anew_watched_and_given_up(house: House, embeddings: EmbeddingsEndpoint) -> None:
-    """It goes on beside the old one, names what fails, and can be given up; the index stays as it was."""
     house.add_collection(embeddings_model=MODEL)  # which lets the page know of the model
     collection = house.add_collection()
     house.load(f"Stubborn {MARKUP}", "stubborn words", collection_id=collection)

@@ -1,4 +1,4 @@
-"""The page of documents, and their pages as pictures with the passage marked that was found or cited."""
+"""The page of documents, and page pictures with the found or cited passage marked."""
 
 import html
 import re
@@ -74,7 +74,6 @@ def test_an_admin_sees_all_documents_and_narrows_them(house: House) -> None:
 
 
 def test_the_address_keeps_filters_order_and_folder_of_the_list(house: House) -> None:
-    """Each is in the Python for the same list, too; folders count what may be read, and lead into themselves."""
     word = new_word()
     where = house.add_collection()
     for path, text in (("Wide/b.txt", "x" * 9), ("wide/deep/a.txt", "x"), ("c.txt", "x" * 5)):
@@ -224,7 +223,7 @@ def test_a_document_is_deleted_after_being_asked(house: House) -> None:
 
 
 def test_what_a_member_may_not_read_looks_like_what_is_not_there(house: House) -> None:
-    """An unknown id, somebody else's document, and no id at all give the same page, byte for byte."""
+    """An unknown id, a forbidden document, and no id give the same page, byte for byte."""
     document = house.load("Secret plan")
     pages = [house.open("documents", signed_in_as=MEMBER, document=one).shown for one in (document, NOWHERE, "no-id")]
     assert pages[0] == pages[1] == pages[2]
@@ -322,7 +321,6 @@ def test_names_of_others_are_never_markdown(house: House) -> None:
 
 
 def test_an_address_that_nobody_wrote_by_the_page_is_taken_as_far_as_it_goes(house: House) -> None:
-    """Choices that there are none of, names longer than the field, and what the service refuses are no traceback."""
     page = house.open("documents", kind="nonsense", state="?", of="them", part="x", name="x" * 5000)
     assert "No document is like that." in page.shown
     for address in ({"owner": "two words@x y"}, {"name": "a\0b"}):
@@ -405,7 +403,6 @@ PAGES = [[("Anchors are dropped slowly.", 12)], [("Buoys are painted yellow.", 1
 
 @pytest.fixture(scope="module")
 def rules(house: House) -> str:
-    """The id of a PDF of three pages, which the admin may read."""
     house.add_people(MEMBER)
     return house.load(f"Rules {uuid4().hex[:8]}", made_files.pdf(*PAGES), file_name="rules.pdf")
 
@@ -433,7 +430,6 @@ def test_a_page_is_shown_with_ways_to_the_others(house: House, rules: str) -> No
 
 
 def test_what_is_found_is_marked_on_its_page(house: House, rules: str) -> None:
-    """A search's result leads to the page, where the passage is marked and stands beside; also from another page."""
     address = leads_to(house, "what colour have buoys", rules)
     assert (address["part"], address["chunk"], address["version"]) == ("original", "0", "1")
     assert address["at"].startswith("1_")
@@ -467,7 +463,7 @@ def test_one_page_is_marked_by_its_box(house: House) -> None:
 
 
 def test_a_passage_without_boxes_is_shown_beside_its_first_page(house: House) -> None:
-    """Such as of an entry that was indexed before there were boxes."""
+    """Entries indexed by older versions have no boxes."""
     document = house.load("Older rules", made_files.pdf(*PAGES), file_name="older.pdf")
     with house.service.owner_connection() as connection:
         changed = connection.execute(
@@ -480,7 +476,6 @@ def test_a_passage_without_boxes_is_shown_beside_its_first_page(house: House) ->
 
 
 def test_a_passage_of_another_version_is_shown_in_that_version(house: House) -> None:
-    """Whoever opens what was cited before sees the page and the mark of then, and that the document has changed."""
     name = f"Changed rule {uuid4().hex[:8]}"
     document = house.load(name, made_files.pdf(PAGES[0]), file_name="rule.pdf", document_external_id=name)
     address = leads_to(house, name, document)
@@ -499,7 +494,6 @@ def test_a_passage_of_another_version_is_shown_in_that_version(house: House) -> 
 
 
 def test_a_row_is_marked_in_its_table(house: House) -> None:
-    """The passage of a sheet is a table with the numbers of its rows; the row that was searched for is marked."""
     fees = [["Berth", "Fee in crowns"], *([f"Quay {name}", number] for name, number in (("Ash", 71), ("Elm", 72)))]
     document = house.load("Berth fees", made_files.workbook(Fees=fees), file_name="fees.xlsx")
     shown = house.open("documents", **leads_to(house, "fee at quay elm", document)).shown
@@ -539,7 +533,6 @@ def test_an_address_that_leads_nowhere_is_said_in_words(house, rules, address, s
 
 
 def test_pages_are_for_those_who_may_read_the_document(house: House) -> None:
-    """An admin sees that there is a document, and not what is on its pages."""
     document = house.load("Theirs", made_files.pdf(PAGES[0]), file_name="t.pdf", upload_as_user_email=MEMBER)
     shown = open_original(house, document).shown
     assert "Its pages are for those who may read it." in shown

@@ -1,4 +1,4 @@
-"""The page Health and its alerts, and every page when the service is away."""
+"""The page Health and its alerts, and every page while the service is down."""
 
 import asyncio
 import json
@@ -45,12 +45,11 @@ def a_status(**changes) -> AdminStatusGetResponse:
 
 
 CASES = json.loads(Path(__file__).with_name("health.json").read_text("utf-8"))
-"""Changes of a status; the part, level and words of its finding. A disk that will soon be too small is trouble."""
+"""Changes of a status; the part, level and words of its finding. A disk expected to fill up is trouble."""
 
 
 @pytest.mark.parametrize(("changes", "about", "level", "words"), CASES)
 def test_what_is_at_work_or_wrong_is_told_apart(changes: dict, about: str, level: str, words: str) -> None:
-    """Only what somebody should look at is trouble, and then the finding says what to do; the rest stays fine."""
     found = {one.about: one for one in findings_of(a_status(**changes), now=NOW)}
     assert found[about].level is Level[level]
     assert words in found[about].said
@@ -76,7 +75,6 @@ def test_the_arithmetic_is_said_and_why(arithmetic: dict | None, said: str) -> N
 
 
 def test_what_is_well_is_fine_and_asks_for_nothing() -> None:
-    """Only then was every document loaded."""
     found = findings_of(a_status(), now=NOW)
     refusing = {"syncs": SyncsState(running=0, failed=0, refused_documents=1, refusing=1)}
     for changes in ({}, refusing, {"indexing": {"done": 0, "running": 0, "failed": 1}}, {"failed_run_count": 1}):
@@ -123,7 +121,6 @@ def test_a_service_that_is_away_is_a_finding_and_not_the_end_of_the_page(own_ser
 
 
 def test_flows_that_nobody_serves_are_told_from_those_that_somebody_does(prefect_api, service, make_house):
-    """An offered flow that nobody asks work for waits; the page says what to start."""
     with closing(PrefectServer(prefect_api)) as prefect, offered(prefect):
         shown = make_house(service, prefect=prefect_api).open("health").shown
     assert "no process carries out runs" in shown
@@ -133,7 +130,7 @@ def test_flows_that_nobody_serves_are_told_from_those_that_somebody_does(prefect
 
 @pytest.mark.usefixtures("house")
 def test_connections_to_prefect_are_closed_when_their_client_is_dropped() -> None:
-    """Left to the garbage collector, their sockets would stay open for as long as it likes."""
+    """The garbage collector could leave the sockets open for a long time."""
     kept = [health._runs(NOBODY_LISTENS), runs._runs()]
     st.cache_resource.clear()
     assert [one._http.is_closed for one in kept] == [True, True]
@@ -205,7 +202,6 @@ VIEWS = [name for pages in (FOR_ALL, FOR_EDITORS, FOR_ADMINS) for entries in pag
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_page_says_that_nobody_answers_and_what_to_do(house, monkeypatch, view):
-    """No page ends in a traceback, or in nothing, and none shows a list that it doesn't have."""
     house.sign_in()
     with monkeypatch.context() as environment:
         environment.setenv("CARREL_BASE_URL", NOBODY_LISTENS)

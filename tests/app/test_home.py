@@ -1,4 +1,4 @@
-"""The first page: while an organization is new, and before anything is asked."""
+"""The first page of a new organization, and before any question."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,6 @@ def cards(page: Page) -> dict[str, str]:
 
 
 def test_each_card_counts_names_and_leads_to_where_to_act(new_house: House, monkeypatch) -> None:
-    """What can't be read, such as runs without Prefect, says so, and the other cards stay."""
     assert cards(new_house.open("search")) == {}, "its first steps come first"
     document = new_house.load(MARKUP)
     quiet = cards(new_house.open("search"))
@@ -80,7 +79,6 @@ MEMBER = "jonas@example.test"
 
 
 def test_an_admin_sees_what_to_begin_with_until_it_is_done_or_dismissed(new_house) -> None:
-    """Steps are ticked as things are; once dismissed they stay away, for this person alone."""
     catalog = new_house.client.catalog
     catalog.delete_document(new_house.load("Gone"))
     shown = new_house.open("search").shown

@@ -1,4 +1,4 @@
-"""What of the workbench a person is shown: pages, the command palette, addresses and the documentation."""
+"""A person's view of the workbench: pages, the command palette, addresses and documentation."""
 
 import json
 from typing import Any
@@ -65,7 +65,6 @@ PARAMETERS += ("search", "set", "show", "source", "sync", "token", "who", "with"
 
 @pytest.fixture
 def keyed_house(make_house: MakeHouse, service) -> House:
-    """A workbench with a key of its own, with which pages act for admins, and a member."""
     house = make_house(service, CARREL_APP_API_KEY=service.api_key)
     house.add_people(MEMBER)
     return house
@@ -84,7 +83,6 @@ def texts(page: Page) -> list[str]:
 
 
 def test_what_was_drawn_for_one_person_is_gone_for_the_next(keyed_house, monkeypatch):
-    """Without a session there is the way in, which leads back to the page that was asked for, and no page."""
     service, browser = keyed_house.service, {"cookie": ""}
     monkeypatch.setattr(current, "_cookie", lambda: browser["cookie"])
     page = Page(VIEWS.parent / "main.py", default_timeout=SECONDS).run()
@@ -137,7 +135,7 @@ def test_the_workbenchs_own_key_acts_for_admins_alone(keyed_house: House, email:
 
 
 def test_what_goes_on_after_signing_out_shows_nothing_more(keyed_house: House) -> None:
-    """A fragment or a button of a tab that is open still is refused, though it acts with the workbench's key."""
+    """An open tab's fragment or button is refused, although it uses the workbench's key."""
     document = keyed_house.load("Kept")
     page = keyed_house.open("documents", of="all")
     assert "Your sign-in has ended" not in page.shown
@@ -151,7 +149,7 @@ def test_what_goes_on_after_signing_out_shows_nothing_more(keyed_house: House) -
 
 
 def test_runs_are_there_for_who_is_an_admin_and_signed_in_now(new_house: House) -> None:
-    """Prefect asks nobody who they are: a button of a page that is open asks, even when the page isn't drawn anew."""
+    """Prefect checks no users, so each button checks again whether the person is a signed-in admin."""
     new_house.add_people(MEMBER)
     cookie = new_house.sign_in()
     assert texts(page_of(ASKS_FOR_RUNS, cookie)) == ["Here they are."]
@@ -162,7 +160,7 @@ def test_runs_are_there_for_who_is_an_admin_and_signed_in_now(new_house: House) 
 
 @pytest.mark.parametrize(("where", "before", "after"), cases("who_is_no_admin_any_more_does_nothing_more"))
 def test_who_is_no_admin_any_more_does_nothing_more(keyed_house: House, where: str, before: str, after: str) -> None:
-    """What pages show may be a minute old; what is done at Prefect, or with the workbench's own key, is asked anew."""
+    """Displayed pages may be a minute old, so actions check again."""
     keyed_house.add_people(MEMBER, is_admin=True)
     page = page_of(ACTS.format(where=where), keyed_house.sign_in(MEMBER))
     assert texts(page) == ["True", before]
@@ -177,7 +175,6 @@ def _failing() -> None:
 
 
 def test_a_page_that_fails_tells_nothing_of_why_but_where_to_ask(caplog: pytest.LogCaptureFixture) -> None:
-    """The person gets a sentence and a reference; under it the log has the error."""
     page = Page.from_function(_failing).run()
     assert "This page failed" in page.shown
     assert "secret" not in page.shown
@@ -215,7 +212,7 @@ def test_names_are_found_that_the_person_may_read_and_no_others(house: House) ->
 
 
 def test_a_person_gets_their_pages_and_actions_and_leads_to_no_other(house: House) -> None:
-    """What a browser says of a person who is no admin gives no names: the service decides."""
+    """The service decides, not the browser: pages for members contain no admin names."""
     house.add_people(MEMBER)
     everything = {one["name"] for one in palette(house)["items"]}
     assert {"Home", "Settings", "API keys", "Add person", "Open the runs"} <= everything
@@ -238,7 +235,6 @@ def test_an_address_of_nothing_is_said_with_the_way_back(house, view, parameter,
 
 @pytest.fixture(scope="module")
 def browser(house: House) -> httpx.AsyncClient:
-    """A browser before the routes of help and what stands in front of them, with the admin's session."""
     cookie = current.sign_in().cookie
     routes = Documentation(current.sessions(), cookie=cookie).routes()
     known = Middleware(KnownPages, pages=addresses())
@@ -256,7 +252,6 @@ async def test_help_is_for_people_who_are_signed_in(browser: httpx.AsyncClient) 
 
 
 async def test_pages_and_pictures_of_help_are_shown_and_nothing_else_is(browser: httpx.AsyncClient) -> None:
-    """A page shows its headings as a list of links, the first one all pages; the policy of all pages holds for both."""
     answer = await browser.get("/help/troubleshooting")
     assert answer.status_code == 200
     assert '<a href="#loading-documents">Loading documents</a>' in answer.text

@@ -1,4 +1,4 @@
-"""Applications and API keys on the real service: asked for, made, shown once, changed, revoked, deleted."""
+"""Applications and API keys on the real service."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -69,7 +69,7 @@ def test_an_application_is_made_and_its_secret_shown_once(house: House) -> None:
 
 
 def exchanged(house: House, client_id: str, client_secret: str) -> str:
-    """What the token endpoint says of a made-up code: invalid_grant to a client it knows, else invalid_client."""
+    """Return the token endpoint's error for a made-up code: invalid_grant for a known client, else invalid_client."""
     return str(App(house.service, client_id, client_secret, CALLBACK).exchange("no such code", Pkce()).json()["error"])
 
 
@@ -188,7 +188,6 @@ def test_a_key_is_made_for_somebody_and_shown_once(house: House) -> None:
 
 
 def test_a_key_needs_a_name_and_acting_for_others_is_explained(house: House) -> None:
-    """What that means is said before; nobody chosen is the admin themselves, and never is no end."""
     page, before = house.open("api_keys").press("New API key"), list(house.client.admin.api_keys.list())
     assert "Give the key a name" in page.press_key("new_key.submit").shown
     assert list(house.client.admin.api_keys.list()) == before

@@ -1,4 +1,4 @@
-"""People and groups on the real service: found, added, invited, changed, put into groups and taken out."""
+"""People and groups on the real service."""
 
 from inspect import unwrap
 
@@ -36,7 +36,6 @@ def open_person(house: House, email: str) -> Page:
 
 
 def add_by_typing(page: Page, picker: str, typed: str) -> Page:
-    """Find somebody in a dialog, who is the only match and so chosen."""
     return page.text_input(key=f"{picker}.typed").set_value(typed).run()
 
 
@@ -98,7 +97,6 @@ def test_a_person_is_changed_and_deactivated(house: House) -> None:
 
 
 def test_a_new_name_leaves_what_another_admin_changed_meanwhile(house: House) -> None:
-    """A name, and whether they are an admin, is only sent by whoever changed that."""
     house.add_people("meg@meanwhile.test", is_admin=True)
     page = open_person(house, "meg@meanwhile.test").press("Change")
     house.client.admin.users.upsert([{"email": "meg@meanwhile.test", "is_admin": False}])
@@ -113,7 +111,6 @@ def test_a_new_name_leaves_what_another_admin_changed_meanwhile(house: House) ->
 
 
 def test_a_person_joins_and_leaves_groups_with_what_changes_said(house: House) -> None:
-    """What they would read more, and less, is said before; nested groups say through what."""
     house.add_people("eve@joins.test")
     inner = house.add_group("Joined crew", "abe@joins.test")
     opens(house, "joined charts", a_group(house.service, "Joined ship", {"type": "group", "id": inner})["id"])
@@ -132,7 +129,6 @@ def test_a_person_joins_and_leaves_groups_with_what_changes_said(house: House) -
 
 
 def test_a_group_that_was_deleted_elsewhere_is_named_and_the_dialog_goes_on(house, monkeypatch) -> None:
-    """In the preview, and when it is pressed."""
     monkeypatch.setattr(directory, "gains_of", unwrap(directory.gains_of))  # not kept for some seconds
     house.add_people("gus@gone.test")
     oars = house.add_group("Gone oars")

@@ -1,4 +1,4 @@
-"""Fields that choose, find and filter people and things, and dialogs, on the real service."""
+"""Pickers, filters and dialogs on the real service."""
 
 from app.auth.sessions import digest_of
 from app.lookup import MOST, find_principals, principal_at
@@ -7,7 +7,6 @@ from tests.app.pages import Page
 
 
 def choosing() -> None:
-    """A form that asks for people when somebody wants to choose them."""
     import streamlit as st  # noqa: PLC0415 - a script of Streamlit's
 
     from app.lookup import Principal  # noqa: PLC0415
@@ -20,7 +19,7 @@ def choosing() -> None:
 
 
 def page_of(house: House) -> Page:
-    """The form, for an admin, before three people who are called alike."""
+    """The form for an admin, with three people of equal names."""
     house.client.admin.users.upsert([{"email": f"pick{n}@example.test", "name": f"Pick {n}"} for n in range(3)])
     form = Page.from_function(choosing)
     form.session_state["signed_in.owner"] = digest_of(house.sign_in())
@@ -53,7 +52,6 @@ def test_several_are_added_and_taken_out_again(house: House) -> None:
 
 
 def test_the_only_match_is_chosen_while_it_is_shown(house: House) -> None:
-    """From three letters on; not when the letters go on to mean another, nor when it is taken out."""
     page = page_of(house)
     page.text_input(key="picked.typed").set_value("k 1").run()
     assert chosen(page) == "ada@example.test pick1@example.test"
@@ -69,7 +67,7 @@ def test_the_only_match_is_chosen_while_it_is_shown(house: House) -> None:
 
 
 def test_where_there_is_one_the_latest_is_it_and_coming_back_chooses_nobody(house: House) -> None:
-    """A form that was away for a run begins with those at first: neither with who matched, nor with who was chosen."""
+    """A form hidden for a run starts empty."""
     page = page_of(house)
     page.checkbox(key="one").check().run()
     for number in (1, 2):
@@ -82,7 +80,6 @@ def test_where_there_is_one_the_latest_is_it_and_coming_back_chooses_nobody(hous
 
 
 def leaving() -> None:
-    """A list is filtered and left for one of its rows; then its fields are sent once more, as a timer does."""
     import streamlit as st  # noqa: PLC0415
 
     from app.ui import filters  # noqa: PLC0415
@@ -100,7 +97,6 @@ def test_a_filter_says_a_value_to_the_address_once() -> None:
 
 
 def test_who_an_address_names_is_found_among_many_alike(house) -> None:
-    """Not only among the first that the service tells of; by typing one more than is shown tells of others."""
     address = "na@example.test"
     house.add_people(address, *(f"{number:02}an{address}" for number in range(MOST + 10)))
     found = principal_at(house.client, f"user:{address}")
@@ -115,7 +111,6 @@ def run(script: object) -> Page:
 
 
 def broken() -> None:
-    """A form and a confirmation whose actions have a fault."""
     import streamlit as st  # noqa: PLC0415
 
     from app.ui import dialogs  # noqa: PLC0415
@@ -132,7 +127,7 @@ def broken() -> None:
 
 
 def test_an_error_that_nobody_foresaw_is_shown_in_the_dialog(caplog) -> None:
-    """The page behind would show it to nobody: the button would seem to do nothing. Its traceback is logged."""
+    """On the page behind the dialog the error would be invisible. The traceback is logged."""
     page = run(broken)
     shown = [block.proto.body for block in page.get("html")]
     assert [text for text in shown if "error in the workbench itself" in text] == shown
@@ -142,7 +137,6 @@ def test_an_error_that_nobody_foresaw_is_shown_in_the_dialog(caplog) -> None:
 
 
 def mistaken() -> None:
-    """A form that is wrong, then right and sent by two clicks: their callbacks run before anything is drawn."""
     import streamlit as st  # noqa: PLC0415
 
     from app.ui import dialogs  # noqa: PLC0415
@@ -169,7 +163,6 @@ def test_a_mistake_leaves_the_dialog_open_and_two_clicks_do_it_once() -> None:
 
 
 def leave_dialog() -> None:
-    """A secret is shown on one page, and another page is looked at."""
     import streamlit as st  # noqa: PLC0415
 
     from app.ui import dialogs  # noqa: PLC0415
@@ -183,5 +176,4 @@ def leave_dialog() -> None:
 
 
 def test_a_secret_goes_with_its_page() -> None:
-    """It stays while its page is looked at, and is in no state when another one is."""
     assert run(leave_dialog).texts == ["True", "False"]

@@ -1,4 +1,4 @@
-"""The page of quality in its states, and reading judgements."""
+"""The page of quality, and reading judgements."""
 
 import html
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def load(house: House, name: str, text: str) -> str:
 
 
 def search(house: House, words: str, **options):
-    """Search in the catalog, by keywords unless the options say otherwise."""
+    """Search the catalog, by keywords unless the options say otherwise."""
     return house.client.search.search_document_catalog(words, **({"mode": "LEXICAL"} | options))
 
 
@@ -69,7 +69,6 @@ def test_searches_are_counted_and_drawn(new_house: House) -> None:
 
 
 def totals(table) -> dict[str, int]:
-    """What a chart's bars of each colour come to."""
     _at, colour, count = table.columns
     return table.groupby(colour)[count].sum().to_dict()
 
@@ -145,7 +144,7 @@ def test_a_search_whose_words_were_erased_is_not_done_again(house: House) -> Non
 
 
 def test_a_search_of_a_collection_that_is_gone_is_not_widened(house: House) -> None:
-    """What was searched for in a collection is never searched for in the catalog instead."""
+    """A search in a deleted collection never becomes a search in the catalog."""
     where = house.add_collection()
     found = house.client.search.search_document_collection("sheep", document_collection_id=where)
     house.client.document_collections.delete_document_collection(where)
@@ -155,7 +154,6 @@ def test_a_search_of_a_collection_that_is_gone_is_not_widened(house: House) -> N
 
 
 def a_set(house: House, judgements: Mapping[str, Mapping[str, int]] | None = None, **target) -> EvaluationSet:
-    """A new evaluation set of a name like no other."""
     one = house.client.admin.evaluation_sets.create(f"Set {uuid4().hex[:8]}", **target)
     evaluation.add_judgements(house.client, one.evaluation_set_id, judgements or {})
     return one
@@ -166,7 +164,6 @@ def open_set(house: House, one: EvaluationSet) -> Page:
 
 
 def test_the_worst_queries_come_first_whoever_asked(house: House) -> None:
-    """Thumbs down weigh more than no results, or words that nothing has; equal words count together."""
     mark = new_word()
     load(house, f"Bad {mark}", "The barge carries coal.")
     for words in (f"Zeppelin  {mark}xyz", f"zeppelin {mark}xyz"):
@@ -190,8 +187,6 @@ def test_the_worst_queries_come_first_whoever_asked(house: House) -> None:
 
 
 def test_bad_queries_are_weighed() -> None:
-    """Each person who was failed counts; of equals the newest comes first, and erased words are left out."""
-
     searches = [
         ("once", "ada", 1, {}),
         ("twice", "ada", 2, {}),
@@ -247,7 +242,6 @@ def test_a_document_that_is_not_found_can_be_judged(house: House) -> None:
 
 
 def test_judging_without_a_set_offers_to_make_one(new_house: House) -> None:
-    """The first set is made where the address says, and judging goes on with the question."""
     page = draw(new_house, "judge", q="how high are the waves?")
     assert "There is no evaluation set of searches yet." in page.shown
     page = page.press("New set")
@@ -259,7 +253,7 @@ def test_judging_without_a_set_offers_to_make_one(new_house: House) -> None:
 
 
 def test_judging_offers_no_agents_set_unless_the_address_names_it(house: House) -> None:
-    """Its judgements say what a reply should cite, not what a search should find."""
+    """An agent's judgements are about citations, not about search results."""
     agent = house.client.admin.agents.create(f"Purser {uuid4().hex[:6]}")
     searches, answers = a_set(house), a_set(house, agent_id=agent.agent_id)
     page = draw(house, "judge")
@@ -345,7 +339,6 @@ def test_sets_are_listed_renamed_and_deleted(house: House) -> None:
 
 
 def test_a_file_is_imported_and_exported_as_it_was(house: House) -> None:
-    """A file with a mistake adds nothing. A formula is text in the export, and is what it was when imported again."""
     one = a_set(house, {"dogs": {"fares": 1}})
     page = open_set(house, one)
     data = b'query,external id,grade\ndogs,rules,2\n"=1+1",@sum,-1\nopen question,,\n'
@@ -377,7 +370,6 @@ def test_a_file_is_imported_and_exported_as_it_was(house: House) -> None:
 
 
 def test_a_set_is_measured_in_modes_and_the_runs_are_compared(house: House) -> None:
-    """Each mode is kept as a run; after a change what became worse comes first, and a chart shows the dates."""
     mark = uuid4().hex[:6]
     load(house, f"one-{mark}", f"The {mark} ferry leaves at nine.")
     load(house, f"two-{mark}", f"The {mark} canteen has soup.")
@@ -463,7 +455,6 @@ def test_what_cannot_be_measured_is_said(house: House) -> None:
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_judgements_are_read_as_spreadsheets_write_them(delimiter: str) -> None:
-    """A byte order mark, other delimiters, quotes and lines without a grade are fine; grades add up by query."""
     lines = [["Query", "External ID", "Grade"], ["dogs", "fares", "2"], ["dogs", "rules", ""], ['"a; b,\tc"', "x", "1"]]
     text = "\ufeff" + "\r\n".join(delimiter.join(line) for line in lines)
     assert read(text.encode()) == {"dogs": {"fares": 2, "rules": 1}, "a; b,\tc": {"x": 1}}
@@ -507,7 +498,6 @@ def test_lines_of_cases_that_say_too_much_are_named() -> None:
     ],
 )
 def test_judgements_that_are_hostile_or_too_large_are_refused(data: bytes) -> None:
-    """Other encodings, endless cells, and what can't be searched for end in one kind of error."""
     with pytest.raises(JudgementsError) as refused:
         read(data)
     assert len(str(refused.value)) < 300

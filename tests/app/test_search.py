@@ -1,4 +1,4 @@
-"""The search page in all its states, on the real service."""
+"""The search page on the real service."""
 
 import html
 import re
@@ -29,14 +29,12 @@ GOATS = {"team": "engine: aft", "pages": "40", "weight": "70.25", "due": "2026-0
 
 
 def new_collection(house: House, name: str = "") -> str:
-    """Make a collection whose documents may have metadata of every type; return its id."""
     fields = [{"name": field, "type": kind} for field, kind in FIELDS.items()]
     return house.add_collection(name, custom_metadata_schema={"fields": fields})
 
 
 @pytest.fixture(scope="module")
 def pen(house: House) -> str:
-    """A collection whose documents have metadata of every type; its id."""
     collection = new_collection(house, "Pen")
     for name, metadata in (("Lambs", LAMBS), ("Goats", GOATS)):
         document = house.load(name, f"Sheep and {name} travel on deck.", custom_metadata=metadata)
@@ -45,7 +43,6 @@ def pen(house: House) -> str:
 
 
 def ask(page: Page, words: str = "") -> Page:
-    """Fill in the form and send it; without words, as it is."""
     if words:
         page.text_input(key="words").set_value(words)
     return page.button[0].click().run()
@@ -69,7 +66,6 @@ def feedbacks(house: House) -> list[Any]:
 
 
 def test_nothing_is_searched_for_without_a_question_of_something_that_is_there(new_house: House) -> None:
-    """An unknown collection in the address never widens the search to something else."""
     page = new_house.open("search")
     assert "Ask in your own words" in page.caption[0].value
     ask(page, "   ")
@@ -123,7 +119,6 @@ def document_id(house: House, name: str) -> str:
 
 
 def test_searches_are_saved_and_recent_ones_listed_for_the_person_alone(house: House) -> None:
-    """One click does one again, with its filters; a second click takes it away. Words of others stand nowhere."""
     mark, email = uuid4().hex[:6], f"own-{uuid4().hex[:6]}@example.test"
     house.add_people(email)
     house.client.search.search_document_catalog(f"secret of the admin {mark}")
@@ -229,7 +224,6 @@ def test_only_web_addresses_are_links() -> None:
 
 
 def test_feedback_is_sent_once(new_house: House) -> None:
-    """However often it is pressed or drawn; a changed mind and another comment are sent too, and an empty one isn't."""
     document = new_house.load("Livestock", "Sheep travel on deck.")
     page = new_house.open("search", q="sheep")
     assert not page.text_area
@@ -257,7 +251,6 @@ def send_comment(page: Page, comment: str) -> None:
 
 
 def test_feedback_is_about_what_was_found_and_said_where_it_fails(house: House, pen: str) -> None:
-    """On a search without results, about all of it. A thumb that the service refuses is not shown as given."""
     first(house.open("search", q="zeppelin", by="lexical", **{"in": pen}), "Not helpful")
     [entry] = [one for one in feedbacks(house) if "documentId" not in one.details]
     assert entry.details["feedback"] == "THUMBS_DOWN"
@@ -271,7 +264,6 @@ def test_feedback_is_about_what_was_found_and_said_where_it_fails(house: House, 
 
 
 def test_details_tell_the_readers_and_give_the_file_to_who_may_read_it(house: House) -> None:
-    """They are asked for when the dialog is opened, and refused once the grant is gone."""
     house.add_people(MEMBER)
     crew = house.add_group("Deck <b>crew</b>", MEMBER)
     document = house.load("Stowaways", "Stowaways travel below.", allowed_group_ids=[crew])
@@ -290,7 +282,6 @@ def test_details_tell_the_readers_and_give_the_file_to_who_may_read_it(house: Ho
 
 @pytest.mark.usefixtures("impatient")
 def test_a_service_that_closes_connections_is_not_called_down(service, make_house: MakeHouse) -> None:
-    """Where it is reached but gives no answer, Health says whether it has too many."""
     with faulty(service.base_url) as proxy:
         house = make_house(service, CARREL_V1_BASE_URL=proxy.base_url)
         house.sign_in()
@@ -301,7 +292,6 @@ def test_a_service_that_closes_connections_is_not_called_down(service, make_hous
 
 
 def test_an_ended_sign_in_offers_the_next(new_house: House) -> None:
-    """When the tokens were taken back, the page leads to signing in, and back to the search that was asked."""
     page = new_house.open("search", q="sheep")
     tokens = current.sessions().get(page.session_state["signed_in.owner"])
     assert tokens is not None
@@ -321,7 +311,6 @@ def test_an_ended_sign_in_offers_the_next(new_house: House) -> None:
     ],
 )
 def test_a_collection_is_filtered_by_its_fields(house, pen, operator, value, address):
-    """The condition and the value are those of the field's type; the address has them."""
     page = house.open("search", q="sheep", **{"in": pen})
     assert found(page) == ["Goats", "Lambs"]
     field = address.partition(":")[0]
@@ -356,7 +345,6 @@ def test_a_filter_offers_the_values_of_what_the_person_may_read(house: House) ->
 
 
 def test_a_filter_from_the_question_is_taken_away_with_one_click(house: House, pen: str) -> None:
-    """It is shown as a chip; without it the search is the same. The others are not kept for another question."""
     page = house.open("search", q="deck documents with more than 2 pages about sheep", **{"in": pen})
     page.toggle(key="reads").set_value(True).run()
     assert found(page) == ["Lambs"]
@@ -379,7 +367,6 @@ def test_a_filter_from_the_question_is_taken_away_with_one_click(house: House, p
 
 
 def test_the_best_results_are_reranked_as_the_switch_says(new_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It begins as the organization has it; without an endpoint there is none, and admins are told how to give one."""
     new_house.load_many(["Sheep travel on deck.", "Sheep pay half."])
     page = new_house.open("search")
     assert "running#reranking" in page.shown
@@ -419,7 +406,7 @@ def test_the_best_results_are_reranked_as_the_switch_says(new_house: House, monk
 
 
 def test_a_press_that_comes_after_the_fields_were_forgotten_searches_as_the_address_says(house, pen):
-    """Streamlit forgets them with a run that ends before it draws them; the browser still shows the button."""
+    """Streamlit forgets fields after a run without drawing; the browser still shows the button."""
     page = house.open("search", q="sheep", by="lexical", **{"in": pen})
     page.button[0].click()
     sent = page._tree.get_widget_states()
@@ -434,7 +421,6 @@ def test_a_press_that_comes_after_the_fields_were_forgotten_searches_as_the_addr
 
 
 def test_a_time_is_on_a_day_whatever_its_hour(house: House) -> None:
-    """From the day's beginning until the next one's, in UTC; a moment is that moment alone."""
     collection = new_collection(house)
     for due in ("2026-01-30T23:59:59Z", "2026-01-31", "2026-01-31T23:30:00Z", "2026-02-01"):
         house.add_to(collection, house.load(f"Watch {due}", "Sheep on watch."), due=due)
@@ -451,7 +437,6 @@ def test_a_time_is_on_a_day_whatever_its_hour(house: House) -> None:
 
 @pytest.mark.usefixtures("pen")
 def test_the_catalog_is_filtered_by_what_documents_say(house: House) -> None:
-    """By a field's name and a value, whatever stands in them; several narrow together, also in the address."""
     page = house.open("search", q="sheep")
     page.text_input(key="only.name").set_value("team")
     page.text_input(key="only.value.STRING").set_value("engine: aft").run()
@@ -500,8 +485,6 @@ def test_a_filter_that_does_not_fit_is_explained(house: House, pen: str, only: s
 
 @pytest.mark.parametrize(("where", "said"), [("catalog", "you can read"), ("pen", "was searched")])
 def test_what_is_near_in_meaning_alone_is_said(house: House, pen: str, where: str, said: str) -> None:
-    """A search by words and meaning always finds something; results without any of the words are folded."""
-
     def ask_for(words: str, **more: str) -> Page:
         return house.open("search", q=words, **{"in": pen if where == "pen" else where}, **more)
 
@@ -568,7 +551,6 @@ def test_results_are_narrowed_ordered_and_compared(new_house: House) -> None:
 
 
 def test_what_others_wrote_leaves_room_for_other_results(house: House) -> None:
-    """Passages that somebody brought themselves and long metadata are cut; further passages of a document folded."""
     collection = new_collection(house)
     document = house.load("Logbook", "Fog.", custom_metadata={"note": "x" * 5000})
     add_chunks(house, collection, document, "fog " * 5000)
@@ -581,7 +563,6 @@ def test_what_others_wrote_leaves_room_for_other_results(house: House) -> None:
 
 
 def test_the_preview_shows_the_chosen_result_in_its_text_and_says_what_is_gone(house: House) -> None:
-    """Nothing of it is read before the browser has told that there is room; choosing does not search again."""
     collection, mark = house.add_collection("Bridge <b>"), f"gull{uuid4().hex[:6]}"
     documents = [house.load(f"{name} <b>", document_external_id=f"{mark}/{name}") for name in ("Kept", "Newer", "Lost")]
     for document in documents:
@@ -617,14 +598,14 @@ def add_chunks(house: House, collection: str, document: str, *chunks: str) -> No
 
 @pytest.mark.parametrize(("relevance", "without_words", "strong"), cases("strong_results_end_where_relevance_falls"))
 def test_strong_results_end_where_relevance_falls(relevance, without_words, strong) -> None:
-    """At three fifths of the best result's, for the first three with words at half of it; by keywords nowhere."""
+    """At three fifths of the best hit's relevance; at half for the first three hits with words; never for keyword
+    search."""
     has_words = [number not in without_words for number in range(len(relevance))]
     assert count_strong(relevance, has_words, SearchMode.HYBRID) == strong
     assert count_strong(relevance, has_words, SearchMode.LEXICAL) == len(relevance)
 
 
 def test_weak_results_are_folded_under_the_strong_ones(new_house: House) -> None:
-    """The answer stands alone, what is far from it under a line that counts; more of these are asked for in there."""
     invoice = "Invoice {}: printer paper and envelopes, paid by bank transfer."
     new_house.load_many([invoice.format(number) for number in range(12)])
     new_house.load("Waves", "Sailings are cancelled when waves are higher than three metres.")

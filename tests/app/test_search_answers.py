@@ -16,7 +16,6 @@ from tests.service.conversations import Script, a_reply, passage
 
 @pytest.fixture(scope="module")
 def visit(house) -> Visit:
-    """A person whose agent answers searches; tests ask in words of their own."""
     visit = begin_visit(house)
     visit.desk.update(answersSearches=True)
     return visit
@@ -24,7 +23,6 @@ def visit(house) -> Visit:
 
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The last parts of the addresses that pages ask the service at, in their order."""
     asked, real = list[str](), current.connections().send
 
     def send(request: httpx.Request, **options) -> httpx.Response:
@@ -44,7 +42,6 @@ def answers(page: Page) -> list[str]:
 
 
 def test_a_question_is_answered_above_the_results_after_these_are_shown(visit: Visit, requests: list[str]) -> None:
-    """It is asked once, however often the page is drawn, and it can be followed up in Chat."""
     page = search(visit, ASKED)
     assert requests.index("searchDocumentCatalog") < requests.index("listDocuments") < requests.index("sendMessage")
     assert "Thinking …" in page.shown or "carrel-sources" in page.shown
@@ -76,7 +73,7 @@ def test_questions_are_told_from_words(text: str, is_one: bool) -> None:
 
 
 def test_a_narrower_search_and_people_without_the_agent_get_no_answer(visit: Visit, requests: list[str]) -> None:
-    """An agent would answer from other documents than those that are listed; an agent of others is never named."""
+    """The agent would answer from documents outside the list."""
     other = f"{uuid4().hex[:8]}@example.test"
     visit.house.add_people(other)
     for page in (
@@ -91,7 +88,6 @@ def test_a_narrower_search_and_people_without_the_agent_get_no_answer(visit: Vis
 
 
 def test_an_answer_on_what_was_taken_away_is_withheld(visit: Visit, script: Script) -> None:
-    """Searching for the same again reads the answer again, without another call of the model."""
     visit.house.load("Landing stage", "You get there by foot.", internal_public=True)
     page = search(visit, "When do we get there?")
     script.end(a_reply("At noon [1].", passage(visit.desk.document_id), cited=[0]))
@@ -122,7 +118,6 @@ def test_results_stay_where_the_agent_can_not_be_asked(visit: Visit, monkeypatch
 
 
 def test_a_question_whose_sending_a_click_ends_is_asked_once(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Streamlit ends the run of a page wherever it is, and begins another."""
     real, sent, text = current.connections().send, list[int](), "Where does the ferry wait at night?"
 
     def send(request: httpx.Request, **options) -> httpx.Response:

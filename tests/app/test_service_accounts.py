@@ -1,4 +1,4 @@
-"""Service accounts and their tokens, on the real service: made, minted once, shown once, revoked."""
+"""Service accounts and tokens on the real service."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -65,7 +65,6 @@ def test_a_token_is_shown_once_and_kept_nowhere(house: House) -> None:
 
 
 def test_the_dialog_shows_how_far_the_token_would_reach(house: House) -> None:
-    """Each scope says what it lets do and risks; the reach is in figures and words, with the service's warnings."""
     account_id = account(house, "Reaching")
     crew = house.add_group("Reaching crew")
     house.load_resource("Within reach", allowed_group_ids=[crew])
@@ -106,7 +105,6 @@ def test_a_token_needs_a_name_and_a_purpose_and_is_warned_of_without_an_end(hous
 
 
 def test_a_dialog_is_about_the_account_it_was_opened_for(house: House) -> None:
-    """Whoever goes back from it to the list, and to another account, isn't asked for a token of that one."""
     one, other = account(house, "Left open"), account(house, "Looked at next")
     page = house.open("service_accounts", account=one).press("Create token")
     assert page.text_input(key="mint.name")

@@ -1,4 +1,4 @@
-"""Syncs with document databases from the workbench, on the real service and a server that speaks MongoDB's protocol."""
+"""Syncs with document databases in the workbench, on the real service and a MongoDB protocol server."""
 
 import html
 from collections.abc import Iterator
@@ -65,7 +65,6 @@ def test_a_sync_is_made_and_shown_to_its_end(house: House, syncing: Syncing) -> 
 
 
 def test_what_is_wrong_is_said_in_words_of_the_form(house: House, syncing: Syncing) -> None:
-    """What is missing, what is no query, what the service refuses: each is named as the form names it."""
     page = house.open("syncs", new="yes").press("Create, and start the first run")
     assert f"Fill in: {LABELS['syncName']}, {LABELS['docstoreURI']}," in page.shown
     page = new(house, syncing)
@@ -97,7 +96,6 @@ def test_what_was_not_taken_is_listed_as_it_is(house: House, syncing: Syncing) -
 
 
 def test_a_mapping_that_fits_nothing_is_said_in_words_of_the_form(house: House, syncing: Syncing) -> None:
-    """How many documents lack which field, and that the form has to name another; none is counted as there."""
     sync = syncing.first_run(sourceFields={"body": "content.text", "sourceName": "heading"})
     said = house.open("syncs", sync=of(sync)).shown
     assert "None of the 3 documents" in said
@@ -120,8 +118,6 @@ def test_a_run_that_failed_says_why_and_what_to_do(house: House, syncing: Syncin
 
 
 def test_held_documents_are_removed_once_by_name(house: House, syncing: Syncing, monkeypatch) -> None:
-    """After a dialog with their names; nothing is typed again, and the limit stays. The runs are listed, and the first
-    page names the sync meanwhile."""
     sync = syncing.first_run(syncName="Held")
     syncing.mongo.collection.delete_many({"_id": {"$gt": "thing-0000"}})
     syncing.run()
@@ -152,7 +148,6 @@ def test_a_database_is_tested_before_its_sync_is_saved(house: House, syncing: Sy
 
 
 def test_a_sync_is_changed_without_its_address(house: House, syncing: Syncing) -> None:
-    """The form holds what is known but the address, which stays; who may read becomes what it says."""
     sync = syncing.first_run()
     page = house.open("syncs", sync=of(sync)).press("Change …")
     assert page.text_input(key="sync.address").value == ""
@@ -186,7 +181,6 @@ def test_a_second_click_makes_no_second_sync(house: House, syncing: Syncing) -> 
 
 
 def test_a_form_never_has_the_readers_of_another_sync(house: House, syncing: Syncing) -> None:
-    """However the form before was left: saved as it is, the sync keeps its own readers."""
     groups = [house.add_group(name) for name in ("Deck", "Bridge")]
     first, second = (of(syncing.first_run(allowedGroupIds=[group])) for group in groups)
     page = house.open("syncs", sync=first, change="yes")
@@ -199,7 +193,6 @@ def test_a_form_never_has_the_readers_of_another_sync(house: House, syncing: Syn
 
 
 def test_a_run_that_nobody_begins_is_said(make_service, make_house, mongo):
-    """Not at once, since a worker may be about to; then with what to look at."""
     service = make_service(docstore_allowed_hosts=("127.0.0.1",), docstore_workers=0)
     house, syncing = make_house(service), Syncing(service, mongo)
     syncing.create().raise_for_status()

@@ -13,7 +13,6 @@ ADA, BEN, CARA = "ada@example.test", "ben@example.test", "cara@example.test"
 
 @pytest.fixture(scope="module")
 def keys(house) -> Mapping[str, str]:
-    """Ada reads two, Ben one of them and another; Cara nothing. What addresses call the documents."""
     house.add_people(ADA, BEN, CARA)
     crew = house.add_group("Reach crew", ADA)
     access: dict[str, dict] = {
@@ -116,7 +115,6 @@ def test_hostile_names_are_only_text(house, name: str) -> None:
 
 
 def test_the_page_opens_with_whose_access_changed_lately(new_house) -> None:
-    """Whom a grant or a group gave or took something, each once, the latest first; then lists of all there are."""
     assert "No access was changed yet." in new_house.open("what_can_they_read").shown
     new_house.add_people(ADA, BEN)
     crew = new_house.add_group("Lately crew", ADA)

@@ -45,7 +45,6 @@ def test_many_matches_say_how_to_narrow_them(house) -> None:
 
 
 def test_the_only_match_is_chosen_by_itself(house) -> None:
-    """Once three letters are typed: fewer may yet become those of another."""
     key = house.load_resource("Qx of one")
     page = house.open("who_can_read")
     page.text_input(key="resource.typed").set_value("qx").run()
@@ -182,7 +181,6 @@ def test_a_service_account_is_explained_by_its_address(house) -> None:
 
 
 def test_groups_that_are_called_alike_are_told_apart(house) -> None:
-    """As options, and in the reasons by the end of their ids; what is of another kind keeps its name as it is."""
     twins = [house.add_group("Lookouts", ADA, externalId=one) for one in ("lookouts-1", "lookouts-2")]
     other = house.add_group("Lookouts", externalId="lookouts-3")
     key = house.load_resource("Lookouts", allowed_group_ids=twins)

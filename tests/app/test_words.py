@@ -1,4 +1,4 @@
-"""Times and runs in words, and files that people open in a spreadsheet."""
+"""Times and runs in words, and files for spreadsheets."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -28,7 +28,6 @@ A_MOMENT = timedelta(seconds=9)
     ],
 )
 def test_what_will_be_is_rounded_and_what_was_is_not(apart: timedelta, said: str) -> None:
-    """A token chosen to end in 30 days ends in 30 days, right after it was made; nothing is older than it is."""
     assert ago(NOW + apart, now=NOW) == said
 
 
@@ -47,7 +46,6 @@ def test_durations_in_words() -> None:
 
 @pytest.mark.parametrize(("message", "said"), cases("a_message_loses_the_name_of_a_class_and_nothing_else"))
 def test_a_message_loses_the_name_of_a_class_and_nothing_else(message: str, said: str) -> None:
-    """What Prefect puts before an error's own words is left out, not what looks like it in them."""
     assert reason(message) == said
 
 
@@ -57,7 +55,7 @@ def test_a_name_turns_round_nothing_that_stands_beside_it():
 
 @pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"])  # noqa: RUF001
 def test_what_begins_like_a_formula_stays_text(first: str) -> None:
-    """Those characters in their wide form, too, which spreadsheets of some languages read as the others."""
+    """Full-width characters too: spreadsheets of some languages accept full-width formulas."""
     assert as_text(f"{first}1+1") == f"'{first}1+1"
     assert as_text(f"a{first}1") == f"a{first}1"
 
@@ -66,7 +64,6 @@ def test_what_begins_like_a_formula_stays_text(first: str) -> None:
     ("most", "rows", "told"), [(1, "a", [1]), (2, "ab", [2]), (3, "abc", [2, 3]), (9, "abcd", [2, 4])]
 )
 def test_a_file_ends_where_it_is_told_to(most: int, rows: str, told: list[int]) -> None:
-    """In a page or between two: no further page is asked for, and how many there are is told after each."""
     asked: list[str] = []
 
     def page(name: str) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""Visits of people with an agent of their own: conversations on the page Chat, and replies as they grow."""
+"""Visits of people with their own agent: conversations on the page Chat, and growing replies."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ ASKED = "When does the ferry leave?"
 
 @dataclass
 class Visit:
-    """A person in the module's house, with an agent that is deployed to them alone."""
+    """A person in the module's workbench, with a private agent."""
 
     house: House
     desk: Desk
@@ -58,7 +58,6 @@ def say(page: Page, words: str) -> Page:
 
 
 def until(page: Page, fits: Callable[[str], bool]) -> str:
-    """Draw the page until what it shows fits, as its fragment does in a browser; what it shows."""
     deadline = time.monotonic() + SECONDS
     while not fits(shown := page.shown):
         assert time.monotonic() < deadline, shown[-2000:]

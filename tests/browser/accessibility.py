@@ -1,4 +1,4 @@
-"""What axe-core finds on a page: what people with disabilities would stumble over."""
+"""Accessibility faults found by axe-core."""
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
@@ -11,7 +11,7 @@ _OTHER = {"light": "dark", "dark": "light"}
 
 
 def findings(page: Page, *, within: str = "") -> list[str]:
-    """Return the faults that axe finds in the present theme and then, of colours alone, in the other, which stays."""
+    """Return the faults found by axe in the present theme, and colour faults in the other theme."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(Axe().axe_script)
         page.evaluate(_AT_ONCE, "* { transition: none !important }")

@@ -1,4 +1,4 @@
-"""Chromium, and the whole stack behind it."""
+"""Chromiumand the whole stack."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ QUIET = (
 
 
 def chromium_path() -> str:
-    """Where Chromium is; under CI=true its absence fails, elsewhere it skips and says how to get it."""
+    """Return the path of Chromium; without it, fail under CI=true, and otherwise skip with instructions."""
     found = os.environ.get("CARREL_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if found:
         return found
@@ -41,7 +41,7 @@ def chromium_path() -> str:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One Chromium: while Playwright is open, its event loop runs in this thread and no other can."""
+    """A single Chromium: Playwright's event loop occupies this thread."""
     with sync_playwright() as playwright:
         expect.set_options(timeout=PATIENCE_MS)
         chromium = playwright.chromium.launch(executable_path=chromium_path(), args=QUIET)
@@ -51,7 +51,6 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def visitors(browser: Browser) -> Iterator[BrowserContext]:
-    """The context of people who begin without a session; it keeps the workbench's scripts from test to test."""
     with window(browser) as page:
         yield page.context
 
@@ -65,20 +64,18 @@ def visitor(visitors: BrowserContext) -> Iterator[Page]:
 
 @pytest.fixture
 def page(visitor: Page) -> Page:
-    """The page that a test is about: of a visitor, unless its module has another."""
     return visitor
 
 
 @pytest.fixture(scope="package")
 def service(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """A service for all modules, with one organization, whose people sign in with passwords."""
     with service_harness.running() as service:
         yield service
 
 
 @pytest.fixture(scope="package")
 def workbench(service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
-    """A workbench for all modules, which leave each other's people and documents alone."""
+    """A workbench for all modules; modules don't change foreign people and documents."""
     workbench = Workbench(service, tmp_path_factory.mktemp("workbench"))
     try:
         yield workbench.start()
@@ -88,7 +85,7 @@ def workbench(service: RunningService, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="package")
 def stack() -> Iterator[Stack]:
-    """Everything `make up` starts, with the sample organization loaded, for modules that leave it as it is."""
+    """Everything started by `make up`, with the sample organization, for tests without changes."""
     folder = Path(tempfile.mkdtemp(prefix="carrel-test-stack-"))
     folder.chmod(0o755)
     stack = Stack(folder)

@@ -1,4 +1,4 @@
-"""What people do in a browser on every page: open a window, sign in to the workbench, press a button."""
+"""Actions on every page: open a window, sign in to the workbench, press a button."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ SETTLED = f"""() => document.querySelector("{DRAWN}")
 
 @contextmanager
 def window(browser: Browser, **options) -> Generator[Page]:
-    """A fresh window, in which nobody is signed in unless the options bring a state; it is closed afterwards."""
+    """A fresh window without a session, unless the options bring a state; closed afterwards."""
     context = browser.new_context(**({"viewport": {"width": 1280, "height": 1000}} | options))
     context.set_default_timeout(PATIENCE_MS)
     try:
@@ -43,7 +43,6 @@ def window(browser: Browser, **options) -> Generator[Page]:
 
 @contextmanager
 def page_in(context: BrowserContext) -> Generator[Page]:
-    """A new page of a context, which keeps its cookies and scripts; the pages opened meanwhile are closed with it."""
     before = context.pages
     try:
         yield context.new_page()
@@ -77,7 +76,7 @@ def search(page: Page, url: str, words: str) -> None:
 
 
 def press(button: Locator, shown: Locator) -> None:
-    """Press a button until what it brings is shown: a press is lost while a page is drawn once more."""
+    """Press a button until its result is shown: a press is lost while a page is redrawn."""
     for _ in range(3):
         try:
             button.click(timeout=TAKEN_MS)

@@ -1,4 +1,4 @@
-"""The jobs of an operator, on a screen and on a phone: none takes more than five clicks after signing in."""
+"""The jobs of an operator, on a screen and on a phone: at most five clicks each after signing in."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -36,19 +36,19 @@ QUESTIONS = ("How many sheep can we take on a phone?", "What does a zeppelin pil
 
 @dataclass
 class Hand:
-    """A person's hand: it does what they would, and counts its clicks. Typing, and Enter after it, are none."""
+    """A person's hand that counts clicks; typing, with Enter, counts as none."""
 
     page: Page
     url: str
     name: str
-    """Of the size, which is in the names of all that the jobs are about."""
+    """The name of the screen size, used in the names of the jobs' objects."""
     clicks: int = 0
 
     def __post_init__(self) -> None:
         self.page.add_init_script(FOLLOW)
 
     def click(self, what: Locator) -> None:
-        """Click something once nothing is being drawn any more."""
+        """Click once drawing has ended."""
         self.page.locator(DRAWN).wait_for()
         what.first.click()
         self.clicks += 1
@@ -73,7 +73,6 @@ class Hand:
         self._settle()
 
     def go(self, title: str) -> None:
-        """Begin on the first page, as after signing in, and open another by its name."""
         assert self.clicks <= MOST, f"{self.clicks} clicks"
         self.page.goto(self.url)
         self.page.locator("h1").first.wait_for()
@@ -89,7 +88,7 @@ class Hand:
 
 
 class Jobs(Hand):
-    """The jobs of an operator: a method is a job, or several, each of which begins with `go`."""
+    """The jobs of an operator: each begins with `go`."""
 
     def _open_person(self, who: str) -> None:
         self.go("People")
@@ -230,7 +229,6 @@ def prepare(client: carrel.Carrel) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _prepared(stack: Stack, visitors: BrowserContext) -> None:
-    """What the jobs are about is there, and somebody has failed to sign in."""
     with carrel.Carrel(api_key=stack.api_key, base_url=stack.service) as client:
         prepare(client)
     visitors.clear_cookies()
@@ -262,7 +260,6 @@ def test_a_job_takes_five_clicks_at_most(hands: Callable[[str], Jobs], size: str
 
 
 def test_a_member_finds_loads_asks_and_signs_out_on_a_phone(stack: Stack, browser: Browser) -> None:
-    """Who is no admin does everything of theirs with one thumb; the menu's own page leads back to its list."""
     with window(browser, **SIZES["phone"]) as page:
         hand = Hand(page, stack.workbench, "phone")
         sign_in(page, stack.workbench, email="jonas.abara@northlight.example", password=PASSWORD)

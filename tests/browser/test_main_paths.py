@@ -1,4 +1,4 @@
-"""The paths that people take most in the workbench, in a real browser: search, chat, and a job of an admin."""
+"""The most used paths of the workbench, in a real browser: search, chat, and an admin's job."""
 
 from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
@@ -41,7 +41,6 @@ def page(admins: BrowserContext) -> Iterator[Page]:
 
 
 def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(workbench, page: Page) -> None:
-    """A question finds its document, marked; a thumb and comment are on the log's page, which a click exports."""
     search(page, workbench.url, "how many sheep can we take")
     expect(page.get_by_text("Carrying livestock").first).to_be_visible()
     expect(page.locator("mark", has_text="Sheep").first).to_be_visible()
@@ -62,7 +61,6 @@ def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(workbench, pa
 
 
 def test_an_agent_answers_with_its_sources_and_remembers(workbench, page: Page) -> None:
-    """A reply comes with the document it has it from, which opens; after a reload the conversation is still there."""
     page.goto(f"{workbench.url}/chat")
     source = ask(page)
     page.get_by_role("textbox", name="Search your conversations").press_sequentially("sheep")
@@ -121,7 +119,6 @@ def press_tab_until(page: Page, name: str) -> None:
 
 
 def test_the_palette_leads_by_keyboard_or_button_to_pages_names_and_actions(workbench, page: Page) -> None:
-    """Not while an input method composes, in a field, or with nothing found; Escape leaves the page as it was."""
     page.goto(f"{workbench.url}/settings")
     page.locator("h1").wait_for()
     opener, palette = page.get_by_role("button", name="Go to …"), page.get_by_role("dialog", name="Go to")

@@ -1,4 +1,4 @@
-"""Signing in from a notebook as oneself, with a kernel, in a real browser, before the running service."""
+"""Signing in from a notebook with a kernel, in a real browser, against the running service."""
 
 import os
 import sys
@@ -37,7 +37,6 @@ CELLS = [
 
 @pytest.fixture
 def environment(service, tmp_path: Path) -> Mapping[str, str]:
-    """What a kernel finds: the service, an application that is registered, a browser, and folders of its own."""
     app = an_app(service, *LOOPBACK_REDIRECT_URIS)
     a_person(service)
     script = tmp_path / "browser"
@@ -67,7 +66,6 @@ def address_in(path: Path) -> str:
 
 
 def test_a_person_signs_in_from_a_notebook(page: Page, environment: Mapping[str, str], tmp_path: Path) -> None:
-    """Who signs in and allows it in the browser is who the notebook acts for; no output holds a token or a code."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS])
     with ThreadPoolExecutor(1) as thread:
         work = thread.submit(run, notebook, environment)

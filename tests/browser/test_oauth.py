@@ -1,4 +1,4 @@
-"""Signing in and consent in a real browser, in front of the running service and an application on loopback."""
+"""Signing in and consent in a real browser, with the running service and an application on loopback."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @dataclass
 class Application:
-    """An application that sends people to sign in, and keeps what they come back with."""
+    """An application for sign-ins that records the callbacks."""
 
     url: str
     answers: list[dict[str, str]] = field(default_factory=list)
@@ -28,7 +28,6 @@ class Application:
     app: App | None = None
     home: str = "/home"
     email: str = ""
-    """Of the person who may use it."""
 
     @property
     def callback(self) -> str:
@@ -49,7 +48,7 @@ class Application:
 
 @contextmanager
 def listening() -> Iterator[Application]:
-    """An application on a free port; after the callback it redirects once more, as most do."""
+    """An application on a free port; it redirects once more after the callback, as most applications do."""
     application = Application("")
 
     class Pages(Handler):
@@ -69,7 +68,6 @@ def listening() -> Iterator[Application]:
 
 @pytest.fixture
 def application(service) -> Iterator[Application]:
-    """An application of the test's own, registered, and a person of its own who may use it."""
     with listening() as application:
         application.app = an_app(service, application.callback)
         application.email = a_person(service, f"{uuid4().hex[:8]}@example.test").email
@@ -95,7 +93,6 @@ def press(page: Page, name: str) -> None:
 
 
 def test_sign_in_and_consent_lead_back_to_the_application(service, application, page, complaints) -> None:
-    """Every redirect after a form is let through by the pages' own policy; the code works; no referrer tells of it."""
     pkce = Pkce()
     page.goto(application.start(pkce))
     expect(page.get_by_role("heading", name="Sign in to example.test")).to_be_visible()
@@ -125,7 +122,6 @@ def test_sign_in_and_consent_lead_back_to_the_application(service, application, 
 
 @pytest.mark.usefixtures("complaints")
 def test_a_wrong_password_says_so_and_denying_leads_back_without_a_code(application: Application, page: Page) -> None:
-    """The right one then works; the password field is empty and has the focus. The application learns of the denial."""
     page.goto(application.start())
     application.sign_in(page, "wrong password")
     expect(page.get_by_role("alert")).to_have_text("The email address or the password is wrong.")
@@ -141,7 +137,6 @@ def test_a_wrong_password_says_so_and_denying_leads_back_without_a_code(applicat
 
 
 def test_the_back_button_breaks_nothing(application: Application, page: Page) -> None:
-    """From consent to the sign-in page and from the application to consent: going on works from either."""
     page.goto("about:blank")
     page.goto(application.start())
     application.sign_in(page)
@@ -161,7 +156,6 @@ def test_the_back_button_breaks_nothing(application: Application, page: Page) ->
 
 
 def test_two_tabs_at_once(application: Application, page: Page) -> None:
-    """Both were asked to sign in; when one has, the other goes on with it, each to its own state."""
     other = page.context.new_page()
     page.goto(application.start(state="first"))
     other.goto(application.start(state="second"))
@@ -177,7 +171,6 @@ def test_two_tabs_at_once(application: Application, page: Page) -> None:
 
 
 def test_the_keyboard_and_a_narrow_window_are_enough(application: Application, page: Page) -> None:
-    """The first field has the focus; Tab and Enter do the rest; nothing has to be scrolled sideways on a telephone."""
     page.set_viewport_size({"width": 320, "height": 640})
     page.goto(application.start())
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
@@ -219,7 +212,6 @@ def test_what_was_allowed_can_be_taken_back(service, application: Application, p
 
 @pytest.mark.usefixtures("complaints")
 def test_an_agent_is_let_read_one_collection_alone(service, application, page) -> None:
-    """Choosing none is asked again; the choice is on the person's page; everything excludes single collections."""
     for name in ("Harbour", "Ledger"):
         collection_id = create_collection(service, name)
         resource = {"resourceId": collection_id, "resourceType": "DOCUMENT_COLLECTION"}
@@ -254,7 +246,6 @@ def test_an_agent_is_let_read_one_collection_alone(service, application, page) -
 
 
 def _stands_before_its_words(label: Locator) -> None:
-    """The box or button of a label is at the beginning of its line."""
     outer, inner = label.bounding_box(), label.locator("input").bounding_box()
     assert outer is not None
     assert inner is not None

@@ -1,4 +1,4 @@
-"""The reference of the API in a browser."""
+"""The API reference in a browser."""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -7,7 +7,6 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_reference_comes_from_the_service_alone(page: Page, service) -> None:
-    """/docs lists the operations and opens one; nothing is asked of another host, and the page breaks no policy."""
     asked: list[str] = []
     complaints: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

@@ -1,4 +1,4 @@
-"""The second factor in a real browser, from an authenticator app to a passkey, which Chromium has in software."""
+"""The second factor in a real browser, with an authenticator app and Chromium's software passkey."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ ADA = "augusta@example.test"
 
 @pytest.fixture
 def know_person(page: Page) -> Iterator[Callable[[bool], object]]:
-    """Add a device to Chromium that keeps passkeys and knows its person; the function says whether it still does."""
+    """Add a passkey device to Chromium that recognizes the person; the function sets whether recognition works."""
     session = page.context.new_cdp_session(page)
     session.send("WebAuthn.enable")
     options = {
@@ -40,13 +40,13 @@ def know_person(page: Page) -> Iterator[Callable[[bool], object]]:
 
 @pytest.fixture(autouse=True)
 def _demand(service: RunningService) -> Iterator[None]:
-    """Nobody has to have a second factor afterwards."""
+    """Restore the policy: the second factor is optional."""
     yield
     demand(service, "NOBODY")
 
 
 class Walk:
-    """Somebody's way through the pages of the service."""
+    """A person's way through the pages of the service."""
 
     def __init__(self, page: Page, service: RunningService) -> None:
         self.page, self.service, self.base = page, service, service.settings.issuer
@@ -74,7 +74,6 @@ class Walk:
         self.press("Sign out")
 
     def set_up_app(self) -> tuple[Phone, list[str]]:
-        """Set up an app on the page that shows its key; the phone, and the recovery codes that are shown then."""
         self.page.get_by_text("Key:").wait_for()
         phone = Phone(self.service, httpx.Response(200, text=self.page.content()))
         self.fill(code=phone.code(steps=-1))
@@ -90,7 +89,7 @@ class Walk:
 
 
 def test_a_second_factor_from_app_to_passkey(service, page, know_person) -> None:
-    """Set-up, sign-in, confirmation and demand. At 127.0.0.1 no passkey works: pages lead to `localhost`."""
+    """At 127.0.0.1 no passkey works: pages lead to `localhost`."""
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda one: complaints.append(one.text) if "Content Security Policy" in one.text else None)
@@ -155,7 +154,6 @@ def _confirm(walk: Walk) -> None:
 
 
 def _must_have_one(walk: Walk) -> None:
-    """Lead somebody who has none to it, and let them make a passkey in place of an app."""
     walk.give_password(a_person(walk.service, "ben@example.test", name="Ben").email)
     walk.sees("Set up an authenticator app")
     walk.press("Add a passkey instead")

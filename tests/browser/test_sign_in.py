@@ -1,4 +1,4 @@
-"""Signing in to the workbench in a real browser, and what an attacker might try on the way."""
+"""Signing in to the workbench in a real browser, and attacks on the way."""
 
 from base64 import b64encode
 
@@ -37,7 +37,6 @@ def sign_in(page: Page, workbench: Workbench, path: str = "/", email: str = EMAI
 
 
 def test_a_person_signs_in_and_out(page: Page, workbench: Workbench) -> None:
-    """The page is shown after signing in, at the workbench's own address, in a new session and without a secret."""
     wanted = workbench.url.replace("127.0.0.1", "localhost") + "/?q=ferries"
     page.context.add_cookies([{"name": "carrel_workbench", "value": "planted", "url": workbench.url}])
     page.goto(wanted)
@@ -61,7 +60,6 @@ def test_a_person_signs_in_and_out(page: Page, workbench: Workbench) -> None:
 
 
 def test_an_invitation_ends_in_the_workbench_signed_in(page, workbench, monkeypatch) -> None:
-    """Once as somebody new, and once more as the person who signed out and whose password is reset."""
     monkeypatch.setitem(vars(workbench.service.runtime.settings), "workbench_url", workbench.url)
     done(workbench.service.call("admin/users/upsert", {"users": [{"email": "ines@example.test", "name": "Ines"}]}))
     for password in ("the first password", "the second password"):
@@ -79,7 +77,6 @@ def test_an_invitation_ends_in_the_workbench_signed_in(page, workbench, monkeypa
 
 @pytest.mark.slow
 def test_what_had_to_be_confirmed_is_done_then(page: Page, workbench: Workbench) -> None:
-    """The person confirms in another tab, comes back, and it is done: nothing is filled in or pressed again."""
     admin = a_person(workbench.service, "admiral@example.test", isAdmin=True)
     _, codes = set_up(admin)
     page.goto(workbench.url + "/api_keys")
@@ -111,7 +108,7 @@ def test_what_had_to_be_confirmed_is_done_then(page: Page, workbench: Workbench)
 
 @pytest.mark.slow
 def test_a_restart_keeps_people_signed_in_until_they_sign_out_in_one_tab(ada: Page, workbench: Workbench) -> None:
-    """The sessions are on disk, encrypted. Once a tab has signed out, the others offer signing in and no more."""
+    """Sessions are stored on disk, encrypted."""
     workbench.stop()
     kept = b"".join(path.read_bytes() for path in (workbench.folder / "workbench").rglob("*") if path.is_file())
     assert kept
@@ -130,7 +127,6 @@ def test_a_restart_keeps_people_signed_in_until_they_sign_out_in_one_tab(ada: Pa
 
 @pytest.mark.slow
 def test_a_callback_is_good_once_and_in_its_own_browser(browser: Browser, page: Page, workbench: Workbench) -> None:
-    """Replayed, or brought by another browser: no session comes of it."""
     callbacks: list[str] = []
     page.on("request", lambda request: callbacks.append(request.url) if "/oauth/callback" in request.url else None)
     sign_in(page, workbench)
@@ -145,7 +141,7 @@ def test_a_callback_is_good_once_and_in_its_own_browser(browser: Browser, page: 
 
 
 def test_a_callback_that_another_browser_was_to_bring_is_refused(workbench: Workbench) -> None:
-    """Who lures a person to a callback of their own doesn't sign them in as somebody else; the state stays good."""
+    """A person lured to an attacker's callback is not signed in as the attacker; the state stays valid."""
     with httpx.Client(base_url=workbench.url) as attacker, httpx.Client(base_url=workbench.url) as victim:
         state = attacker.get("/oauth/login").headers["location"].partition("state=")[2].partition("&")[0]
         assert state
@@ -157,7 +153,6 @@ def test_a_callback_that_another_browser_was_to_bring_is_refused(workbench: Work
 
 
 def test_signing_in_leads_nowhere_else(workbench: Workbench) -> None:
-    """Whatever `next` says, a person ends up on a page of the workbench."""
     elsewhere = ("https://evil.test/", "//evil.test", "//[", "/\\evil.test", "/%5cevil.test", "/\t/evil.test")
     elsewhere += ("/.//evil.test", "/%2f/evil.test", "javascript:alert(1)")
     for wanted in (*elsewhere, "/oauth/logout", "/%6fauth/logout", "/x/../oauth/logout?really"):
@@ -168,7 +163,7 @@ def test_signing_in_leads_nowhere_else(workbench: Workbench) -> None:
 
 
 def test_another_site_signs_nobody_out(ada: Page, workbench: Workbench) -> None:
-    """A link from another site only asks. Without https, where browsers hide the site, the page's form signs out."""
+    """Without https browsers hide the site, so the page's form is required."""
     with httpx.Client(base_url=workbench.url, cookies=cookies_of(ada, workbench)) as client:
         for method, headers in (
             ("GET", {"Sec-Fetch-Site": "cross-site"}),
@@ -191,7 +186,6 @@ def test_another_site_signs_nobody_out(ada: Page, workbench: Workbench) -> None:
 
 
 def test_files_pass_for_who_is_signed_in_alone(page: Page, workbench: Workbench, tmp_path) -> None:
-    """Nobody else fills the workbench's memory, or gets by its address what somebody loads up or down."""
     note = tmp_path / "note.txt"
     note.write_text("The offer for HERON was refused.")
     asked: dict[str, str] = {}
@@ -219,7 +213,7 @@ def test_files_pass_for_who_is_signed_in_alone(page: Page, workbench: Workbench,
 
 
 def test_what_streamlit_has_beside_pages_is_for_who_is_signed_in(workbench: Workbench) -> None:
-    """Its figures and its ways to drive the pages without a browser answer nobody else; that it is alive it says."""
+    """Streamlit's metrics and the API for driving pages require a session; the health check doesn't."""
     for path in ("metrics", "script-health-check", "agent/openapi.json", "agent/interact", "agent/mcp"):
         for method in ("GET", "POST"):
             answer = httpx.request(method, f"{workbench.url}/_stcore/{path}")
@@ -228,7 +222,6 @@ def test_what_streamlit_has_beside_pages_is_for_who_is_signed_in(workbench: Work
 
 
 def test_an_address_of_no_page_is_said(page: Page, workbench: Workbench) -> None:
-    """Calmly, with the way to the first page, which offers signing in; what pages are made of is there."""
     page.goto(f"{workbench.url}/no_such_page?q=x")
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
     page.get_by_role("link", name="Go to the first page").click()
@@ -243,7 +236,7 @@ def is_of_a_file(request: Request) -> bool:
 
 
 def connecting(workbench: Workbench, origin: str) -> int:
-    """Return the status of what a page of this origin is answered when it opens the WebSocket."""
+    """Return the status of a WebSocket handshake from a page of the origin."""
     headers = {
         "Origin": origin,
         "Connection": "Upgrade",
@@ -256,14 +249,12 @@ def connecting(workbench: Workbench, origin: str) -> int:
 
 
 def test_pages_of_others_cant_connect(workbench: Workbench) -> None:
-    """Neither those of other sites, nor of other ports of this machine, whose cookies are the same."""
     for origin in ("https://evil.test", "http://127.0.0.1:1", "http://localhost:3000", "null", "http://["):
         assert connecting(workbench, origin) == 403
     assert connecting(workbench, workbench.url) == 101
 
 
 def test_other_windows_have_no_say(workbench: Workbench) -> None:
-    """No other site's page may send the workbench's messages, from a frame around it or as what opened it."""
     answer = httpx.get(workbench.url)
     assert answer.headers["cross-origin-opener-policy"] == "same-origin"
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
@@ -271,7 +262,6 @@ def test_other_windows_have_no_say(workbench: Workbench) -> None:
 
 
 def test_no_script_of_others_may_run(page: Page, workbench: Workbench) -> None:
-    """The pages' policy lets Streamlit's own scripts run and no others, and Streamlit doesn't miss any."""
     refused: list[str] = []
     page.on("console", lambda line: refused.append(line.text) if "Content Security Policy" in line.text else None)
     sign_in(page, workbench)

@@ -1,4 +1,4 @@
-"""Signing in by providers that nobody here wrote: the npm package oidc-provider, in the shapes of four makers."""
+"""Signing in by an independent provider: the npm package oidc-provider, configured like four vendors' products."""
 
 import json
 import subprocess
@@ -51,7 +51,7 @@ ACCOUNTS: dict[str, dict] = {
 
 @dataclass
 class Providers:
-    """The providers of all shapes, on one port; Entra's is at another name of this machine."""
+    """The providers of all vendors on one port; Entra's has a second host name of the machine."""
 
     process: "subprocess.Popen[str]"
     port: int
@@ -61,7 +61,6 @@ class Providers:
         return f"http://{'localhost' if name == 'entra' else '127.0.0.1'}:{self.port}{PATHS[name]}"
 
     def say(self, **what) -> None:
-        """Send a line, and wait for the answer."""
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.write(json.dumps(what) + "\n")
@@ -69,7 +68,7 @@ class Providers:
         assert self.process.stdout.readline() == "done\n"
 
     def open(self, service: RunningService, ids: dict[str, str]) -> None:
-        """Register the service with each provider, as an admin there does by what the docs and the page say."""
+        """Register the service with each provider, following the docs and the page."""
         shapes = {}
         for name, claims in SHAPES.items():
             client = {
@@ -112,7 +111,7 @@ def providers(tmp_path) -> Iterator[Providers]:
 
 @dataclass
 class Walk:
-    """A person with a window of their own, which keeps no cookies of anybody else's."""
+    """A person with a separate window and cookies."""
 
     page: Page
     service: RunningService
@@ -125,7 +124,6 @@ class Walk:
         return self
 
     def by_button(self, name: str) -> "Walk":
-        """Choose the provider on the page that signs people in on the way to an application."""
         query = "&".join(f"{key}={value}" for key, value in self.app.parameters(Pkce(), state="s").items())
         self.page.goto(f"{self.service.base_url}/api/oauth/authorize?{query}")
         self.page.get_by_role("link", name=f"Sign in with {name} instead").click()
@@ -144,7 +142,6 @@ class Walk:
         return self
 
     def signs_out_everywhere(self) -> None:
-        """Sign out here, confirm it there, and come back."""
         self.page.goto(f"{self.service.base_url}/account/consents")
         self.page.get_by_role("button", name="Sign out").click()
         self.page.get_by_role("button", name="Yes, sign me out").click()
@@ -153,14 +150,12 @@ class Walk:
 
 @pytest.fixture
 def walks(browser: Browser, service_harness: ServiceHarness) -> Iterator[Callable[[], Walk]]:
-    """Whatever begins a walk: a new window before the service."""
     with service_harness.running(webhook_allowed_hosts=("127.0.0.1", "localhost")) as service, ExitStack() as windows:
         app = an_app(service)
         yield lambda: Walk(windows.enter_context(window(browser)), service, app)
 
 
 def test_people_sign_in_by_foreign_providers(walks, providers, monkeypatch) -> None:
-    """Entra, Okta, Google and Keycloak: accounts, groups, refusals in words, a changed address, and signing out."""
     # Whose `oid` counts is told by the host of the issuer alone, and no test can have Entra's.
     monkeypatch.setattr(id_tokens, "ENTRA_HOSTS", frozenset({"localhost"}))
     service = walks().service
@@ -193,7 +188,6 @@ def test_people_sign_in_by_foreign_providers(walks, providers, monkeypatch) -> N
 
 
 def keep_all(service: RunningService, providers: Providers) -> dict[str, str]:
-    """Keep the providers, of which nothing is wrong, and another organization's; their ids by the shape's name."""
     groups = [{"name": name, "externalId": name} for name in (CREW, DECK, "crew", "/crew")]
     done(service.call("admin/groups/upsert", {"groups": groups}))
     ids = {name: keep(service, providers, name) for name in SHAPES}
@@ -207,7 +201,7 @@ def keep_all(service: RunningService, providers: Providers) -> dict[str, str]:
 
 
 def keep(service: RunningService, providers: Providers, name: str) -> str:
-    """Keep a provider, that makes accounts and decides about a domain of its own; its id."""
+    """Add a provider that creates accounts and is responsible for a domain; return the id."""
     body = {
         "name": name,
         "issuer": providers.issuer(name),

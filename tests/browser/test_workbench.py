@@ -1,4 +1,4 @@
-"""What people do in the workbench, in a real browser, over everything `make up` starts."""
+"""Use of the workbench in a real browser, over everything started by `make up`."""
 
 import itertools
 import os
@@ -35,7 +35,8 @@ def client(stack: Stack) -> Iterator[carrel.Carrel]:
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
-    """Where pictures of the pages go: with CARREL_PICTURES (`make pictures`) into the docs, otherwise away."""
+    """Return the folder for page pictures: the docs with CARREL_PICTURES (`make pictures`), otherwise a temporary
+    folder."""
     folder = Path(os.environ.get("CARREL_PICTURES", tmp_path))
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -48,7 +49,6 @@ def page(admins: BrowserContext) -> Iterator[Page]:
 
 
 def test_a_path_is_explained(stack: Stack, page: Page) -> None:
-    """Found by typing: a document and a person, and the groups by which the person may read it."""
     page.goto(f"{stack.workbench}/who_can_read")
     page.get_by_label("Document, collection or agent").fill("extraordinary")
     expect(page.get_by_text("Effective access")).to_be_visible()
@@ -59,7 +59,6 @@ def test_a_path_is_explained(stack: Stack, page: Page) -> None:
 
 
 def test_a_token_is_minted_used_and_revoked(stack: Stack, page: Page) -> None:
-    """Its value is shown once and works; when it was used is seen; revoked, it is refused."""
     page.goto(f"{stack.workbench}/service_accounts")
     switch = page.get_by_role("button", name="Switch service accounts on")
     expect(switch.or_(page.get_by_role("button", name="New service account"))).to_be_visible()
@@ -95,7 +94,6 @@ def test_a_token_is_minted_used_and_revoked(stack: Stack, page: Page) -> None:
 
 
 def test_a_press_on_a_scope_counts_right_after_typing(stack: Stack, page: Page) -> None:
-    """No scope of a new application is chosen beforehand, so the first press chooses; leaving the field loses none."""
     page.goto(f"{stack.workbench}/oauth_clients")
     page.get_by_role("button", name="New application").click()
     dialog = page.get_by_role("dialog")
@@ -109,7 +107,6 @@ def test_a_press_on_a_scope_counts_right_after_typing(stack: Stack, page: Page) 
 
 
 def test_a_new_person_gets_from_an_invitation_to_a_document(stack, page, visitor, client) -> None:
-    """They find nothing before they are in the group, and the document from then on."""
     page.goto(f"{stack.workbench}/people")
     page.get_by_role("button", name="Add person").click()
     dialog = page.get_by_role("dialog")
@@ -146,7 +143,6 @@ def test_a_new_person_gets_from_an_invitation_to_a_document(stack, page, visitor
 
 
 def set_password(page: Page, link: str) -> None:
-    """Set the password of an invitation, after typing it wrongly once; the link is good for nothing more."""
     page.goto(link)
     expect(page.get_by_text(f"You are Ida Wells ({IDA})")).to_be_visible()
     for again, seen in (("something else", page.get_by_role("alert")), (PASSWORD, page.get_by_role("heading"))):
@@ -164,7 +160,6 @@ def status_of(stack: Stack, token: str) -> int:
 
 
 def test_a_folder_is_uploaded_watched_and_found(stack, page, tmp_path, client) -> None:
-    """Files go through the flow; a bad one is listed with its reason and the rest is found, and is the person's own."""
     good, bad = tmp_path / "quokka-policy.md", tmp_path / "empty.pdf"
     good.write_text("# Quokkas on board\n\nQuokkas travel free of charge when they smile.\n")
     bad.write_bytes(b"")
@@ -181,7 +176,6 @@ def test_a_folder_is_uploaded_watched_and_found(stack, page, tmp_path, client) -
 
 
 def test_a_member_reaches_no_page_of_admins_by_its_address(stack: Stack, visitor: Page) -> None:
-    """Each says whom it is for, and shows nothing else; Search finds what the member may read alone."""
     sign_in(visitor, stack.workbench, email=APPRENTICE, password=PASSWORD)
     main = visitor.get_by_test_id("stMain")
     for _name, title, *_ in itertools.chain(*FOR_ADMINS.values()):
@@ -239,7 +233,6 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 def test_every_page_and_dialog_is_whole_and_fetches_nothing_from_elsewhere(stack, page, client, pictures) -> None:
-    """Nothing fails, is missing or is inaccessible, in both themes. Pages fit a screen, dialogs a phone."""
     asked = client.search.search_document_catalog("how many sheep can we take")
     client.search.submit_search_feedback(search_id=asked.search_id, feedback="THUMBS_DOWN")
     hosts: set[str] = set()
@@ -296,7 +289,7 @@ DIALOGS = cases("dialogs_of_pages")
 
 
 def found_in_dialog(page: Page, button: str) -> list[str]:
-    """Open a dialog on a phone and close it; return its faults, and its elements that are wider than it."""
+    """Open and close a dialog on a phone; return the faults, and the elements wider than the phone."""
     page.get_by_test_id("stMain").get_by_role("button", name=button, exact=True).first.click()
     dialog = page.get_by_role("dialog")
     dialog.wait_for()
@@ -310,7 +303,6 @@ def found_in_dialog(page: Page, button: str) -> list[str]:
 
 
 def test_text_of_others_stays_text(stack: Stack, page: Page, client: carrel.Carrel) -> None:
-    """Names, passages, metadata and messages are neither elements, links nor icons, and nothing in them runs."""
     text = f"Wombats {HOSTILE} dig.".encode()
     made = client.catalog.upload_file(
         text,
@@ -434,8 +426,6 @@ def test_a_search_previews_results_by_keyboard_and_begins_with_one_on_a_phone(st
 
 
 def test_ctrl_c_leaves_nothing_running_and_the_next_start_has_kept_everything(stack, page, client) -> None:
-    """Ctrl-C ends every process, the database's too; started again, all is there, and who was signed in still is."""
-
     def documents() -> set[object]:
         return {(item.document_id, item.document_version) for item in client.catalog.list_documents()}
 

@@ -1,4 +1,4 @@
-"""The command line as a process of its own, with nothing of this one's environment, against the real service."""
+"""The command line as a separate process with its own environment, against the real service."""
 
 import json
 import os
@@ -23,7 +23,7 @@ COMMAND = str(Path(sys.executable).with_name("carrel"))
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended, and what it printed; on a terminal both streams are `out`."""
+    """A command's exit code and output; on a terminal both streams are in `out`."""
 
     code: int
     out: str
@@ -64,7 +64,7 @@ def environment_for(service: RunningService | None, **changes: str | None) -> di
 
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer]:
-    """A process that has imported the command line and each of its commands."""
+    """A process with the command line and all commands imported."""
     server = ForkServer("tests.cli.preloaded", environment=environment_for(None))
     yield server
     server.close()
@@ -95,7 +95,7 @@ def load(run: Run) -> Load:
 
 @pytest.fixture
 def run_on_terminal(fork_server: ForkServer, service: RunningService, tmp_path: Path) -> Run:
-    """Run `carrel` on a terminal, and type `answer` when it asks; None interrupts it there."""
+    """Run `carrel` on a terminal, and type `answer` at the question; None interrupts the command there."""
 
     def run(*arguments: str, answer: str | None) -> Ended:
         ours, theirs = pty.openpty()
@@ -115,7 +115,7 @@ def run_on_terminal(fork_server: ForkServer, service: RunningService, tmp_path: 
 
 
 def _converse(terminal: int, process: ForkedProgram, *, answer: str | None) -> str:
-    """Answer a program's question on its terminal. Python can lose an early interrupt: it is pressed again."""
+    """Answer a program's question on its terminal. Python can lose an early interrupt, so interrupts are repeated."""
     seen, asked, pressed = b"", False, 0.0
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:

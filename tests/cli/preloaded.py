@@ -1,4 +1,4 @@
-"""The modules that each process of `carrel` needs: imported once, before the processes are forked, to save time."""
+"""Modules used by each process of `carrel`, imported once before forking, to save time."""
 
 import asyncio
 import os
@@ -37,7 +37,6 @@ for found in pkgutil.iter_modules(cli.__path__, "cli."):
 
 
 def main() -> None:
-    """Do what `carrel` does, in a process that has nothing to clean up."""
     # The streams of the forking process can seek, and a terminal cannot.
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115 - the process ends with them
     # Ctrl-C ends the program as on any terminal, also where these tests run in the background and ignore it.

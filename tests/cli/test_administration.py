@@ -1,4 +1,4 @@
-"""Groups, grants, keys, service accounts, tokens, documents and agents, as admins administer them by `carrel`."""
+"""Groups, grants, keys, service accounts, tokens, documents and agents, administered by `carrel`."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -30,7 +30,6 @@ def service(service: RunningService) -> RunningService:
 
 @pytest.fixture
 def desk(service: RunningService) -> Desk:
-    """An agent that everybody may use, over a document that everybody may read."""
     return a_desk(service)
 
 
@@ -65,7 +64,6 @@ def upload_own(service: RunningService, name: str, **file) -> str:
 
 
 def test_grants_are_planned_given_and_taken(run: Run, service: RunningService) -> None:
-    """Beside those that there are; whoever may read it all the same is said with the way."""
     notes = upload_own(service, "notes")
     ran(run, "groups", "create", "Readers")
     ran(run, "groups", "add", "Readers", ADA)
@@ -113,7 +111,7 @@ def test_what_is_taken_is_said_once(run_on_terminal: Run, service: RunningServic
 
 
 def test_names_are_completed(run: Run, desk: Desk) -> None:
-    """Those that begin like what is typed, with the spaces that bash needs; nothing without a key or a service."""
+    """Bash needs escaped spaces; without a key or a service there is no completion."""
     del desk
 
     def complete(line: str, **environment: str | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""`carrel audit list`, the sessions of `carrel people`, and `carrel oauth-clients`, against the real service."""
+"""`carrel audit list`, sessions in `carrel people`, and `carrel oauth-clients`, against the real service."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`carrel directory import` as operators and scheduled jobs run it."""
+"""`carrel directory import`, as used by operators and scheduled jobs."""
 
 import subprocess
 import sys
@@ -18,7 +18,6 @@ ALL = (*IMPORT, "--users", "users.csv", "--groups", "groups.csv", "--memberships
 
 @pytest.fixture(autouse=True)
 def _files(tmp_path) -> None:
-    """Three files of a small directory, in the folder the command runs in."""
     (tmp_path / "users.csv").write_text(USERS)
     (tmp_path / "groups.csv").write_text(GROUPS)
     (tmp_path / "memberships.csv").write_text(MEMBERSHIPS)
@@ -30,7 +29,7 @@ def _emails(service: RunningService) -> set[str]:
 
 
 def test_an_import_changes_nothing_unless_told_to(run: Run, service: RunningService) -> None:
-    """Without a terminal there is no question; --dry-run shows the plan, and the second --yes finds nothing to do."""
+    """Without a terminal there is no question; the second --yes finds no changes."""
     silent = run(*ALL)
     assert (silent.code, silent.out, "--dry-run" in silent.err, "--yes" in silent.err) == (2, "", True, True)
     planned = run(*ALL, "--dry-run")
@@ -94,7 +93,6 @@ def test_wrong_usage_ends_with_2(run: Run) -> None:
 
 
 def test_the_environment_is_wrong(run: Run, service: RunningService) -> None:
-    """No key, a key of nobody's, one of no admin, nobody listening, no service: each is told apart, none is echoed."""
     nobody = service.new_user("nobody@example.test")
     wrong = "svc_key_" + "a" * 40
     for changes, code, words in (
@@ -124,7 +122,6 @@ def test_json_is_one_object(run: Run) -> None:
 
 
 def test_names_do_nothing_to_the_terminal(run: Run, service: RunningService, tmp_path) -> None:
-    """Neither a file's cell nor a name the service has already can send the terminal an escape sequence."""
     escape = "\x1b]0;owned\x07"
     service.call("admin/users/upsert", {"users": [{"email": "grace@example.test", "name": f"Old{escape}"}]})
     service.call("admin/groups/upsert", {"groups": [{"externalId": "eng", "name": "Old\n+ forged@example.test"}]})
@@ -138,7 +135,6 @@ def test_names_do_nothing_to_the_terminal(run: Run, service: RunningService, tmp
 
 @pytest.mark.parametrize("options", [("--json",), ()])
 def test_a_reader_that_goes_away_is_no_error(service: RunningService, tmp_path, options: tuple[str, ...]) -> None:
-    """`carrel … | head -1` ends as it would have, without a traceback; and what was to be done is done."""
     rows = "".join(f"u{number}@example.test,{'U' * 150} {number}\n" for number in range(1000))
     (tmp_path / "users.csv").write_text("email,name\n" + rows)
     command = [COMMAND, *IMPORT, "--users", "users.csv", "--yes", *options]

@@ -1,4 +1,4 @@
-"""Every command that the documentation shows is one that `carrel` understands: it exists, with its options."""
+"""Every command in the documentation exists, with all options."""
 
 import re
 import shlex
@@ -22,7 +22,7 @@ SEPARATORS = frozenset({"&&", "||", ";", "|"})
 
 
 def parse(words: list[str]) -> None:
-    """Parse a command as `carrel` does, and don't run it; UsageError says what is wrong with it."""
+    """Parse a command without running it; raise UsageError."""
     command, name, rest = typer.main.get_command(app), "carrel", words
     context = typer.Context(command, info_name=name)
     while isinstance(command, TyperGroup):
@@ -53,7 +53,7 @@ SHOWN = [(page.name, command) for page in PAGES for command in commands_of(page)
 
 @pytest.fixture(autouse=True)
 def _readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader has the files and folders that some commands want to be there."""
+    """Create the files and folders used by some commands."""
     monkeypatch.chdir(tmp_path)
     for name in ("users.csv", "groups.csv", "memberships.csv"):
         (tmp_path / name).touch()

@@ -1,4 +1,4 @@
-"""The command line in the environments of people, and how it ends: its exit code says what to change."""
+"""The command line in typical environments, and the exit codes."""
 
 import os
 import re
@@ -88,7 +88,6 @@ ABOUT_NOTHING = ("access", "explain", "--resource", NOBODYS, "--who", ADMIN_EMAI
     ],
 )
 def test_what_is_to_be_changed_in_the_command_ends_it_with_2(run, arguments: tuple[str, ...]) -> None:
-    """A name or an id that nothing has, and what isn't valid, whether here or by the service's word."""
     ended = run(*arguments)
     assert ended.code == 2, ended
     assert ended.err

@@ -1,4 +1,4 @@
-"""`carrel upload`, `plan`, `collections add`, `quarantine` and deletions, as operators and scheduled jobs run them."""
+"""`carrel upload`, `plan`, `collections add`, `quarantine` and deletions, as used by operators and scheduled jobs."""
 
 import csv
 import json
@@ -106,7 +106,6 @@ def test_documents_of_the_catalog_join_a_collection(load, library: Path) -> None
 
 @pytest.mark.usefixtures("library")
 def test_where_external_ids_begin_is_said_when_none_fits(load, run, tmp_path: Path) -> None:
-    """A folder above the one that was uploaded gives other ids; the end says so, and so does the help."""
     load("upload", "library", "--direct")
     load("collections", "create", "Notes")
     (tmp_path / "above").mkdir()
@@ -229,7 +228,6 @@ def test_what_is_ignored_no_longer_counts(load) -> None:
 
 @pytest.mark.usefixtures("shelf")
 def test_quarantine_is_listed_wherever_one_is(load, run, service, tmp_path: Path) -> None:
-    """Without ledgers too, with the same members; an admin sees everybody's, and who reports it; others see theirs."""
     theirs = service.new_user("ada@example.com")
     ada = {"CARREL_DATA_DIR": str(tmp_path / "hers"), "CARREL_API_KEY": theirs}
     nothing = run("quarantine", "list", **ada)
@@ -255,7 +253,6 @@ def test_quarantine_is_listed_wherever_one_is(load, run, service, tmp_path: Path
 
 @pytest.mark.usefixtures("shelf")
 def test_ledgers_that_were_never_reported_are_told(load, run, service, tmp_path) -> None:
-    """Those of a version that kept its quarantine to itself are named with what reports them, by a list or not."""
     (source,) = service.call("sources/listSources").json()["sources"]
     service.call("sources/removeSource", {"sourceId": source["sourceId"]}).raise_for_status()
     told = run("quarantine", "list")

@@ -1,4 +1,4 @@
-"""`carrel check-notebook`: what a notebook would give away, against the real service."""
+"""`carrel check-notebook`, against the real service."""
 
 import json
 from pathlib import Path

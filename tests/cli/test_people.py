@@ -1,4 +1,4 @@
-"""`carrel people` as admins and scheduled jobs run it."""
+"""`carrel people`, as used by admins and scheduled jobs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`carrel people` as operators run it."""
+"""`carrel people`, as used by operators."""
 
 import httpx
 

@@ -1,4 +1,4 @@
-"""`carrel sync`, against the real service and a server that speaks MongoDB's protocol."""
+"""`carrel sync`, against the real service and a MongoDB protocol server."""
 
 import subprocess
 
@@ -17,7 +17,6 @@ MAPPED = ("--body", "content.text", "--title", "title", "--updated", "updatedAt"
 
 @pytest.fixture
 def things(mongo: MongoServer, service) -> MongoServer:
-    """Ten things to sync, one of which has no title, and a collection that they go into."""
     done(service.call("documentCollections/createDocumentCollection", {"collectionName": "Harbour"}))
     mongo.collection.insert_many([a_thing(number) for number in range(10)])
     mongo.collection.update_one({"_id": "thing-0003"}, {"$set": {"title": None}})
@@ -66,7 +65,6 @@ def test_a_run_that_nobody_begins_is_said_once(make_service, mongo, tmp_path):
 
 
 def test_an_update_keeps_what_it_does_not_name(run: Run, things: MongoServer, tmp_path) -> None:
-    """The filter changes; what it lacks goes once that is approved by name. Address, limit and mapping stay."""
     (tmp_path / "uri").write_text(f"{things.uri}\n")
     assert create(run, things, "--uri-file", "uri", "--filter", '{"title": {"$ne": null}}').code == 0
     assert run("sync", "watch", "Things").code == 0
@@ -84,7 +82,6 @@ def test_an_update_keeps_what_it_does_not_name(run: Run, things: MongoServer, tm
 
 
 def test_an_address_is_taken_from_anywhere_but_the_arguments(run, things, service):
-    """Standard input will do; none at all, or one that is wrong, is said without repeating it."""
     command = [COMMAND, *CREATE, things.collection_name, *MAPPED, "--uri-file", "-"]
     piped = subprocess.run(
         command, env=environment_for(service), input=things.uri, capture_output=True, text=True, timeout=60, check=False

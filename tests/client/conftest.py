@@ -19,7 +19,7 @@ ACCESS_TOKEN = "svc_at_of_the_tests_0123456789abcdefghij"
 
 
 class Caller:
-    """A client in one of its two modes; `naps` are the pauses it asked for, of which it takes the share `pace`."""
+    """A client in either mode; `naps` are requested pauses, shortened to the share `pace`."""
 
     def __init__(self, client: Carrel | AsyncCarrel | OAuthClient | AsyncOAuthClient, *, pace: float = 0.0) -> None:
         self.client: Any = client
@@ -44,11 +44,9 @@ class Caller:
         return await result if inspect.isawaitable(result) else result
 
     async def walk(self, items: Any) -> list[Any]:
-        """Return what an iterator or asynchronous iterator yields."""
         return [item async for item in items] if self.is_async else list(items)
 
     async def enter(self, resource: Any) -> Any:
-        """Enter and leave a context manager of this mode; return what it gave."""
         if self.is_async:
             async with resource as entered:
                 return entered
@@ -63,7 +61,6 @@ MakeCaller = Callable[..., Caller]
 
 
 def delete(client: Any) -> Any:
-    """Call an operation, where the test does not depend on which operation it is."""
     return client.catalog.delete_document(DOCUMENT_ID)
 
 
@@ -82,7 +79,6 @@ def server(_server: Server) -> Server:
 
 @pytest_asyncio.fixture(params=["sync", "async"])
 async def open_client(request: pytest.FixtureRequest) -> AsyncIterator[MakeCaller]:
-    """Make clients in this run's mode, of the SDK unless `kinds` are others; they are closed after the test."""
     made: list[Caller] = []
 
     def make(*arguments: Any, kinds: Any = (Carrel, AsyncCarrel), pace: float = 0.0, **options: Any) -> Caller:
@@ -98,7 +94,6 @@ async def open_client(request: pytest.FixtureRequest) -> AsyncIterator[MakeCalle
 
 @pytest.fixture
 def make_caller(open_client: MakeCaller, server: Server) -> MakeCaller:
-    """Make clients of the misbehaving server unless told otherwise."""
     return lambda **options: open_client(**{"api_key": API_KEY, "base_url": server.base_url, **options})
 
 

@@ -1,5 +1,5 @@
-"""The API's contract, as `service/web/openapi.json` has it (written by `make docs`, reviewed with each change), and
-examples. A path, member or type that changes only in the code no longer fits it."""
+"""The API's contract, from `service/web/openapi.json` (written by `make docs`, reviewed with each change), and
+examples. A path, member or type changed only in the code no longer matches."""
 
 import json
 import re
@@ -21,7 +21,7 @@ TIME = re.compile(r"(^|-)(at|from|since)$|(At|Until|Updated)$")
 
 @dataclass(frozen=True)
 class Described:
-    """An operation as the contract has it: `members` are those of its JSON body, or the parameters of a GET."""
+    """An operation of the contract: `members` are from its JSON body, or the parameters of a GET."""
 
     name: str
     version: str
@@ -37,7 +37,7 @@ class Described:
 
     @property
     def answer_type(self) -> str:
-        """Name of the model of the answer (the first of several); empty for a file."""
+        """Name of the response's first model; empty for a file."""
         schema = self.answer.get("oneOf", [self.answer])[0]
         return str(schema.get("$ref", "")).rpartition("/")[2]
 
@@ -45,7 +45,6 @@ class Described:
         return {name: example(schema, name) for name, schema in self.members.items()}
 
     def defaults(self) -> dict[str, Any]:
-        """Return the defaults of members that a request can leave out."""
         resolved = {name: resolve(schema) for name, schema in self.members.items()}
         empty: dict[str, Any] = {name: [] for name, schema in resolved.items() if schema.get("type") == "array"}
         return empty | {name: schema["default"] for name, schema in resolved.items() if "default" in schema}
@@ -55,7 +54,7 @@ class Described:
 
 
 def resolve(schema: Schema) -> Schema:
-    """Return a schema without references and choices: the first choice, but for null, which marks optional members."""
+    """Return a schema without references and choices: the first choice except null, which marks optional members."""
     default = {name: value for name, value in schema.items() if name == "default"}
     if "$ref" in schema:
         return resolve(DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]] | default)
@@ -64,7 +63,7 @@ def resolve(schema: Schema) -> Schema:
 
 
 def example(schema: Schema, place: str) -> Any:
-    """Return a value that a schema describes: each place has another, and none is the default."""
+    """Return an example value of a schema: unique for each place, and never the default."""
     schema = resolve(schema)
     default = schema.get("default")
     if fixed := [schema["const"]] if "const" in schema else schema.get("enum"):

@@ -1,4 +1,4 @@
-"""Answers as the service would give them."""
+"""Example responses of the service."""
 
 import json
 from pathlib import Path

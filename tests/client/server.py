@@ -1,4 +1,4 @@
-"""A small HTTP server that answers as it is told, badly on purpose, and remembers what it was sent."""
+"""A small HTTP server with scripted, often wrong, responses, and a record of requests."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ Answer = Callable[[Request], Awaitable[Response] | Response]
 
 @dataclass(frozen=True)
 class Received:
-    """A request as the server saw it."""
+    """A request received by the server."""
 
     path: str
     headers: dict[str, str]
@@ -42,7 +42,7 @@ class Received:
 
 @dataclass
 class Server:
-    """Answers in the order of `script`; `received` holds every request that came whole."""
+    """Answers in the order of `script`; `received` holds every complete request."""
 
     base_url: str = ""
     script: deque[Answer] = field(default_factory=deque)
@@ -88,7 +88,7 @@ def event(kind: str, data: object, event_id: str) -> bytes:
 
 
 def streamed(*pieces: bytes, cut: bool = False) -> Answer:
-    """Answer with server-sent events as these pieces, and close the connection in the middle, or end the answer."""
+    """Answer with server-sent events in pieces, and end the answer or cut the connection."""
 
     async def body() -> Any:
         for piece in pieces:
@@ -128,7 +128,6 @@ def serving() -> Iterator[Server]:
 
 @contextmanager
 def resetting() -> Iterator[str]:
-    """Give the address of a server that reads a little of each request and resets the connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.1)
         stop = threading.Event()

@@ -1,4 +1,4 @@
-"""Which credential a client uses, and what it sends again, after how long and under which key."""
+"""Credentials of clients, with retries, pauses and keys."""
 
 import itertools
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ EXPIRED = refuse(401, "credential_expired")
 
 
 class Counting:
-    """Tokens that are numbered in the order they are renewed in."""
+    """Tokens numbered in the order of renewal."""
 
     def __init__(self, *, last: int = 99) -> None:
         self.refused: list[str] = []
@@ -39,7 +39,6 @@ def _sent(server: Server) -> list[tuple[str, str]]:
 
 
 async def test_an_access_token_calls_v1(make_caller: MakeCaller, server: Server) -> None:
-    """Every operation has the same path and body there; a key calls v0."""
     server.will(DELETED, DELETED, FOUND)
     await make_caller()(delete)
     person = make_caller(api_key=None, access_token=" token-1\n")
@@ -55,7 +54,6 @@ async def test_an_access_token_calls_v1(make_caller: MakeCaller, server: Server)
 
 @pytest.mark.parametrize("code", ["credential_expired", "credential_revoked", "invalid_credential"])
 async def test_a_refused_token_is_renewed_and_the_call_made_again(make_caller, server, code):
-    """With the same Idempotency-Key, by which the service knows it for the same call."""
     tokens = Counting()
     caller = make_caller(api_key=None, tokens=tokens)
     server.will(refuse(401, code), {"collectionId": DOCUMENT_ID, "documentCollectionId": DOCUMENT_ID})
@@ -66,7 +64,6 @@ async def test_a_refused_token_is_renewed_and_the_call_made_again(make_caller, s
 
 
 async def test_a_call_is_made_again_once(make_caller: MakeCaller, server: Server) -> None:
-    """A service that refuses the renewed token too isn't asked for ever."""
     caller = make_caller(api_key=None, tokens=Counting())
     server.will(EXPIRED, EXPIRED)
     with pytest.raises(AuthenticationError):
@@ -85,7 +82,7 @@ async def test_a_call_is_made_again_once(make_caller: MakeCaller, server: Server
     ],
 )
 async def test_refusals_that_another_token_would_not_change(make_caller, server, options, code):
-    """After one request: another token would be refused for the same reason, or there is none."""
+    """Only a single request: a new token would be refused too, or is missing."""
     server.will(refuse(401, code))
     with pytest.raises(AuthenticationError, match=code):
         await make_caller(api_key=None, **options)(delete)
@@ -106,7 +103,6 @@ def _origin(client: Carrel | AsyncCarrel) -> tuple[str, str]:
 
 @pytest.mark.parametrize("kind", [Carrel, AsyncCarrel])
 def test_exactly_one_credential(kind: type[Carrel] | type[AsyncCarrel], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two that are given, or two in the environment, are refused; what is given comes before the environment."""
     given = {"api_key": "key-in-confidence", "access_token": "token-in-confidence", "tokens": Counting()}
     for name in ("CARREL_API_KEY", "CARREL_ACCESS_TOKEN", "CARREL_BASE_URL", "CARREL_V1_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
@@ -126,7 +122,7 @@ def test_exactly_one_credential(kind: type[Carrel] | type[AsyncCarrel], monkeypa
 
 
 def test_where_v1_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside v0, unless it is told to be elsewhere; an address that was given comes before the environment."""
+    """Next to v0 by default; an explicit address precedes the environment."""
     monkeypatch.delenv("CARREL_BASE_URL", raising=False)
     monkeypatch.delenv("CARREL_V1_BASE_URL", raising=False)
     token = {"access_token": "token"}
@@ -166,7 +162,7 @@ async def test_final_refusals_are_not_retried(caller: Caller, server: Server, st
 
 @pytest.mark.parametrize("answer", [refuse(409, "concurrent_change"), refuse(409, "busy", {"retry-after": "0"})])
 async def test_passing_conflicts_are_retried(caller: Caller, server: Server, answer) -> None:
-    """A 409 is retried when its code says that it passes, or the service says when to return."""
+    """A 409 is retried when its code is temporary, or the service gives a time."""
     server.will(answer, DELETED)
     await caller(delete)
     assert len(server.received) == 2
@@ -175,7 +171,7 @@ async def test_passing_conflicts_are_retried(caller: Caller, server: Server, ans
 @pytest.mark.parametrize("code", ["model_unavailable", "model_rate_limited", "reply_timeout", "reply_lost"])
 @pytest.mark.parametrize("headers", [{}, {"retry-after": "5"}])
 async def test_a_model_that_was_tried_is_not_tried_again(caller, server, code, headers):
-    """The service has tried a model as often as makes sense; its error says when another message may come."""
+    """The service has already retried the model; its error says when to send again."""
     server.will(refuse(503, code, headers), SENT_CHAT)
     with pytest.raises(errors.ServerError) as caught:
         await caller(lambda c: c.copilots.send_message(OTHER_ID, "How?"))
@@ -212,7 +208,8 @@ def _date(seconds: float) -> str:
     ],
 )
 async def test_retry_after(caller, server, header, least, most):
-    """Retry-After is waited for, plus at most a tenth; odd headers make no long pause; a 503 is asked more often."""
+    """The client waits for Retry-After plus at most a tenth; invalid headers cause no long pause; a 503 is retried more
+    often."""
     server.will(
         refuse(429, headers={"retry-after": header()}), DELETED, *[refuse(503, "busy", {"retry-after": "1"})] * 5
     )
@@ -224,7 +221,6 @@ async def test_retry_after(caller, server, header, least, most):
 
 
 async def test_long_retry_after_is_the_callers(caller: Caller, server: Server) -> None:
-    """A Retry-After of more than two minutes is raised instead of slept, and found on the error."""
     server.will(refuse(429, "quota", {"retry-after": "3600"}))
     with pytest.raises(errors.RateLimitError) as caught:
         await caller(delete)
@@ -232,7 +228,6 @@ async def test_long_retry_after_is_the_callers(caller: Caller, server: Server) -
 
 
 async def test_idempotency_key_is_kept_over_retries(caller: Caller, server: Server) -> None:
-    """An operation that isn't naturally idempotent carries one key over its retries, and another the next time."""
     for _ in range(2):
         server.will(refuse(503), refuse(503), {"documentCollectionId": COLLECTION_ID})
         await caller(lambda c: c.document_collections.create_document_collection("Policies"))
@@ -260,7 +255,7 @@ async def test_connection_failures_are_retried(make_caller: MakeCaller) -> None:
 
 
 async def test_a_proxy_that_is_down_is_told(make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its variable and address, without its password; not where NO_PROXY leaves it out."""
+    """The error has the proxy's variable and address without password; NO_PROXY is respected."""
     monkeypatch.setenv("HTTP_PROXY", "http://ada:secret@127.0.0.1:2")
     for left_out, said in (("", r"the proxy http://127\.0\.0\.1:2 of HTTP_PROXY"), ("192.0.2.1", r"\)$")):
         monkeypatch.setenv("NO_PROXY", left_out)
@@ -294,7 +289,7 @@ async def test_timeout_by_option(caller: Caller, server: Server) -> None:
 
 
 async def test_redirects_are_not_followed(caller: Caller, server: Server) -> None:
-    """The key is never sent where a redirect points; the error names the place without what might be secret there."""
+    """The key is never sent to a redirect's target; the error omits possible secrets of the address."""
     with resetting() as elsewhere:
         server.will(refuse(307, headers={"location": f"{elsewhere}/login?token=abc"}))
         with pytest.raises(errors.APIError) as caught:
@@ -304,7 +299,6 @@ async def test_redirects_are_not_followed(caller: Caller, server: Server) -> Non
 
 
 async def test_redirect_without_the_services_error_shape(make_caller: MakeCaller, server: Server) -> None:
-    """A proxy's redirect says where to, and that base_url is to be changed, even over a client that follows."""
     location = {"location": "https://login.example.com/?next=secret"}
     caller = make_caller()
     caller.client._session.driver.http.follow_redirects = True

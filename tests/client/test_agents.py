@@ -1,4 +1,4 @@
-"""Messages to agents, and waiting for a reply with each kind of credential."""
+"""Messages to agents, and waiting for a reply, with each kind of credential."""
 
 import pickle
 from collections.abc import Callable
@@ -61,7 +61,6 @@ async def test_a_message(person: Caller, server: Server, given: dict[str, Any], 
 
 
 async def test_feedback(person: Caller, caller: Caller, server: Server) -> None:
-    """Feedback goes to the version of the credential, with an API key for the user whom it acts for."""
     judged = {"feedback": "NEGATIVE", "descriptiveFeedback": "Too short", "suggestedAnswer": "By ferry"}
     given = {"descriptive_feedback": "Too short", "suggested_answer": "By ferry"}
     for client, path, acting, sent in (
@@ -153,7 +152,6 @@ async def test_lists_become_frames(person: Caller, server: Server) -> None:
 
 
 async def test_one_reply_whatever_the_credential(caller: Caller, person: Caller, server: Server) -> None:
-    """send_and_wait gives the same reply on both versions: by one request on v0, by a job on v1."""
     server.will(SENT_CHAT)
     given = {"conversation_id": CONVERSATION_ID, "user_email": ADA}
     one = await caller(lambda c: c.agents.send_and_wait(OTHER_ID, "How?", **given))
@@ -182,7 +180,7 @@ async def test_a_withheld_reply(caller: Caller, person: Caller, server: Server) 
 
 
 async def test_a_failed_reply(caller: Caller, person: Caller, server: Server) -> None:
-    """A model without a reply is the same error on both versions, and sending again is left to the application."""
+    """Sending again is left to the application."""
     server.will(refuse(503, "model_unavailable", {"retry-after": "5"}), STARTED_JOB, FAILED_JOB)
     for client in (caller, person):
         with pytest.raises(errors.ReplyFailedError) as caught:
@@ -213,7 +211,7 @@ async def test_a_lost_answer_is_asked_for_again(person: Caller, server: Server) 
 
 
 async def test_who_wants_no_second_attempt(make_caller: MakeCaller, server: Server) -> None:
-    """With max_retries=0 nothing is sent twice, looks at a job included."""
+    """With max_retries=0 each request is sent once, also polls of a job."""
     hasty = make_caller(api_key=None, access_token=ACCESS_TOKEN, max_retries=0)
     server.will(STARTED_JOB, refuse(502), COMPLETED_JOB)
     with pytest.raises(errors.ServerError):
@@ -255,7 +253,6 @@ LATE = slowly(5, json_answer(SENT_CHAT))
     ids=["late", "late with retries", "a pause that is longer", "the service's own end"],
 )
 async def test_the_time_is_up_on_v0(make_caller, server, options, answer, end):
-    """`timeout` holds beside the client's own, and no pause outlasts it; the reply is still being made."""
     seconds, said = end
     server.will(answer)
     caller = make_caller(**options)
@@ -288,7 +285,6 @@ async def test_a_calls_own_timeout_and_headers_hold_where_patience_is_usual(make
 
 
 async def test_a_message_waits_for_a_long_reply(caller: Caller, server: Server) -> None:
-    """A message of v0 waits for its reply longer than other operations do for theirs."""
     server.will(slowly(0.3, json_answer(SENT_CHAT)))
     hasty = caller.client.with_options(timeout=0.1)
     answer = await caller(lambda _: hasty.copilots.send_message(OTHER_ID, "How?"))

@@ -1,4 +1,4 @@
-"""Agents of the real service by the SDK, whatever the credential, over a network that breaks."""
+"""Agents of the real service through the SDK, with every credential, over an unreliable network."""
 
 import asyncio
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ TEXT = "The ferry leaves at noon, says the timetable: “midi” in French, 正�
 
 @dataclass(frozen=True)
 class Standing:
-    """One service a module, with Ada's access token; each test has an agent of its own."""
+    """A service per module, with Ada's access token; each test has its own agent."""
 
     service: RunningService
     token: str
@@ -51,13 +51,12 @@ def standing(service_harness: ServiceHarness) -> Iterator[Standing]:
 
 @pytest.fixture
 def desk(standing: Standing, request: pytest.FixtureRequest) -> Desk:
-    """An agent that everybody may use, over a document that everybody may read."""
     return a_desk(standing.service, request.node.name)
 
 
 @pytest.fixture
 def script(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Script:
-    """The model, as the test has it; what it tells is written at once, and watched for often."""
+    """The scripted model; progress is written at once, and polled often."""
     monkeypatch.setattr("service.domains.agents.conversations.drafts.PAUSE_SECONDS", 0)
     monkeypatch.setattr("service.domains.agents.conversations.streaming.LOOK_SECONDS", 0.01)
     script = Script(desk.service)
@@ -67,7 +66,7 @@ def script(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Script:
 
 @pytest.fixture
 def network(standing: Standing) -> Network:
-    """What lies between a client and the service, whole so far."""
+    """The network between client and service, at first intact."""
     standing.network.cut()
     standing.network.allowed.clear()
     standing.network.cuts = 0
@@ -76,7 +75,7 @@ def network(standing: Standing) -> Network:
 
 @pytest.fixture
 def make(network: Network, open_client: MakeCaller) -> MakeCaller:
-    """Make clients in this run's mode, over the network, whose pauses are short."""
+    """Make clients in the run's mode, over the network, with short pauses."""
     return lambda **options: open_client(base_url=network.base_url, pace=PACE, **options)
 
 
@@ -95,8 +94,6 @@ def said_to(desk: Desk) -> int:
 
 
 def reading(caller: Caller, desk: Desk, heard: list) -> "Future[list]":
-    """Ask, and read the reply beside the test, item by item into `heard`."""
-
     async def read() -> None:
         async with Caller(AsyncCarrel(**_as(caller)), pace=PACE).client as client:
             async for item in client.agents.stream(desk.agent_id, ASKED):
@@ -120,7 +117,6 @@ def _as(caller: Caller) -> dict:
 
 
 async def test_a_conversation_by_every_credential(program: Caller, person: Caller, desk: Desk) -> None:
-    """A question, one more in the same conversation, and feedback: the same words and sources on both versions."""
     for caller in (program, person):
         first: Reply = await caller(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
         assert "leaves at noon" in first.text
@@ -174,7 +170,6 @@ async def test_as_a_user(program: Caller, desk: Desk) -> None:
 
 
 async def test_who_may_not(program: Caller, person: Caller, desk: Desk) -> None:
-    """No API access is a refusal on v0 alone; an agent that isn't deployed isn't there on either version."""
     desk.update(apiAccessEnabled=False)
     with pytest.raises(errors.PermissionDeniedError) as caught:
         await program(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
@@ -192,7 +187,6 @@ async def test_who_may_not(program: Caller, person: Caller, desk: Desk) -> None:
     "cut_every", [pytest.param(330, marks=pytest.mark.long), 400, pytest.param(700, marks=pytest.mark.long)]
 )
 async def test_the_text_over_a_network_that_breaks(person, desk, script, network, cut_every):
-    """However often connections end, in heads, events and letters, the text is whole and the reply comes once."""
     heard: list = []
     network.allowed.extend([900, *[cut_every + number for number in range(4)]])
     finished = reading(person, desk, heard)
@@ -238,7 +232,6 @@ async def test_a_message_whose_answer_was_lost(program: Caller, person: Caller, 
 
 
 async def test_a_job_that_goes_on_by_itself(person: Caller, desk: Desk, script: Script) -> None:
-    """When the time is up the job goes on; it is looked at, and streamed from its beginning, later."""
     with pytest.raises(errors.ReplyTimeoutError) as caught:
         await person(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED, timeout=0.5))
     job_id = caught.value.job_id
@@ -274,7 +267,6 @@ async def test_a_model_without_a_reply(make: MakeCaller, standing: Standing, des
 
 
 async def test_a_reply_that_is_withheld(program: Caller, person: Caller, desk: Desk, script: Script) -> None:
-    """When what it rests on may not be read any more, nothing of the reply is shown, by any way."""
     replies = in_background(
         lambda: [
             script.end(a_reply("At noon [1].", passage(desk.document_id), cited=[0]), number=number)

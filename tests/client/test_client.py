@@ -1,4 +1,4 @@
-"""How a client is made, what it shows of itself, what it raises, and what it finds at the real service."""
+"""Making clients, repr, errors, and calls of the real service."""
 
 import copy
 import logging
@@ -118,7 +118,6 @@ def test_credential_and_address_from_the_environment(kind, monkeypatch):
 
 @pytest.mark.parametrize(("given", "expected"), cases("addresses"))
 def test_addresses(given: str, expected: str) -> None:
-    """An address may end in a slash or the API's own path; a proxy's path before it is kept."""
     assert normalize(given) == expected
 
 
@@ -135,7 +134,6 @@ def test_odd_addresses(given: str) -> None:
 @pytest.mark.parametrize("name", ["api_key", "access_token"])
 @pytest.mark.parametrize("value", ["", "  ", "svc key", "svc_key\nX-Evil: 1", "schlüssel", "a\0b"])
 def test_odd_credentials(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An impossible credential is refused without repeating it; the environment's credential does not replace it."""
     monkeypatch.setenv("CARREL_API_KEY", "key")
     with pytest.raises(errors.ConfigurationError) as caught:
         Carrel(**{name: value})
@@ -143,7 +141,7 @@ def test_odd_credentials(name: str, value: str, monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_secrets_stay_out_of_sight(caller, server, caplog, monkeypatch):
-    """Neither repr, nor errors, nor the most talkative log show the key or a body."""
+    """Neither repr, nor errors, nor debug logs show the key or a body."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(logging.getLogger("carrel"), "propagate", True)
     server.will(refuse(503), refuse(401), FOUND)
@@ -169,7 +167,6 @@ def test_log_by_environment() -> None:
 
 
 async def test_headers(make_caller: MakeCaller, server: Server) -> None:
-    """Requests name the SDK and its version; headers are the client's, or by with_options the copy's alone."""
     server.will(DELETED, DELETED)
     caller = make_caller(headers={"X-Tenant": "north"})
     await caller(lambda _: delete(caller.client.with_options(headers={"X-Request-Id": "mine"})))
@@ -183,7 +180,6 @@ async def test_headers(make_caller: MakeCaller, server: Server) -> None:
 
 @pytest.mark.parametrize(("name", "value", "said"), cases("headers_that_are_refused"))
 async def test_headers_that_are_refused(make_caller: MakeCaller, name: str, value: str, said: str) -> None:
-    """The credential and the host can't be replaced, and no error has the value of a header."""
     for take in (make_caller, make_caller().client.with_options):
         with pytest.raises(errors.ConfigurationError, match=said) as caught:
             take(headers={name: value})
@@ -212,7 +208,7 @@ async def test_own_http_client(caller: Caller, server: Server) -> None:
 
 
 async def test_a_programs_trace_goes_on_in_the_service(caller, server, monkeypatch):
-    """A request that is sent within a span of OpenTelemetry names it; one outside of any, or before that, none."""
+    """A request within a span of OpenTelemetry names the span; requests outside name none."""
     server.will(DELETED, DELETED, DELETED)
     with use_span(NonRecordingSpan(SpanContext(0xA1, 0xB2, is_remote=False, trace_flags=TraceFlags.get_default()))):
         await caller(delete)
@@ -250,7 +246,6 @@ def test_negative_retries() -> None:
 
 
 async def test_frames(caller: Caller, server: Server, tmp_path: Path) -> None:
-    """Searches and lists become frames: nested members with dots, ids as text, a row per chunk of a collection."""
     server.will(FOUND, FOUND_CHUNKS, {"resources": []})
     frame = (await caller(lambda c: c.search.search_document_catalog("trains"))).to_frame()
     row = frame.iloc[0]

@@ -1,4 +1,4 @@
-"""The import of a directory, against the real service: planned, applied, stopped, and done again."""
+"""The import of a directory against the real service: planned, applied, interrupted, and repeated."""
 
 import io
 import threading
@@ -27,7 +27,6 @@ FILES = {"users": USERS.encode(), "groups": GROUPS.encode(), "memberships": MEMB
 
 @pytest.fixture
 def connect(service: RunningService, open_client: MakeCaller) -> MakeCaller:
-    """Make clients of the real service, the bootstrap admin's unless told otherwise."""
     return lambda api_key=service.api_key, **options: open_client(api_key, service.base_url, **options)
 
 
@@ -74,7 +73,7 @@ async def _import(real: Caller, **options) -> DirectoryPlan:
 
 
 def _rows(service: RunningService, operation: str, **members) -> list[dict]:
-    """All rows of a list, requested without the code under test."""
+    """Return all rows of a list, requested without the code under test."""
     return walk(service, operation, members, page_size=1000)
 
 
@@ -204,7 +203,6 @@ async def test_problems_stop_everything_unless_skipped(real: Caller, service: Ru
 
 
 async def test_a_file_that_cannot_be_read_is_never_skipped(real: Caller, service: RunningService) -> None:
-    """A broken users file is no empty one: even told to skip and deactivate, the import changes nothing."""
     broken = {**FILES, "users": b"email,name\nada@example.test,\xff\n"}
     assert len((await _plan(real, files=broken)).problems) == 1  # and not one more for each member it would have named
     await _import(real)
@@ -216,7 +214,6 @@ async def test_a_file_that_cannot_be_read_is_never_skipped(real: Caller, service
 
 
 async def test_missing_users_are_deactivated_when_asked(real: Caller, service: RunningService) -> None:
-    """Who is missing stays, unless asked for; then the caller and who is inactive already are left alone."""
     await real(lambda c: c.admin.users.upsert([{"email": f"u{number}@example.test"} for number in range(20)]))
     rows = "".join(f"u{number}@example.test,U,\n" for number in range(18))
     files = {"users": f"email,name,active\n{rows}u18@example.test,U,false\n".encode()}
@@ -230,7 +227,7 @@ async def test_missing_users_are_deactivated_when_asked(real: Caller, service: R
 
 
 async def test_too_many_missing_users_are_refused(real: Caller, service: RunningService) -> None:
-    """A file that would deactivate more than a fifth of the active users is taken for a mistake, unless forced."""
+    """More than a fifth of the active users is refused as a mistake, unless forced."""
     await _import(real)
     files = {"users": b"email,name\nada@example.test,Ada\n"}
     plan = await _plan(real, files=files, deactivate_missing=True)
@@ -244,7 +241,6 @@ async def test_too_many_missing_users_are_refused(real: Caller, service: Running
 
 
 async def test_members_are_not_taken_out_by_a_file_cut_short(real: Caller, service: RunningService) -> None:
-    """A file that lost its rows, or whose column went wrong, is refused unless forced; a few changes are not."""
     users = [{"email": f"u{number}@example.test", "name": "U"} for number in range(30)]
     rows = [{"group": "eng", "member": user["email"]} for user in users]
     groups = [{"externalId": "eng", "name": "Engineering"}]
@@ -285,7 +281,6 @@ async def test_a_plan_is_applied_where_it_was_made_and_locks_nobody_out(connect,
 
 @pytest.mark.parametrize("cells", ["false,", ",false"])
 async def test_the_caller_is_never_locked_out(connect: MakeCaller, service: RunningService, cells: str) -> None:
-    """A row that takes the caller's own admin or access is a problem; one about another admin is done."""
     caller = connect(service.new_user("boss@example.test", is_admin=True))
     files = {"users": f"email,name,isAdmin,active\nBOSS@example.test,boss,{cells}\n".encode()}
     plan = await _plan(caller, files=files)
@@ -297,7 +292,7 @@ async def test_the_caller_is_never_locked_out(connect: MakeCaller, service: Runn
 
 
 async def test_a_run_that_was_killed_is_completed_by_the_next(watched: Watched, service: RunningService) -> None:
-    """Stopped after any of its requests, the import leaves nothing half-done that a second run doesn't complete."""
+    """After an interruption at any request, a second run completes the import."""
     left = 0
 
     def break_off(path: str) -> None:
@@ -360,7 +355,6 @@ async def test_a_stale_plan_is_refused_by_the_service(real: Caller) -> None:
 
 @pytest.mark.usefixtures("service")
 async def test_large_directories_go_in_few_requests(watched: Watched) -> None:
-    """2,500 people in 30 groups are planned and applied in requests by the thousand, and progress is told."""
     paths: list[str] = []
     real = watched(paths.append)
     users = [{"email": f"p{number}@example.test", "name": f"P {number}"} for number in range(2500)]
@@ -383,7 +377,6 @@ async def test_large_directories_go_in_few_requests(watched: Watched) -> None:
 
 
 async def test_files_are_read_beside_the_event_loop(real: Caller) -> None:
-    """An asynchronous client reads and compares files in a thread, so that the loop goes on meanwhile."""
     threads: list[int] = []
 
     class Watching(io.BytesIO):

@@ -1,4 +1,4 @@
-"""What results and progress show in IPython and in terminals: HTML in which all foreign text is text, and bars."""
+"""Results and progress in IPython and in terminals: HTML with all foreign text escaped, and bars."""
 
 import asyncio
 import fcntl
@@ -70,7 +70,7 @@ class Shown(HTMLParser):
 
 
 def shown(result, *, once: bool = False) -> tuple[Shown, str]:
-    """Return the HTML and the plain text that IPython shows of a result. `once`: showing it makes a request."""
+    """Return the HTML and the plain text shown by IPython. `once`: showing the result makes a request."""
     bundle, _ = DisplayFormatter().format(result)
     html = bundle["text/html"]
     assert once or result._repr_html_() == html
@@ -117,7 +117,7 @@ def test_found_documents_show_where_they_matched() -> None:
 
 
 def test_matches_are_counted_in_characters_and_may_be_wrong() -> None:
-    """Matches stand where the service says, after characters of any width; odd ones break nothing, lose no text."""
+    """Positions count characters of any width; wrong positions lose no text."""
     html, _ = shown(searched(text="🚂🚂 train", matches=[(3, 8)]))
     assert html.marked == ["train"]
     html, text = shown(searched(text="a train", matches=[(5, 99), (2, 6), (6, 3), (-4, 1)]))
@@ -168,7 +168,6 @@ def test_no_other_address_is_a_link(address: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_foreign_text_stays_text(text: str) -> None:
-    """Nothing that a document, a person or an agent says becomes a tag, an attribute or a control character."""
     results = [
         searched(name=text, text=text, matches=[(0, 3), (5, 8)]),
         explained(paths=[[{"type": "user", "name": text, "email": text}]], missing=text),
@@ -186,7 +185,7 @@ def test_foreign_text_stays_text(text: str) -> None:
 
 
 def test_dollars_are_no_formulas_and_nothing_is_fetched() -> None:
-    """JupyterLab leaves what stands between dollar signs as it is; no style reaches for another host."""
+    """JupyterLab reads text between dollar signs as a formula; styles load no external files."""
     html, _ = shown(replied("From $5 to $6"))
     classes = next(value for name, value in html.attributes if name == "class") or ""
     assert {"tex2jax_ignore", "mathjax_ignore"} <= set(classes.split())
@@ -215,7 +214,6 @@ def test_a_table_has_no_empty_columns() -> None:
 
 
 def test_a_list_shows_its_first_page(server: Server) -> None:
-    """A list that ends a cell makes one request, for its first page; an error is shown in the page's place."""
     server.will(json_answer({"documents": [DOCUMENT], "nextPageToken": "more"}))
     with Carrel(API_KEY, base_url=server.base_url) as client:
         html, text = shown(client.catalog.list_documents(), once=True)
@@ -229,7 +227,7 @@ def test_a_list_shows_its_first_page(server: Server) -> None:
 
 
 async def test_an_asynchronous_list_asks_nothing(server: Server) -> None:
-    """What can't be awaited to be shown makes no request, and says how it is walked."""
+    """IPython can't await."""
     async with AsyncCarrel(API_KEY, base_url=server.base_url) as client:
         _, text = shown(client.catalog.list_documents(), once=True)
     assert "async for" in text
@@ -269,7 +267,6 @@ BARS = [r"<film>: 100%.*4.00M/4.00M", "Documents: 100%.*1500/1500", r"Reading us
 
 
 def test_a_terminal_shows_it() -> None:
-    """On its standard error, over the whole width."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     done = subprocess.run([sys.executable, "-c", CODE], stdout=subprocess.PIPE, stderr=theirs, check=True)
@@ -282,7 +279,6 @@ def test_a_terminal_shows_it() -> None:
 
 
 def test_a_notebook_keeps_its_end() -> None:
-    """One output for each bar, as it was last, its text escaped; nothing on standard error, and no widget."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CODE)])
     NotebookClient(notebook, kernel_name="python3").execute(transport_encryption="auto")
     outputs = notebook.cells[0].outputs
@@ -294,7 +290,7 @@ def test_a_notebook_keeps_its_end() -> None:
 
 
 def test_a_file_gets_nothing() -> None:
-    """A scheduled job's log stays free of bars; and without tqdm nothing fails."""
+    """A scheduled job's log stays free of bars; tqdm is optional."""
     without = "import sys\nsys.modules['tqdm.std'] = None\n"
     for code in (CODE, without + CODE):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
@@ -320,7 +316,6 @@ HUGE = 32 * 1024 * 1024
     ids=["once", "again", "empty"],
 )
 async def test_each_piece_is_told(caller, server: Server, file: bytes, attempts: int, told: list[int]) -> None:
-    """The file's bytes, without what the form adds: each attempt is told from its 0 on, to all of them at the end."""
     calls: list[tuple[int, int | None]] = []
     server.will(*[refuse(503)] * (attempts - 1), UPLOADED)
     await caller(_upload(io.BytesIO(file), on_progress=lambda *now: calls.append(now)))
@@ -338,7 +333,6 @@ async def test_a_pipe_has_no_total(caller, server: Server) -> None:
 
 @contextmanager
 def _stalling(*, after: int) -> Iterator[tuple[str, threading.Event, threading.Event]]:
-    """Give the address of a server that takes so many bytes, sets the first event, and hangs up at the second."""
     stalled, go_on = threading.Event(), threading.Event()
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
@@ -364,7 +358,7 @@ def _stalling(*, after: int) -> Iterator[tuple[str, threading.Event, threading.E
 
 
 async def test_no_more_is_told_than_the_socket_took(make_caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A piece counts when the socket has taken all of it, not when it was read from the disk."""
+    """A piece counts when the socket has taken all of it, not when read from disk."""
     monkeypatch.setattr(_uploads, "READ_SIZE", HUGE // 2)
     told: list[tuple[int, int | None]] = []
     with _stalling(after=1_000_000) as (address, stalled, go_on):
@@ -386,8 +380,6 @@ async def test_no_more_is_told_than_the_socket_took(make_caller, monkeypatch: py
 
 
 async def test_what_it_raises_ends_the_upload(caller, server: Server) -> None:
-    """Whoever shows progress can stop the upload; the client can be used afterwards."""
-
     def stop(sent: int, total: int | None) -> None:
         del total
         if sent:

@@ -1,4 +1,4 @@
-"""The code in the README and in the documentation runs as it stands, in its order, against the real service."""
+"""The code in the README and the documentation runs unchanged, in order, against the real service."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 
 def run_code_of(page: Path, names: dict | None = None, *, up_to: int | None = None) -> int:
-    """Run a page's Python blocks as one program; `names` receives what they define. Return how many blocks were run."""
+    """Run a page's Python blocks as one program; `names` receives the definitions. Return the number of blocks."""
     text = page.read_text()
     blocks = list(BLOCK.finditer(text))[:up_to]
     names = {} if names is None else names
@@ -65,7 +65,7 @@ def test_a_page_runs(page: Path, blocks: int, tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_page_about_document_databases_runs(make_service, monkeypatch):
-    """The Python block of docs/docstore-sync.md makes a sync, whose first run waits here for another replica."""
+    """The first run waits for another replica."""
     use(make_service(docstore_workers=0), monkeypatch)
     page: dict = {}
     assert run_code_of(ROOT / "docs" / "docstore-sync.md", page) == 1
@@ -80,7 +80,6 @@ def test_the_page_about_indexing_again_runs() -> None:
 
 
 def test_the_page_about_asking_runs(own_service, monkeypatch, capsys):
-    """Every Python block of docs/asking.md works with an access token, and those for any credential with a key too."""
     desk = a_desk(use(own_service, monkeypatch))
     monkeypatch.setenv("AGENT_ID", desk.agent_id)
     page: dict = {}
@@ -99,7 +98,6 @@ def _sources(printed: str) -> list[str]:
 
 
 def test_the_page_about_oauth_runs(own_service, tmp_path, monkeypatch, capsys):
-    """Every Python block of docs/oauth.md works, with a person at the browser; so do the functions it shows."""
     monkeypatch.chdir(tmp_path)
     ada = a_person(use(own_service, monkeypatch))
     came_back: list[str] = []
@@ -129,7 +127,6 @@ def test_the_page_about_oauth_runs(own_service, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.usefixtures("_two_variables")
 def test_the_directory_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every Python block of docs/directory.md works, in an empty folder, on the files the page shows."""
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "directory.md"
     assert run_code_of(page) == 2
@@ -140,7 +137,6 @@ def test_the_directory_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("_two_variables")
 def test_the_readme_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The README's ten lines find, in the project's folder, what they have just uploaded."""
     monkeypatch.chdir(ROOT)
     assert run_code_of(ROOT / "README.md") == 1
     assert "Lost property" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Evaluation sets are measured against the real service: searches by rank, replies by what they cite."""
+"""Evaluation sets measured against the real service: searches by rank, replies by citations."""
 
 from typing import Any
 from uuid import UUID
@@ -37,7 +37,6 @@ def document_id_of(client: Carrel, external_id: str) -> UUID:
 
 
 def test_a_set_is_measured_kept_and_compared(client: Carrel) -> None:
-    """Each mode is a run; what got worse comes first, and a question without a relevant document is left out."""
     sets = client.admin.evaluation_sets
     one = sets.create("Travel")
     judgements = {DOGS: {"fares": 2, "canteen": 0}, FERRIES: {"ferries": 1}, "Open?": {"canteen": 0}}
@@ -74,7 +73,6 @@ def test_nothing_to_measure_is_said(client: Carrel) -> None:
 
 
 def test_a_collection_is_searched_and_gone_collections_are_told(client: Carrel) -> None:
-    """By its chunks, each document once; after its deletion the search says that it is gone, and no run is kept."""
     collection_id = client.document_collections.create_document_collection("Handbook").document_collection_id
     document_id = document_id_of(client, "ferries")
     client.document_collections.add_document_to_collection(
@@ -91,7 +89,6 @@ def test_a_collection_is_searched_and_gone_collections_are_told(client: Carrel) 
 
 
 def test_an_agent_is_measured_by_what_it_cites(client: Carrel, service: RunningService) -> None:
-    """Whether it answered, which expected documents it cited, and the message, whose words aren't kept in the run."""
     desk = a_desk(service)
     one = client.admin.evaluation_sets.create("Desk", agent_id=desk.agent_id)
     judgements = {FERRIES: {"Harbour desk notes": 1, "ferries": 1}, "What is the meaning of life?": {}}
@@ -107,7 +104,6 @@ def test_an_agent_is_measured_by_what_it_cites(client: Carrel, service: RunningS
 
 
 def test_a_reply_is_measured_by_what_it_says_and_by_what_it_refuses(client: Carrel, service: RunningService) -> None:
-    """Statements that it says, and questions that nothing answers; of a reply that is gone nothing is supported."""
     desk = a_desk(service)
     sets = client.admin.evaluation_sets
     one = sets.create("Desk", agent_id=desk.agent_id)
@@ -172,7 +168,6 @@ def test_what_fails_is_kept_with_its_error_and_a_run_that_ends_early_with_what_w
 
 
 def test_a_copy_is_compared_without_being_deployed(client: Carrel, service: RunningService) -> None:
-    """It has the same settings and another name, nobody may use it afterwards, and what differs is told."""
     desk = a_desk(service)
     sets, agents = client.admin.evaluation_sets, client.admin.agents
     one = sets.create("Desk", agent_id=desk.agent_id)
@@ -215,7 +210,7 @@ def test_a_copy_is_compared_without_being_deployed(client: Carrel, service: Runn
 
 
 def test_no_transaction_is_open_while_replies_are_measured(client, service, monkeypatch):
-    """A run of 2,000 replies would hold its connection for as long as they take."""
+    """A run of 2,000 replies would hold its connection for a long time."""
     sessions = (
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
         "AND state LIKE 'idle in transaction%' AND query LIKE '%turn_passages%'"
@@ -234,7 +229,6 @@ def test_no_transaction_is_open_while_replies_are_measured(client, service, monk
 
 
 def test_replies_are_compared_by_their_citations_and_by_whether_there_are_any() -> None:
-    """By the score that both runs have; the worst change comes first, and what only one run has is left out."""
     ids = [UUID(int=number) for number in range(5)]
 
     def result(number: int, **scores: Any) -> KeptResult:

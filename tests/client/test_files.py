@@ -1,4 +1,4 @@
-"""Files on their way up and down: streamed, rewound, whole or not at all."""
+"""Uploads and downloads of files: streamed, rewound, complete or not at all."""
 
 import io
 import os
@@ -63,7 +63,7 @@ async def test_every_part(caller: Caller, server: Server) -> None:
 
 
 async def test_absent_parts_stay_absent(caller: Caller, server: Server) -> None:
-    """Access that isn't given is not sent, so that an update leaves it; an empty list is sent, and takes it away."""
+    """An update leaves unsent access unchanged; an empty list removes all access."""
     server.will(UPLOADED, UPLOADED)
     await caller(_upload(b"hello"))
     await caller(_upload(b"hello", allowed_group_ids=[]))
@@ -74,7 +74,6 @@ async def test_absent_parts_stay_absent(caller: Caller, server: Server) -> None:
 @pytest.mark.parametrize("kind", ["path", "text path", "bytes", "file", "mid-file"])
 @pytest.mark.parametrize("content", [b"", b"hello", BIG], ids=["empty", "small", "big"])
 async def test_kinds_of_files(caller: Caller, server: Server, tmp_path: Path, kind: str, content: bytes) -> None:
-    """Paths, bytes and open files arrive byte for byte, with their length, also when sent a second time."""
     path = tmp_path / "report.bin"
     path.write_bytes(content)
     server.will(refuse(503), UPLOADED)
@@ -93,14 +92,13 @@ async def test_kinds_of_files(caller: Caller, server: Server, tmp_path: Path, ki
 
 
 class Pipe(io.BytesIO):
-    """Bytes that can be read once."""
+    """Bytes readable only once."""
 
     def seekable(self) -> bool:
         return False
 
 
 async def test_pipes_are_sent_once(caller: Caller, server: Server) -> None:
-    """What can't be rewound is streamed without its length, and never sent half-read a second time."""
     server.will(UPLOADED)
     await caller(_upload(Pipe(BIG), file_name="stream.bin"))
     assert _file_of(server.received[0]) == ("stream.bin", BIG)
@@ -143,7 +141,6 @@ async def test_odd_file_names(caller: Caller, server: Server, name: str) -> None
 
 
 async def test_upload_document_file(caller: Caller, server: Server) -> None:
-    """The deprecated upload sends one part named `document`, under one key over its retries."""
     server.will(refuse(503), UPLOADED)
     await caller(lambda c: c.catalog.upload_document_file(b"hello", file_name="a.txt"))
     assert [_file_of(request, "document") for request in server.received] == [("a.txt", b"hello")] * 2
@@ -214,7 +211,6 @@ async def test_download(caller: Caller, server: Server, tmp_path: Path) -> None:
 
 
 async def test_a_page_tells_how_many_there_are(caller: Caller, server: Server) -> None:
-    """By its answer's header; a whole file's answer has none."""
     headers = {"content-type": "image/jpeg", "page-count": "12"}
     server.will(raw(b"page", headers=headers), raw(b"file", headers={"content-type": "text/plain"}))
     page = await caller(lambda c: c.catalog.download_document_page(DOCUMENT_ID, 3))
@@ -225,7 +221,6 @@ async def test_a_page_tells_how_many_there_are(caller: Caller, server: Server) -
 
 
 async def test_a_download_tells_how_far_it_is(caller: Caller, server: Server, tmp_path: Path) -> None:
-    """0 first, all of it at the end, and more in between; what it is told to raise ends it, and leaves nothing."""
     server.will(*[raw(BIG, headers={"content-type": "text/plain"})] * 2)
     told: list[tuple[int, int | None]] = []
     download = await _download(caller)

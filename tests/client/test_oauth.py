@@ -1,4 +1,4 @@
-"""What an application's side of OAuth makes of callbacks, tokens and metadata, odd and hostile ones too."""
+"""The application's side of OAuth: callbacks, tokens and metadata, also malformed and hostile."""
 
 import base64
 import copy
@@ -25,7 +25,6 @@ GIVEN = {"access_token": "at-1", "token_type": "Bearer", "expires_in": 3600, "re
 
 @pytest.fixture
 def make_oauth(open_client: MakeCaller, server: Server) -> MakeCaller:
-    """Make an application's clients in this run's mode, whose pauses take no time."""
     values = {"redirect_uri": CALLBACK, "scopes": ["a", "b"], "auth_url": server.base_url}
     return lambda **options: open_client(
         "client-1", SECRET, kinds=(OAuthClient, AsyncOAuthClient), **{**values, **options}
@@ -53,7 +52,6 @@ def form(server: Server) -> dict[str, str]:
 
 
 def test_the_authorization_request() -> None:
-    """Each has a state and a verifier of its own, of 256 bits and more; the address has the verifier's challenge."""
     oauth = OAuthClient("client-1", SECRET, redirect_uri=CALLBACK, scopes=["a", "b"], auth_url="https://auth.test/x/")
     requests = [oauth.authorization_request() for _ in range(50)]
     assert len({request.state for request in requests} | {request.code_verifier for request in requests}) == 100
@@ -77,7 +75,6 @@ def test_the_authorization_request() -> None:
 
 
 def test_an_authorization_request_can_be_kept() -> None:
-    """As JSON, in a session's storage; its own text shows nothing that anybody could use."""
     oauth = OAuthClient("client-1", SECRET, redirect_uri=CALLBACK)
     request = oauth.authorization_request(scopes=["a"])
     assert AuthorizationRequest.model_validate_json(request.model_dump_json()) == request
@@ -89,7 +86,6 @@ def test_an_authorization_request_can_be_kept() -> None:
 
 
 async def test_a_callbacks_code_is_exchanged(oauth: Caller, server: Server) -> None:
-    """By its address or its query; the form proves the application and the request."""
     request = oauth.client.authorization_request()
     for callback in (answer(request, server), urlsplit(answer(request, server)).query):
         server.will(GIVEN)
@@ -126,7 +122,7 @@ FLOOD = "".join(f"&a{number}=b" for number in range(100))
     ],
 )
 async def test_a_callback_that_isnt_the_answer(oauth, server, changes, more, code):
-    """It is refused, also when it repeats a parameter; an error that it brings isn't believed, and nothing is sent."""
+    """Refused, also with a repeated parameter; an error in it is ignored, and no request is sent."""
     request = oauth.client.authorization_request()
     values = {"code": "code-1", "state": request.state, "iss": server.base_url, **changes}
     query = "&".join(f"{name}={value}" for name, value in values.items() if value is not None) + more
@@ -145,7 +141,6 @@ async def test_no_callback_at_all(oauth: Caller, server: Server, callback: str) 
 
 
 async def test_a_callbacks_error_is_typed(oauth: Caller, server: Server) -> None:
-    """`access_denied` is a class of its own; every other has its code, and a description on one line."""
     with pytest.raises(errors.AccessDeniedError, match="It was not allowed"):
         await exchanged(oauth, server, code=None, error="access_denied")
     with pytest.raises(errors.AuthorizationError) as caught:
@@ -160,7 +155,6 @@ async def test_a_callbacks_error_is_typed(oauth: Caller, server: Server) -> None
 
 
 async def test_a_server_that_names_no_issuer(oauth: Caller, server: Server) -> None:
-    """It is taken as such only when its metadata doesn't promise one; a wrong one is refused all the same."""
     known = oauth.client._endpoints.server
     quiet = oauth.client.with_server(known.model_copy(update={"authorization_response_iss_parameter_supported": False}))
     request = quiet.authorization_request()
@@ -183,7 +177,6 @@ async def test_a_server_that_names_no_issuer(oauth: Caller, server: Server) -> N
     ],
 )
 async def test_answers_that_are_no_tokens(oauth: Caller, server: Server, odd: dict | Answer) -> None:
-    """They are refused as what they are, without repeating what came."""
     server.will(GIVEN | odd if isinstance(odd, dict) else odd)
     with pytest.raises(errors.UnexpectedResponseError, match="unreadable_response") as caught:
         await exchanged(oauth, server)
@@ -191,7 +184,6 @@ async def test_answers_that_are_no_tokens(oauth: Caller, server: Server, odd: di
 
 
 async def test_redirects_are_not_followed(oauth: Caller, server: Server) -> None:
-    """The application's secret goes nowhere but to the address that was given."""
     server.will(raw(b"", status=307, headers={"location": f"{ELSEWHERE}/api/oauth/token"}))
     with pytest.raises(errors.UnexpectedResponseError, match="Redirected"):
         await exchanged(oauth, server)
@@ -199,7 +191,7 @@ async def test_redirects_are_not_followed(oauth: Caller, server: Server) -> None
 
 
 async def test_what_a_refresh_leaves_out_stays_as_it_was(oauth: Caller, server: Server) -> None:
-    """Scope and refresh token (RFC 6749, section 6); without expires_in nothing is known of its end."""
+    """Scope and refresh token (RFC 6749, section 6); without expires_in the end is unknown."""
     server.will({"access_token": "at-2", "token_type": "bearer"})
     tokens = Tokens(access_token="at-1", refresh_token="rt-1", scope="a b", expires_at=datetime.now(UTC))
     renewed = await oauth(lambda c: c.refresh(tokens))
@@ -230,7 +222,7 @@ async def test_without_a_refresh_token_the_person_signs_in(oauth: Caller, server
     ],
 )
 async def test_refusals_are_typed(make_oauth, server, status, body, expected):
-    """By the error's own word (RFC 6749, section 5.2), with the status, and the request's name in the logs."""
+    """By the error's code (RFC 6749, section 5.2), with the status, and the request's name in the logs."""
     kind, code = expected
     server.will(json_answer(body, status=status, headers={"x-request-id": "request-1"}))
     with pytest.raises(kind) as caught:
@@ -249,7 +241,6 @@ def test_errors_cross_processes() -> None:
 
 
 async def test_passing_failures_are_tried_again(oauth: Caller, server: Server) -> None:
-    """As every operation is; the service's Retry-After is honoured."""
     busy = json_answer({"error": "temporarily_unavailable"}, status=503, headers={"retry-after": "7"})
     server.will(busy, refuse(429, headers={"retry-after": "3"}), GIVEN)
     assert (await exchanged(oauth, server)).access_token == "at-1"
@@ -270,7 +261,6 @@ async def test_offline(make_oauth: MakeCaller) -> None:
 
 
 async def test_revoking(oauth: Caller, server: Server) -> None:
-    """Of tokens the refresh token goes, with which all ends; an empty answer is one."""
     for given, sent in (
         (Tokens(access_token="at-1", refresh_token="rt-1"), "rt-1"),
         (Tokens(access_token="at-1"), "at-1"),
@@ -292,7 +282,7 @@ def described(server: Server, **changes) -> dict:
 
 
 async def test_discovery(oauth: Caller, make_oauth: MakeCaller, server: Server) -> None:
-    """Endpoints that are elsewhere are used once they are known, and asked for where RFC 8414, section 3.1 has them."""
+    """Known endpoints are used; otherwise the metadata is read from the address of RFC 8414, section 3.1."""
     issuer = f"{server.base_url}/carrel"
     server.will(described(server), GIVEN, described(server, issuer=issuer))
     found = oauth.client.with_server(await oauth(lambda c: c.discover()))
@@ -318,14 +308,14 @@ async def test_discovery(oauth: Caller, make_oauth: MakeCaller, server: Server) 
     ],
 )
 async def test_metadata_that_cant_be_used(oauth: Caller, server: Server, changes: dict) -> None:
-    """Another issuer's (RFC 8414, section 3.3), without S256, with endpoints that are no addresses."""
+    """Another issuer (RFC 8414, section 3.3), no S256, or invalid endpoints."""
     server.will(described(server, **changes))
     with pytest.raises(errors.UnexpectedResponseError, match="unusable_metadata"):
         await oauth(lambda c: c.discover())
 
 
 def test_metadata_doesnt_lead_away_from_https() -> None:
-    """A secret that would go over https doesn't go over plain http because a description says so."""
+    """A secret sent over https is never sent over plain http because of metadata."""
     issuer = "https://auth.test"
     known = metadata_at(issuer).model_dump()
     assert metadata_from(httpx.Response(200, json=known), issuer=issuer) == metadata_at(issuer)
@@ -336,7 +326,7 @@ def test_metadata_doesnt_lead_away_from_https() -> None:
 
 
 def test_where_the_authorization_server_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CARREL_AUTH_URL, else CARREL_BASE_URL, when nothing is given."""
+    """CARREL_AUTH_URL, else CARREL_BASE_URL, by default."""
     monkeypatch.delenv("CARREL_AUTH_URL", raising=False)
     monkeypatch.setenv("CARREL_BASE_URL", "https://v0.example.com/")
 
@@ -351,7 +341,6 @@ def test_where_the_authorization_server_is(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("kind", [OAuthClient, AsyncOAuthClient])
 def test_an_applications_secret_stays_out_of_sight(kind) -> None:
-    """No repr shows it, and it can't be pickled; without one there is no client."""
     oauth = kind("client-1", SECRET, redirect_uri=CALLBACK, auth_url="https://auth.test")
     assert repr(oauth) == f"{kind.__name__}('client-1', 'https://auth.test')"
     assert SECRET not in repr(oauth._endpoints)
@@ -363,7 +352,6 @@ def test_an_applications_secret_stays_out_of_sight(kind) -> None:
 
 
 def test_tokens_are_kept_as_json_and_show_no_secret() -> None:
-    """Times come back in UTC, whatever they were written in."""
     east = timezone(timedelta(hours=2))
     tokens = Tokens(
         access_token="at-1", refresh_token="rt-1", scope="a", expires_at=datetime(2030, 1, 1, 2, tzinfo=east)

@@ -1,4 +1,4 @@
-"""Every operation sends the request that the contract describes, and reads the answer that it describes."""
+"""Every operation sends the contract's request, and reads the response."""
 
 import functools
 import inspect
@@ -23,7 +23,7 @@ ANY_OPERATION = Operation, ListOperation, DownloadOperation, FlowOperation, Stre
 
 
 def methods_of(resource: type, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the operations of a client or a resource, and of the resources below it, by where a caller finds them."""
+    """Yield the operations of a client or resource and its sub-resources, by path."""
     for name, member in inspect.getmembers_static(resource):
         getter = getattr(member, "fget", None) or getattr(member, "func", None)
         kind = get_origin(getter.__annotations__.get("return")) if getter else None
@@ -85,7 +85,6 @@ def name_of(place: str) -> str:
 
 
 def requests_of(operation: Described) -> list[Members]:
-    """Return requests that together have every member of an operation, and the request with the fewest members."""
     whole = operation.request() | OWN_VALUES.get(operation.name, {})
     fewest = (whole.keys() - operation.required) | DEFAULTS.keys()
     return [
@@ -101,7 +100,7 @@ def in_python(value: Any) -> Any:
 
 
 def arguments_of(method: Any, request: Members) -> Members:
-    """Return the arguments that make a method send a request; some have the members of an object as parameters."""
+    """Return the arguments for a request; some methods take an object's members as parameters."""
     parameters = inspect.signature(method).parameters
     takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     found: Members = {}
@@ -148,7 +147,6 @@ def client_for(make_caller: MakeCaller) -> Callable[[Described], Caller]:
 
 @pytest.mark.parametrize("place", SINGLE)
 async def test_operation(client_for: Callable[[Described], Caller], server: Server, place: str) -> None:
-    """With all arguments and with the fewest; the model that the contract names has every member of the answer."""
     operation = OPERATIONS[name_of(place)]
     client, answer = client_for(operation), operation.response()
     for request in requests_of(operation):
@@ -161,7 +159,6 @@ async def test_operation(client_for: Callable[[Described], Caller], server: Serv
 
 @pytest.mark.parametrize("place", LISTS)
 async def test_list_operation(client_for: Callable[[Described], Caller], server: Server, place: str) -> None:
-    """A list is walked over its pages, each asked for with the token of the page before and the same query."""
     operation = OPERATIONS[name_of(place)]
     client, answer = client_for(operation), operation.response() | {"nextPageToken": "a+b &c=/é"}
     last = {name: value for name, value in answer.items() if name != "nextPageToken"}
@@ -181,7 +178,6 @@ async def test_list_operation(client_for: Callable[[Described], Caller], server:
 
 @pytest.mark.parametrize("place", DOWNLOADS)
 async def test_download_operation(client_for: Callable[[Described], Caller], server: Server, place: str) -> None:
-    """A file is asked for like an answer in JSON, with all arguments and with the fewest."""
     operation = OPERATIONS[name_of(place)]
     client = client_for(operation)
     for request in requests_of(operation):
@@ -191,14 +187,13 @@ async def test_download_operation(client_for: Callable[[Described], Caller], ser
 
 
 def test_every_operation_has_a_described_method() -> None:
-    """The SDK has each operation of the service once, and no others."""
     names = [name_of(place) for place in METHODS.keys() - COMPOSED]
     assert sorted([*names, *FOR_EXISTING_CLIENTS]) == sorted(OPERATIONS)
     assert all(method.__doc__ for method in METHODS.values())
 
 
 def test_arguments_by_position_stand_in_the_contracts_order() -> None:
-    """An argument that can be given by position stays so, and keeps its place: programs rely on both."""
+    """Programs rely on the position of positional arguments."""
     by_position = 0
     for place in SINGLE + LISTS:
         method = METHODS[place]._call
@@ -234,7 +229,6 @@ JANUARY = {"from_": "2026-01-01T02:00:00+02:00", "to": datetime(2026, 2, 1, tzin
     ],
 )
 async def test_values_are_converted(caller, server, operate, sent) -> None:
-    """Values are sent in the form that the contract has for them; None is sent where it means something."""
     server.will({})
     with pytest.raises(UnexpectedResponseError):
         await caller(operate)
@@ -242,7 +236,6 @@ async def test_values_are_converted(caller, server, operate, sent) -> None:
 
 
 async def test_with_raw_response(caller: Caller, server: Server) -> None:
-    """with_raw_response gives headers, status, request id and body beside the model, for lists their first page."""
     server.will({"documentId": DOCUMENT_ID}, {"documents": [], "nextPageToken": "more"})
     answer = await caller(lambda c: c.catalog.with_raw_response.delete_document(DOCUMENT_ID))
     assert isinstance(answer, RawResponse)
@@ -255,7 +248,6 @@ async def test_with_raw_response(caller: Caller, server: Server) -> None:
 
 
 async def test_pages(caller: Caller, server: Server) -> None:
-    """`pages()` walks page by page, nothing is fetched before, and each walk starts anew."""
     one, two = {"resources": [RESOURCE], "nextPageToken": "more"}, {"resources": []}
     pager = caller.client.permissions.list_authorized_resources(page_size=1)
     assert not server.received
@@ -266,7 +258,7 @@ async def test_pages(caller: Caller, server: Server) -> None:
 
 
 async def test_pager_that_does_not_advance(caller: Caller, server: Server) -> None:
-    """A service that gives the same token again ends the walk with an error, not an endless loop."""
+    """A repeated token raises an error instead of an endless loop."""
     server.will(*[{"resources": [RESOURCE], "nextPageToken": "same"}] * 3)
     with pytest.raises(Exception, match="doesn't advance"):
         await caller.walk(caller.client.permissions.list_authorized_resources())
@@ -295,7 +287,7 @@ async def test_arguments_are_checked(caller: Caller, server: Server, operate: Ca
 
 
 async def test_a_token_is_shown_by_asking_for_it_alone(caller: Caller, server: Server) -> None:
-    """A minted token's value is not in the repr of the answer, which ends in logs and notebooks."""
+    """The token's value is not in the repr, which often ends in logs and notebooks."""
     server.will(OPERATIONS["admin/serviceAccountTokens/mint"].response() | {"token": "svc_sa_new"})
     minted = await caller(lambda c: c.admin.service_account_tokens.mint(OTHER_ID, "loader", scopes=[]))
     assert minted.token == "svc_sa_new"
@@ -303,7 +295,6 @@ async def test_a_token_is_shown_by_asking_for_it_alone(caller: Caller, server: S
 
 
 async def test_arguments_of_coroutines_are_checked_when_awaited(make_caller: MakeCaller) -> None:
-    """An asynchronous operation raises where it is awaited, so that gathering several leaves none un-awaited."""
     caller = make_caller()
     if not caller.is_async:
         pytest.skip("about coroutines")
@@ -313,7 +304,7 @@ async def test_arguments_of_coroutines_are_checked_when_awaited(make_caller: Mak
 
 
 async def test_unknown_members_and_types_are_tolerated(caller: Caller, server: Server) -> None:
-    """A newer service's members are ignored, and a resource type this client doesn't know reads as UNKNOWN."""
+    """A newer service's members are ignored, and an unknown resource type reads as UNKNOWN."""
     server.will({"resources": [{"resourceId": "x", "resourceType": "HOLOGRAM", "planet": "Mars"}], "weather": "fine"})
     items = await caller.walk(caller.client.permissions.list_authorized_resources())
     assert items == [ResourceIdentifier(resource_id="x", resource_type=ResourceType.UNKNOWN)]
@@ -321,7 +312,6 @@ async def test_unknown_members_and_types_are_tolerated(caller: Caller, server: S
 
 @pytest.mark.parametrize("body", [b"<html>login</html>", b"", b"[1]", b'{"documentId": 1}', b"\xff\xfe"])
 async def test_unreadable_answer(caller: Caller, server: Server, body: bytes) -> None:
-    """A 200 that isn't the service's raises UnexpectedResponseError, and isn't asked for again."""
     server.will(raw(body, headers={"x-request-id": "r-1"}))
     with pytest.raises(UnexpectedResponseError, match="base_url") as caught:
         await caller(lambda c: c.catalog.delete_document(DOCUMENT_ID))

@@ -1,4 +1,4 @@
-"""A reply as it grows: read to its end however the connection behaves, nothing lost and nothing doubled."""
+"""A growing reply is read completely over bad connections, without loss or repetition."""
 
 import asyncio
 import gc
@@ -29,7 +29,7 @@ def events_from(position: int, *, pace: int = 9) -> bytes:
 
 
 def telling(*, cut_at: int | None = None, pace: int = 9) -> Answer:
-    """Tell TEXT from wherever a reader has got to, as the service does; up to a byte where the connection is cut."""
+    """Stream TEXT from the reader's position, as the service does; cut the connection at a byte."""
 
     def answer(request: Request) -> StreamingResponse:
         told = events_from(int(request.headers.get("last-event-id", "1-0").partition("-")[2]), pace=pace)
@@ -40,7 +40,7 @@ def telling(*, cut_at: int | None = None, pace: int = 9) -> Answer:
 
 
 def told(items: list[Any]) -> str:
-    """What a reader has of the text, as docs/sdk.md reads it."""
+    """Return a reader's text by the method of docs/sdk.md."""
     text = ""
     for item in items:
         if isinstance(item, Restarted):
@@ -100,7 +100,6 @@ async def test_a_stream_that_ends_too_early(person: Caller, server: Server) -> N
 
 
 async def test_a_reply_that_begins_anew(person: Caller, server: Server) -> None:
-    """After a crash of the service the reader is told that the text so far is void, and goes on with the new one."""
     anew = [event("restarted", {}, "2-0"), event("delta", {"text": "By ferry."}, "2-9")]
     server.will(streamed(event("delta", {"text": "By tr"}, "1-5"), cut=True), streamed(*anew, cut=True), streamed(DONE))
     items = await read(person)
@@ -114,7 +113,6 @@ def chunk(kind: str, **members: Any) -> bytes:
 
 
 async def test_a_message_on_v0_is_sent_again_until_its_reply_is_whole(caller: Caller, server: Server) -> None:
-    """Each answer tells the text from its beginning; only what is new is passed on, and what is void is said to be."""
     begun = chunk("initial", conversationId=CONVERSATION_ID, warnings=[], webSearchResults=[])
     void = chunk("error_chunk", error={"code": "reply_restarted", "message": "It has changed."})
     final = chunk("final_chunk", sources=[], warnings=["w"], messageId=JOB_ID, auditLogId=OTHER_ID)
@@ -133,7 +131,6 @@ async def test_a_message_on_v0_is_sent_again_until_its_reply_is_whole(caller: Ca
 
 
 async def test_connections_that_bring_nothing(person: Caller, server: Server) -> None:
-    """Connections that are cut again and again for nothing end it, after growing pauses; a word begins them anew."""
     nothing = [streamed(cut=True)] * 6
     server.will(*nothing, streamed(event("delta", {"text": "By"}, "1-2"), cut=True), *nothing, telling())
     with pytest.raises(errors.APIConnectionError):
@@ -145,7 +142,6 @@ async def test_connections_that_bring_nothing(person: Caller, server: Server) ->
 
 
 async def test_going_on_after_giving_up(person: Caller, server: Server) -> None:
-    """A stream that gives up tells the exchange and its cause, also over a process boundary; the job is read later."""
     server.will(STARTED_JOB, *[streamed(cut=True)] * 7, telling())
     with pytest.raises(errors.ReplyConnectionError, match=JOB_ID) as caught:
         await person.walk(person.client.agents.stream(OTHER_ID, "How?"))
@@ -175,7 +171,6 @@ async def test_a_service_that_falls_silent(make_caller, server, monkeypatch):
 
 
 async def test_who_wants_no_second_attempt(make_caller: MakeCaller, server: Server) -> None:
-    """With max_retries=0 a stream that is cut is not taken up again."""
     hasty = make_caller(api_key=None, access_token=ACCESS_TOKEN, max_retries=0)
     server.will(telling(cut_at=200), telling())
     with pytest.raises(errors.APIConnectionError) as caught:
@@ -212,7 +207,6 @@ async def test_a_job_that_is_gone(person: Caller, server: Server) -> None:
 
 
 async def test_signs_of_life_and_news(person: Caller, server: Server) -> None:
-    """Comments, blank lines, other line ends, split lines, and events of a newer service change nothing."""
     oddities = [
         b": ping\n\n",
         b"event: weather\ndata: fine\n\n",
@@ -241,7 +235,6 @@ async def test_signs_of_life_and_news(person: Caller, server: Server) -> None:
     ],
 )
 async def test_what_is_no_stream_of_a_reply(person: Caller, server: Server, answer: Answer) -> None:
-    """A 200 that isn't the service's is said to be that, and not asked for again."""
     server.will(answer)
     with pytest.raises(errors.UnexpectedResponseError, match="base_url"):
         await read(person)
@@ -258,7 +251,7 @@ async def test_a_token_that_ends_meanwhile(make_caller: MakeCaller, server: Serv
 
 
 class Endless:
-    """Says one thing, and then nothing until nobody listens any more."""
+    """Sends a single event, then waits until the listener leaves."""
 
     def __init__(self, said: bytes = event("delta", {"text": "By"}, "1-2")) -> None:
         self.said = said
@@ -294,7 +287,7 @@ async def test_leaving_early(person: Caller, server: Server, leave: Callable[[Ca
 
 
 async def test_breaking_off(person: Caller, server: Server) -> None:
-    """A `break` out of the loop is enough, when nothing else holds the stream."""
+    """A `break` is enough unless the stream is referenced elsewhere."""
     endless = Endless()
     server.will(endless)
     if person.is_async:

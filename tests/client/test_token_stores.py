@@ -1,4 +1,4 @@
-"""Where tokens are kept, and how a session's are renewed when the network, the disk or the caller fails."""
+"""Stores of tokens, and renewals of sessions when network, disk or caller fails."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ def expired(store: TokenStore) -> TokenStore:
 
 
 class Server:
-    """Refreshes as it is told: with the next tokens, or an error; `asked` are the refresh tokens it was sent."""
+    """Refreshes by script: with the next tokens, or an error; `asked` are the received refresh tokens."""
 
     def __init__(self, *answers: Tokens | Exception) -> None:
         self.asked: list[str | None] = []
@@ -113,7 +113,6 @@ def test_a_lock_of_memory_is_forgotten_when_nobody_holds_it() -> None:
 
 
 def test_files_are_their_owners_alone(tmp_path) -> None:
-    """0600 in a folder of 0700, whatever the umask; the key isn't in any name, and nothing else is left."""
     before = os.umask(0)
     try:
         store = FileTokenStore(tmp_path / "tokens")
@@ -131,7 +130,7 @@ def test_files_are_their_owners_alone(tmp_path) -> None:
 
 
 def test_a_folder_others_may_write_to_is_refused(tmp_path) -> None:
-    """They could put their own tokens into it."""
+    """Other users could put foreign tokens there."""
     for mode in (0o770, 0o707, 0o777):
         tmp_path.chmod(mode)
         with pytest.raises(errors.ConfigurationError, match="folder of your own"):
@@ -150,7 +149,7 @@ def test_a_file_without_tokens_counts_as_none(tmp_path, content: bytes) -> None:
 
 
 def test_a_file_that_cant_be_written_stays_as_it_was(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole, with nothing beside it: the disk may be full."""
+    """The disk may be full."""
     store = FileTokenStore(tmp_path / "tokens")
     store.put("ada", kept := tokens(1))
 
@@ -165,7 +164,6 @@ def test_a_file_that_cant_be_written_stays_as_it_was(tmp_path, monkeypatch: pyte
 
 
 def test_a_token_is_renewed_a_minute_before_it_ends(store: TokenStore) -> None:
-    """Not before that; from then on everybody has the new one, from the store."""
     store.put("ada", tokens(1, seconds=90))
     server = Server(tokens(2), tokens(3))
     assert current(StoredTokens(store, "ada", refresh=server)) == "at-1"
@@ -195,7 +193,6 @@ def test_a_session_without_tokens_asks_for_a_sign_in(store: TokenStore) -> None:
 
 
 def test_a_refresh_token_that_is_refused_is_forgotten(expired: TokenStore) -> None:
-    """It isn't sent a second time, and the cause is told."""
     refusal = errors.InvalidGrantError("used", status=400, code="invalid_grant")
     server = Server(refusal)
     source = StoredTokens(expired, "ada", refresh=server)
@@ -208,7 +205,6 @@ def test_a_refresh_token_that_is_refused_is_forgotten(expired: TokenStore) -> No
 
 
 def test_the_last_minute_is_used_when_nobody_can_renew(store: TokenStore) -> None:
-    """The token still works; when it has ended, or the service refused it, the failure is the caller's."""
     failures = (errors.APIConnectionError("gone"), errors.ServerError("busy", status=503, code="x"), UNAVAILABLE)
     for failure in failures:
         store.put("ada", tokens(1, seconds=30))
@@ -224,7 +220,6 @@ def test_the_last_minute_is_used_when_nobody_can_renew(store: TokenStore) -> Non
 
 
 def test_a_mistake_of_the_applications_is_told_at_once(store: TokenStore) -> None:
-    """A wrong secret won't be right in a minute; the session stays as it is."""
     store.put("ada", kept := tokens(1, seconds=30))
     refusal = errors.InvalidClientError("wrong", status=401, code="invalid_client")
     with pytest.raises(errors.InvalidClientError):
@@ -233,7 +228,7 @@ def test_a_mistake_of_the_applications_is_told_at_once(store: TokenStore) -> Non
 
 
 class Full(MemoryTokenStore):
-    """A store that can't keep anything for a while; `failures` is how often."""
+    """A store whose first `failures` writes fail."""
 
     def __init__(self, failures: int) -> None:
         super().__init__()
@@ -248,7 +243,6 @@ class Full(MemoryTokenStore):
 
 
 def test_tokens_a_store_doesnt_take_are_used_by_nobody_and_kept_for_it() -> None:
-    """The refresh token is used up: what it gave is stored as soon as the store takes it, without another refresh."""
     store = Full(failures=2)
     server = Server(tokens(2))
     source = StoredTokens(store, "ada", refresh=server)
@@ -270,7 +264,7 @@ def test_tokens_of_a_new_sign_in_come_before_those_that_werent_stored() -> None:
 
 
 class Slow(Server):
-    """A server that answers when it is let go."""
+    """A server that waits for a release before each answer."""
 
     def __init__(self, *answers: Tokens | BaseException) -> None:
         super().__init__(*answers)
@@ -290,7 +284,6 @@ def apart(main: Callable[[], Awaitable[T]], backend: str = "asyncio") -> T:
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("failure", [None, errors.APIConnectionError("gone")], ids=["tokens", "failure"])
 def test_waiting_callers_share_a_refresh(expired: TokenStore, backend: str, failure: errors.CarrelError | None) -> None:
-    """A hundred callers that wait for a refresh take a single thread, and get the same result or failure."""
     slow = Slow(failure or tokens(2))
     source = StoredTokens(expired, "ada", refresh=slow)
     got: list[str | errors.CarrelError] = []
@@ -317,7 +310,6 @@ def test_waiting_callers_share_a_refresh(expired: TokenStore, backend: str, fail
 
 
 def test_a_cancelled_caller_leaves_a_refresh_that_ends_well(expired: TokenStore) -> None:
-    """Its new tokens are stored, and whoever waits has them: the refresh token is used up either way."""
     slow = Slow(tokens(2))
     source = StoredTokens(expired, "ada", refresh=slow)
 
@@ -361,7 +353,7 @@ def test_a_caller_cancelled_before_the_work_began_leaves_it_to_another(expired: 
 
 
 def test_an_interrupted_thread_leaves_the_work_to_another(expired: TokenStore) -> None:
-    """Ctrl-C is its own thread's: who waited tries again."""
+    """Ctrl-C affects a single thread: waiting threads try again."""
     slow = Slow(KeyboardInterrupt(), tokens(2))
     source = StoredTokens(expired, "ada", refresh=slow)
     with ThreadPoolExecutor(2) as threads:
@@ -376,7 +368,7 @@ def test_an_interrupted_thread_leaves_the_work_to_another(expired: TokenStore) -
 
 
 async def test_a_flow_ends_with_its_run() -> None:
-    """What it holds is let go at once, though somebody keeps the error, and the error keeps the flow."""
+    """Resources are released even while the error with a reference to the flow is kept."""
     let_go: list[str] = []
 
     def fail() -> None:

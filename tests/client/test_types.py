@@ -1,4 +1,4 @@
-"""What a type checker knows of the client, in both modes."""
+"""Type checks of the client in both modes."""
 
 import itertools
 import json
@@ -34,7 +34,6 @@ UNKNOWN = "blocking.catalog.get_document(nope=1)"
 
 
 def test_types_of_both_modes(tmp_path: Path) -> None:
-    """An operation has its parameters in every mode, and its result as that mode gives it."""
     file = tmp_path / "uses.py"
     revealing = [f"reveal_type({expression})" for expression in REVEALED]
     file.write_text("\n".join([BEGINNING, *revealing, *RIGHT, *WRONG, UNKNOWN]))

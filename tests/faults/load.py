@@ -1,4 +1,4 @@
-"""A mixed load on a service, by actors that each know what must be answered, and end the load when it isn't."""
+"""A mixed load on a service, by actors that know the right answers and end the load at a wrong answer."""
 
 import random
 import socket
@@ -26,12 +26,12 @@ PRIVATE, SHARED = "private", "shared"
 
 
 class LoadError(AssertionError):
-    """The service answered what it must not answer."""
+    """The service gave a wrong answer."""
 
 
 @dataclass
 class Load:
-    """What all actors share: the service's address, when to stop, what was asked how often, and what went wrong."""
+    """State shared by all actors: the service's address, the end time, the number of requests, and errors."""
 
     base_url: str
     port: int
@@ -53,7 +53,7 @@ class Load:
 
 
 class Actor(ABC):
-    """Does one kind of thing again and again, in a thread and by a connection of its own, until the load stops."""
+    """Repeats an action, in a thread with a separate connection, until the load stops."""
 
     pause: ClassVar[float]
 
@@ -67,7 +67,7 @@ class Actor(ABC):
 
     @abstractmethod
     def act(self) -> None:
-        """Do the thing once; raises LoadError for an answer that is wrong."""
+        """Do the action once; raises LoadError for a wrong answer."""
 
     def _run(self) -> None:
         try:
@@ -82,13 +82,11 @@ class Actor(ABC):
                 client.close()
 
     def connect(self, api_key: str) -> httpx.Client:
-        """Return a connection by a credential, which ends with the actor."""
         headers = {"Authorization": f"Bearer {api_key}"}
         self._clients.append(httpx.Client(base_url=self.load.base_url, headers=headers, timeout=PATIENCE_SECONDS))
         return self._clients[-1]
 
     def post(self, operation: str, **request: Any) -> httpx.Response:
-        """Ask an operation; one that is refused for now (429) is asked again when the service says."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             answer = self.http.post(f"/api/v0/{operation}", **request)
@@ -111,7 +109,7 @@ class Actor(ABC):
 
 
 class Uploader(Actor):
-    """Uploads new, changed and unchanged documents and deletes some; `texts` is what must be there afterwards."""
+    """Uploads new, changed and unchanged documents and deletes some; `texts` is the expected content."""
 
     pause = 0.15
 
@@ -149,7 +147,7 @@ class Uploader(Actor):
 
 
 class Reader(Actor):
-    """Searches and lists as somebody who may read what is shared, and must see nothing that is private."""
+    """Searches and lists with access to shared documents; private documents must not appear."""
 
     pause = 0.15
 
@@ -164,7 +162,7 @@ class Reader(Actor):
 
 
 class Granter(Actor):
-    """Gives a reader a document and takes it away, and looks at once each time: by its id, by search, by list."""
+    """Grants and revokes a reader's access to a document, and checks at once each time: by id, by search, by list."""
 
     pause = 0.3
 
@@ -207,7 +205,7 @@ class Granter(Actor):
 
 
 class Asker(Actor):
-    """Asks an agent, which replies each time."""
+    """Asks an agent and expects a reply each time."""
 
     pause = 2.0
 
@@ -224,7 +222,7 @@ class Asker(Actor):
 
 
 class Syncer(Actor):
-    """Changes documents of a document database and has them synced; all of them are there after each run."""
+    """Changes documents of a document database and syncs them; each run must bring all."""
 
     pause = 10.0
 
@@ -234,7 +232,6 @@ class Syncer(Actor):
         self._sync: dict[str, str] = {}
 
     def act(self) -> None:
-        """Change some and run the sync; the first time, make both."""
         folder = "documentCollections/docstore"
         if not self._sync:
             self._mongo.collection.insert_many([a_thing(number) for number in range(THINGS)])
@@ -265,7 +262,7 @@ class Syncer(Actor):
 
 
 class Breaker(Actor):
-    """Begins requests and hangs up: in the middle of the head, of an upload, and before the answer is read."""
+    """Begins requests and hangs up: in the middle of the head, of an upload, and before reading the answer."""
 
     pause = 0.5
     _HEAD = "POST /api/v0/{0} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {1}\r\nContent-Type: {2}\r\n"

@@ -38,14 +38,13 @@ WHERE d.deleted_at IS NULL AND starts_with(d.external_id, %s)
 
 @cache
 def carrel_server() -> ForkServer:
-    """Return the session's process that has imported `carrel`, and from which its runs are forked."""
     server = ForkServer("tests.cli.preloaded", environment={})
     atexit.register(server.close)
     return server
 
 
 class Run:
-    """A run of `carrel`, whose own pauses are short (tests.cli.preloaded), as `subprocess.Popen` has it."""
+    """A run of `carrel` with short pauses (tests.cli.preloaded), with the interface of `subprocess.Popen`."""
 
     def __init__(self, *arguments: str, environment: dict[str, str]) -> None:
         self._out = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the end
@@ -61,11 +60,9 @@ class Run:
 
     @property
     def returncode(self) -> int | None:
-        """The exit status; None before the end was waited for."""
         return self._program.returncode
 
     def communicate(self, timeout: float = _RUN_SECONDS) -> tuple[str, str]:
-        """Wait for the end; return the output, and what of the errors was not read yet."""
         with self.stderr, self._out:
             errors = self.stderr.read()
             self._program.wait(timeout)
@@ -75,7 +72,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run ended; `said` is its JSON, `errors` its standard error."""
+    """The end of a run; `said` is the JSON, `errors` the standard error."""
 
     code: int
     said: dict
@@ -101,19 +98,16 @@ class Loader:
         }
 
     def write(self, number: int, *, edition: int = 1) -> None:
-        """Write so many documents; those of another edition are all different from the last one's."""
         for index in range(number):
             path = self.source / self.name / f"{index // 100:03}" / f"{index:05}.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"Edition {edition}: ferry {index} leaves pier {index % 97}.\n")
 
     def hashes(self) -> dict[str, str]:
-        """The source: what each document's bytes are, by its external id."""
         files = (path for path in self.source.rglob("*") if path.is_file())
         return {str(path.relative_to(self.source)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
     def start(self, *options: str, machine: bool = True) -> "Run | subprocess.Popen[str]":
-        """Start a run, whose end is told as JSON, or in words. With Prefect it is a process from nothing."""
         arguments = ["upload", str(self.source), *options, *(["--json"] if machine else [])]
         if "--direct" in options:
             return Run(*arguments, environment=self._environment)
@@ -131,7 +125,7 @@ class Loader:
 
 @dataclass(frozen=True)
 class Catalog:
-    """What the service's database holds: each document's bytes, its version, and the version that can be found."""
+    """The service's database: bytes, version and searchable version of each document."""
 
     hashes: dict[str, str]
     versions: dict[str, int]
@@ -141,7 +135,6 @@ class Catalog:
 
 
 def catalog_of(service: ServiceProcess, name: str) -> Catalog:
-    """Read documents below `name` past the service; `odd` have more or fewer chunks than counted."""
     with connect(service.database_server().url(user=SUPERUSER)) as connection:
         rows = connection.execute(_CATALOG, [f"{name}/"]).fetchall()
     return Catalog(

@@ -1,4 +1,4 @@
-"""Files that are damaged and hostile in every way: mutations of good files of every format."""
+"""Damaged and hostile files: mutations of good files of every format."""
 
 import gzip
 import io
@@ -15,7 +15,7 @@ from tests import made_files
 Dice = random.Random
 _DATA = Path(__file__).parents[1] / "unit/data"
 Seeds = dict[str, bytes]
-"""Good files by their names, whose suffixes say their formats."""
+"""Good files by name; the suffix is the format."""
 
 _NUMBER = re.compile(rb"\d+")
 _HUGE = (b"99999999999", b"4294967295", b"-1", b"1e308", b"0")
@@ -39,7 +39,7 @@ _DEEP = 60_000
 
 
 def make_seeds() -> Seeds:
-    """Return a small good file of each format, and those that LibreOffice made."""
+    """Return a small good file of each format, and files made by LibreOffice."""
     paragraphs = prose()[:4]
     seeds = {f"made.{suffix}": maker(paragraphs)[0] for suffix, maker in MAKERS.items()}
     seeds |= {f"{name.replace(' ', '-')}.{suffix}": make_file(name)[1] for name, (suffix, _) in FILES.items()}
@@ -62,7 +62,7 @@ _PICTURES = ("PNG", "JPEG", "TIFF", "WebP", "GIF", "BMP")
 
 
 def mutations(seeds: Seeds, dice: Dice, count: int) -> Iterator[tuple[str, str, bytes]]:
-    """Yield so many hostile files: what was done, a name, and the content."""
+    """Yield `count` hostile files: the mutation, a name, and the content."""
     names = sorted(seeds)
     for number in range(count):
         name = names[number % len(names)]
@@ -90,7 +90,7 @@ def _flip(content: bytes, dice: Dice, _: Seeds) -> bytes:
 
 
 def _claim(content: bytes, dice: Dice, _: Seeds) -> bytes:
-    """Put huge and negative numbers where formats keep counts, offsets and links between sectors."""
+    """Put huge and negative numbers at places of counts, offsets and sector links."""
     changed = bytearray(content)
     for _turn in range(dice.choice((1, 4, 30))):
         place = dice.randrange(max(len(changed) - 4, 1)) & ~dice.choice((0, 1, 3))
@@ -99,7 +99,7 @@ def _claim(content: bytes, dice: Dice, _: Seeds) -> bytes:
 
 
 def _link(content: bytes, dice: Dice, _: Seeds) -> bytes:
-    """Make sectors follow each other in circles: a stretch of small numbers, each the place of an earlier one."""
+    """Link sectors in circles: a stretch of small numbers pointing to earlier sectors."""
     place = dice.randrange(len(content)) & ~511
     circle = struct.pack("<128I", *(dice.randrange(40) for _turn in range(128)))
     return content[:place] + circle + content[place + 512 :]
@@ -145,7 +145,6 @@ def _laugh(part: bytes, _: Dice, __: Seeds) -> bytes:
 
 
 def _bomb(content: bytes, dice: Dice, _: Seeds) -> bytes:
-    """Add a part that unpacks to 64 MB, declared or not."""
     declared = dice.choice((None, 2_000))
     return made_files.with_part(
         content, dice.choice(("word/x.xml", "content.xml", "xl/x.bin", "a.txt")), _BOMB, declared_size=declared
@@ -153,7 +152,7 @@ def _bomb(content: bytes, dice: Dice, _: Seeds) -> bytes:
 
 
 def _rename(content: bytes, dice: Dice, _: Seeds) -> bytes:
-    """Give parts names twice, and names that lead out of the archive, are absolute, or are very long."""
+    """Give parts duplicate, absolute, very long, or path traversal names."""
     written = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(written, "w") as new:
         for entry in old.infolist():

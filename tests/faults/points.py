@@ -22,7 +22,7 @@ Kind = TypeVar("Kind")
 
 
 def share_points(kinds: Sequence[Kind], points: int = MANY_POINTS) -> dict[Kind, int]:
-    """Return how many of the points are of each kind of what is killed, as equally as can be, the first ones first."""
+    """Return the number of points for each kind, as equal as possible; the first kinds get the rest."""
     given = list(islice(cycle(kinds), points))
     return {kind: given.count(kind) for kind in kinds}
 
@@ -42,7 +42,7 @@ KILLS = [kill_service, kill_database]
 
 @dataclass(kw_only=True)
 class RunSite(ABC):
-    """A service behind a proxy that counts, and documents that runs bring to it, in one edition after the other."""
+    """A service behind a counting proxy, and documents for its runs, in successive editions."""
 
     service: ServiceProcess
     proxy: Proxy
@@ -53,7 +53,7 @@ class RunSite(ABC):
 
     @abstractmethod
     def write(self) -> None:
-        """Make every document another one."""
+        """Change every document."""
 
     @abstractmethod
     def start(self) -> Run:
@@ -61,14 +61,13 @@ class RunSite(ABC):
 
     @abstractmethod
     def moment(self) -> tuple[str, int]:
-        """Return after how many of which operation something is killed, which is random."""
+        """Return a random moment for a kill, as an operation and a number of its calls."""
 
     @abstractmethod
     def end(self, run: Run) -> None:
-        """Wait for a run's end, which must be a good one, and compare what there is with what there must be."""
+        """Wait for a run's successful end, and compare the result with the expected state."""
 
     def runs(self, points: int) -> Iterator[Run]:
-        """So often make every document another one, and start a run; yield it at a random moment."""
         for _ in range(points):
             self.write()
             self.proxy.passed.clear()

@@ -1,4 +1,4 @@
-"""A service that is killed while it answers, or while a message of an alert is on its way."""
+"""A service killed while answering or sending an alert."""
 
 import random
 import threading
@@ -64,7 +64,7 @@ def signed_in(desk: Desk) -> Visitor:
 
 
 def test_a_message_on_v1_is_answered_once(process: ServiceProcess, model: ModelServer, never: threading.Event) -> None:
-    """kill -9 while its job is RUNNING and half the reply is shown: the job goes on, to one reply and one entry."""
+    """kill -9 while its job is RUNNING with half the reply shown: a single reply and audit entry result."""
     desk: Desk = a_desk(process)
     visitor = signed_in(desk)
     model.in_turn(SEARCH, repeats_slowly("It leaves at dawn. ", until=never))
@@ -89,7 +89,7 @@ def test_a_message_on_v1_is_answered_once(process: ServiceProcess, model: ModelS
 
 @pytest.mark.long
 def test_a_message_on_v0_is_answered_once(process: ServiceProcess, model: ModelServer, never: threading.Event) -> None:
-    """Its sender, whose connection was lost, asks again by the same Idempotency-Key, and gets the one reply."""
+    """After a lost connection the sender repeats the Idempotency-Key, and gets the same reply."""
     desk: Desk = a_desk(process)
     model.in_turn(SEARCH, repeats_slowly("It leaves at dawn. ", until=never))
     body = {"agentId": desk.agent_id, "message": "When does the ferry leave?"}
@@ -113,7 +113,6 @@ def test_a_message_on_v0_is_answered_once(process: ServiceProcess, model: ModelS
 
 
 def finish(visitor: Visitor, job_id: str) -> dict:
-    """Wait for a job whose service or database may be away for a while."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         with suppress(httpx.TransportError):
@@ -125,7 +124,7 @@ def finish(visitor: Visitor, job_id: str) -> dict:
 
 
 def reply_and_kill(process: ServiceProcess, model: ModelServer, kills: Sequence[Kill], *, dice: random.Random) -> None:
-    """Kill something at a random moment of each reply; each message gets one, and the audit log one entry of it."""
+    """Kill a part at a random moment of each reply; each message gets a single reply and audit log entry."""
     desk: Desk = a_desk(process)
     visitor = signed_in(desk)
     for number, kill in enumerate(kills, 1):
@@ -147,7 +146,6 @@ def reply_and_kill(process: ServiceProcess, model: ModelServer, kills: Sequence[
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_the_same_at_many_more_moments(process: ServiceProcess, model: ModelServer) -> None:
-    """Before the first word, after it, and in the middle: at as many moments as the long profile has."""
     kills = [kill for kill, points in share_points(KILLS).items() for _ in range(points)]
     reply_and_kill(process, model, kills, dice=random.Random(3))  # noqa: S311 - no secret
 
@@ -155,7 +153,6 @@ def test_the_same_at_many_more_moments(process: ServiceProcess, model: ModelServ
 @pytest.mark.long
 @pytest.mark.timeout(120)
 def test_a_message_survives_the_death_of_its_sender(service_process) -> None:
-    """The first receiver's answer never came, so it is posted anew: the same id and body, signed for another time."""
     service = service_process(CARREL_WEBHOOK_ALLOWED_HOSTS="127.0.0.1", CARREL_WORKERS="1")
     with receiving() as receiver:
         receiver.open.clear()

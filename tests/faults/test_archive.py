@@ -1,4 +1,4 @@
-"""Going back to a moment: the archive of log and files, backups in it, restores, and a standby that follows it."""
+"""Restoring a moment: the archive of log and files, backups in it, restores, and a standby."""
 
 import asyncio
 import shutil
@@ -35,7 +35,7 @@ BRING = "service.operate.archiving.restoring:copy_files"
 
 @dataclass
 class Archived:
-    """A service that archives, and what its documents were at some moments."""
+    """A service with an archive, and the documents of some moments."""
 
     process: ServiceProcess
     archive: Path
@@ -83,7 +83,6 @@ def restored(address: str, *arguments: str, killed: bool = False) -> Generator[S
 
 @pytest.fixture(scope="module")
 def archived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archived]:
-    """A service with a full backup, an incremental one, and documents written and deleted between and after them."""
     archive = tmp_path_factory.mktemp("archives") / "carrel"
     with closing(ServiceProcess(CARREL_ARCHIVE_URL=archive.as_uri())) as process:
         made = Archived(process, archive)
@@ -104,7 +103,6 @@ def archived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archived]:
 
 @pytest.mark.slow
 def test_the_service_tells_how_far_its_archive_is(archived: Archived) -> None:
-    """All that was written some seconds ago is archived, whichever worker is asked."""
     told = done(archived.process.call("admin/status/get"))["archive"]["archivedAt"]
     assert datetime.now(UTC) - datetime.fromisoformat(told) < timedelta(seconds=30)
     assert "\ncarrel_archive_timestamp_seconds 1." in archived.process.http.get("/metrics").text
@@ -132,7 +130,6 @@ def test_a_moment_that_is_not_there_is_refused(archived, tmp_path, capsys, argum
 
 
 def test_a_missing_segment_is_named(archived: Archived, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A log without a segment that the backup needs is refused by the segment's name; so is no archive at all."""
     copy = tmp_path / "copy"
     shutil.copytree(archived.archive, copy)
     base = Archive.find(str(copy)).bases()[-1]
@@ -163,7 +160,6 @@ def wait_until_archived(process: ServiceProcess, archive: Archive) -> None:
 
 @pytest.mark.long
 def test_an_archive_that_is_not_the_one_before_is_not_written_to(tmp_path: Path) -> None:
-    """A stop archives the last write; an unmounted disk is waited for; a data folder that was set back is refused."""
     folder, away = tmp_path / "disk", tmp_path / "away"
     archive = Archive(folder.as_uri())
     with closing(ServiceProcess(CARREL_ARCHIVE_URL=folder.as_uri())) as process:
@@ -208,7 +204,6 @@ def test_an_archive_that_is_not_the_one_before_is_not_written_to(tmp_path: Path)
 @pytest.mark.slow
 @pytest.mark.parametrize("is_full", [False, True])
 def test_a_gap_within_a_segment_is_told(archived, tmp_path, capsys, *, is_full) -> None:
-    """Nothing behind the gap is restored or verified; without a moment, what was before it is restored."""
     copy, folder = tmp_path / "copy", tmp_path / "data"
     archived.wait_for("end")
     shutil.copytree(archived.archive, copy)
@@ -228,7 +223,6 @@ def test_a_gap_within_a_segment_is_told(archived, tmp_path, capsys, *, is_full) 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["between", "after", "end"])
 def test_a_restored_moment_is_a_service(archived: Archived, name: str) -> None:
-    """It serves what there was then, with its files, and nothing of later; the newest moment is the last write."""
     arguments = [] if name == "end" else ["--to", archived.moments[name]]
     with restored(str(archived.archive), *arguments) as service:
         holds(service, archived.then[name])
@@ -247,7 +241,6 @@ def write(settings: Settings, server: EmbeddedPostgres, archive: Archive, number
 
 @pytest.mark.slow
 def test_a_promoted_standby_has_what_was_archived(tmp_path: Path) -> None:
-    """Also what was archived after it looked last, and though its server was killed."""
     settings = Settings(data_dir=tmp_path / "data", archive_url=(tmp_path / "archive").as_uri())
     assert settings.archive_url is not None
     other = Settings(data_dir=tmp_path / "other")
@@ -285,14 +278,14 @@ def test_a_promoted_standby_has_what_was_archived(tmp_path: Path) -> None:
 
 
 class StandbyProcess(ServiceProcess):
-    """A process that follows an archive; once it is promoted, `become_service`."""
+    """A process following an archive; after the promotion, use `become_service`."""
 
     def __init__(self, archive: Path) -> None:
         super().__init__()
         self.program = ("-m", "service", "follow", str(archive))
 
     def _bring_what_is_made(self) -> None:
-        """Begin with nothing: the folder is made from the archive."""
+        """Begin empty: the folder is made from the archive."""
 
     def become_service(self) -> None:
         self.program = ("-m", "service")
@@ -301,7 +294,6 @@ class StandbyProcess(ServiceProcess):
 
 @pytest.mark.long
 def test_a_standby_goes_on_where_the_service_was_lost(tmp_path: Path) -> None:
-    """What was archived is there after a promotion, with its files, though both processes were killed before."""
     folder = tmp_path / "archive"
     primary, standby = ServiceProcess(CARREL_ARCHIVE_URL=folder.as_uri()), StandbyProcess(folder)
     try:

@@ -1,4 +1,4 @@
-"""The archive while its service, its process, PostgreSQL and the commands are killed, and while its disk is full."""
+"""The archive while service, archive process, PostgreSQL and commands are killed, and while its disk is full."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ FINISH = "service.operate.archiving.archive:Archive.finish_base"
 
 
 class Uploads:
-    """Uploads one document after the other, and knows which were acknowledged and when."""
+    """Uploads documents in turn, and records the acknowledged uploads with times."""
 
     def __init__(self, process: ServiceProcess) -> None:
         self._process = process
@@ -45,7 +45,6 @@ class Uploads:
 
 
 def test_nothing_acknowledged_is_lost_whatever_is_killed(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Uploads go on while each part is killed; the newest moment has them all, an earlier one those of before it."""
     with object_store(str(tmp_path / "log")) as store:
         bucket = store.make()
         for name, value in bucket.environment.items():
@@ -83,7 +82,6 @@ def test_nothing_acknowledged_is_lost_whatever_is_killed(tmp_path, monkeypatch: 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a disk")
 def test_a_full_disk_of_the_archive_stops_no_upload(tmp_path) -> None:
-    """The service goes on and says so in its log; when there is room again, the archive catches up without a gap."""
     disk = tmp_path / "disk"
     disk.mkdir()
     subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", "size=24m", "carrel-test", str(disk)], check=True)

@@ -1,4 +1,4 @@
-"""Every task that runs as long as the service is started again, whatever ended it."""
+"""Every long-running task of the service is restarted after any end."""
 
 import ast
 import asyncio
@@ -57,18 +57,17 @@ in_hand: ContextVar[bool] = ContextVar("in_hand", default=False)
 
 
 class Fatal(BaseException):
-    """What no `except Exception` catches."""
+    """An exception not caught by `except Exception`."""
 
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> RunningService:
-    """A service with a database of its own, because these tests look at all its tasks, workers and organizations."""
+    """A service with a separate database: tests look at all tasks, workers and organizations."""
     monkeypatch.setattr("service.runtime.jobs.worker.RESTART_SECONDS", 0.05)
     return request.getfixturevalue("own_service")
 
 
 def test_whatever_ends_a_task_it_is_started_again(harness_loop) -> None:
-    """Returning, failing in any way, trying to end the process, and being cancelled, by itself or from outside."""
     starts: dict[str, int] = {}
 
     async def end(how: str) -> None:
@@ -108,7 +107,6 @@ def test_whatever_ends_a_task_it_is_started_again(harness_loop) -> None:
 
 
 def test_a_task_that_fails_on_and_on_rests_longer_and_longer(harness_loop) -> None:
-    """A start is tried again after one pause, two, four: not in a row, but never given up."""
     began: list[float] = []
 
     async def fail() -> None:
@@ -129,7 +127,6 @@ def test_a_task_that_fails_on_and_on_rests_longer_and_longer(harness_loop) -> No
 
 
 def test_failures_in_a_row_are_logged_once_a_minute(harness_loop) -> None:
-    """Work that fails alike each time fills no log; another failure, or one after a success, is told at once."""
     outcomes = deque([ValueError(), ValueError(), ValueError(), KeyError(), None, KeyError()])
 
     ended = asyncio.Event()
@@ -154,8 +151,6 @@ def test_failures_in_a_row_are_logged_once_a_minute(harness_loop) -> None:
     "error", [PoolTimeoutError("10 s"), ExceptionGroup("all", [PoolTimeout("10 s"), ConnectionTimeout("10 s")])]
 )
 def test_work_that_waits_too_long_is_late(harness_loop, error: Exception) -> None:
-    """On a busy machine nothing has failed: one warning, without a traceback."""
-
     async def fail() -> None:
         raise error
 
@@ -166,7 +161,6 @@ def test_work_that_waits_too_long_is_late(harness_loop, error: Exception) -> Non
 
 
 def test_work_for_an_organization_is_given_up_after_its_first_failure(harness_loop) -> None:
-    """In later rounds the others alone have turns; a failure is logged with its organization, and told at the end."""
     broken, other = UUID(int=1), UUID(int=2)
     visited: list[UUID] = []
 
@@ -183,7 +177,7 @@ def test_work_for_an_organization_is_given_up_after_its_first_failure(harness_lo
 
 
 def test_work_for_organizations_that_is_cancelled_ends(harness_loop) -> None:
-    """Also when the driver makes another error of it, as one does whose connection is cut off."""
+    """Some drivers raise a different error when a connection is cut off during cancellation."""
     visited: list[UUID] = []
 
     async def visit(organization_id: UUID) -> None:
@@ -244,7 +238,7 @@ def test_housekeeping_goes_on_after_an_organization_that_fails(work, service, mo
 
 
 async def test_a_task_that_loses_a_cancellation_is_ended_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `asyncio.wait_for` of Python 3.11 can: the service's end, which waits for it, comes nevertheless."""
+    """`asyncio.wait_for` of Python 3.11 can lose one; the service's end must not hang."""
     monkeypatch.setattr("service.platform.background.CANCELLED_AGAIN_SECONDS", 0.01)
     background, lost = Background(), list[str]()
 
@@ -263,7 +257,6 @@ async def test_a_task_that_loses_a_cancellation_is_ended_all_the_same(monkeypatc
 
 @pytest.mark.slow
 def test_every_task_of_a_service_works_again_after_it_was_cancelled(make_service, monkeypatch) -> None:
-    """Each is started anew, does its work on the database again, and is counted where operators look."""
     service = make_service(text_retention_days=30)
     kept = service.runtime.background.kept
     until(lambda: kept.keys() >= WORKERS | DISKS)
@@ -284,8 +277,6 @@ def test_every_task_of_a_service_works_again_after_it_was_cancelled(make_service
 
 
 def test_a_worker_that_lost_a_part_begins_anew(service: RunningService) -> None:
-    """A worker without its heartbeat would be taken for dead, and its jobs be run twice: it ends, and is replaced."""
-
     async def parts(name: str) -> "list[asyncio.Task[Any]]":
         return [task for task in asyncio.all_tasks() if task.get_name() == name]
 
@@ -298,7 +289,7 @@ def test_a_worker_that_lost_a_part_begins_anew(service: RunningService) -> None:
 
 
 def test_no_task_of_the_service_is_made_without_a_supervisor() -> None:
-    """What isn't kept ends by itself: each place where a task is made otherwise is one that is known to."""
+    """A task made elsewhere must end with the work that made it: the test lists all such places."""
     made, spawned = set[str](), set[str]()
     for path, called in calls(Path(package.__path__[0])):
         if called in {"create_task", "ensure_future", "TaskGroup"}:

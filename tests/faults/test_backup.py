@@ -1,4 +1,4 @@
-"""Backups and restores: with the real process, killed in the middle, of a database elsewhere and the release before."""
+"""Backups and restores: with the real process, killed midway, of an outside database, and of the previous release."""
 
 import fcntl
 import gzip
@@ -50,7 +50,7 @@ RULES = statement("rules_of_a_database")
 
 @dataclass
 class Deployment:
-    """A service with something of everything in it, and what it answers about it."""
+    """A service with data of every kind, and the answers about the data."""
 
     process: ServiceProcess
     archive: Path
@@ -75,7 +75,6 @@ def documents(process: ServiceProcess) -> dict[str, str]:
 
 
 def answers(process: ServiceProcess, secrets: dict[str, str]) -> dict:
-    """What the service says of everything but documents, to compare with what another one says."""
     everything = {"pageSize": 1000}
     return {
         "users": done(process.call("admin/users/list", everything))["users"],
@@ -108,7 +107,7 @@ def fill(process: ServiceProcess) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """A filled service, backed up while uploads go on; it still runs."""
+    """A filled service, backed up while uploads continue, still running."""
     with closing(ServiceProcess()) as process:
         process.start()
         made = Deployment(process, tmp_path_factory.mktemp("backups") / "carrel.tar.gz")
@@ -119,7 +118,6 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
 
 
 def back_up_while_uploading(made: Deployment) -> None:
-    """Take the backup with uploads before, during and after it; what was acknowledged before it must be in it."""
     uploaded: list[str] = []
 
     def upload_another() -> None:
@@ -147,7 +145,6 @@ def restored(deployment: Deployment) -> Iterator[ServiceProcess]:
 
 @pytest.mark.slow
 def test_a_backup_is_its_owners_alone_and_never_overwritten(deployment, capsys) -> None:
-    """Its mode is 0600, because it holds the secret key; the same name again is refused, and nothing is left beside."""
     assert deployment.archive.stat().st_mode & 0o777 == 0o600
     digest = hashlib.sha256(deployment.archive.read_bytes()).digest()
     assert "not overwritten" in refused(capsys, deployment.process.data_dir, "backup", str(deployment.archive))
@@ -156,7 +153,6 @@ def test_a_backup_is_its_owners_alone_and_never_overwritten(deployment, capsys) 
 
 
 def test_everything_the_backups_moment_knew_is_back(deployment: Deployment, restored: ServiceProcess) -> None:
-    """People, groups, memberships, keys, service accounts and what grants let people read; and the audit log."""
     assert answers(restored, deployment.secrets) == deployment.before
     log = {"pageSize": 1000}
     then = done(deployment.process.call("admin/auditLog/query", log))["entries"]
@@ -173,7 +169,6 @@ def test_credentials_work_as_before(deployment: Deployment, restored: ServicePro
 
 
 def test_every_document_is_found_and_downloads_as_it_was_sent(deployment: Deployment, restored: ServiceProcess) -> None:
-    """Whatever was acknowledged before the backup began is there, and whatever is there is whole."""
     found = documents(restored)
     assert {"granted", *(f"first-{number}" for number in range(DOCUMENTS)), *deployment.acknowledged} <= found.keys()
     assert found.items() <= documents(deployment.process).items()
@@ -210,7 +205,6 @@ def test_row_level_security_and_rights_are_as_before(deployment: Deployment, res
 
 
 def refused(capsys: pytest.CaptureFixture[str], data_dir: Path, *arguments: str) -> str:
-    """Run a command that does nothing and says why; what it says."""
     capsys.readouterr()
     assert run(arguments, Settings(data_dir=data_dir)) == 1
     said = capsys.readouterr()
@@ -226,7 +220,6 @@ def test_a_restore_wants_an_empty_folder(deployment, restored, capsys) -> None:
 
 
 def test_a_killed_backup_leaves_no_archive_and_harms_nothing(deployment: Deployment, tmp_path: Path) -> None:
-    """Only the partial file is left, which the next backup to that name takes over; the service goes on."""
     path = tmp_path / "backup.tar.gz"
     deployment.process.command("backup", str(path), killed_at="service.operate.backup.archive:ArchiveWriter.close")
     assert [one.name for one in tmp_path.iterdir()] == ["backup.tar.gz.partial"]
@@ -239,7 +232,6 @@ def test_a_killed_backup_leaves_no_archive_and_harms_nothing(deployment: Deploym
 
 
 def test_a_restore_killed_at_its_end_is_no_deployment(deployment, tmp_path, capsys) -> None:
-    """Until the very last step the folder is marked: a start and a command say so, and what to do."""
     with closing(ServiceProcess()) as process:
         process.command("restore", str(deployment.archive), killed_at="service.operate.deployment.service:remove_mark")
         start = process.command()
@@ -249,7 +241,7 @@ def test_a_restore_killed_at_its_end_is_no_deployment(deployment, tmp_path, caps
 
 
 def test_commands_reach_the_database_of_a_running_service(deployment, capsys, monkeypatch) -> None:
-    """They use the PostgreSQL that the service has started, and leave it to it; but no key is changed under it."""
+    """Commands use the service's PostgreSQL, and leave it running; changing keys is refused."""
     server = deployment.process.database_server().process()
     monkeypatch.setattr(sys, "stdin", io.StringIO("another password"))
     arguments = ("user", "set-password", "--email", "bo@example.test")
@@ -267,7 +259,6 @@ def test_commands_reach_the_database_of_a_running_service(deployment, capsys, mo
 
 
 def rewritten(archive: Path, change: Callable[[tarfile.TarInfo, bytes], tuple[str, bytes] | None]) -> bytes:
-    """The archive with members renamed, with another content, or left out."""
     target = io.BytesIO()
     with tarfile.open(archive) as source, tarfile.open(fileobj=target, mode="w:gz") as copy:
         for member in source:
@@ -280,7 +271,6 @@ def rewritten(archive: Path, change: Callable[[tarfile.TarInfo, bytes], tuple[st
 
 
 def flipped(content: bytes) -> bytes:
-    """The same but for one bit in the middle."""
     middle = len(content) // 2
     return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
@@ -290,7 +280,6 @@ def edited(content: bytes, **members: object) -> bytes:
 
 
 def only(kind: str, change: Callable[[str, bytes], tuple[str, bytes] | None]):
-    """Change the members whose names begin like this."""
     return lambda one, content: change(one.name, content) if one.name.startswith(kind) else (one.name, content)
 
 
@@ -337,7 +326,6 @@ def test_links_and_doubled_members_are_refused(deployment: Deployment) -> None:
 
 
 def test_an_archive_cut_off_anywhere_is_refused(deployment: Deployment) -> None:
-    """At twenty places from its first byte to its last but one; and what was never an archive."""
     whole = deployment.archive.read_bytes()
     for part in range(20):
         with pytest.raises(ArchiveError):
@@ -359,7 +347,7 @@ OWNER, OWNERS_PASSWORD = "plain_owner", "a password with = ' and \\ in it"
 
 @dataclass(frozen=True)
 class OutsideServer:
-    """A PostgreSQL on which a user without any privilege owns databases, and signs in with a password."""
+    """A PostgreSQL on which an unprivileged user owns databases, and signs in with a password."""
 
     databases: TestDatabases
 
@@ -374,7 +362,7 @@ class OutsideServer:
 
 @pytest.fixture
 def outside(databases: TestDatabases) -> Iterator[OutsideServer]:
-    """Let that user in beside those whom the operating system vouches for."""
+    """Allow the user's password in addition to the operating system's users."""
     rules = databases.folder / "postgres" / "pg_hba.conf"
     before = rules.read_text()
     rules.write_text(f"local all {OWNER} scram-sha-256\n{before}")
@@ -400,7 +388,7 @@ def settings_of(folder: Path, url: URL, **others: object) -> Settings:
 
 
 def test_an_outside_database_is_backed_up_and_restored_by_its_owner(outside, make_service, tmp_path, capsys) -> None:
-    """Every row of every organization, though row-level security holds that user back; no password is shown."""
+    """Includes rows hidden from the owner by row-level security."""
     archive = tmp_path / "backup.tar.gz"
     source, url = outside.new_database()
     service = make_service(database=source, database_url=settings_of(tmp_path / "a", url).database_url)
@@ -422,7 +410,7 @@ def test_an_outside_database_is_backed_up_and_restored_by_its_owner(outside, mak
 
 
 def test_a_database_whose_rows_are_hidden_is_not_backed_up(outside, tmp_path, capsys) -> None:
-    """Where a table would be read in part, there is no archive at all."""
+    """A partly readable table would make the backup incomplete."""
     name, url = outside.new_database()
     migrations.upgrade(url.set(drivername="postgresql+psycopg"))
     with outside.databases.connect(name) as connection:
@@ -462,7 +450,7 @@ def test_a_newer_postgresql_is_refused_in_words() -> None:
 
 
 def test_no_secret_of_the_databases_address_is_on_a_command_line(outside: OutsideServer) -> None:
-    """User, password and host go by the environment; what has no variable goes on the line, unless it is a secret."""
+    """User, password and host go by the environment; options without a variable go on the line, unless secret."""
     _, url = outside.new_database()
     environment, line = postgres_tools._connection(url.update_query_dict({"keepalives_idle": "30"}))
     assert environment["PGPASSWORD"] == OWNERS_PASSWORD
@@ -490,7 +478,7 @@ def test_files_of_any_store_are_read_and_written_in_pieces() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"short", b"right size, wrong bytes", b"far too long" * 100_000])
 def test_a_file_that_isnt_what_the_database_says_stops_the_backup(tmp_path: Path, content: bytes) -> None:
-    """A damaged file store is noticed when it is backed up, not when it is restored; nothing is left."""
+    """A damaged file store is noticed at the backup, not at the restore; no archive is left."""
     size = len(b"right size, wrong bytes")
     with pytest.raises(BackupError, match="damaged"), new_file(tmp_path / "x") as file:
         ArchiveWriter(file).add_file(b"\0" * 32, iter([content]), size=size)
@@ -506,7 +494,7 @@ def test_two_backups_to_one_name_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_a_backup_that_ends_while_another_begins_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other one may have opened the partial file just before it got its name, and must not write to it."""
+    """The second backup may have opened the partial file before the renaming, and must not write to it."""
     lock = fcntl.flock
 
     def lock_late(descriptor: int, how: int) -> None:
@@ -522,7 +510,7 @@ def test_a_backup_that_ends_while_another_begins_stays_whole(tmp_path: Path, mon
 
 @pytest.mark.parametrize("kind", ["hard link", "pipe", "another user's"])
 def test_a_backup_is_written_to_no_file_that_others_put_there(tmp_path, monkeypatch, kind) -> None:
-    """In a folder for everybody, somebody could otherwise read the archive, or have another file overwritten."""
+    """In a shared folder, others could read the archive or have another file overwritten."""
     precious, partial = tmp_path / "precious", tmp_path / "x.partial"
     precious.write_bytes(b"precious")
     if kind == "hard link":
@@ -541,7 +529,7 @@ def test_a_backup_is_written_to_no_file_that_others_put_there(tmp_path, monkeypa
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.SYMTYPE])
 def test_a_header_that_says_it_is_huge_is_not_read_into_memory(tmp_path: Path, kind: bytes) -> None:
-    """A few kilobytes would unpack to more than the machine has; only plain files are in a backup."""
+    """A few kilobytes could unpack to more than the memory; only plain files are in a backup."""
     header = tarfile.TarInfo("files/x")
     header.type, header.size = kind, 256 * 1024 * 1024
     with gzip.open(tmp_path / "x", "wb") as file:

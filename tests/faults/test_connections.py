@@ -1,4 +1,4 @@
-"""More connections than there are descriptors for: half-sent requests and slow uploads that outnumber the callers."""
+"""More connections than descriptors: half-sent requests and slow uploads."""
 
 import asyncio
 import resource
@@ -38,7 +38,7 @@ SMALL, LARGE = (1024, 1024), (1024, 20_000)
 
 
 class LimitedService(ServiceProcess):
-    """A service process that may open only so many files."""
+    """A service process with a limit of open files."""
 
     def __init__(self, limits: tuple[int, int], **environment: str) -> None:
         super().__init__(CARREL_WORKERS="1", **environment)
@@ -50,7 +50,6 @@ class LimitedService(ServiceProcess):
 
 @pytest.fixture(autouse=True)
 def own_descriptors() -> Iterator[None]:
-    """Let the test itself open the other ends of the connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < OWN_DESCRIPTORS:
         pytest.skip(f"the test needs {OWN_DESCRIPTORS} open files; raise the hard limit")
@@ -61,7 +60,7 @@ def own_descriptors() -> Iterator[None]:
 
 @pytest.fixture
 def limited() -> Iterator[Callable[..., LimitedService]]:
-    """Start a service under limits of open files: `limited((1024, 1024))`; ends after the test."""
+    """Start a service under limits of open files: `limited((1024, 1024))`; it ends after the test."""
     with ExitStack() as stack:
 
         def make(limits: tuple[int, int], **environment: str) -> LimitedService:
@@ -75,7 +74,7 @@ def limited() -> Iterator[Callable[..., LimitedService]]:
 
 @contextmanager
 def crowd(service: ServiceProcess, count: int, *, head: bytes, renewed: int = 100) -> Iterator[None]:
-    """Keep so many connections that begin with `head` and go on by a byte a second; so many a second are renewed."""
+    """Keep `count` connections with `head` and then a byte a second; renew `renewed` of them each second."""
     ending = threading.Event()
     connections = [_begun(service, head) for _ in range(count)]
 
@@ -121,7 +120,6 @@ def new_client(service: ServiceProcess, *, timeout: float) -> httpx.Client:
 
 
 def statuses(service: ServiceProcess, *, seconds: float) -> set[int | str]:
-    """Ask for readiness and search, each by a new connection, for a while; 0 is a connection that came to nothing."""
     found: set[int | str] = set()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -147,7 +145,6 @@ def search_seconds(service: ServiceProcess, count: int = 15) -> list[float]:
 
 @pytest.mark.slow
 def test_half_sent_requests_leave_descriptors_for_the_service(limited: Callable[..., LimitedService]) -> None:
-    """Callers at that address are served and PostgreSQL runs on; when the crowd has gone, nothing of it is left."""
     service = limited(SMALL)
     server = service.database_server().process()
     assert statuses(service, seconds=1) == {200}
@@ -180,7 +177,6 @@ def connections_of(service: LimitedService) -> dict:
 @pytest.mark.long
 @pytest.mark.parametrize("limits", [SMALL, LARGE])
 def test_a_caller_notices_little_of_half_open_connections_and_slow_uploads(limited, limits) -> None:
-    """With descriptors for all, none is turned away; with too few, searches are served all the same."""
     service = limited(limits, CARREL_RATE_LIMIT_REQUESTS="0")
     usual = search_seconds(service)
     with crowd(service, 2000, head=HALF_SENT_HEAD), crowd(service, 500, head=HALF_SENT_UPLOAD, renewed=20):
@@ -215,7 +211,6 @@ async def test_a_listener_survives_that_descriptors_are_used_up() -> None:
 
 
 async def test_a_connection_that_can_not_be_taken_counts_no_more() -> None:
-    """Whatever goes wrong while its protocol is made, its place is another's again."""
     tried = asyncio.Event()
 
     def make_protocol(_: str) -> asyncio.Protocol:
@@ -245,7 +240,6 @@ async def test_a_listener_that_is_closed_while_it_pauses_accepts_no_more() -> No
 async def connected(
     connections: Connections, make_protocol: Callable[[str], asyncio.Protocol]
 ) -> AsyncIterator[Listener]:
-    """Connect a client to a listener that doesn't listen yet."""
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
         client.connect(listening.getsockname())
         listener = Listener(listening, connections, make_protocol=make_protocol)
@@ -256,7 +250,7 @@ async def connected(
 
 
 class CountedFailures(Connections):
-    """Connections that count how often the system refused to accept one, and tell when it did."""
+    """Connections that count and report failures to accept."""
 
     def __init__(self, most: int) -> None:
         super().__init__(most)
@@ -271,7 +265,6 @@ class CountedFailures(Connections):
 
 @contextmanager
 def no_more_descriptors() -> Iterator[None]:
-    """Let this process open nothing more."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.socket() as lowest_free:
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free.fileno() + 1, hard))

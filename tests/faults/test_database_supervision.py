@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL under its supervisor, which touches no server that may live, and the end of `make up`."""
+"""The embedded PostgreSQL under its supervisor, without harm to living servers, and the end of `make up`."""
 
 import asyncio
 import fcntl
@@ -40,7 +40,6 @@ ORGANIZATION = "/api/v0/admin/organization/get"
 
 @contextmanager
 def without_descriptors(pid: int) -> Generator[None]:
-    """Have a process open nothing more, as when all its descriptors are in use."""
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (NO_DESCRIPTORS, hard))
     try:
@@ -60,7 +59,6 @@ def server(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
 
 
 def test_a_service_that_can_open_nothing_leaves_its_database_alone(service_process: Start) -> None:
-    """Without a descriptor left, the server isn't taken for gone: it goes on, and so does the service afterwards."""
     service = service_process()
     before = service.database_server().process()
     assert before is not None
@@ -81,7 +79,7 @@ def test_a_service_that_can_open_nothing_leaves_its_database_alone(service_proce
 
 
 def test_who_can_open_nothing_knows_of_no_server(server: EmbeddedPostgres, tmp_path: Path) -> None:
-    """Whether it runs can't be told, which is neither yes nor no; nothing is started or removed upon it."""
+    """The answer is unknown, neither yes nor no; no server is started or removed because of it."""
     with without_descriptors(os.getpid()):
         for look in (server.process, server.start, server.restart):
             with pytest.raises(UnknownServerError, match="can't be told"):
@@ -91,7 +89,6 @@ def test_who_can_open_nothing_knows_of_no_server(server: EmbeddedPostgres, tmp_p
 
 
 def test_another_clusters_server_is_not_ones_own(server, tmp_path, databases) -> None:
-    """A process id that is by now of another PostgreSQL, or of anything else, doesn't keep a server from starting."""
     pid_file = tmp_path / "postgres" / PID_FILE
     other = EmbeddedPostgres(databases.folder).process()
     assert other is not None
@@ -106,7 +103,6 @@ def test_another_clusters_server_is_not_ones_own(server, tmp_path, databases) ->
 
 
 def test_an_emptied_process_file_is_no_proof(server: EmbeddedPostgres, tmp_path: Path) -> None:
-    """Where the file says nothing, a server that works in the folder is left alone; without one, it starts."""
     pid_file = tmp_path / "postgres" / PID_FILE
     living, recorded = server.process(), pid_file.read_text()
     assert living is not None
@@ -123,7 +119,6 @@ def test_an_emptied_process_file_is_no_proof(server: EmbeddedPostgres, tmp_path:
 
 
 def test_a_cluster_that_has_gone_is_not_made_anew(server: EmbeddedPostgres, tmp_path: Path) -> None:
-    """A disk that was taken away under a running service isn't replaced by an empty database."""
     server.stop()
     (tmp_path / "postgres").rename(tmp_path / "elsewhere")
     with pytest.raises((DatabaseServerError, FileNotFoundError)):
@@ -132,7 +127,6 @@ def test_a_cluster_that_has_gone_is_not_made_anew(server: EmbeddedPostgres, tmp_
 
 
 def test_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
-    """A link to a disk that isn't mounted gets no empty database in its place; it is said what to do."""
     (tmp_path / "postgres").symlink_to(tmp_path / "unmounted" / "postgres")
     with pytest.raises(DatabaseServerError, match="Mount or restore"):
         EmbeddedPostgres(tmp_path)
@@ -140,7 +134,6 @@ def test_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_first_start_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was begun to become a cluster goes, with what earlier starts left of theirs; what is an operator's stays."""
     tmp_path.chmod(0o711)
     (tmp_path / "postgres.0123abcd").mkdir()
     (tmp_path / "postgres.old").mkdir()
@@ -151,7 +144,6 @@ def test_a_first_start_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: py
 
 
 def test_a_start_that_fails_behind_its_server_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever starts the service is told why in words, and no PostgreSQL runs on without it."""
     tmp_path.chmod(0o711)
     bring_database(tmp_path)
     monkeypatch.setattr(embedded, "SERVICE_ROLE", "pg_refused")
@@ -164,7 +156,7 @@ def test_a_start_that_fails_behind_its_server_stops_it(tmp_path: Path, monkeypat
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
 def test_roots_cluster_lies_in_a_folder_only_root_may_enter(tmp_path: Path) -> None:
-    """A private data folder has its cluster in it, which goes with the folder; no permission is widened."""
+    """A private data folder contains the cluster; no permission is widened."""
     tmp_path.chmod(0o700)
     data_dir = tmp_path / "data"
     data_dir.mkdir()
@@ -192,7 +184,6 @@ def test_roots_cluster_lies_in_a_folder_only_root_may_enter(tmp_path: Path) -> N
 
 
 def test_a_lost_cluster_is_told_of_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An earlier version's cluster whose data folder is gone is named with the command for it; others are not."""
     clusters, data, other = tmp_path / "clusters", tmp_path / "disk" / "data", tmp_path / "other"
     cluster, unknown = clusters / "1" / "postgres", clusters / "2" / "postgres"
     monkeypatch.setattr(embedded_host, "CLUSTERS_FOLDER", clusters)
@@ -240,7 +231,6 @@ import time; time.sleep(60)
 
 
 def prepare() -> None:
-    """Let Ctrl-C end background tests; a session's leader has the terminal, and hears of its end."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if os.getsid(0) == os.getpid():
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -259,7 +249,6 @@ def start(folder: Path, output: int, *, new_session: bool = False, **environment
 
 
 def left(folder: Path) -> list[str]:
-    """Return the command lines of processes that were started in the folder and run."""
     found: list[str] = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -270,7 +259,6 @@ def left(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_process_that_needs_longer_to_stop_is_waited_for(tmp_path: Path) -> None:
-    """What takes eight seconds to finish after Ctrl-C ends by itself and is not killed, and nothing has failed."""
     (tmp_path / "slow.py").write_text(SLOW)
     (tmp_path / "Procfile").write_text(
         f"slow: exec {sys.executable} {tmp_path}/slow.py\nquick: sh -c 'echo Carrel is up.; sleep 60'\n"
@@ -293,7 +281,6 @@ ENDS: dict[str, Callable[["subprocess.Popen[bytes]", int], None]] = {
 
 @pytest.mark.parametrize("end", ENDS)
 def test_nothing_is_left_running(tmp_path: Path, end: str) -> None:
-    """Neither the parts nor what they left, which would keep ports and the data folder from the next start."""
     (tmp_path / "Procfile").write_text(f"part: {LEAVING}\n")
     master, terminal = pty.openpty()
     process = start(tmp_path, terminal, new_session=True)
@@ -305,7 +292,7 @@ def test_nothing_is_left_running(tmp_path: Path, end: str) -> None:
 
 
 def test_lines_are_for_people_on_a_terminal(tmp_path: Path) -> None:
-    """One line for each event; a traceback is in the file that its line names; with DEBUG, it is shown."""
+    """Each event is a single line; a traceback is in the file named by its line, and shown with DEBUG."""
     (tmp_path / "service.py").write_text(SERVICE)
     (tmp_path / "Procfile").write_text(f"part: {sys.executable} {tmp_path}/service.py\n")
     shown: dict[str, str] = {}

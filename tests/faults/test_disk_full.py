@@ -1,4 +1,5 @@
-"""A disk of 64 MB that holds the whole service fills up: writes are refused in words, reading goes on, and it heals."""
+"""A full disk of 64 MB with the whole service: writes are refused with a message, reading continues, and it
+recovers."""
 
 import os
 import re
@@ -31,13 +32,12 @@ TEXT = "The ferry to the island leaves at nine, and the tide is written down eve
 
 @dataclass
 class SmallDisk:
-    """A service on a file system of its own; `foreign` is a file of somebody else's there."""
+    """A service on a separate file system; `foreign` is a foreign file there."""
 
     process: ServiceProcess
 
     @property
     def foreign(self) -> Path:
-        """The file that isn't the service's."""
         return self.process.data_dir / "foreign"
 
     def free(self) -> int:
@@ -45,7 +45,6 @@ class SmallDisk:
         return found.f_bavail * found.f_frsize
 
     def fill(self, *, leaving: int) -> None:
-        """Let the foreign file grow until so many bytes are free."""
         with self.foreign.open("ab", buffering=0) as file:
             while (more := self.free() - leaving) > 0:
                 try:
@@ -57,7 +56,7 @@ class SmallDisk:
         return upload(self.process, name, content, file_name=f"{name}.txt")
 
     def names(self) -> set[str]:
-        """Return the external ids that are listed, each of a document that is indexed and whose file is whole."""
+        """Return the listed external ids; assert that each document is indexed with a complete file."""
         listed = ok(self.process.call("catalog/listDocuments", {"pageSize": 1000}))["documents"]
         for one in listed:
             got = self.process.http.post("/api/v0/catalog/downloadDocument", json={"documentId": one["documentId"]})
@@ -79,7 +78,7 @@ def content_of(name: str) -> bytes:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    """A service whose database, uploads and files lie on 64 MB; its model, which is larger, lies elsewhere."""
+    """A service with database, uploads and files on 64 MB; its larger model is elsewhere."""
     with embeddings_server() as environment, tempfile.TemporaryDirectory(prefix="carrel-model-") as model:
         process = ServiceProcess(from_nothing=True, **FEW_WRITERS, **environment)
         process.log = tmp_path / "service.log"
@@ -99,7 +98,6 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 def stop(process: ServiceProcess) -> None:
-    """End service and database, and take the file system away."""
     process.http.close()
     if process.process is not None and process.process.poll() is None:
         process.kill()
@@ -110,7 +108,6 @@ def stop(process: ServiceProcess) -> None:
 
 @pytest.mark.slow
 def test_a_full_disk_is_refused_read_on_and_healed(disk: SmallDisk) -> None:
-    """Filled by uploads and a foreign file, killed and started while full, healed: nothing is lost or half there."""
     names = {f"log-{number}" for number in range(5)}
     ids = [ok(disk.upload(name, content_of(name)))["documentId"] for name in sorted(names)]
     assert disk.readiness() == (200, None)
@@ -123,7 +120,6 @@ def test_a_full_disk_is_refused_read_on_and_healed(disk: SmallDisk) -> None:
 
 
 def meet_at_the_edge(disk: SmallDisk) -> set[str]:
-    """Upload twice at once where one fits: each is whole or not there; returns the names of those that are."""
     edges = ("edge-1", "edge-2")
     disk.fill(leaving=LOW + 6 * len(content_of("edge-1")))
     time.sleep(2 * LOOK_SECONDS)
@@ -141,7 +137,6 @@ def meet_at_the_edge(disk: SmallDisk) -> set[str]:
 
 
 def refuse_and_go_on(disk: SmallDisk, expected: int, *, deleting: str) -> None:
-    """Run short: what adds is refused in words, everything else goes on, and operators can tell."""
     process = disk.process
     disk.fill(leaving=LOW - MEBIBYTE)
     until(lambda: disk.readiness() == (200, "low"))
@@ -159,7 +154,6 @@ def refuse_and_go_on(disk: SmallDisk, expected: int, *, deleting: str) -> None:
 
 
 def read_on_without_a_byte(disk: SmallDisk, expected: int) -> None:
-    """Let somebody take the last byte, and again what the reserve gave up: PostgreSQL stays up, and reading goes on."""
     database = disk.process.database_server().process()
     disk.fill(leaving=0)
     until(lambda: disk.readiness() == (200, "full") and disk.free())
@@ -172,7 +166,6 @@ def read_on_without_a_byte(disk: SmallDisk, expected: int) -> None:
 
 
 def start_while_full(disk: SmallDisk, names: set[str]) -> None:
-    """Kill service and PostgreSQL without a byte free: they come up, say so, and have everything."""
     disk.process.kill()
     disk.process.kill_database()
     disk.fill(leaving=0)
@@ -184,7 +177,6 @@ def start_while_full(disk: SmallDisk, names: set[str]) -> None:
 
 
 def heal(disk: SmallDisk, names: set[str]) -> None:
-    """Make room: the service goes on by itself, with a whole reserve, and has logged each change once."""
     process = disk.process
     disk.foreign.unlink()
     until(lambda: disk.readiness() == (200, None))

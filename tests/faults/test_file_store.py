@@ -1,4 +1,4 @@
-"""Files are kept by content: whole or not at all, however many put them and whatever the disk says."""
+"""Files are stored by content: complete or absent, despite concurrent writers and disk errors."""
 
 import asyncio
 import hashlib
@@ -20,7 +20,6 @@ LARGE = 12 << 20
 
 @pytest.fixture
 def store(tmp_path):
-    """A store in a folder that isn't there yet, with a blank in its name."""
     return FileStore.from_url((tmp_path / "the store").as_uri())
 
 
@@ -50,7 +49,6 @@ async def test_what_is_put_can_be_read(store, tmp_path, size):
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 async def test_the_same_content_many_times_at_once_is_one_object(store, tmp_path, size):
-    """Two uploads of one file meet without an error, and a reader beside them sees it whole."""
     path, sha256 = made(tmp_path, size)
     await store.put(path, sha256)
 
@@ -63,7 +61,7 @@ async def test_the_same_content_many_times_at_once_is_one_object(store, tmp_path
 
 
 async def test_a_file_that_is_gone_is_503_before_the_first_byte(store):
-    """What the database knows and the store doesn't is an outage, told before a response begins."""
+    """A file known to the database but missing in the store is an outage, reported before the response begins."""
     with pytest.raises(Unavailable) as caught:
         await store.stream(b"x" * 32)
     assert caught.value.code == "file_unavailable"
@@ -81,7 +79,6 @@ async def test_a_full_disk_leaves_nothing_half_there(store, tmp_path, size):
 
 
 async def test_a_really_full_disk(tmp_path):
-    """The same on a file system that has no space left, where the tests may mount one."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(  # noqa: ASYNC221 - fixed words; nothing else runs on this loop

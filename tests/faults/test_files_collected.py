@@ -1,4 +1,4 @@
-"""Files that no version refers to are collected, and no others, whatever happens at the same moment."""
+"""Only files without a version are collected, even under concurrent changes."""
 
 import asyncio
 import hashlib
@@ -39,8 +39,6 @@ def collect(service: RunningService) -> int:
 
 @pytest.fixture
 def make_service(make_service: MakeService) -> MakeService:
-    """Start services that have looked at their stores, so that these are theirs before anything comes."""
-
     def make(**overrides: object) -> RunningService:
         service = make_service(**{"sweep_seconds": 3600, **overrides})
         collect(service)
@@ -73,7 +71,6 @@ def let_hours_pass(service: RunningService, hours: int) -> None:
 
 
 def test_a_deleted_documents_file_goes_after_the_grace(service: RunningService) -> None:
-    """Not before, and not while another document has the same bytes."""
     first, second = uploaded(service, "first"), uploaded(service, "second")
     delete(service, first)
     assert collect(service) == 0
@@ -90,7 +87,7 @@ def test_a_deleted_documents_file_goes_after_the_grace(service: RunningService) 
 
 
 def test_a_file_that_is_not_archived_stays(eager, tmp_path, monkeypatch) -> None:
-    """Moments of the archive will refer to it, however long the archive can't be reached."""
+    """The archive still needs the file, however long the archive is unreachable."""
     files = eager.runtime.files
     monkeypatch.setattr(files, "_unarchived", tmp_path)
     delete(eager, uploaded(eager, "notes"))
@@ -104,7 +101,6 @@ def test_a_file_that_is_not_archived_stays(eager, tmp_path, monkeypatch) -> None
 
 
 def test_a_file_that_was_marked_in_error_stays(service: RunningService) -> None:
-    """An upload may be seen too late to keep its file from being marked; it is looked up again before the removal."""
     uploaded(service, "notes")
     service.execute(
         "INSERT INTO unused_files VALUES (%s, 1, now() - interval '9 days'), (%s, 1, now() - interval '9 days')",
@@ -116,7 +112,6 @@ def test_a_file_that_was_marked_in_error_stays(service: RunningService) -> None:
 
 
 def test_a_file_that_can_not_be_deleted_keeps_no_other(eager: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each pass ends with the store's error, after it has marked and removed what it can."""
     remove = FileStore.delete
 
     async def refuse(store: FileStore, sha256: bytes) -> None:
@@ -133,7 +128,6 @@ def test_a_file_that_can_not_be_deleted_keeps_no_other(eager: RunningService, mo
 
 
 def test_the_same_bytes_come_back_within_the_grace_and_after_it(service: RunningService) -> None:
-    """Within it the file stays, and its time begins anew when it is unused again; after it the file is stored again."""
     document = uploaded(service, "notes")
     delete(service, document)
     collect(service)
@@ -151,7 +145,6 @@ def test_the_same_bytes_come_back_within_the_grace_and_after_it(service: Running
 
 
 def test_a_file_that_is_collected_during_its_upload_is_stored_again(eager, monkeypatch) -> None:
-    """The collector comes between the file's way into the store and its version: no acknowledged upload lacks it."""
     put = FileStore.put
     came: list[bool] = []
 
@@ -169,7 +162,6 @@ def test_a_file_that_is_collected_during_its_upload_is_stored_again(eager, monke
 
 
 def test_what_an_upload_or_a_backup_holds_is_left_alone(eager: RunningService) -> None:
-    """Until the backup has been written, and until the upload's transaction ends."""
     delete(eager, uploaded(eager, "notes"))
 
     async def collect_beside_an_upload() -> int:
@@ -189,7 +181,6 @@ def test_what_an_upload_or_a_backup_holds_is_left_alone(eager: RunningService) -
 
 
 def test_a_backup_taken_while_files_are_collected_is_whole(eager, tmp_path, capsys) -> None:
-    """What is deleted and collected meanwhile is in it, or not in its database either."""
     documents = [uploaded(eager, f"note {number}", f"{TEXT} {number}") for number in range(20)]
 
     async def delete_and_collect() -> None:
@@ -211,8 +202,6 @@ def test_a_backup_taken_while_files_are_collected_is_whole(eager, tmp_path, caps
 
 
 def linger_after(step: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-    """Make an upload wait after a step, so that collectors come in between."""
-
     async def do(*arguments: object) -> None:
         await step(*arguments)
         await asyncio.sleep(0.05)
@@ -221,7 +210,6 @@ def linger_after(step: Callable[..., Awaitable[None]]) -> Callable[..., Awaitabl
 
 
 def test_several_collect_at_once_beside_uploads(eager: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each document of a few contents that come and go has its file afterwards, and nothing else is there."""
     for step in ("put", "ensure"):
         monkeypatch.setattr(FileStore, step, linger_after(getattr(FileStore, step)))
     contents = [f"{TEXT} {number}" for number in range(3)]
@@ -252,7 +240,7 @@ def test_several_collect_at_once_beside_uploads(eager: RunningService, monkeypat
 
 
 def test_what_a_killed_put_left_goes_and_other_things_stay(service: RunningService) -> None:
-    """Half a file that nobody has written to for a day is removed from a folder; what isn't ours is not."""
+    """A partial file unchanged for a day is removed from a folder; foreign files stay."""
     folder = service.runtime.files.folder
     assert folder is not None
     (folder / "ab").mkdir()
@@ -267,7 +255,6 @@ def test_what_a_killed_put_left_goes_and_other_things_stay(service: RunningServi
 
 
 def test_a_store_that_is_another_deployments_is_left_alone(make_service: MakeService, tmp_path: Path) -> None:
-    """Two deployments by mistake on one store: the second collects nothing, and a restore into it is refused."""
     first = make_service(files_url=(tmp_path / "store").as_uri(), **AT_ONCE)
     assert collect(first) == 0
     assert first.runtime.files.has_owner()
@@ -285,7 +272,6 @@ def test_a_store_that_is_another_deployments_is_left_alone(make_service: MakeSer
 
 @pytest.mark.slow
 def test_files_in_a_bucket_are_collected_and_checked(make_service, tmp_path, monkeypatch, capsys) -> None:
-    """Over real HTTP, below a prefix, beside objects that are somebody else's; and no restore goes there."""
     with object_store(str(tmp_path / "log")) as given:
         for name, value in given.environment.items():
             monkeypatch.setenv(name, value)
@@ -307,7 +293,7 @@ def test_files_in_a_bucket_are_collected_and_checked(make_service, tmp_path, mon
 
 
 def test_check_finds_what_is_missing_altered_and_left_over(service, capsys) -> None:
-    """It names the documents, changes nothing, and ends with 1 only when a document's file is faulty."""
+    """The exit code is 1 only for a faulty file of a document."""
     names = ("whole", "missing", "altered", "shorter", "left")
     made = {name: uploaded(service, name, f"{TEXT} {name}") for name in names}
     digests = {name: hashlib.sha256(f"{TEXT} {name}".encode()).hexdigest() for name in names}
@@ -345,7 +331,6 @@ def test_check_finds_what_is_missing_altered_and_left_over(service, capsys) -> N
 
 
 def test_one_of_several_processes_collects_in_a_period(eager: RunningService) -> None:
-    """And again when the period is over, also after a process that began and was killed."""
     delete(eager, uploaded(eager, "notes"))
 
     async def collect_in_several() -> None:
@@ -361,7 +346,7 @@ def test_one_of_several_processes_collects_in_a_period(eager: RunningService) ->
 
 
 def test_deletions_under_way_keep_their_locks(eager: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the collector is cancelled, be it twice, or one deletion fails, an upload waits for what isn't answered."""
+    """After a cancelled collection or a failed deletion, an upload still waits for unanswered deletions."""
     texts = {name: f"{TEXT} {name}" for name in ("slow", "refused")}
     digests = {name: hashlib.sha256(text.encode()).digest() for name, text in texts.items()}
     remove = FileStore.delete
@@ -407,7 +392,7 @@ def test_deletions_under_way_keep_their_locks(eager: RunningService, monkeypatch
 
 
 def test_files_are_collected_though_the_database_takes_no_marks(make_service, monkeypatch) -> None:
-    """On a full disk nothing can be marked, but what was marked before is removed, which makes room."""
+    """On a full disk no file can be marked, but already marked files are removed, which frees space."""
     service = make_service()
     delete(service, uploaded(service, "notes"))
     collect(service)

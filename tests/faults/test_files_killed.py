@@ -1,5 +1,5 @@
-"""kill -9 of service and database among uploads, updates and deletions: the store has all referenced files. Contents
-repeat, so that collection meets the same bytes arriving again."""
+"""kill -9 of service and database during uploads, updates and deletions: the store has all referenced files. Contents
+repeat, so collected bytes arrive again."""
 
 import hashlib
 import random
@@ -31,7 +31,7 @@ def service() -> Iterator[ServiceProcess]:
 
 
 class Sender:
-    """Somebody who creates, updates and deletes documents of their own, and knows what was acknowledged."""
+    """Creates, updates and deletes private documents, and records the acknowledged operations."""
 
     def __init__(self, service: ServiceProcess, number: int) -> None:
         self._service = service
@@ -42,7 +42,6 @@ class Sender:
         self.held: dict[str, set[str | None]] = {}
 
     def send(self, operations: int) -> int:
-        """Do so many operations, or as many as the service lives for; return how many were acknowledged."""
         for done in range(operations):
             name = f"{self._number}/{self._dice.randrange(8)}"
             content = f"The ferry of pier {self._dice.randrange(CONTENTS)} leaves at noon."
@@ -75,7 +74,6 @@ FROM documents d JOIN document_versions v USING (document_id)
 
 
 def compare(service: ServiceProcess, senders: list[Sender]) -> None:
-    """See each acknowledged document download as it was sent, and the store with exactly what versions refer to."""
     held = {name: texts for sender in senders for name, texts in sender.held.items()}
     with connect(service.database_server().url(user=SUPERUSER)) as connection:
         rows = connection.execute(_VERSIONS).fetchall()
@@ -98,7 +96,6 @@ def compare(service: ServiceProcess, senders: list[Sender]) -> None:
 
 
 def kill_at_moments(service: ServiceProcess, *, points: int, operations: int) -> None:
-    """Kill the service, and every third time its database too, at random moments of the work; compare at the end."""
     dice = random.Random("moments")  # noqa: S311 - no secret
     senders = [Sender(service, number) for number in range(THREADS)]
     each = -(-operations // (points * THREADS))
@@ -130,7 +127,6 @@ def kill_at_moments(service: ServiceProcess, *, points: int, operations: int) ->
 
 @pytest.mark.timeout(600)
 def test_the_store_has_what_is_referred_to_after_kills(service: ServiceProcess) -> None:
-    """After kill -9 at random moments: nothing acknowledged lacks its file, and nothing is left over."""
     kill_at_moments(service, points=POINTS, operations=OPERATIONS)
 
 

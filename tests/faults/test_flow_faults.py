@@ -1,4 +1,4 @@
-"""Loading through a network and a service that have bad days: runs finish, correct, and say what happened."""
+"""Loading over a bad network and a bad service: runs finish correctly, and report the problems."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -39,7 +39,6 @@ def proxy(service: ServiceProcess) -> Iterator[Proxy]:
 
 
 def test_a_network_that_breaks_costs_time_alone(service: ServiceProcess, proxy: Proxy, tmp_path) -> None:
-    """Latency, resets, lost and truncated answers, 429, 503, a slow loris: all arrive, once, none in quarantine."""
     loader = Loader(tmp_path, proxy.base_url, name="storm")
     loader.write(DOCUMENTS)
     proxy.script, proxy.rates = deque([*EACH, Fault.UNAVAILABLE, *EACH]), RATES
@@ -55,7 +54,6 @@ def test_a_network_that_breaks_costs_time_alone(service: ServiceProcess, proxy: 
 
 
 def test_one_document_that_never_arrives_costs_itself(service: ServiceProcess, proxy: Proxy, tmp_path) -> None:
-    """What is cut off each time is in quarantine with its reason, the others are done; the next run mends it."""
     loader = Loader(tmp_path, proxy.base_url, name="poison")
     loader.write(20)
     proxy.poison = b"ferry 13 leaves"
@@ -71,7 +69,7 @@ def test_one_document_that_never_arrives_costs_itself(service: ServiceProcess, p
 
 
 def test_an_address_where_nobody_is_is_said_while_the_run_waits(tmp_path) -> None:
-    """A wrong address looks like a service that is away, so the run names it long before it gives up."""
+    """A wrong address looks like an outage, so the run names it long before giving up."""
     loader = Loader(tmp_path, NOBODY_LISTENS, name="nobody", outage_seconds=6)
     loader.write(1)
     ended = loader.end(loader.start("--direct", machine=False))

@@ -1,4 +1,4 @@
-"""A hostile file costs one refusal: not the time, memory, secrets or next file of the service or another person."""
+"""A hostile file costs one refusal: not time, memory, secrets or the next file of the service or another person."""
 
 import asyncio
 import os
@@ -44,14 +44,13 @@ name_of = pypdf.generic.NameObject
 
 
 def drawing(form):
-    """Return the resources of what draws this form as X, or nothing."""
+    """Return the resources of an XObject for drawing the form as X, if any."""
     known = {} if form is None else {name_of("/X"): form}
     return pypdf.generic.DictionaryObject({name_of("/XObject"): pypdf.generic.DictionaryObject(known)})
 
 
 @pytest.fixture(scope="module")
 def extractor():
-    """Two workers with small limits, shared by the tests that don't kill them."""
     made = Extractor(workers=2, seconds=8, memory_bytes=MEMORY)
     yield made
     made.close()
@@ -64,8 +63,6 @@ async def reads_pears(extractor, folder):
 
 @pytest.fixture
 def refuse(extractor, tmp_path):
-    """Extract a file and return the refusal's code; afterwards the next file must be read as ever."""
-
     async def run(name: str, content: bytes) -> str:
         with pytest.raises(UnreadableFile) as caught:
             await extractor.extract(made_files.saved(tmp_path, "hostile", content), file_name=name)
@@ -77,7 +74,6 @@ def refuse(extractor, tmp_path):
 
 @pytest.fixture
 def canary():
-    """A web server that nobody should ever ask for anything; yields (address, requests it got)."""
     asked = []
 
     class Canary(Handler):
@@ -91,20 +87,17 @@ def canary():
 
 @pytest.mark.slow
 async def test_zip_bomb_in_a_word_document(refuse):
-    """300 MB of zeros in a 300 KB .docx are refused by what the archive declares, before anything is unpacked."""
     bomb = made_files.with_part(WORDS, "word/media/image1.bmp", bytes(300 << 20))
     assert len(bomb) < 1 << 20
     assert await refuse("a.docx", bomb) == "file_too_complex"
 
 
 async def test_zip_bomb_that_lies_about_its_size(refuse):
-    """A part that is larger than declared is found while it is unpacked, never unpacked whole."""
     bomb = made_files.with_part(WORDS, "word/document.xml", b"<a>" + bytes(100 << 20), declared_size=2_000)
     assert await refuse("a.docx", bomb) in {"file_corrupt", "file_too_complex"}
 
 
 async def test_billion_laughs(refuse):
-    """Entities that expand to gigabytes are refused in every Office format."""
     bomb = WORD_BODY.format(doctype=LAUGHS, text="&k;").encode()
     assert await refuse("a.docx", made_files.with_part(WORDS, "word/document.xml", bomb)) == "file_too_complex"
     padded = b"<!-- " + b"x" * 100_000 + b" -->"
@@ -125,7 +118,6 @@ async def test_billion_laughs(refuse):
 
 @pytest.mark.parametrize(("place", "claim"), [(76, 0xFFFFFFFF), (514, 0x80000000)])
 async def test_a_reader_in_rust_that_panics_refuses_the_file(extractor, refuse, place, claim):
-    """Numbers of a workbook that lead out of the file are refused, and the worker reads the next file."""
     await extractor.warm()
     before = set(extractor._pool.pool._pool_manager.worker_manager.workers)
     content = bytearray(made_files.old_workbook(Stock=[["Tree", "Tons"], ["Pear", 3]]))
@@ -152,7 +144,6 @@ async def test_outside_entities_reveal_no_file(extractor, tmp_path):
 
 
 async def test_nothing_is_ever_fetched(extractor, tmp_path, canary):
-    """Pictures, styles, entities, linked workbooks and templates that live elsewhere stay there."""
     address, asked = canary
     page = f"""<!DOCTYPE html SYSTEM "{address}/dtd"><html><link rel=stylesheet href={address}/css>
     <img src={address}/img><iframe src={address}/frame></iframe><p>words that are long enough to be kept</p>"""
@@ -242,7 +233,7 @@ async def test_a_file_that_gets_no_processor_is_to_be_sent_again(tmp_path, monke
 
 
 async def test_a_page_that_takes_too_long_to_render_ends_its_worker(tmp_path):
-    """A page on which each form draws the next one twice; another page is rendered afterwards."""
+    """A page on which each form draws the next form twice."""
     writer = pypdf.PdfWriter()
     page, inner = writer.add_blank_page(600, 600), None
     for _ in range(20):
@@ -272,7 +263,6 @@ async def test_a_page_that_takes_too_long_to_render_ends_its_worker(tmp_path):
 
 
 async def test_pages_wait_for_each_other_and_not_without_end(tmp_path, monkeypatch):
-    """A file is copied in its turn; a caller's third request, and the fourth of all, are told to come later."""
     monkeypatch.setattr(workers, "_MOST_PAGES_WANTED", 3)
     monkeypatch.setattr(workers, "_MOST_PAGES_OF_ONE", 2)
     path = made_files.saved(tmp_path, "file", made_files.pdf([("Pears", 12)]))
@@ -298,7 +288,6 @@ async def test_pages_wait_for_each_other_and_not_without_end(tmp_path, monkeypat
 
 
 async def test_a_page_waits_for_other_files_only_so_long(tmp_path, monkeypatch):
-    """While each worker reads a large file, whoever wants a page is told to come later; the file is read."""
     monkeypatch.setattr(workers, "_PAGE_PATIENCE", 0.05)
     slow = made_files.saved(tmp_path, "slow", b"a,b\n" + b"1,2\n" * 100_000)
     path = made_files.saved(tmp_path, "file", made_files.pdf([("Pears", 12)]))
@@ -331,7 +320,6 @@ async def kill_readers(extractor, times, *, signal=9, pause=0.3):
 
 @pytest.mark.parametrize(("signal", "kills", "is_read"), [(9, 2, True), (9, 40, False), (15, 1, True), (11, 40, False)])
 async def test_a_worker_killed_while_reading_costs_no_file(tmp_path, monkeypatch, signal, kills, is_read):
-    """The file is read again; if that kills each worker, it is refused alone, after a crash sooner."""
     monkeypatch.setattr(workers, "_PAUSES", (0, 0, 0, 0))
     slow = made_files.saved(tmp_path, "slow", SLOW)
     with closing(Extractor(workers=1, seconds=30, memory_bytes=1 << 30)) as extractor:
@@ -358,7 +346,6 @@ async def test_an_idle_worker_that_is_killed_costs_nothing(tmp_path):
 
 
 async def test_workers_with_nothing_to_do_end(tmp_path, monkeypatch):
-    """The next file gets others; a file that is being read keeps its own."""
     monkeypatch.setattr(pools, "IDLE_SECONDS", 0)
     monkeypatch.setattr(workers, "_PAUSES", ())  # it is not read again
     slow = made_files.saved(tmp_path, "slow", SLOW)
@@ -406,7 +393,7 @@ async def test_workers_have_nothing_of_the_web_loaded():
 
 
 async def test_workers_that_are_forked_without_the_parsers_load_them(monkeypatch):
-    """What they may use is counted from there, as always: the process they are forked from may have begun earlier."""
+    """Processor time is counted from the fork: the parent process may have begun earlier."""
     bare = forkserver.ForkServer()
     monkeypatch.setattr(forkserver, "connect_to_new_process", bare.connect_to_new_process)
     monkeypatch.setattr(forkserver, "set_forkserver_preload", lambda _: None)
@@ -431,7 +418,7 @@ BEFORE_BYTES = 300 << 20
 
 
 class Watch:
-    """How long searches took, and how much memory the processes that read files have had at most."""
+    """The durations of searches, and the peak memory of the processes that read files."""
 
     def __init__(self, service) -> None:
         self.waits: list[float] = []
@@ -456,7 +443,6 @@ class Watch:
     "count", [pytest.param(41, marks=pytest.mark.slow), pytest.param(10_000, marks=pytest.mark.long)]
 )
 def test_hostile_files_cost_their_senders_alone(service_process, count):
-    """Each is read or refused; readers stay within their limit of memory, and searches are answered meanwhile."""
     service = service_process(
         CARREL_EXTRACTION_WORKERS="2",
         CARREL_EXTRACTION_SECONDS=str(SECONDS),

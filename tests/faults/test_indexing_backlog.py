@@ -1,5 +1,5 @@
-"""More uploads than can be indexed: memory stays bounded, everybody has turns, and nothing is lost. The embedder is as
-slow as a small machine's, without using the processor."""
+"""More uploads than can be indexed: memory stays bounded, everyone gets turns, and no upload is lost. The embedder is
+as slow as on a small machine, without using the processor."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ UPLOADERS, SEARCHERS = 6, 64
 
 
 class SlowEmbedder:
-    """Gives vectors that mean nothing, as slowly as it is told."""
+    """Gives meaningless vectors, at a set speed."""
 
     def __init__(self) -> None:
         self.seconds_a_text = SECONDS_A_TEXT
@@ -45,7 +45,7 @@ class SlowEmbedder:
 
 @pytest.fixture
 def slow(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowEmbedder]:
-    """Every service's embedder, made slow; without delay once the test is over."""
+    """Every service's embedder, made slow; without delay after the test."""
     del make_service
     embedder = SlowEmbedder()
     slowly = lambda _, texts, **how: embedder.embed(texts, **how)  # noqa: E731
@@ -55,7 +55,7 @@ def slow(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def long_text(number: int, *, kilobytes: int = 120) -> str:
-    """Words that are no other document's."""
+    """Return text with words unique to the number."""
     lines = (f"Ferry {number} writes line {line} of its log: tide, wind and crew." for line in range(kilobytes * 17))
     return "\n\n".join(lines)[: kilobytes * 1000]
 
@@ -81,7 +81,7 @@ def count_claims(service: RunningService) -> int:
 
 @pytest.mark.slow
 def test_what_is_at_work_is_bounded(make_service: MakeService, slow: SlowEmbedder) -> None:
-    """Of 60 documents that come at once a few are claimed, in memory and on connections; all are indexed at last."""
+    """Of 60 documents at once a few are claimed, in memory and on connections; all are indexed in the end."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
     slow.seconds_a_text = 1
     with ThreadPoolExecutor(UPLOADERS) as threads:
@@ -100,7 +100,6 @@ def test_what_is_at_work_is_bounded(make_service: MakeService, slow: SlowEmbedde
 @pytest.mark.slow
 @pytest.mark.usefixtures("slow")
 def test_large_documents_go_on_while_small_ones_keep_coming(make_service: MakeService) -> None:
-    """Small ones that come after ten large ones are there soon, and the oldest large one is before the newest."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
     large = [ok(upload(service, f"log-{number}", long_text(number)))["documentId"] for number in range(10)]
     small: list[str] = []
@@ -118,7 +117,6 @@ def test_large_documents_go_on_while_small_ones_keep_coming(make_service: MakeSe
 
 @pytest.mark.slow
 def test_one_organizations_backlog_holds_no_other_back(make_service: MakeService, slow: SlowEmbedder) -> None:
-    """While 60 documents of one wait, some for room, another's is searchable by its answer; then all are taken."""
     service = make_service(inline_indexing_seconds=40, sweep_seconds=3600, indexing_backlog_seconds=1)
     other = another_organization(service)
     slow.seconds_a_text = 0.1
@@ -136,7 +134,6 @@ def test_one_organizations_backlog_holds_no_other_back(make_service: MakeService
 
 
 def test_a_sweep_keeps_nobody_from_beginning(make_service: MakeService) -> None:
-    """While sweeps go on, an organization that has nothing waiting has room at every moment."""
     service = make_service(sweep_seconds=0.2)
     for number in range(5):
         another_organization(service, admin_email=f"admin@other-{number}.test")
@@ -154,7 +151,6 @@ def test_a_sweep_keeps_nobody_from_beginning(make_service: MakeService) -> None:
 
 @pytest.mark.slow
 def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(make_service, slow, monkeypatch) -> None:
-    """It says what waits and when to come again, leaves nothing behind, and is taken then. What is unchanged passes."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600, indexing_backlog_seconds=5)
     big = "The tide is written down every hour. " * 40_000
     ok(upload(service, "big", big))
@@ -197,7 +193,6 @@ def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(make_serv
 
 @pytest.mark.slow
 def test_an_upload_waits_for_an_index_without_a_connection(make_service: MakeService, slow: SlowEmbedder) -> None:
-    """While forty uploads wait for their indexing, forty searches at once on two connections are all answered."""
     service = make_service(inline_indexing_seconds=20, database_pool_size=2, sweep_seconds=3600)
     slow.seconds_a_text = 2
     with ThreadPoolExecutor(80) as threads:
@@ -212,7 +207,7 @@ def test_an_upload_waits_for_an_index_without_a_connection(make_service: MakeSer
 
 
 def claim_for_an_hour(process: ServiceProcess) -> None:
-    """Have the claims of a process that was killed outlive the test, unless they are released."""
+    """Extend a killed process's claims beyond the test, unless released."""
     statement = (
         "UPDATE space_documents SET claimed_until = now() + interval '1 hour'"
         " WHERE indexed_version IS DISTINCT FROM version AND claimed_until > now()"
@@ -222,7 +217,6 @@ def claim_for_an_hour(process: ServiceProcess) -> None:
 
 
 def test_a_kill_between_the_halves_loses_no_words_and_writes_nothing_twice(service_process) -> None:
-    """Words that were answered for are found at once after the next start, and the vectors are made then."""
     held = {"CARREL_INLINE_INDEXING_SECONDS": "20", "CARREL_SWEEP_SECONDS": "1"}
     with embeddings_server(seconds_a_text=0.2) as embeddings:
         process = service_process(**embeddings, **held)
@@ -242,7 +236,6 @@ def test_a_kill_between_the_halves_loses_no_words_and_writes_nothing_twice(servi
 
 
 def test_a_backlog_that_is_killed_is_indexed_by_the_next_process(service_process) -> None:
-    """The next process does all of it unasked, and doesn't wait until the claims of the killed one run out."""
     with embeddings_server(seconds_a_text=0.02) as embeddings:
         process = service_process(**embeddings, CARREL_INLINE_INDEXING_SECONDS="0", CARREL_SWEEP_SECONDS="1")
 
@@ -256,7 +249,6 @@ def test_a_backlog_that_is_killed_is_indexed_by_the_next_process(service_process
 
 @pytest.mark.slow
 def test_a_start_goes_on_when_an_organizations_claims_can_not_be_released(service_process) -> None:
-    """They run out by themselves; the log tells of the failure."""
     with embeddings_server() as embeddings:
         process = service_process(**embeddings)
         process.kill()
@@ -271,7 +263,6 @@ def test_a_start_goes_on_when_an_organizations_claims_can_not_be_released(servic
 
 @pytest.mark.long
 def test_searches_are_answered_beside_uploads(service_process: Callable[..., ServiceProcess]) -> None:
-    """With 6 uploaders of 120 KB texts that don't wait and 64 searchers on the local model, no search is refused."""
     process = service_process(CARREL_INLINE_INDEXING_SECONDS="0", CARREL_RATE_LIMIT_REQUESTS="0")
     # However slow the machine is, all are answered in the end.
     process.http.timeout = 600

@@ -1,4 +1,4 @@
-"""Jobs outlive what happens to their process and their database: kill -9, a stop, a freeze, PostgreSQL gone."""
+"""Jobs survive faults of their process and database: kill -9, a stop, a freeze, a killed PostgreSQL."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -55,7 +55,7 @@ SECONDS = 240
 
 
 class Deployment:
-    """Services with the task above that share a database and a folder, and what the task wrote down."""
+    """Services with the task above, sharing a database and a folder, and the task's records."""
 
     def __init__(self, folder: Path, loop: LoopThread) -> None:
         self.folder = folder
@@ -85,7 +85,6 @@ class Deployment:
         return [thing for thing, _ in self.lines(name)]
 
     def enqueue(self, url: URL, *, count: int = 1) -> list[str]:
-        """Enqueue jobs as the service does; returns their things."""
         with connect(url.set(username="postgres")) as connection:
             row = connection.execute("SELECT organization_id FROM organizations").fetchone()
         assert row is not None
@@ -120,7 +119,7 @@ def site(tmp_path: Path, harness_loop: LoopThread) -> Iterator[Deployment]:
 
 @pytest.fixture
 def outside(databases: TestDatabases) -> Iterator[URL]:
-    """A database outside the services, that two of them may share."""
+    """A database outside the services, shared by two of them."""
     name = databases.empty()
     yield databases.owner_url(name)
     databases.drop(name)
@@ -146,7 +145,7 @@ def pid(process: ServiceProcess) -> int:
 
 
 def kill_service(process: ServiceProcess) -> None:
-    """Kill the service alone; its worker, which would go on with the job, has ended then."""
+    """Kill only the service; wait until the worker, able to continue the job, has ended."""
     workers = process.parts("worker")
     process.kill()
     _, alive = psutil.wait_procs(workers, timeout=SECONDS)
@@ -160,7 +159,6 @@ def kill_both(process: ServiceProcess) -> None:
 
 @pytest.mark.parametrize("kill", [kill_service, pytest.param(kill_both, marks=pytest.mark.long)])
 def test_a_job_whose_process_was_killed_is_done_after_the_next_start(site, kill) -> None:
-    """kill -9 while it runs, with another one waiting: both are done, once, and nothing is left of them."""
     process = site.start(CARREL_AGENT_WORKERS="1")
     url = process.database_server().url()
     things = site.enqueue(url, count=2)
@@ -175,7 +173,6 @@ def test_a_job_whose_process_was_killed_is_done_after_the_next_start(site, kill)
 
 
 def test_a_stop_puts_a_job_back_for_the_next_start(site: Deployment) -> None:
-    """SIGTERM while it runs ends the service soon and cleanly; the job is begun again."""
     process = site.start()
     url = process.database_server().url()
     things = site.enqueue(url)
@@ -190,7 +187,6 @@ def test_a_stop_puts_a_job_back_for_the_next_start(site: Deployment) -> None:
 
 
 def test_the_worker_outlives_its_database(site: Deployment) -> None:
-    """PostgreSQL is killed under a running job, and again with none: the service restarts it, and jobs are done."""
     process = site.start(stalled=STALLED)
     url = process.database_server().url()
     things = site.enqueue(url)
@@ -210,7 +206,6 @@ def test_the_worker_outlives_its_database(site: Deployment) -> None:
 
 @pytest.mark.long
 def test_another_replica_takes_over_from_one_that_was_killed(site: Deployment, outside: URL) -> None:
-    """Its job is begun by the one that is left, when the dead one has shown no life for a while; nobody restarts it."""
     dead = replica(site, outside)
     things = site.enqueue(outside)
     until(lambda: site.things("begun") == things)
@@ -223,7 +218,6 @@ def test_another_replica_takes_over_from_one_that_was_killed(site: Deployment, o
 
 @pytest.mark.long
 def test_a_replica_that_froze_and_comes_back_does_no_harm(site: Deployment, outside: URL) -> None:
-    """Its job is done by the other meanwhile; thawed, it ends its own run in vain, and works on as before."""
     frozen = replica(site, outside, CARREL_AGENT_WORKERS="1")
     things = site.enqueue(outside)
     until(lambda: site.things("begun") == things)
@@ -242,7 +236,6 @@ def test_a_replica_that_froze_and_comes_back_does_no_harm(site: Deployment, outs
 
 @pytest.mark.long
 def test_a_restored_deployment_takes_up_what_waited(site: Deployment, tmp_path: Path) -> None:
-    """A backup has the jobs of its moment: what ran and what waited is done by whoever restores it."""
     process = site.start(CARREL_AGENT_WORKERS="1")
     things = site.enqueue(process.database_server().url(), count=2)
     until(lambda: site.things("begun") == things[:1])

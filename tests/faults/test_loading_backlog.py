@@ -1,4 +1,5 @@
-"""Loading into a slow or full service (a proxy answers for it): runs wait as told, say so, and lose nothing."""
+"""Loading into a slow or full service (a proxy answers for it): runs wait as requested, report it, and lose no
+documents."""
 
 import signal
 import time
@@ -22,7 +23,7 @@ _LISTED, _ASKED = "catalog/listDocuments", "catalog/getDocument"
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[ServiceProcess]:
-    """A service that answers uploads at once and indexes them afterwards, but lock files not before `RELEASED`."""
+    """A service that answers uploads at once and indexes later, but lock files not before `RELEASED`."""
     with cheap_service(RELEASED, CARREL_INLINE_INDEXING_SECONDS="0") as process:
         yield process
         RELEASED.set()
@@ -36,7 +37,6 @@ def proxy(service: ServiceProcess) -> Iterator[Proxy]:
 
 
 def test_backlog_is_waited_for_and_is_no_outage(service: ServiceProcess, proxy: Proxy, tmp_path) -> None:
-    """Refused for longer than an outage may last, a run says how much is ahead, comes back as told, and sends all."""
     loader = Loader(tmp_path, proxy.base_url, name="backlog", outage_seconds=1)
     loader.write(DOCUMENTS)
     proxy.refusal = Fault.BACKLOG
@@ -72,7 +72,7 @@ def test_full_disk_ends_the_run_in_words(service: ServiceProcess, proxy: Proxy, 
 
 
 def test_document_whose_index_takes_long_holds_no_other(service: ServiceProcess, proxy: Proxy, tmp_path) -> None:
-    """All are stored before a lock file of 244 KB is indexed; the wait says for what, and lists instead of asking."""
+    """A lock file of 244 KB is indexed last; the wait names it, and lists documents instead of asking for each."""
     loader = Loader(tmp_path, proxy.base_url, name="lock")
     loader.write(DOCUMENTS)
     write_lock_file(loader)
@@ -109,7 +109,6 @@ def wait_until_stored(service: ServiceProcess, loader: Loader) -> Catalog:
 
 
 def test_interrupted_wait_for_the_index_leaves_everything_as_it_should_be(service, proxy, tmp_path) -> None:
-    """Ctrl-C while the index is waited for: all is sent, the message says so, and the next run sends nothing."""
     loader = Loader(tmp_path, proxy.base_url, name="interrupted")
     loader.write(DOCUMENTS)
     write_lock_file(loader)

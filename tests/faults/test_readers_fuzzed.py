@@ -1,4 +1,4 @@
-"""Files of every format with random damage: each is read or refused for what it is, and no reader dies."""
+"""Files of every format with random damage: each is read or refused correctly, and no reader dies."""
 
 import asyncio
 import random
@@ -22,7 +22,6 @@ MOST_DEATHS = 0.005
     ("seed", "count"), [pytest.param(3, 180, marks=pytest.mark.slow), pytest.param(5, 9_000, marks=pytest.mark.long)]
 )
 async def test_damage_costs_the_parts_that_it_hits(tmp_path, seed, count):
-    """No error of a reader's own makes a file unreadable; processor time and memory are within their limits."""
     files = list(mutations(make_seeds(), random.Random(seed), count))  # noqa: S311 - no secret
     turns = asyncio.Semaphore(2)
 

@@ -1,5 +1,5 @@
-"""kill -9 of service and database during a rebuild: searches miss nothing, and the rebuild ends. Each point rebuilds a
-collection with the other model, kills at a random moment, and compares index and documents."""
+"""kill -9 of service and database during a rebuild: searches miss no document, and the rebuild ends. Each point
+rebuilds a collection with the other model, kills at a random moment, and compares index and documents."""
 
 import random
 import time
@@ -36,7 +36,7 @@ WHERE c.collection_id = %s AND d.deleted_at IS NULL
 
 @dataclass
 class Site:
-    """A service, and a collection in it whose index is made with one model after the other."""
+    """A service, and a collection with an index alternating between two models."""
 
     service: ServiceProcess
     dice: random.Random
@@ -62,7 +62,6 @@ class Site:
         return {"documentCollectionId": self.collection_id}
 
     def start(self) -> None:
-        """Start a rebuild with the model that the index isn't made with, and wait for a random moment of it."""
         self.rebuilds += 1
         number = self.dice.randrange(self.documents)
         self.said = f"rebuild {self.rebuilds}, killed after {number}"
@@ -104,7 +103,6 @@ class Site:
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[ServiceProcess]:
-    """A service with a database of its own and two models, both of whose embedding costs nothing."""
     with cheap_service(CARREL_EMBEDDINGS_FURTHER_MODELS="stand-in-2=384") as process:
         yield process
 
@@ -121,7 +119,6 @@ def rebuild_and_kill(site: Site, kill: Callable[[ServiceProcess], None], *, poin
 
 
 def test_what_is_killed_rebuilds_the_whole_index(service: ServiceProcess) -> None:
-    """After kill -9 at a random moment: each document is found all the while, and once in the new index."""
     site = Site(service, random.Random(7), DOCUMENTS)  # noqa: S311 - no secret
     rebuild_and_kill(site, kill_service, points=POINTS)
 

@@ -36,7 +36,7 @@ WHERE c.name = %s AND d.deleted_at IS NULL
 
 @dataclass(kw_only=True)
 class Site(RunSite):
-    """A collection whose documents get other contents, and are indexed again."""
+    """A collection of changing documents, indexed again."""
 
     folder: Path
     collection: str
@@ -67,7 +67,6 @@ class Site(RunSite):
         return REINDEX, self.dice.randrange(1, self.documents)
 
     def end(self, run: Run) -> None:
-        """See that each document is in the index once, as it is now, and that at most a batch was done twice."""
         self._wait_for(run)
         self.service.wait_ready()
         with connect(self.service.database_server().url(user=SUPERUSER)) as connection:
@@ -88,14 +87,12 @@ class Site(RunSite):
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[ServiceProcess]:
-    """A service with a database of its own, both of which are killed."""
     with cheap_service() as process:
         yield process
 
 
 @contextmanager
 def a_site(service: ServiceProcess, folder: Path, *, name: str, documents: int) -> Iterator[Site]:
-    """Give the place where the points of one test happen; the same name has the same random moments."""
     place = {"folder": folder, "collection": name, "collection_id": create_collection(service, name)}
     with faulty(service.base_url) as proxy:
         dice = random.Random(name)  # noqa: S311 - no secret
@@ -105,7 +102,6 @@ def a_site(service: ServiceProcess, folder: Path, *, name: str, documents: int) 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_what_is_killed_is_indexed_again_once(service: ServiceProcess, tmp_path: Path) -> None:
-    """After kill -9 at a random moment: each document is in the index once, with the contents it has now."""
     with a_site(service, tmp_path, name="service_points", documents=DOCUMENTS) as site:
         service_points(site, POINTS)
 

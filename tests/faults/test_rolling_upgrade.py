@@ -1,4 +1,4 @@
-"""Two replicas of the release before, replaced one by one by this one's while people use the service."""
+"""Two replicas of the previous release, replaced in turn by the new release under use."""
 
 import logging
 import time
@@ -32,7 +32,7 @@ SEARCH = "/search/searchDocumentCatalog"
 
 
 class Traffic:
-    """People who search, load, share and revoke by the SDK until told to end. `calls` counts their calls, `sent_again`
+    """People who search, load, share and revoke with the SDK until stopped. `calls` counts their calls, `sent_again`
     the SDK's retries; `failed` are errors and wrong results."""
 
     def __init__(self, base_url: str, token: str) -> None:
@@ -43,13 +43,12 @@ class Traffic:
         self._turns = count()
 
     def going_on(self) -> AbstractContextManager[None]:
-        """Let them work beside a block; there is something to find by then."""
         self._take_turns(self._load, turns=1)
         work = (self._search, self._search, self._load, self._share)
         return going_on(*(partial(self._take_turns, each) for each in work))
 
     def _take_turns(self, work: Callable[[Carrel, Carrel, str], None], *, turns: int = TURNS) -> None:
-        """Do some of a person's work; then by new connections, which may be to another replica."""
+        """Do some of a person's work; then continue with new connections, possibly to another replica."""
         with (
             Carrel(base_url=self._base_url, api_key=API_KEY) as admin,
             Carrel(base_url=self._base_url, access_token=self._token) as ada,
@@ -94,7 +93,6 @@ class Traffic:
 
 @contextmanager
 def counting_retries(traffic: Traffic) -> Iterator[None]:
-    """Note what the SDK sends a second time and later."""
     logger, handler = logging.getLogger("carrel"), logging.Handler()
     handler.emit = lambda record: (
         None if " attempt 1" in (said := record.getMessage()) else traffic.sent_again.append(said)
@@ -108,7 +106,7 @@ def counting_retries(traffic: Traffic) -> Iterator[None]:
 
 
 def add_to_every_table(databases: TestDatabases, name: str) -> None:
-    """Add a column to each table, as some migration may; the statements that connections have prepared stay good."""
+    """Add a column to each table, as a migration may; prepared statements of connections stay valid."""
     with databases.connect(name) as connection:
         connection.execute(f"SET lock_timeout = {migrations.LOCK_MILLISECONDS}")
         tables = connection.execute("SELECT tablename FROM pg_policies WHERE policyname = 'organization'").fetchall()
@@ -132,14 +130,12 @@ def searches_of(service: ServiceProcess) -> int:
 
 
 def wait_for_searches(service: ServiceProcess, *, after: int) -> None:
-    """Wait until a replica has answered more searches than so many: connections are made anew every few turns."""
     until(lambda: searches_of(service) > after)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_nobody_notices_an_upgrade(databases: TestDatabases, tmp_path) -> None:
-    """No request fails, though the SDK sends some again; nobody reads what was taken back; then all works as before."""
     tree = export_release_before(tmp_path / "before")
     name = databases.empty()
     address = databases.owner_url(name).set(drivername="postgresql").render_as_string(hide_password=False)

@@ -20,7 +20,7 @@ _PLAN = "catalog/planUpload"
 
 @dataclass(kw_only=True)
 class Site(RunSite):
-    """A folder that is loaded into the service."""
+    """A folder loaded into the service."""
 
     loader: Loader
 
@@ -32,14 +32,12 @@ class Site(RunSite):
         return self.loader.start("--direct")
 
     def moment(self) -> tuple[str, int]:
-        """While the run is planning, somewhere in the middle, or waiting for the index."""
         moment = self.dice.random()
         if moment < 0.1:
             return _PLAN, 1
         return UPLOAD, self.documents if moment < 0.2 else self.dice.randrange(1, self.documents)
 
     def end(self, run: Run) -> None:
-        """See that a run says that it has done all of it, and that another one finds nothing to do."""
         ended = self.loader.end(run)
         self.service.wait_ready()
         assert ended.code == 0, (self.said, ended)
@@ -61,14 +59,12 @@ class Site(RunSite):
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[ServiceProcess]:
-    """A service with a database of its own, both of which are killed."""
     with cheap_service() as process:
         yield process
 
 
 @contextmanager
 def a_site(service: ServiceProcess, folder: Path, *, name: str, documents: int) -> Iterator[Site]:
-    """Give the place where the points of one test happen; the same name has the same random moments."""
     with faulty(service.base_url) as proxy:
         loader, dice = Loader(folder, proxy.base_url, name=name), random.Random(name)  # noqa: S311 - no secret
         yield Site(service=service, proxy=proxy, loader=loader, dice=dice, documents=documents)
@@ -76,7 +72,6 @@ def a_site(service: ServiceProcess, folder: Path, *, name: str, documents: int) 
 
 @pytest.mark.timeout(900)
 def test_what_is_killed_loses_nothing_and_does_nothing_twice(service: ServiceProcess, tmp_path: Path) -> None:
-    """After kill -9 at a random moment: the same ids and hashes as the source, one version, at most a batch again."""
     with a_site(service, tmp_path, name="flow_points", documents=DOCUMENTS) as site:
         flow_points(site, POINTS)
 

@@ -1,5 +1,5 @@
-"""No credential or password is anywhere but with its owner. A service that logs everything sees secrets made, used,
-remade, mistyped, misplaced, and lost. Then each is looked for, plain and encoded, in logs, storage and answers."""
+"""Credentials and passwords exist only with their owner. A service with full logging sees secrets made, used, remade,
+mistyped, misplaced, and lost. Then each is searched for, plain and encoded, in logs, storage and answers."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ NOBODY = "01900000-0000-7000-8000-000000000000"
 
 
 def needles(secret: str) -> set[bytes]:
-    """A value as it is, most of it, and both encoded as the wire, a log or a dump might have them."""
+    """Return a value, most of it, and both in the encodings of wire, logs and dumps."""
     most = secret.removeprefix("svc_key_").removeprefix("svc_sa_")[:24]
     headers = (f"Bearer {secret}", f"user:{secret}")
     encoded = {base64.b64encode(one.encode()).rstrip(b"=") for one in (secret, *headers)}
@@ -37,7 +37,7 @@ def needles(secret: str) -> set[bytes]:
 
 @dataclass
 class SecretRecorder:
-    """A service of its own process, the secrets it was given or has shown, and its answers that had no reason to."""
+    """A service process, its secrets, and answers that should show no secret."""
 
     process: ServiceProcess
     secrets: list[str] = field(default_factory=lambda: [API_KEY, ADMIN_PASSWORD, PASSWORD, NEW_PASSWORD])
@@ -59,7 +59,7 @@ class SecretRecorder:
         return response.json()
 
     def create_secret(self, operation: str, body: object, *, member: str) -> dict:
-        """Make a secret. The one answer that shows it isn't kept; the retry of it may not show it."""
+        """Make a secret. The answer with the secret is not recorded; a retry must not show it."""
         once = {"headers": {"Idempotency-Key": f"make {len(self.secrets)}".replace(" ", "-")}}
         shown = self.call_ok(operation, body, **once)
         self.answers.pop()
@@ -73,7 +73,7 @@ class SecretRecorder:
 
 @pytest.fixture(scope="module")
 def life() -> Iterator[SecretRecorder]:
-    """All of it, up to the stop of the process; its folder is still there."""
+    """The whole life of the service up to the stop; the folder still exists."""
     with closing(ServiceProcess(CARREL_LOG_LEVEL="DEBUG", CARREL_RATE_LIMIT_FAILURES="0")) as process:
         process.start()
         life = SecretRecorder(process)
@@ -93,7 +93,6 @@ def life() -> Iterator[SecretRecorder]:
 
 
 def make(life: SecretRecorder) -> list[str]:
-    """Make keys, tokens and passwords; use them, stop them, and use them again."""
     life.call_ok("admin/organization/update", {"serviceAccountsEnabled": True})
     life.call_ok("admin/users/upsert", {"users": [{"email": ADA, "name": "Ada", "password": PASSWORD}]})
     life.call_ok("admin/users/upsert", {"users": [{"email": ADA, "password": NEW_PASSWORD}]})
@@ -118,7 +117,6 @@ def make(life: SecretRecorder) -> list[str]:
 
 
 def misplace(life: SecretRecorder, secret: str) -> None:
-    """Send a secret to wherever one might end up by mistake; nothing of it succeeds."""
     misplaced = [
         *in_bodies(life, secret),
         *in_uploads(life, secret),
@@ -132,7 +130,6 @@ def misplace(life: SecretRecorder, secret: str) -> None:
 
 
 def as_names(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
-    """As the name of a member, a part, a field or a person, and as the request's id."""
     reference = {"type": "user", "email": f"{secret}@example.test"}
     bodies: list[tuple[str, dict]] = [
         (LOOKUP, {"action": "READ", secret: secret}),
@@ -181,7 +178,6 @@ def in_bodies(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
 
 
 def in_uploads(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
-    """As the name of a file that can't be read, as a field's contents, and as the form's boundary."""
     path, file = "/api/v0/catalog/uploadFile", ("notes.txt", b"x")
     yield life.send("POST", path, data={"documentExternalId": "x"}, files={"file": (f"{secret}.pdf", b"%PDF-x")})
     fields = ("uploadAsUserEmail", "collectionId", "customMetadata", "allowedGroupIds", "allowedUsersEmailAddresses")
@@ -201,7 +197,6 @@ def in_addresses(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
 
 
 def in_headers(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
-    """As a header that is malformed, mistyped or cut, or another one than that of credentials."""
     malformed = (secret, f"Basic {secret}", f"Bearer Bearer {secret}", f"Bearer {secret} {secret}", f"Bearer {secret}x")
     for header in (*malformed, f"Bearer {secret[:-1]}", f"Bearer\t{secret}", f'Bearer "{secret}"'):
         yield life.send("POST", f"/api/v0/{LOOKUP}", json={"action": "READ"}, headers={"Authorization": header})
@@ -213,7 +208,6 @@ def in_headers(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
 
 
 def lose(life: SecretRecorder, values: list[str]) -> None:
-    """Take the database away while secrets are used and made, until it is back."""
     life.process.database_server().stop()
     upsert = {"users": [{"email": ADA, "password": NEW_PASSWORD}]}
     seen: set[int] = set()
@@ -226,7 +220,7 @@ def lose(life: SecretRecorder, values: list[str]) -> None:
 
 
 def dump(process: ServiceProcess) -> bytes:
-    """The whole database, as pg_dump writes it: kept responses and hashes as hexadecimal digits."""
+    """Return the whole database as pg_dump writes it: kept responses and hashes as hexadecimal digits."""
     url = process.database_server().url(user=SUPERUSER).set(drivername="postgresql")
     command = [own_binaries() / "pg_dump", "--inserts", url.render_as_string(hide_password=False)]
     return subprocess.run(command, check=True, capture_output=True).stdout
@@ -248,7 +242,7 @@ def test_no_secret_is_in(life: SecretRecorder, place: str) -> None:
 
 
 def test_no_secret_is_on_the_disk(life: SecretRecorder) -> None:
-    """Not in any file of the data folder: of the database, its write-ahead log, its own log, the uploads."""
+    """Neither in the database, write-ahead log and log, nor in the uploads."""
     files = [path for path in life.process.data_dir.rglob("*") if path.is_file()]
     assert len(files) > 500
     given_away = {str(path): life.given_away_by(path.read_bytes()) for path in files}
@@ -256,7 +250,6 @@ def test_no_secret_is_on_the_disk(life: SecretRecorder) -> None:
 
 
 def test_the_search_looks_where_something_is(life: SecretRecorder) -> None:
-    """What may be seen is seen: names, addresses, refusals, entries."""
     signs = {
         "the log": (b'"level": "debug"', b'"status": 401', b'"status": 503'),
         "the answers": (NAME.encode(), b"invalid_credential", b"unknown_user", b"already_done", b"Idempotent-Replayed"),

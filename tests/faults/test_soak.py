@@ -1,4 +1,4 @@
-"""Mixed load: nothing is lost, stale or a 5xx, and nothing held by the service grows. `make test-long
+"""Mixed load: no lost or stale documents, no 5xx, and no growth of the service's resources. `make test-long
 ARGS=tests/faults/test_soak.py` takes ten minutes; SOAK_SECONDS changes that (an hour: 3600), and SOAK_JSON names a file
 for the printed figures."""
 
@@ -26,7 +26,6 @@ READERS = tuple(f"reader{number}@example.test" for number in range(3))
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[ServiceProcess]:
-    """A service as it is deployed, but for embedding, which costs nothing; it tells how many tasks it has."""
     with cheap_service(
         program=count_tasks_in(tmp_path / "tasks"),
         CARREL_EXTRACTION_WORKERS="2",
@@ -50,7 +49,6 @@ def judges_of(load: Load, service: ServiceProcess) -> list[Reader | Granter]:
 @pytest.mark.long
 @pytest.mark.timeout(int(SECONDS) + 1200)
 def test_nothing_grows_under_a_mixed_load(service, mongo, tmp_path, capsys) -> None:
-    """Uploads, searches, lists, grants, replies, syncs, deletes and broken connections, for as long as is asked."""
     load = Load(service.base_url, service.port, seed=SEED)
     uploaders = [Uploader(load, name=f"uploader-{number}") for number in range(2)]
     others = [
@@ -95,7 +93,6 @@ def watch(load: Load, service: ServiceProcess, *, tasks: Path, capsys: pytest.Ca
 
 
 def take_last(load: Load, service: ServiceProcess, *, tasks: Path, seconds: float) -> Figures:
-    """Sample once more when uploads that were broken off have ended, or had time to."""
     deadline = time.monotonic() + ENDING_SECONDS
     while True:
         left = take_figures(service, tasks=tasks, seconds=seconds, requests=load.requests)
@@ -105,7 +102,6 @@ def take_last(load: Load, service: ServiceProcess, *, tasks: Path, seconds: floa
 
 
 def missing(service: ServiceProcess, uploader: Uploader) -> list[str]:
-    """Return what an uploader's documents in the catalog lack, once their index has caught up."""
     wanted = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in uploader.texts.items()}
     deadline = time.monotonic() + ENDING_SECONDS
     while True:

@@ -1,4 +1,5 @@
-"""Each part is killed while rights change and documents come: no search shows what was taken away, nothing is lost."""
+"""Each part is killed while rights change and documents come: no search shows revoked documents, and no data are
+lost."""
 
 import os
 import signal
@@ -90,7 +91,6 @@ class Load:
         return self.ask(lambda: http.post(f"/api/v0/{operation}", json=body))
 
     def ask(self, send: Callable[[], httpx.Response]) -> dict[str, list[dict[str, str]]]:
-        """Send until there is an answer; what fails because a part is away is counted."""
         deadline = time.monotonic() + SECONDS
         while True:
             try:
@@ -106,7 +106,6 @@ class Load:
             time.sleep(0.02)
 
     def wait(self, pairs: int) -> None:
-        """Wait until so many pairs are done altogether."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while self.pairs < pairs and not self.ending.is_set():
             assert time.monotonic() < deadline, self.pairs
@@ -132,7 +131,6 @@ def servers() -> Iterator[tuple[Server, list[Server]]]:
 
 @pytest.fixture
 def service(servers: tuple[Server, list[Server]], service_process: Callable[..., ServiceProcess]) -> ServiceProcess:
-    """Two workers that read from the standbys, and write to whichever of the three is the primary."""
     primary, standbys = servers
     return service_process(
         CARREL_DATABASE_URL=primary.address(*standbys).get_secret_value(),
@@ -149,7 +147,6 @@ def figure(service: ServiceProcess, name: str, **labels: str) -> float:
 
 
 def reads_of(service: ServiceProcess) -> Counter[str]:
-    """How many reads each server has answered since the workers started."""
     return Counter({name: int(figure(service, "carrel_reads_total", server=name)) for name in ("primary", "1", "2")})
 
 
@@ -166,7 +163,7 @@ def kill(process: psutil.Process | None) -> None:
 
 @contextmanager
 def told(what: str, load: Load, back: Callable[[], bool] = lambda: True) -> Generator[None]:
-    """Tell how long it takes until a search is answered again, and until everything is back."""
+    """Print the time until a search is answered again, and until full recovery."""
     began, pairs, unanswered = time.monotonic(), load.pairs, load.unanswered
     yield
     done = time.monotonic()
@@ -239,7 +236,6 @@ def test_nothing_revoked_is_found_whatever_is_killed(service, servers) -> None:
 
 
 def nothing_is_lost(load: Load) -> None:
-    """Whether every upload that was answered is there, and each watched document's last change of rights."""
     with client(load.service) as http:
         for name in load.uploaded:
             listed = load.insist(http, "catalog/listDocuments", {"documentExternalIds": [name]})
@@ -250,7 +246,7 @@ def nothing_is_lost(load: Load) -> None:
 
 @pytest.mark.long
 def test_a_promoted_standby_is_written_to_and_the_other_follows_it(service, servers) -> None:
-    """The primary is lost under load; nothing that was answered is, since a standby had it, and nothing stale shows."""
+    """A standby had all acknowledged data when the primary was lost; no stale result appears."""
     primary, standbys = servers
     for server in (primary, *standbys):
         for name in ("standby_1", "standby_2"):
@@ -288,14 +284,12 @@ def test_a_promoted_standby_is_written_to_and_the_other_follows_it(service, serv
 
 
 def received(standby: Server) -> int:
-    """How much of the primary's log a standby has on its disk."""
     [[position]] = standby.execute("SELECT pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0')::bigint")
     assert isinstance(position, int)
     return position
 
 
 def serves(service: ServiceProcess, number: int) -> bool:
-    """Whether no worker leaves the standby of that number out."""
     try:
         return figure(service, "carrel_standby_left_out", standby=str(number)) == 0
     except httpx.TransportError:

@@ -42,7 +42,7 @@ WHERE d.deleted_at IS NULL AND c.collection_id = %s
 
 @dataclass
 class Site:
-    """A service, a document database, and a sync of the one with the other, in one edition after the other."""
+    """A service, a document database, and a sync of both, in successive editions."""
 
     service: ServiceProcess
     mongo: MongoServer
@@ -54,7 +54,6 @@ class Site:
     said: str = ""
 
     def things(self) -> list[dict]:
-        """The source in this edition: a twentieth of the last one's documents is gone, and as many are new."""
         moment = START + timedelta(hours=self.edition)
         return [
             a_thing(
@@ -93,7 +92,6 @@ class Site:
         return {"docstoreCredentialId": self.sync_id}
 
     def _wait_for_a_moment(self, before: int) -> None:
-        """Wait until some of the documents were brought, or nearly all; soon ids are listed then, and some removed."""
         most = self.documents - self.lost  # later, what is removed hides what was brought
         number = most if self.dice.random() < 0.25 else self.dice.randrange(0, most)
         self.said = f"edition {self.edition}, killed after {number} documents"
@@ -107,7 +105,6 @@ class Site:
         return f"{self.sync_id}:{SourceId(thing['_id']).key}"
 
     def _wait_until_searchable(self) -> None:
-        """Wait until all is indexed: what the killed service was at is taken up by and by."""
         deadline = time.monotonic() + SECONDS
         while not all(row[3] and row[4] for row in self._rows(_CATALOG, self.collection_id)):
             assert time.monotonic() < deadline, self.said
@@ -157,13 +154,11 @@ class Site:
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[ServiceProcess]:
-    """A service with a database of its own, both of which are killed; embedding costs it nothing."""
     with cheap_service(CARREL_DOCSTORE_ALLOWED_HOSTS="127.0.0.1", CARREL_DOCSTORE_OVERLAP_SECONDS="0") as process:
         yield process
 
 
 def sync_and_kill(site: Site, kills: list[Callable[[ServiceProcess], None]]) -> None:
-    """Kill something in each run; another run finds nothing to do."""
     for kill in kills:
         site.launch()
         kill(site.service)
@@ -175,7 +170,6 @@ def sync_and_kill(site: Site, kills: list[Callable[[ServiceProcess], None]]) -> 
 
 @pytest.mark.parametrize("kill", [kill_service, pytest.param(kill_database, marks=pytest.mark.slow)])
 def test_what_is_killed_loses_nothing_and_brings_nothing_twice(service, mongo, kill) -> None:
-    """After kill -9 at a random moment: the same ids and hashes as the source, one version, at most a page again."""
     site = Site(service, mongo, random.Random(5), DOCUMENTS)  # noqa: S311 - no secret
     sync_and_kill(site, [kill] * POINTS)
 

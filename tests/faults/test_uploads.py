@@ -1,4 +1,4 @@
-"""Receiving files over a real server: limits, malformed bodies, senders that vanish, disks that are full."""
+"""Receiving files over a real server: limits, malformed bodies, lost senders, full disks."""
 
 import asyncio
 import hashlib
@@ -34,7 +34,7 @@ def hash_of(path: Path) -> str:
 
 
 class Endpoint:
-    """One upload endpoint behind a real uvicorn; `received` counts the forms that came whole."""
+    """An upload endpoint behind a real uvicorn; `received` counts the complete forms."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -77,7 +77,7 @@ class Endpoint:
 
 @pytest.fixture(scope="module")
 def standing(tmp_path_factory):
-    """An endpoint that takes at most 8 MB; `endpoint` is how tests get it."""
+    """An endpoint with a limit of 8 MB; tests use `endpoint`."""
     made = Endpoint(tmp_path_factory.mktemp("uploads"))
     made.thread.start()
     while not made.server.started:
@@ -194,7 +194,6 @@ def test_quotes_in_the_name_of_a_file_are_read_as_browsers_write_them(endpoint, 
 
 @pytest.mark.parametrize("declared", [True, False])
 def test_three_hundred_megabytes_cost_no_memory_and_leave_nothing(endpoint, declared):
-    """Whether its length is declared or not, the sender is told 413, and the service's memory stays as it was."""
     piece = b"x" * (1 << 20)
     before = psutil.Process().memory_info().rss
 
@@ -245,7 +244,7 @@ def test_a_sender_that_vanishes_leaves_nothing(endpoint, sent):
 
 @contextmanager
 def no_file_larger_than(size: int):
-    """Make the system refuse to let files grow: what a full disk does, for whoever runs the tests."""
+    """Limit the size of files by the system, like a full disk, for any user of the tests."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -256,7 +255,6 @@ def no_file_larger_than(size: int):
 
 @pytest.mark.parametrize("size", [200_000, 4 << 20])
 def test_a_full_disk_is_507_and_leaves_nothing(endpoint, size):
-    """The sender learns that there is no space and when to come back; half a file is removed."""
     body = part(b'name="file"; filename="a.md"', b"x" * size) + END
     with no_file_larger_than(100_000):
         answer = post(endpoint, body)
@@ -267,7 +265,6 @@ def test_a_full_disk_is_507_and_leaves_nothing(endpoint, size):
 
 
 def test_what_a_crash_left_is_removed_while_requests_come(make_service):
-    """Beside an outside database, whose other processes may share the folder: what is a day old, and nothing newer."""
     service = make_service()
     folder = service.settings.uploads_dir
     folder.mkdir()
@@ -286,7 +283,7 @@ def test_what_a_crash_left_is_removed_while_requests_come(make_service):
 
 
 def test_a_sync_cut_off_while_it_writes_leaves_nothing(tmp_path, monkeypatch):
-    """The thread that writes is not cancelled with the sync: the file is removed after it, and not before."""
+    """The writing thread is not cancelled with the sync, so the file is removed after it ends."""
     begun, may_write = threading.Event(), threading.Event()
     opened = Path.open
 

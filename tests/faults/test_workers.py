@@ -1,4 +1,4 @@
-"""A service of two workers under load: each of its processes killed in turn, its workers replaced, all of it ended."""
+"""A service of two workers under load: each process killed in turn, workers replaced, and all ended."""
 
 import hashlib
 import os
@@ -98,7 +98,6 @@ class Load:
 
 @contextmanager
 def load_on(service: ServiceProcess) -> Iterator[Load]:
-    """Put a service under load for as long as the block takes; nothing of it is wrong, or lost afterwards."""
     load = Load()
     with ExitStack() as stack:
         clients = [httpx.Client(base_url=service.base_url, headers=HEADERS, timeout=60) for _ in range(THREADS)]
@@ -111,7 +110,6 @@ def load_on(service: ServiceProcess) -> Iterator[Load]:
 
 
 def assert_all_is_there(service: ServiceProcess, load: Load) -> None:
-    """Assert that all that was acknowledged is there, and can be found as soon as the index has caught up."""
     assert catalog_of(service, LOADED).hashes.items() >= load.acknowledged.items()
 
     def is_indexed() -> bool:
@@ -129,7 +127,6 @@ def files_of_counts(service: ServiceProcess) -> list[Path]:
 
 @pytest.mark.parametrize("killed", ["worker-1", pytest.param("embedding", marks=pytest.mark.slow)])
 def test_a_process_that_is_killed_costs_little(service_process: Callable[..., ServiceProcess], killed: str) -> None:
-    """A worker costs its own requests, the embedding process none; of a killed supervisor nothing is left."""
     service = service_process(**UNDER_LOAD)
     assert len(service.parts("worker")) == 2
     with load_on(service) as load:
@@ -171,7 +168,6 @@ KILLED: tuple[Callable[[ServiceProcess], psutil.Process | None], ...] = (
 
 
 def test_what_workers_need_is_brought_back(service_process: Callable[..., ServiceProcess]) -> None:
-    """Requests get a 503, or a 400 for the file that was being read; none is broken off, and nothing is lost."""
     service = service_process(**UNDER_LOAD)
     until(lambda: a_reader(service))
     with load_on(service) as load:
@@ -188,7 +184,6 @@ def test_what_workers_need_is_brought_back(service_process: Callable[..., Servic
 
 @pytest.mark.slow
 def test_workers_are_replaced_while_they_serve(service_process: Callable[..., ServiceProcess]) -> None:
-    """SIGHUP replaces all of them, refuses and breaks off nothing; what they counted together stays counted."""
     service = service_process(**UNDER_LOAD)
     before = {worker.pid for worker in service.parts("worker")}
     with load_on(service) as load:
@@ -205,13 +200,11 @@ def test_workers_are_replaced_while_they_serve(service_process: Callable[..., Se
 
 @pytest.fixture
 def flag(tmp_path: Path) -> Path:
-    """The file that makes the start of a worker deadly."""
     return tmp_path / "deadly"
 
 
 @pytest.fixture
 def replaceable(flag: Path) -> Iterator[ServiceProcess]:
-    """A service whose workers are replaced quickly, or not at all while there is the flag."""
     with closing(ServiceProcess()) as service:
         service.program = ("-c", SERVICE_WITH_DEADLY_START, str(flag))
         service.start()
@@ -220,7 +213,6 @@ def replaceable(flag: Path) -> Iterator[ServiceProcess]:
 
 @pytest.mark.slow
 def test_a_signal_while_workers_are_replaced_replaces_them_once_more(replaceable: ServiceProcess) -> None:
-    """A second SIGHUP, at any moment of the first one's work, waits until that is done."""
     service = replaceable
     before = {worker.pid for worker in service.parts("worker")}
     service.signal(signal.SIGHUP)
@@ -236,7 +228,6 @@ def test_a_signal_while_workers_are_replaced_replaces_them_once_more(replaceable
 
 @pytest.mark.slow
 def test_workers_count_and_tell_together(service_process: Callable[..., ServiceProcess]) -> None:
-    """A credential has its limit once, whichever worker is asked; each says of all how many connections there are."""
     service = service_process(CARREL_RATE_LIMIT_REQUESTS=str(LIMIT), CARREL_MAX_CONNECTIONS="101")
     clients = [httpx.Client(base_url=service.base_url, headers=HEADERS, timeout=60) for _ in range(6)]
     try:
@@ -254,7 +245,6 @@ def test_workers_count_and_tell_together(service_process: Callable[..., ServiceP
 
 
 def test_a_process_that_keeps_dying_rests(service_process: Callable[..., ServiceProcess]) -> None:
-    """It is started again at once, then after pauses that grow, and the log says so; the other worker serves on."""
     service = service_process()
     for times in (1, 2, 3):
         until(lambda: len(service.parts("worker-0")) == 1)
@@ -266,7 +256,6 @@ def test_a_process_that_keeps_dying_rests(service_process: Callable[..., Service
 
 @pytest.mark.slow
 def test_a_worker_that_can_not_be_replaced_stays(replaceable: ServiceProcess, flag: Path) -> None:
-    """Where the new one ends at its start, the old one serves on, alone; a further SIGHUP tries again."""
     service = replaceable
     before = service.parts("worker")
     flag.touch()
@@ -284,7 +273,6 @@ def test_a_worker_that_can_not_be_replaced_stays(replaceable: ServiceProcess, fl
 
 @pytest.mark.slow
 def test_a_stopped_process_keeps_no_folder(service_process: Callable[..., ServiceProcess]) -> None:
-    """A process that was stopped (SIGSTOP) ends with a supervisor that is killed, and the next start has the folder."""
     service = service_process()
     stopped = [service.parts("worker-1")[0], service.parts("embedding")[0]]
     for process in stopped:
@@ -296,7 +284,6 @@ def test_a_stopped_process_keeps_no_folder(service_process: Callable[..., Servic
 
 
 def has_ended(process: psutil.Process) -> bool:
-    """Tell whether a process does nothing any more, be it that a container's first process has yet to collect it."""
     try:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -304,7 +291,6 @@ def has_ended(process: psutil.Process) -> bool:
 
 
 def test_a_database_that_does_not_start_holds_up_nothing_else(service_process: Callable[..., ServiceProcess]) -> None:
-    """While it is tried again and again, workers that end are started again, and the service stops when it is told."""
     service = service_process()
     control = service.data_dir / CLUSTER / "global" / "pg_control"
     control.rename(control.with_suffix(".away"))
@@ -324,7 +310,6 @@ def test_a_database_that_does_not_start_holds_up_nothing_else(service_process: C
 
 
 def test_a_process_that_can_not_be_started_is_tried_again(service_process: Callable[..., ServiceProcess]) -> None:
-    """While the supervisor can open nothing, what is left serves on; then all is as before."""
     service = service_process()
     [before] = service.parts("worker-1")
     with without_descriptors(service.process.pid):  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""The settings that bring flows to the test's own service."""
+"""The settings for connecting flows with the test's service."""
 
 import atexit
 import gc
@@ -41,7 +41,6 @@ _LEFT_OPEN = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let no test of flows fail for a connection that Prefect left open."""
     for item in items:
         if isinstance(item, pytest.Function) and item.path.parent == FOLDER and _uses_prefect(item.fixturenames):
             for warning in _LEFT_OPEN:
@@ -54,14 +53,12 @@ def _uses_prefect(names: Collection[str]) -> bool:
 
 @pytest.fixture(scope="session")
 def prefect_api(prefect_api: str) -> Iterator[str]:
-    """The session's Prefect server, also in the settings by which flows of this process find it."""
     with temporary_settings({PREFECT_API_URL: prefect_api}):
         yield prefect_api
 
 
 @pytest.fixture(scope="module")
 def withdrawn(prefect_api: str) -> Iterator[None]:
-    """What the module's tests served is offered no more after them."""
     yield
     with Runs(prefect_api) as runs:
         for one in runs.rows("/deployments/filter", {}):
@@ -86,7 +83,7 @@ async def client(prefect_api: str) -> AsyncIterator[PrefectClient]:
 
 @pytest.fixture
 def collected() -> Iterator[None]:
-    """Connections that Prefect leaves open are closed within the test that opened them, not in one that comes later."""
+    """Collect Prefect's open connections within the opening test, not later."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
@@ -95,14 +92,12 @@ def collected() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _collected(request: pytest.FixtureRequest) -> None:
-    """Tests that use Prefect, and no others, search for garbage, which takes half a second."""
     if _uses_prefect(request.fixturenames):
         request.getfixturevalue("collected")
 
 
 @pytest.fixture
 def flow_settings(service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FlowSettings:
-    """Settings, also in the environment as flows read them, of the running service and a data folder of the test's."""
     monkeypatch.setenv("CARREL_BASE_URL", service.base_url)
     monkeypatch.setenv("CARREL_API_KEY", service.api_key)
     monkeypatch.setenv("CARREL_DATA_DIR", str(tmp_path / "data"))
@@ -122,7 +117,7 @@ def library(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ledgers() -> str:
-    """Where runs keep their ledgers; "database" in tests that say so (tests.flows.sources)."""
+    """The place of ledgers; "database" if a test says so (tests.flows.sources)."""
     return "file"
 
 
@@ -134,7 +129,6 @@ def source(request, ledgers, library, flow_settings, service) -> Source:
 
 @pytest.fixture
 def poisoned(source: Source) -> Source:
-    """The library with two files in it that can't be read."""
     source.write("empty.md", b"")
     source.write("broken.pdf", b"%PDF-1.7 this is no PDF")
     return source

@@ -1,4 +1,4 @@
-"""Processes of the flows and of `carrel`, for tests that kill them, serve with them, or wait for what they do."""
+"""Processes of the flows and of `carrel`, for killing, serving and waiting in tests."""
 
 import asyncio
 import fcntl
@@ -38,7 +38,6 @@ def running(*command: str, **environment: str) -> Iterator["subprocess.Popen[str
 
 
 async def until(condition: Callable[[], T], *, seconds: float = 90) -> T:
-    """Return the first true thing that `condition` returns."""
     async with asyncio.timeout(seconds):
         while not (found := await asyncio.to_thread(condition)):  # noqa: ASYNC110 - no event comes from a process
             await asyncio.sleep(0.05)
@@ -46,7 +45,6 @@ async def until(condition: Callable[[], T], *, seconds: float = 90) -> T:
 
 
 def said(process: "subprocess.Popen[str]", words: str) -> None:
-    """Read what a process says to people until it has said this."""
     assert process.stderr is not None
     lines: list[str] = []
     for line in process.stderr:
@@ -58,8 +56,8 @@ def said(process: "subprocess.Popen[str]", words: str) -> None:
 
 @contextmanager
 def prefect_server(folder: Path, **environment: str) -> Iterator[str]:
-    """Run Prefect's server as `make up` does, by default with its state in the folder; yield its address. The first
-    makes its tables, which takes seconds; others copy its database."""
+    """Run Prefect's server as `make up` does, by default with its state in the folder; yield the address. The first
+    server creates tables, which takes seconds; later servers copy the database."""
     url = f"http://127.0.0.1:{free_port()}/api"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_"))}
     settings = {"PREFECT_API_URL": url, "CARREL_DATA_DIR": str(folder), "PREFECT_SERVER_UI_ENABLED": "false"}
@@ -83,7 +81,7 @@ def prefect_server(folder: Path, **environment: str) -> Iterator[str]:
 
 @contextmanager
 def _tables_made_once(database: Path) -> Iterator[None]:
-    """Begin with the database that the first server of this run has made in such a block; the others wait for it."""
+    """Begin with the database made by the first server of this run in such a block; later servers wait."""
     made = folder_of_run() / "prefect.db"
     with (folder_of_run() / "prefect.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Deployments on the session's Prefect server, and `python -m flows serve`, which carries out what is started."""
+"""Deployments on the session's Prefect server, and `python -m flows serve`, which carries out started runs."""
 
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,6 @@ from tests.flows.processes import SERVE, running, said
 
 @contextmanager
 def serving(prefect_api: str, file: Path, **settings: str) -> Iterator["subprocess.Popen[str]"]:
-    """`python -m flows serve` with a file of deployments, ready."""
     settings = {
         "PREFECT_API_URL": prefect_api,
         "CARREL_FLOWS_DEPLOYMENTS": str(file),
@@ -32,12 +31,10 @@ def serving(prefect_api: str, file: Path, **settings: str) -> Iterator["subproce
 
 
 async def register_entries(entries: Sequence[Entry]) -> list[str]:
-    """Register entries of a file, as serving does at its start; return the names of removed deployments."""
     return await register(entries, runner=Runner(pause_on_shutdown=False))
 
 
 async def deploy(name: str, *, tags: Sequence[str] = ()) -> UUID:
-    """Register a deployment of the upload flow with tags; return its id."""
     deployment = await bulk_upload.ato_deployment(name, tags=[*tags])
     return await Runner(pause_on_shutdown=False).aadd_deployment(deployment)
 
@@ -48,14 +45,12 @@ def schedule_named(runs: Runs, name: str = "Handbook") -> Schedule:
 
 
 def waiting_runs(runs: Runs, schedule: Schedule) -> list[object]:
-    """Return the runs of a schedule that are due, ahead or under way."""
     states = {"state": {"type": {"any_": ["SCHEDULED", "PENDING", "RUNNING"]}}}
     chosen = {"created_by": {"id_": [schedule.key]}, **states}
     return list(runs.rows("/flow_runs/filter", {"flow_runs": chosen}))
 
 
 def artifacts_of(prefect_api: str, ended: State[Any]) -> dict[str, str]:
-    """Return what a run published, by its keys, as text."""
     flow_run_id = ended.state_details.flow_run_id
     assert flow_run_id is not None
     with Runs(prefect_api) as runs:

@@ -1,4 +1,4 @@
-"""A folder and the runs that load it, with what the service shows of them: for tests of what runs do."""
+"""A folder and its runs, with the resulting service state, for tests of runs."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ IN_DATABASE = pytest.mark.parametrize("ledgers", ["database"])
 
 @dataclass(frozen=True)
 class Source:
-    """A folder, the service that runs load it into, and their settings (`usual` options); `of` names another source."""
+    """A folder, a service for runs, and settings (`usual` options); `of` returns a second source."""
 
     folder: Path
     settings: FlowSettings
@@ -118,7 +118,6 @@ def note(number: int) -> str:
 
 @contextmanager
 def unlisted(folder: str) -> Iterator[None]:
-    """Let folders of this name not be listed until the block ends."""
     scandir = os.scandir
 
     def refuse(path: Any) -> Any:

@@ -1,4 +1,4 @@
-"""An evaluation set that is run by a schedule: its run is kept, and fails, which is told, when a score is too low."""
+"""A scheduled run of an evaluation set is kept, and fails with an alert when a score is too low."""
 
 from typing import Any
 
@@ -29,7 +29,6 @@ def a_set(service: RunningService) -> str:
 
 
 async def test_a_run_is_kept_and_fails_below_its_floors(service, flow_settings, monkeypatch) -> None:
-    """By name or id; who is told is told of a failed run. An unknown set, score or key is refused before anything."""
     set_id = a_set(service)
     counted: list[tuple[int, int]] = []
     floors = EvaluationOptions(at_least={"statements_said": 0.5, "groundedness": 1}, note="nightly")

@@ -1,4 +1,4 @@
-"""A folder into the catalog: once, again, changed, with bad files, as a manifest says, with one plan for all."""
+"""A folder into the catalog: once, again, changed, with bad files, and by a manifest."""
 
 import asyncio
 import json
@@ -40,7 +40,6 @@ async def test_second_run_sends_nothing_and_a_change_sends_one(source: Source) -
 
 
 async def test_bad_files_are_quarantined_and_the_others_arrive(poisoned: Source) -> None:
-    """Files the service refuses each get their reason, and are not sent again while they are the same."""
     poisoned.write("picture.png", b"\x89PNG\r\n\x1a\n" + bytes(100))
     poisoned.write("shelf-0/note-0.docx", _with_picture((poisoned.folder / note(0)).read_text()))
     poisoned.remove(0)
@@ -57,7 +56,6 @@ async def test_bad_files_are_quarantined_and_the_others_arrive(poisoned: Source)
 
 
 async def test_pictures_within_files_are_read_where_that_is_asked(source: Source) -> None:
-    """Asking sends the same file again; what text recognition will read is told as waiting, not as left out."""
     shelf = source.beside("shelf")
     shelf.write("figure.docx", _with_picture("The ferry leaves."))
     first = (await shelf.load()).summary
@@ -67,7 +65,7 @@ async def test_pictures_within_files_are_read_where_that_is_asked(source: Source
 
 
 async def test_a_run_is_done_when_the_files_in_its_archives_are(source, monkeypatch) -> None:
-    """At its end all of them are documents that can be found, or left out for a reason; so it is after a break."""
+    """After the end or an interruption, each contained file is a searchable document, or left out with a reason."""
     shelf = source.beside("shelf")
     inner = made_files.archive({"deep.txt": "The lighthouse is dark."})
     files = {"a.txt": "Fog.", "b.txt": "Ice.", "in.zip": inner, "tool.exe": b"MZ\x90\x00\x03\x00"}
@@ -94,7 +92,6 @@ async def test_a_run_is_done_when_the_files_in_its_archives_are(source, monkeypa
 
 
 async def test_an_empty_file_is_known_before_anything_is_sent(source: Source) -> None:
-    """The plan says why it doesn't create it; its present document stays; refusals by name are counted."""
     await source.load()
     source.write(note(0), b"")
     source.write("empty.md", b"")
@@ -108,7 +105,6 @@ async def test_an_empty_file_is_known_before_anything_is_sent(source: Source) ->
 
 
 async def test_manifest_brings_access_and_metadata(source: Source) -> None:
-    """Users and groups (by name) of a manifest's rows may read just those documents, and metadata arrives."""
     rows = [
         {"path": note(0), "allowedUsers": ["ada@example.com"], "metadata": {"year": "2024"}},
         {"path": note(1), "allowedGroups": ["Harbour"], "name": "The first note"},
@@ -141,7 +137,7 @@ async def test_manifest_brings_access_and_metadata(source: Source) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [["--direct"], []])
 def test_a_run_that_is_told_to_end_says_what_stays(prefect_api, service, tmp_path, options) -> None:
-    """SIGTERM, by which schedulers and `timeout` end a program, is like Ctrl-C: exit code 130, and no traceback."""
+    """SIGTERM, used by schedulers and `timeout`, is like Ctrl-C: exit code 130, and no traceback."""
     with faulty(service.base_url) as proxy:
         loader = Loader(tmp_path, proxy.base_url, name="ended", PREFECT_API_URL=prefect_api)
         loader.write(1)
@@ -157,7 +153,7 @@ def test_a_run_that_is_told_to_end_says_what_stays(prefect_api, service, tmp_pat
 
 
 async def test_a_name_in_another_form_of_unicode_is_the_document_that_is_there(source, monkeypatch) -> None:
-    """Renamed on disk it is the same; so is what was stored decomposed, before names were composed."""
+    """Also for names stored decomposed by older versions."""
     decomposed, composed = "U\u0308bung.md", "\u00dcbung.md"
     with monkeypatch.context() as before:
         for module in ("service.domains.documents.catalog.queries", "flows.operations.sources.reading"):
@@ -171,7 +167,6 @@ async def test_a_name_in_another_form_of_unicode_is_the_document_that_is_there(s
 
 
 async def test_a_retry_asks_first_whether_the_document_has_arrived(source: Source) -> None:
-    """An answer that was lost costs no second upload."""
     with faulty(source.service.base_url) as proxy:
         proxy.script.append(Fault.LOST_ANSWER)
         loaded = await source.using(base_url=proxy.base_url).load()

@@ -1,4 +1,4 @@
-"""Deleting what vanished from the source: only what was sent from there, behind a guard, and what stays."""
+"""Guarded deletion of documents missing from the source."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ from tests.flows.sources import IN_BOTH, IN_DATABASE, Source, note, unlisted
 
 @pytest.fixture
 def source(source: Source) -> Source:
-    """The library, of whose documents runs delete what vanished."""
+    """The library; runs delete missing documents."""
     return replace(source, usual={"delete_missing": True})
 
 
@@ -32,7 +32,6 @@ def _change_elsewhere(source: Source, number: int) -> None:
 
 @IN_BOTH
 async def test_what_vanished_is_shown_then_deleted_then_known_no_more(source: Source) -> None:
-    """Documents that others have loaded stay."""
     with source.client() as client:
         client.catalog.upload_file(b"Not of this folder.", file_name="a.txt", document_external_id="elsewhere")
     await source.load()
@@ -51,7 +50,6 @@ async def test_what_vanished_is_shown_then_deleted_then_known_no_more(source: So
 
 
 async def test_source_that_lists_a_tenth_deletes_nothing_and_says_why(source: Source) -> None:
-    """The plan and the summary say so, until a higher limit is given; without the option, neither speaks of it."""
     await source.load()
     source.remove(*range(11))
     unasked = await source.load(delete_missing=False)
@@ -73,7 +71,6 @@ async def test_source_that_lists_a_tenth_deletes_nothing_and_says_why(source: So
 
 
 async def test_source_that_was_not_read_whole_or_is_empty_deletes_nothing(source: Source) -> None:
-    """A folder that can't be listed may hold anything, and an empty one may not be mounted, whatever the limit."""
     await source.load()
     source.remove(0)
     with unlisted("shelf-2"):
@@ -87,7 +84,7 @@ async def test_source_that_was_not_read_whole_or_is_empty_deletes_nothing(source
 
 
 async def test_row_that_cannot_be_read_deletes_nothing(source: Source) -> None:
-    """A damaged row of a manifest may be any document's; a row whose file is gone keeps its own document alone."""
+    """A damaged row of a manifest may be any document's; a row with a missing file keeps only its own document."""
     rows = [json.dumps({"path": note(number)}) for number in range(12)]
     manifest = source.manifest(*rows, name="m.jsonl")
     await source.load(manifest)
@@ -102,7 +99,7 @@ async def test_row_that_cannot_be_read_deletes_nothing(source: Source) -> None:
 
 
 async def test_lost_ledger_deletes_nothing(source: Source) -> None:
-    """Without its ledger a source has sent nothing, as far as anybody knows."""
+    """Without a ledger a source's sent documents are unknown."""
     outcome = await source.load()
     outcome.ledger.path.unlink()
     source.remove(0)
@@ -113,7 +110,6 @@ async def test_lost_ledger_deletes_nothing(source: Source) -> None:
 
 @IN_DATABASE
 async def test_document_that_somebody_else_changed_stays(source: Source) -> None:
-    """A vanished document that was updated by another way since is left alone, and said; one gone is no error."""
     await source.load()
     source.remove(0, 1)
     _change_elsewhere(source, 0)
@@ -128,7 +124,6 @@ async def test_document_that_somebody_else_changed_stays(source: Source) -> None
 
 
 async def test_document_changed_between_plan_and_deletion_stays(source: Source) -> None:
-    """Sending may take hours: what somebody else changes meanwhile is left alone, though the plan had it."""
     await source.load()
     source.remove(0, 1)
 
@@ -142,7 +137,6 @@ async def test_document_changed_between_plan_and_deletion_stays(source: Source) 
 
 
 async def test_run_that_was_taken_over_deletes_no_more(source: Source) -> None:
-    """A deletion that another run could know nothing of does not happen: that run may have sent the document again."""
     await source.load()
     source.remove(0)
 
@@ -161,7 +155,6 @@ async def test_run_that_was_taken_over_deletes_no_more(source: Source) -> None:
 
 
 async def test_deletion_that_is_refused_is_in_quarantine(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One document that may not be deleted costs itself alone, is counted and named, and is tried again."""
     await source.load()
     source.remove(0, 1)
     with monkeypatch.context() as broken:
@@ -188,7 +181,6 @@ def _refusing(client, ledger, *, upload_as: str | None):
 
 
 async def test_moved_document_is_there_before_it_is_gone(source: Source) -> None:
-    """All is sent before anything is deleted; interrupted in between, the next run deletes the rest and no more."""
     await source.load()
     (source.folder / note(0)).rename(source.folder / "moved.md")
     source.remove(1)
@@ -208,12 +200,10 @@ async def test_moved_document_is_there_before_it_is_gone(source: Source) -> None
 
 
 async def test_document_that_was_sent_unheard_of_is_deleted_too(source: Source) -> None:
-    """A run killed before it heard that a document had arrived: when that vanishes before the next, it is deleted."""
     await source.load()
     late = source.write("late.md", "# Late\n\nSent, and never heard of.\n")
 
     async def send_and_forget(_: Job) -> None:
-        """Sends as another run would: this one's ledger hears nothing of it."""
         await source.using(flows_dir=source.settings.data_dir / "elsewhere").load(delete_missing=False)
         raise SourceBusyError
 
@@ -234,7 +224,7 @@ def _move(source: Source, other: Source) -> None:
 
 
 async def test_another_larger_folder_in_the_place_of_a_source_deletes_nothing(source: Source) -> None:
-    """The limit is of what was there before: however much is new, all that was sent before is not a fifth of it."""
+    """The limit is a share of the earlier documents, however many are new."""
     await source.load()
     shutil.rmtree(source.folder)
     for number in range(61):
@@ -247,7 +237,7 @@ async def test_another_larger_folder_in_the_place_of_a_source_deletes_nothing(so
 
 @IN_BOTH
 async def test_document_that_another_source_has_stays(source: Source) -> None:
-    """A document that moved to another source, or is in both, is that one's too: it stays until neither has it."""
+    """A document moved to another source, or in both, stays until neither has it."""
     other = source.beside("other")
     await source.load()
     _move(source, other)
@@ -263,7 +253,7 @@ async def test_document_that_another_source_has_stays(source: Source) -> None:
 
 
 async def test_document_that_moves_to_another_source_during_the_run_stays(source: Source) -> None:
-    """Another source may have found it since the plan was made: it is asked again right before the deletion."""
+    """Another source may have found it since the plan, so the run checks right before the deletion."""
     other = source.beside("other")
     await source.load()
     _move(source, other)
@@ -278,7 +268,6 @@ async def test_document_that_moves_to_another_source_during_the_run_stays(source
 
 
 async def test_another_file_of_the_same_external_id_replaces_nothing(source: Source) -> None:
-    """The second source is told which one has the name, and how to tell them apart; a copy or a moved folder loads."""
     other = source.beside("other")
     source = replace(source, folder=source.folder.rename(source.folder.with_name("of two\nlines")))
     await source.load()
@@ -295,7 +284,6 @@ async def test_another_file_of_the_same_external_id_replaces_nothing(source: Sou
 
 
 async def test_what_is_gone_stays_and_is_named_until_its_deletion_is_confirmed(source: Source) -> None:
-    """Confirmed by name, the deletion needs no higher limit; of other names it is held back."""
     await source.load(delete_missing=False)
     source.remove(*range(5))
     kept = await source.load(delete_missing=False)
@@ -332,7 +320,6 @@ async def test_what_is_gone_stays_and_is_named_until_its_deletion_is_confirmed(s
 
 
 async def test_hidden_files_that_are_not_asked_for_stay(source: Source) -> None:
-    """A run without the option for hidden files doesn't look at them, so it can't miss them."""
     hidden = source.write(".drafts/a.md", "# Draft\n\nNot finished.\n")
     await source.load(hidden=True)
     outcome = await source.load()
@@ -344,7 +331,6 @@ async def test_hidden_files_that_are_not_asked_for_stay(source: Source) -> None:
 
 @pytest.mark.parametrize("pattern", ["**/*.md", "*/note-*.md"])
 async def test_pattern_that_meets_a_folder_it_cannot_list_deletes_nothing(source: Source, pattern: str) -> None:
-    """What a pattern can't look into may hold documents: it is in quarantine."""
     await source.load(f"{source}/{pattern}")
     with unlisted("shelf-2"):
         outcome = await source.load(f"{source}/{pattern}", delete_limit_percent=100)
@@ -354,7 +340,6 @@ async def test_pattern_that_meets_a_folder_it_cannot_list_deletes_nothing(source
 
 
 async def test_plan_is_no_sending(source: Source) -> None:
-    """What was only planned here and came by another way is not this source's to delete."""
     await source.load()
     late = source.write("late.md", "# Late\n\nSent from elsewhere.\n")
     await source.load(dry_run=True)
@@ -366,7 +351,7 @@ async def test_plan_is_no_sending(source: Source) -> None:
 
 
 async def test_plan_changes_nothing_of_what_a_retry_does(source: Source) -> None:
-    """A plan with other options is a question: what is sent again goes to the readers that the last run named."""
+    """A plan with different options doesn't change the readers used by the retry."""
     source.service.new_user("ada@example.com")
     source.write("empty.md", b"")
     await source.load()

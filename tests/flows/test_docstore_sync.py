@@ -1,4 +1,4 @@
-"""The flow that launches a sync and watches its run, as Prefect runs it."""
+"""The flow for syncs, run by Prefect."""
 
 import asyncio
 import subprocess
@@ -31,7 +31,7 @@ def service(make_service: Callable[..., RunningService], overrides: dict[str, An
 
 @pytest.fixture
 def small_disk(tmp_path: Path, overrides: dict[str, Any]) -> Iterator[Path]:
-    """A disk of its own for the files of the service, which doesn't watch how much room is on it."""
+    """A separate disk for the files of the service, with unwatched free space."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounting = ["/bin/mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(disk)]
@@ -56,7 +56,7 @@ async def state_of(*arguments: Any) -> State[Any]:
 
 @pytest.mark.usefixtures("flow_settings")
 async def test_the_flow_tells_of_the_run(prefect_api: str, syncing: Syncing) -> None:
-    """Counts and failures are its artifacts and its result; its state says what was left out, and left undone."""
+    """Counts and failures are artifacts and the result; the state names left-out documents and undone work."""
     things = syncing.mongo.collection
     things.insert_one(a_thing(30))
     clean = await state_of("things")
@@ -83,7 +83,7 @@ async def test_the_flow_tells_of_the_run(prefect_api: str, syncing: Syncing) -> 
 
 @pytest.mark.usefixtures("prefect_api", "flow_settings")
 async def test_a_run_that_failed_fails_the_flow(syncing: Syncing) -> None:
-    """In the service's words; a sync that isn't there is named."""
+    """With the service's message; an unknown sync is named."""
     syncing.mongo.misbehave(find_code=13, find_times=1)
     with pytest.raises(SyncFailedError, match="source_refused"):
         await docstore_sync("things")
@@ -103,7 +103,7 @@ async def test_a_run_that_failed_fails_the_flow(syncing: Syncing) -> None:
     ],
 )
 async def test_a_run_that_could_take_nothing_fails_the_flow(service, mongo, members, code) -> None:
-    """The config or the documents have to be changed, so nothing says that the service is away."""
+    """The cause is the config or the documents, so the message must not report an outage."""
     syncing = Syncing(service, mongo)
     syncing.filled(3)
     syncing.first_run(**members)
@@ -113,7 +113,7 @@ async def test_a_run_that_could_take_nothing_fails_the_flow(service, mongo, memb
 
 @pytest.mark.usefixtures("prefect_api", "small_disk", "flow_settings")
 async def test_a_run_without_room_for_its_files_fails_the_flow(small_disk, service, mongo) -> None:
-    """As what it is, so that somebody makes room; the next run then brings everything."""
+    """The message asks for disk space; the next run copies everything."""
     (small_disk / "filler").write_bytes(bytes(DISK_BYTES))
     syncing = Syncing(service, mongo)
     syncing.filled(3)

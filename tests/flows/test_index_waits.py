@@ -1,4 +1,4 @@
-"""Waiting for what was sent to become searchable."""
+"""Waiting until sent documents are searchable."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,7 +19,6 @@ from tests.flows.sources import Source
 
 @pytest.fixture
 def slow(make_service, source: Source, monkeypatch: pytest.MonkeyPatch) -> Source:
-    """The library, loaded into a service that answers before it has indexed; runs ask again soon."""
     monkeypatch.setattr(index_waits, "_FIRST_PAUSE", 0.05)
     service = make_service(inline_indexing_seconds=0)
     url, key = service.base_url, SecretStr(service.api_key)
@@ -27,7 +26,6 @@ def slow(make_service, source: Source, monkeypatch: pytest.MonkeyPatch) -> Sourc
 
 
 async def test_documents_uploaded_as_a_user_are_waited_for_as_that_user(slow: Source) -> None:
-    """A document only its uploader may read, still being indexed when its upload is answered, is waited for."""
     slow.service.new_user("ada@example.com")
     key = slow.service.new_user("bob@example.com", mayActForUsers=True)
     outcome = await slow.using(api_key=SecretStr(key)).load(upload_as_user_email="ada@example.com")
@@ -35,8 +33,6 @@ async def test_documents_uploaded_as_a_user_are_waited_for_as_that_user(slow: So
 
 
 async def test_index_that_does_not_come_is_no_success(slow: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that was to end with everything searchable fails when that stalls, and goes on from there once it comes."""
-
     async def nothing_is_done(*_: object, **__: object) -> None:
         pass
 
@@ -51,7 +47,6 @@ async def test_index_that_does_not_come_is_no_success(slow: Source, monkeypatch:
 
 @pytest.fixture
 def sent(tmp_path, source: Source) -> Iterator[Ledger]:
-    """The ledger of a run that has sent two documents, of which the second is deleted meanwhile."""
     with Ledger.at(tmp_path, target="t", source="s") as ledger, source.client() as client:
         ledger.begin()
         for key in ("kept", "gone"):
@@ -66,7 +61,6 @@ def sent(tmp_path, source: Source) -> Iterator[Ledger]:
 
 
 async def test_document_deleted_meanwhile_costs_itself_alone(sent: Ledger, source: Source) -> None:
-    """While the index is waited for, a document that is deleted is quarantined, and the others settle."""
     async with open_client(source.settings) as client:
         await wait_until_indexed(client, sent, outages=outage_policy_of(client, source.settings))
     summary = summarize(sent)
@@ -91,7 +85,7 @@ _MENDED = "UPDATE space_documents SET indexed_version = version, attempts = 0, e
 
 @pytest.fixture
 async def unsearchable(slow: Source) -> Source:
-    """The library after an upload at whose end one of the twelve documents is stored and has no index."""
+    """The library after an upload with one of twelve documents stored without an index."""
 
     async def break_one(job: Job) -> None:
         await run_in_turn(job, settings=slow.settings)
@@ -107,7 +101,6 @@ async def unsearchable(slow: Source) -> Source:
 
 
 async def test_index_that_failed_is_asked_after_by_later_runs(unsearchable: Source) -> None:
-    """Run again or retried, waited for or not, a document whose index is not there stays in quarantine until it is."""
     failed = {"shelf-1/note-1.md": "indexing_failed"}
     planned = await unsearchable.load(dry_run=True)
     assert (planned.plan.unchanged, planned.plan.resumed, planned.plan.sends) == (12, 0, 0)
@@ -126,7 +119,6 @@ async def test_index_that_failed_is_asked_after_by_later_runs(unsearchable: Sour
 
 
 async def test_index_that_failed_is_ignored_when_told(unsearchable: Source) -> None:
-    """A person may set it aside; it stays so over runs."""
     await unsearchable.ignore("shelf-1/note-1.md")
     for _ in range(2):
         again = (await unsearchable.load()).summary

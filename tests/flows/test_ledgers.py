@@ -1,4 +1,4 @@
-"""Ledgers in a file and in PostgreSQL: the same promises, and what only one that machines share has to keep."""
+"""Ledgers in a file and in PostgreSQL: equal promises, and the extra promises of a shared ledger."""
 
 import os
 import random
@@ -64,7 +64,6 @@ def _missing(ledger: Ledger) -> list[str]:
 
 
 def test_run_goes_from_scan_to_end_and_leaves_what_was_sent(open_ledger: Open) -> None:
-    """A run's documents, counts, digests and failures are kept; the next run knows what was sent, and no more of it."""
     digest = Digest(3, "marker", b"\1" * 32, 2**62)
     with open_ledger() as ledger:
         ledger.begin(options='{"source": "s"}')
@@ -89,7 +88,6 @@ def test_run_goes_from_scan_to_end_and_leaves_what_was_sent(open_ledger: Open) -
 
 
 def test_killed_run_is_taken_up_where_it_was(open_ledger: Open) -> None:
-    """What a run had sent stays sent for the run that takes it up; what it hadn't is planned again."""
     with _run(open_ledger) as first:
         _planned(first, "a", "b")
         _sent(first, "a")
@@ -108,7 +106,6 @@ def test_killed_run_is_taken_up_where_it_was(open_ledger: Open) -> None:
 
 
 def test_document_that_arrived_unheard_of_is_known_as_sent(open_ledger: Open) -> None:
-    """The next run after a kill knows the document; another person's equal document is not its to delete."""
     with _run(open_ledger) as first:
         _planned(first, "heard", "gone")
     with _run(open_ledger) as second:
@@ -122,7 +119,6 @@ def test_document_that_arrived_unheard_of_is_known_as_sent(open_ledger: Open) ->
 
 
 def test_second_run_on_a_source_is_told_who_has_it(open_ledger: Open) -> None:
-    """Two runs on one source at once: the second stops with the first one's process; other sources are free."""
     with open_ledger() as first, open_ledger() as rival, open_ledger("other") as other:
         first.begin()
         with pytest.raises(SourceBusyError, match=f"process {os.getpid()}"):
@@ -133,7 +129,6 @@ def test_second_run_on_a_source_is_told_who_has_it(open_ledger: Open) -> None:
 
 
 def test_of_many_that_begin_at_once_one_has_the_source(open_ledger: Open) -> None:
-    """However many begin together on a place that has no tables yet, one has the source and the others are told."""
     with ExitStack() as opened, ThreadPoolExecutor(6) as pool:
 
         def begin(_: int) -> bool:
@@ -150,7 +145,6 @@ def test_of_many_that_begin_at_once_one_has_the_source(open_ledger: Open) -> Non
 
 
 def test_who_was_taken_over_writes_no_more(open_ledger: Open) -> None:
-    """A batch of a run that another process has taken up is refused, and changes nothing."""
     with _run(open_ledger) as first:
         _planned(first, "a")
         stale = Ledger.join(first.address, first.run.claim)
@@ -190,7 +184,7 @@ def test_lock_ends_with_its_process(open_ledger: Open, tmp_path: Path, request: 
 
 
 def _until_begun(ledger: Ledger) -> None:
-    """PostgreSQL notices a moment later that a client is gone."""
+    """PostgreSQL notices a lost client only a moment later."""
     for _ in range(600):
         try:
             ledger.begin()
@@ -201,7 +195,7 @@ def _until_begun(ledger: Ledger) -> None:
 
 
 def test_run_whose_lock_is_lost_writes_no_more(shared: Open, databases, database: str) -> None:
-    """When the connection that holds the lock breaks, every later write is refused, though nobody else has begun."""
+    """When the lock's connection breaks, every later write is refused, even without a competitor."""
     with _run(shared) as ledger:
         _planned(ledger, "a", "b")
         _sent(ledger, "a")
@@ -223,7 +217,6 @@ def test_run_whose_lock_is_lost_writes_no_more(shared: Open, databases, database
 
 
 def test_database_that_is_away_is_said_without_its_password(tmp_path: Path) -> None:
-    """What is wrong with the database is told by its setting; the address with its password is not."""
     for url in ("postgresql://u:geheim@127.0.0.1:9/x", "mysql://u:geheim@h/x", "geheim", "postgresql://u:geheim@[h/x"):
         with pytest.raises(LedgerError, match="CARREL_FLOWS_DATABASE_URL") as raised:
             Ledger.at(tmp_path, target="t", source="s", database_url=SecretStr(url))
@@ -234,7 +227,6 @@ def test_database_that_is_away_is_said_without_its_password(tmp_path: Path) -> N
 
 
 def test_external_ids_longer_than_an_index_takes(open_ledger: Open) -> None:
-    """Ids of 1,024 letters of four bytes each are kept and told apart."""
     letters = "".join(map(chr, random.Random(1).choices(range(0x1F300, 0x1F600), k=1023)))  # noqa: S311 - unpackable
     keys = [letters + end for end in ("a", "b")]
     with _run(open_ledger) as ledger:
@@ -243,7 +235,7 @@ def test_external_ids_longer_than_an_index_takes(open_ledger: Open) -> None:
 
 
 _WRITTEN_BY_0_1_0 = Path(__file__).parents[1] / "data" / "ledger-0.1.0.sql"
-"""The file of a run that was killed half-way, as version 0.1.0 wrote it: its statements."""
+"""The file of a run killed half-wayin version 0.1.0, as statements."""
 
 
 def _write_old_ledger(path: Path) -> None:
@@ -254,7 +246,6 @@ def _write_old_ledger(path: Path) -> None:
 
 
 def test_run_that_version_0_1_0_began_is_taken_up(tmp_path: Path) -> None:
-    """A file of the version before: its run goes on with what it has sent, refused, read and put into quarantine."""
     with Ledger.at(tmp_path / "new", target="t", source="s") as ledger:
         old = tmp_path / "old" / ledger.address.path.name
     _write_old_ledger(old)
@@ -277,7 +268,7 @@ def test_run_that_version_0_1_0_began_is_taken_up(tmp_path: Path) -> None:
 
 
 def test_tables_of_version_0_1_0_become_those_of_now(tmp_path: Path) -> None:
-    """Who changes a table raises its format, and says how older files are brought to it."""
+    """A change of tables must raise the format, and provide the upgrade."""
     with Ledger.at(tmp_path / "new", target="t", source="s") as ledger:
         new = ledger.address.path
     old = tmp_path / "old" / new.name
@@ -300,7 +291,6 @@ def _read_tables(path: Path) -> set[Any]:
 
 
 def test_tables_in_postgresql_are_brought_to_the_format_of_now(shared, database, databases) -> None:
-    """The next that opens them does it, whatever was in them before; a newer format is refused in words."""
     with _run(shared) as ledger:
         _planned(ledger, "a")
     with databases.connect(database) as connection:
@@ -330,7 +320,6 @@ def test_ledger_of_another_format_is_left_as_it_is(tmp_path: Path, number: int, 
 
 
 def test_quarantine_is_read_in_pages(open_ledger: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long the quarantine is, each item comes once, problems first, and a page at a time."""
     monkeypatch.setattr("flows.operations.ledger.quarantine.PAGE", 3)
     with _run(open_ledger) as ledger:
         ledger.record_problems([Problem(f"line {number}", "row_invalid", "bad") for number in range(7)])

@@ -1,4 +1,4 @@
-"""Files whose kind is left out by default: not sent, not deleted, said, and taken when asked for."""
+"""Files excluded by default: not sent, not deleted, reported, and sent on request."""
 
 import pytest
 
@@ -19,7 +19,6 @@ def source(source: Source) -> Source:
 
 
 async def test_run_leaves_them_out_says_so_and_takes_them_when_asked(source: Source) -> None:
-    """The notes alone are sent, and join a collection without complaints; each reason is told with its option."""
     outcome = await source.load()
     assert (outcome.summary.created, outcome.summary.quarantined) == (12, 0)
     assert set(outcome.scanned.left_out()) == {
@@ -40,7 +39,6 @@ async def test_run_leaves_them_out_says_so_and_takes_them_when_asked(source: Sou
 
 
 async def test_what_was_sent_before_and_is_left_out_now_is_not_missing(source: Source) -> None:
-    """It stays with `delete_missing`, and the plan counts it; asked for and gone from the source, it is deleted."""
     await source.load(include=["*"])
     outcome = await source.load(delete_missing=True)
     assert (outcome.plan.delete, outcome.plan.left_out, outcome.summary.left_out) == (0, 3, 3)
@@ -55,7 +53,6 @@ async def test_what_was_sent_before_and_is_left_out_now_is_not_missing(source: S
 
 
 async def test_manifest_asks_for_what_it_names_and_misses_what_it_no_longer_names(source: Source) -> None:
-    """Its rows are sent whatever their kind, and with `delete_missing` a row that is gone is deleted all the same."""
     notes = list(map(note, range(12)))
     manifest = source.manifest("path", *notes, LOCK, "site.css")
     first = await source.load(manifest)

@@ -1,4 +1,4 @@
-"""Runs whose process or machine has died are marked, and started again by whoever serves their deployment."""
+"""Lost runs are marked, and started again by a process serving the deployment."""
 
 import asyncio
 import os
@@ -32,7 +32,6 @@ SILENT = "The run has sent no heartbeat for 120 seconds."
 
 
 async def test_lost_runs_are_watched_for_by_one_automation(client: PrefectClient) -> None:
-    """It is made once; one of an earlier version is replaced, not joined by another."""
     await lost_runs.watch_for_lost_runs(silence=lost_runs.SILENCE * 2)
     await lost_runs.watch_for_lost_runs()
     (one,) = await client.read_automations_by_name(lost_runs.NAME)
@@ -43,7 +42,6 @@ async def test_lost_runs_are_watched_for_by_one_automation(client: PrefectClient
 
 
 async def test_a_lost_run_is_started_again_a_few_times(client: PrefectClient) -> None:
-    """Not one that ended otherwise, nor one that no deployment starts, nor one of another project's deployment."""
     deployment_id = await deploy("lost", tags=[TAG])
     foreign_id = await deploy("of-another-project")
     foreign = await client.create_flow_run_from_deployment(foreign_id, parameters={"source": "x"})
@@ -67,8 +65,8 @@ async def test_a_lost_run_is_started_again_a_few_times(client: PrefectClient) ->
 
 
 async def test_a_run_without_a_living_process_begins_again(client, tmp_path, monkeypatch) -> None:
-    """A living one was suspended, or cut off from Prefect: a second process would do the same work beside it. A run
-    that a process had taken when it ended would wait forever, and its schedule count as busy."""
+    """A living process was suspended, or cut off from Prefect: a second process would repeat the work. A run of an
+    ended process would wait forever, and the schedule count as busy."""
     monkeypatch.setenv("CARREL_DATA_DIR", str(tmp_path))
     deployment_id = await deploy("cut-off", tags=[TAG])
     run = await client.create_flow_run_from_deployment(deployment_id, parameters={"source": "x"})
@@ -88,7 +86,6 @@ async def test_a_run_without_a_living_process_begins_again(client, tmp_path, mon
 async def test_a_run_of_a_lost_machine_goes_on_on_another_one(
     prefect_on_postgresql: str, database_url, library: Path, service, flow_settings
 ) -> None:
-    """Two serve the same file; the one with the run is killed in the middle, and the other does what is left."""
     names = documents_of(library)
     one, two = library.parent / "one", library.parent / "two"
     with (
@@ -125,7 +122,6 @@ async def test_a_run_of_a_lost_machine_goes_on_on_another_one(
 
 
 def documents_of(library: Path) -> list[str]:
-    """Return the external ids of what is in a folder."""
     return sorted(str(path.relative_to(library)) for path in library.rglob("*.md"))
 
 
@@ -136,7 +132,6 @@ async def start(deployment: UUID, *, source: Path) -> UUID:
 
 @contextmanager
 def serving(folder: Path, **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Serve the flows with a data folder of their own; the process and its runs are killed at the end, or before."""
     folder.mkdir()
     settings = {"CARREL_DATA_DIR": str(folder), "PREFECT_HOME": str(folder / "prefect")} | environment
     with (folder / "said").open("wb") as said:
@@ -148,7 +143,6 @@ def serving(folder: Path, **environment: str) -> Iterator["subprocess.Popen[byte
 
 
 def lose(machine: "subprocess.Popen[bytes]") -> None:
-    """Kill what serves, and its runs, all at once, as the loss of a machine does."""
     if machine.poll() is None:
         for process in [psutil.Process(machine.pid), *psutil.Process(machine.pid).children(recursive=True)]:
             with suppress(psutil.NoSuchProcess):
@@ -157,14 +151,12 @@ def lose(machine: "subprocess.Popen[bytes]") -> None:
 
 
 def deployment_of(runs: Runs) -> UUID | None:
-    """Return the deployment that loads documents, once it is served."""
     rows = runs.rows("/deployments/filter", {"flows": {"name": {"any_": ["bulk-upload"]}}})
     return next((UUID(row["id"]) for row in rows if row["name"] == "carrel"), None)
 
 
 @pytest.fixture
 def prefect_on_postgresql(tmp_path: Path) -> Iterator[str]:
-    """A Prefect server with its state on a PostgreSQL of the machine, since the embedded one lacks an extension."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     if not programs:
         pytest.skip("no PostgreSQL is installed in /usr/lib/postgresql")
@@ -176,7 +168,6 @@ def prefect_on_postgresql(tmp_path: Path) -> Iterator[str]:
 
 @contextmanager
 def postgresql(programs: Path) -> Iterator[str]:
-    """Run a server with these programs; yield an address of an empty database."""
     account = server_account()
     with tempfile.TemporaryDirectory() as parent:
         shutil.chown(parent, account.pw_uid, account.pw_gid)

@@ -24,7 +24,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
 
 @pytest.fixture
 def bucket(store: Bucket, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    """A bucket with three notes under a prefix, and others beside it; the environment has its credentials."""
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
     bucket = Bucket(store.endpoint, store.environment).make()
@@ -38,7 +37,6 @@ def bucket(store: Bucket, monkeypatch: pytest.MonkeyPatch) -> Bucket:
 
 
 async def test_objects_are_loaded_once_and_unchanged_ones_not_read(bucket: Bucket, source) -> None:
-    """A prefix is loaded by its keys; then nothing is downloaded until an object changes, even without the ledger."""
     url = f"s3://{bucket.name}/reports"
     first = (await source.load(url)).summary
     assert (first.created, first.quarantined, bucket.downloads()) == (3, 0, 3)
@@ -52,7 +50,7 @@ async def test_objects_are_loaded_once_and_unchanged_ones_not_read(bucket: Bucke
 
 
 async def test_an_object_that_changes_between_listing_and_sending(bucket, source, monkeypatch) -> None:
-    """What is kept is the fingerprint of what was sent, so that the next run finds it unchanged; one gone is named."""
+    """The stored fingerprint is of the sent bytes, so the next run finds the object unchanged."""
     listed = objects._item
 
     def then_changed(*arguments: Any, **keywords: Any) -> Any:
@@ -72,7 +70,6 @@ async def test_an_object_that_changes_between_listing_and_sending(bucket, source
 
 
 async def test_a_large_object_is_not_held_in_memory(bucket, source, monkeypatch) -> None:
-    """It goes through a temporary file, and arrives whole."""
     monkeypatch.setattr(objects, "_IN_MEMORY", 10)
     content = b"# Large\n\n" + b"The tide turns. " * 1000
     bucket.put("large/book.md", content)
@@ -81,7 +78,6 @@ async def test_a_large_object_is_not_held_in_memory(bucket, source, monkeypatch)
 
 
 def test_what_a_listing_has_that_is_no_document(bucket: Bucket) -> None:
-    """Hidden keys are left out unless wanted, other prefixes aren't there, and names keep their characters."""
     bucket.put("reports/c d#é.md", b"x")
 
     def places(**options: Any) -> list[str]:
@@ -95,7 +91,6 @@ def test_what_a_listing_has_that_is_no_document(bucket: Bucket) -> None:
 
 
 def test_a_listing_that_fails_or_is_empty_is_no_source(bucket: Bucket, caplog: pytest.LogCaptureFixture) -> None:
-    """Each ends with words that say what to do and no secret; none passes for a source without documents."""
     caplog.set_level(logging.DEBUG)
     bucket.put_raw("odd//key.md", b"x")
     said: list[str] = []
@@ -112,14 +107,12 @@ def test_a_listing_that_fails_or_is_empty_is_no_source(bucket: Bucket, caplog: p
 
 @pytest.mark.parametrize(("url", "words"), cases("urls_that_are_no_source"))
 def test_urls_that_are_no_source(url: str, words: str) -> None:
-    """They are refused before anything is asked, and what may be a secret in them isn't said again."""
     with pytest.raises(SourceError, match=words) as raised:
         source_identity(url)
     assert "secret" not in str(raised.value)
 
 
 def test_one_prefix_has_one_identity(tmp_path) -> None:
-    """However it is written, a prefix is one source; a file: URL is the folder it names."""
     assert {object_identity(url) for url in ("s3://b/x/y", "S3://b/x/y/", "s3://b//x//y")} == {"s3://b/x/y"}
     (tmp_path / "a b").mkdir()
     (tmp_path / "a b" / "note.md").write_text("x")

@@ -1,4 +1,4 @@
-"""Who may read what, as files: complete, of one moment, never one over another, and compared with the last."""
+"""Who may read what, as files: complete, of one moment, never overwritten, and compared with the last snapshot."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,6 @@ ADA, BEN, CAT = "ada@example.com", "ben@example.com", "cat@example.com"
 
 @pytest.fixture
 def admin(service):
-    """The SDK as the admin, with people and a group to share with."""
     with Carrel(service.api_key, service.base_url) as client:
         client.admin.users.upsert([{"email": email} for email in (ADA, BEN, CAT)])
         yield client
@@ -44,7 +43,6 @@ def person(email: str) -> dict[str, str]:
 
 
 def readers_by(folder: Path) -> dict[str, set[str]]:
-    """Who may read what, by a snapshot's files: addresses by resource id."""
     people = People()
     readers = Readers(folder, people)
     return {
@@ -60,7 +58,7 @@ def looked_up(admin: Carrel, resource_id: str) -> set[str]:
 
 
 async def test_it_says_what_the_look_ups_say(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """Every resource has its effective readers: direct, nested, everyone; docs/snapshots.md's queries agree."""
+    """Direct, nested and public access are included; the queries of docs/snapshots.md agree."""
     ship = a_group(admin, "Ship", a_group(admin, "Crew", person(ADA)), person(BEN))
     a_document(admin, "private")
     a_document(admin, "direct", allowed_users_email_addresses=[CAT])
@@ -79,7 +77,6 @@ async def test_it_says_what_the_look_ups_say(admin: Carrel, flow_settings: FlowS
 
 
 async def test_what_widened_and_what_narrowed(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """Counted by resource and person, largest first; contents and roles are no access; reversed, it widens."""
     crew = a_group(admin, "Crew", person(ADA))
     shared = [a_document(admin, f"crew {number}", allowed_group_ids=[str(crew["id"])]) for number in range(5)]
     closing = a_document(admin, "closing", internal_public=True)
@@ -109,7 +106,6 @@ async def test_what_widened_and_what_narrowed(admin: Carrel, flow_settings: Flow
 
 
 async def test_people_who_come_and_go(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """Whoever joins may read what everyone may, whoever is made inactive loses what they had; both are told."""
     a_document(admin, "wide", internal_public=True)
     a_document(admin, "ada's", allowed_users_email_addresses=[ADA])
     await take_snapshot(flow_settings)
@@ -122,7 +118,6 @@ async def test_people_who_come_and_go(admin: Carrel, flow_settings: FlowSettings
 
 
 async def test_nothing_changed(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """Equal access, no difference: its own private folder, Parquet with documented columns and counts."""
     a_document(admin, "log", internal_public=True)
     first, second = await take_snapshot(flow_settings), await take_snapshot(flow_settings)
     assert first.folder != second.folder
@@ -143,8 +138,6 @@ Changing = Callable[[Callable[[int], object]], None]
 
 @pytest.fixture
 def while_listing(monkeypatch: pytest.MonkeyPatch) -> Changing:
-    """Do something at the end of each walk through the lists, before it is asked whether anything changed."""
-
     def arrange(work: Callable[[int], object]) -> None:
         walk = taking._write_tables
         walks = 0
@@ -162,7 +155,6 @@ def while_listing(monkeypatch: pytest.MonkeyPatch) -> Changing:
 
 
 async def test_what_changes_meanwhile_is_listed_anew(admin, flow_settings, while_listing) -> None:
-    """A change during the walk makes another one, whose snapshot has it and nothing twice."""
     a_document(admin, "first")
     while_listing(lambda walk: a_document(admin, "second", internal_public=True) if walk == 1 else None)
     taken = await take_snapshot(flow_settings)
@@ -173,7 +165,6 @@ async def test_what_changes_meanwhile_is_listed_anew(admin, flow_settings, while
 
 
 async def test_endless_changes_are_told(admin: Carrel, flow_settings: FlowSettings, while_listing: Changing) -> None:
-    """Access that changes during every attempt gives a snapshot that says so, and so does the next difference."""
     while_listing(lambda walk: a_document(admin, f"document {walk}") if walk <= taking.ATTEMPTS else None)
     taken = await take_snapshot(flow_settings)
     assert (taken.manifest.consistent, taken.manifest.attempts) == (False, taking.ATTEMPTS)
@@ -184,7 +175,6 @@ async def test_endless_changes_are_told(admin: Carrel, flow_settings: FlowSettin
 
 
 async def test_a_damaged_snapshot_is_told_and_not_compared_with(admin: Carrel, flow_settings: FlowSettings) -> None:
-    """A last snapshot that can't be read costs the difference, and says which folder it is; the new one is kept."""
     a_document(admin, "log")
     first = await take_snapshot(flow_settings)
     (first.folder / "holders.parquet").write_bytes(b"PAR1 and no more")
@@ -197,7 +187,6 @@ async def test_a_damaged_snapshot_is_told_and_not_compared_with(admin: Carrel, f
 
 
 async def test_it_is_for_admins_and_leaves_nothing_when_refused(service, flow_settings, monkeypatch) -> None:
-    """Anybody else is refused, and no folder is begun."""
     monkeypatch.setenv("CARREL_API_KEY", service.new_user("dan@example.com"))
     with pytest.raises(RefusedError):
         await take_snapshot(FlowSettings())
@@ -205,7 +194,6 @@ async def test_it_is_for_admins_and_leaves_nothing_when_refused(service, flow_se
 
 
 async def test_what_fails_half_way_leaves_nothing(flow_settings: FlowSettings, while_listing: Changing) -> None:
-    """A run that ends in the middle of a walk leaves no snapshot, and the next is compared with the last whole one."""
     first = await take_snapshot(flow_settings)
 
     def fail(walk: int) -> None:
@@ -222,7 +210,6 @@ async def test_what_fails_half_way_leaves_nothing(flow_settings: FlowSettings, w
 
 
 async def test_as_a_flow(admin: Carrel, flow_settings: FlowSettings, prefect_api: str) -> None:
-    """The flow ends with the snapshot's members, and its artifacts say what widened."""
     log = a_document(admin, "log")
     first = await take_snapshot(flow_settings)
     admin.admin.grants.set(log, [{"principal": person(ADA), "role": "VIEWER"}])

@@ -1,4 +1,4 @@
-"""One poisoned file of each kind among twelve notes: the others arrive, each poisoned one is named and mended."""
+"""A bad file of each kind among twelve notes: the notes arrive, and each bad file is named and can be repaired."""
 
 from functools import cache
 from pathlib import Path
@@ -32,7 +32,6 @@ def words() -> bytes:
 
 @cache
 def poisoned_files() -> dict[str, tuple[bytes, set[str]]]:
-    """Return a file of each kind, with the reasons of which it must be told."""
     return {
         "empty.md": (b"", {"file_empty"}),
         "blank.txt": (b" \n\t \n", {"file_without_text"}),
@@ -54,7 +53,7 @@ def poisoned_files() -> dict[str, tuple[bytes, set[str]]]:
 
 @pytest.fixture
 def library(library: Path) -> Path:
-    """Twelve notes, and among them one poisoned file of each kind, three links and a name that is no text."""
+    """Twelve notes, a bad file of each kind, three links, and a name that is not valid text."""
     for name, (contents, _) in poisoned_files().items():
         (library / "shelf-2" / name).write_bytes(contents)
     (library.parent / "secret.md").write_text("Outside.")
@@ -67,7 +66,6 @@ def library(library: Path) -> Path:
 
 @cache
 def mended_files() -> dict[str, bytes]:
-    """Return the damaged files as they are once they are mended; the others are taken away."""
     return {
         **dict.fromkeys(("empty.md", "blank.txt", "program.md", "large.txt"), b"Mended words."),
         **dict.fromkeys(("cut.docx", "laughs.docx", "bomb.docx"), words()),
@@ -88,7 +86,6 @@ def _reasons(outcome: Outcome) -> dict[str, str]:
 
 
 async def test_the_others_arrive_and_each_poisoned_one_is_named_and_can_be_mended(source) -> None:
-    """Each poisoned file costs itself alone, keeps its reason over runs, is sent only once, and can be mended."""
     outcome = await source.load()
     first, reasons = outcome.summary, _reasons(outcome)
     assert (first.created, first.waiting, first.indexing) == (NOTES, 0, 0)

@@ -1,4 +1,4 @@
-"""The quarantine over runs and sources: listed, sent again, ignored until it changes."""
+"""The quarantine over runs and sources: listed, sent again, and ignored until a change."""
 
 import json
 
@@ -10,7 +10,6 @@ from tests.flows.sources import IN_BOTH, IN_DATABASE, Source, note
 
 @IN_BOTH
 async def test_quarantine_of_all_sources_lasts_until_each_is_mended(poisoned: Source) -> None:
-    """Every source's items are listed with what they are of, through plans and runs; mended ones are listed no more."""
     other = poisoned.beside("other")
     other.write("blank.txt", "  \n")
     await poisoned.load()
@@ -33,7 +32,6 @@ async def test_quarantine_of_all_sources_lasts_until_each_is_mended(poisoned: So
 
 
 async def test_retry_sends_what_is_in_quarantine_and_nothing_else(poisoned: Source) -> None:
-    """Only what is in quarantine is sent again, mended ones arrive, the others stay there; options are kept."""
     poisoned.service.new_user("ada@example.com")
     options = {"allowed_users": ["ada@example.com"], "delete_missing": True}
     await poisoned.load(**options)
@@ -52,7 +50,6 @@ async def test_retry_sends_what_is_in_quarantine_and_nothing_else(poisoned: Sour
 
 @IN_DATABASE
 async def test_retry_of_chosen_items_leaves_the_others(poisoned: Source) -> None:
-    """Of two that are mended the named one is sent; the other stays in quarantine, also when a named one is gone."""
     for name in ("gone.md", "late.md"):
         poisoned.write(name, b"")
     await poisoned.load()
@@ -76,7 +73,6 @@ async def test_retry_of_chosen_items_leaves_the_others(poisoned: Source) -> None
 
 
 async def test_retry_of_a_chosen_row_of_a_manifest(source: Source) -> None:
-    """A row is named by its external id, though its ledger has it by its line."""
     manifest = source.manifest("path,externalId", "none.md,first", "shelf-0/missing.md,second")
     await source.load(manifest)
     assert set(await source.quarantine()) == {"first", "second"}
@@ -88,7 +84,6 @@ async def test_retry_of_a_chosen_row_of_a_manifest(source: Source) -> None:
 
 
 async def test_retry_reads_rows_and_folders_that_are_mended(source: Source) -> None:
-    """A row of a manifest that could not be read is found again by its line, whatever document it turns out to be."""
     rows = [json.dumps({"path": name}) for name in (note(0), note(1), note(2), "later.md")]
     manifest = source.manifest(rows[0], "{damaged", *rows[2:], name="m.jsonl")
     first = await source.load(manifest)
@@ -104,7 +99,6 @@ async def test_retry_reads_rows_and_folders_that_are_mended(source: Source) -> N
 
 @IN_DATABASE
 async def test_ignored_item_counts_no_more_until_it_changes(poisoned: Source) -> None:
-    """What is ignored is not sent, listed or counted, by plans, runs, retries; changed, or undone, it counts again."""
     await poisoned.load()
     assert await poisoned.ignore("empty.md", "unknown.md") == ["unknown.md"]
     assert await poisoned.quarantine() == {"broken.pdf": "file_corrupt"}
@@ -131,7 +125,6 @@ async def test_ignored_item_counts_no_more_until_it_changes(poisoned: Source) ->
 
 
 async def test_problem_of_the_source_is_ignored_by_its_place(source: Source) -> None:
-    """A link that leads nowhere can be ignored too; the run is then complete, and nothing hidden is deleted for it."""
     (source.folder / "shelf-0" / "gone").symlink_to(source.folder / "nowhere")
     assert not (await source.load()).summary.complete
     await source.ignore("shelf-0/gone")
@@ -140,7 +133,6 @@ async def test_problem_of_the_source_is_ignored_by_its_place(source: Source) -> 
 
 
 async def test_collection_and_upload_of_one_source_are_told_apart(source: Source) -> None:
-    """One manifest loaded and added to a collection: which of them is meant has to be said, and each is retried so."""
     manifest = source.manifest(json.dumps({"path": note(0)}), name="m.jsonl")
     collection = source.create_collection()
     await source.add_to(collection, manifest)
@@ -158,7 +150,6 @@ async def test_collection_and_upload_of_one_source_are_told_apart(source: Source
 
 
 async def test_document_that_is_ignored_is_left_out_of_a_collection(source: Source) -> None:
-    """A document that no catalog has counts no more; the others are added."""
     with source.client() as client:
         client.catalog.upload_file(b"Words.", file_name="a.md", document_external_id=note(1))
     manifest = source.manifest(*(json.dumps({"path": note(number)}) for number in range(2)), name="m.jsonl")

@@ -1,4 +1,4 @@
-"""The flow that indexes a collection again, as Prefect runs it: what is stale, everything, or with another model."""
+"""The flow for indexing a collection again, run by Prefect: stale documents, all, or with another model."""
 
 from typing import Any
 
@@ -33,7 +33,6 @@ async def state_of(*arguments: Any) -> State[Any]:
 
 
 async def test_what_is_stale_is_indexed_again(shelf: Shelf, flow_settings) -> None:
-    """Only that; run again there is nothing to do, and with `everything` the rest costs no embedding."""
     changed = change(shelf, "lamp", "The lamp is dark now.")
     assert chunks(shelf.service, changed, shelf.collection_id) == [TEXTS["lamp"]]
     first = await reindex_documents("Shelf", options=ReindexOptions(), settings=flow_settings)
@@ -46,7 +45,6 @@ async def test_what_is_stale_is_indexed_again(shelf: Shelf, flow_settings) -> No
 
 
 async def test_chunks_that_callers_made_are_theirs_to_send_again(shelf: Shelf, flow_settings) -> None:
-    """Where they are of the newest contents they are left; where the contents have changed since, that is a problem."""
     shelf.add_chunks(uploaded(shelf.service, "log", "A log.", file_name="log.txt")["documentId"], "the first anchor")
     left = await reindex_documents("Shelf", options=ReindexOptions(everything=True), settings=flow_settings)
     assert (left.reindexed, left.failed, left.as_json()["leftToCallers"]) == (3, 0, 1)
@@ -58,7 +56,6 @@ async def test_chunks_that_callers_made_are_theirs_to_send_again(shelf: Shelf, f
 
 
 async def test_what_takes_long_is_waited_for(make_service, flow_settings, embeddings) -> None:
-    """A service that answers before it has indexed is asked until it has, unless that is not wanted."""
     del embeddings
     service = make_service(sweep_seconds=0.2, inline_indexing_seconds=0)
     settings = flow_settings.model_copy(update={"base_url": service.base_url})
@@ -72,7 +69,6 @@ async def test_what_takes_long_is_waited_for(make_service, flow_settings, embedd
 
 
 async def test_a_flow_makes_an_index_anew_and_tells_of_it(prefect_api, shelf, flow_settings, embeddings) -> None:
-    """Its state and artifacts say how it went; what can't be indexed holds it back, is named, and can be left out."""
     del flow_settings
     clean = await state_of("Shelf", ReindexOptions(model=MODEL))
     assert (clean.type.value, clean.name) == ("COMPLETED", "Completed")
@@ -102,7 +98,6 @@ async def test_a_flow_makes_an_index_anew_and_tells_of_it(prefect_api, shelf, fl
 
 
 async def test_what_can_not_be_begun_says_why(shelf, flow_settings, embeddings) -> None:
-    """No such collection, no such model, or another rebuild in the way, which is not disturbed."""
     for name, model, error in (("Nowhere", MODEL, NameUnknownError), ("Shelf", "unheard-of", SourceError)):
         with pytest.raises(error):
             await rebuild_index(name, options=ReindexOptions(model=model), settings=flow_settings)

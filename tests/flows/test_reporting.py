@@ -1,4 +1,4 @@
-"""What runs report of their quarantine, and take from the service, however they end."""
+"""Reports of runs about their quarantine, and ignored items from the service, after every kind of end."""
 
 import asyncio
 import json
@@ -36,7 +36,6 @@ def proxy(service) -> Iterator[Proxy]:
 
 @pytest.fixture
 def through(proxy: Proxy, poisoned: Source) -> Source:
-    """The poisoned library, loaded through the proxy by runs that wait for nobody."""
     return poisoned.using(base_url=proxy.base_url, flows_outage_seconds=0)
 
 
@@ -56,7 +55,6 @@ async def _report_all(source: Source) -> list[str]:
 
 
 async def test_a_quarantine_that_is_as_it_was_costs_one_request(proxy: Proxy, through: Source) -> None:
-    """Reported whole at first, then by fingerprint alone, also after an ignored item. A plan reports nothing."""
     await through.load(dry_run=True)
     assert _asked(proxy) == ["listSources"]
     proxy.passed.clear()
@@ -76,7 +74,6 @@ async def test_a_quarantine_that_is_as_it_was_costs_one_request(proxy: Proxy, th
 
 
 async def test_many_items_are_reported_in_batches(proxy: Proxy, through: Source) -> None:
-    """Of 1,101 none is missing, a thousand at a time; each is as the run found it."""
     many, names = through.beside("many"), [f"{number:04}.md" for number in range(1101)]
     for name in names:
         many.write(name, b"")
@@ -94,7 +91,6 @@ async def test_many_items_are_reported_in_batches(proxy: Proxy, through: Source)
 
 
 async def test_what_finds_no_room_is_said(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as the service takes are shown there, and the run says how many are not."""
     monkeypatch.setattr(rules, "MOST_ITEMS", 4)
     monkeypatch.setattr(reporting, "_BATCH", 4)
     for number in range(6):
@@ -106,8 +102,6 @@ async def test_what_finds_no_room_is_said(source: Source, monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 async def test_a_service_that_is_away_at_the_end_costs_a_remark(proxy: Proxy, through: Source) -> None:
-    """The run is done all the same and says it once; the next one reports, and says nothing more."""
-
     async def go_away() -> None:
         proxy.away = True
 
@@ -123,8 +117,6 @@ async def test_a_service_that_is_away_at_the_end_costs_a_remark(proxy: Proxy, th
 
 
 async def test_a_run_that_ends_with_an_error_reports_what_it_came_upon(poisoned: Source) -> None:
-    """A refusal in the middle, and a source that can't be read; but where nothing ever was is no source."""
-
     async def refuse(job: Job) -> None:
         await run_in_turn(job, settings=poisoned.settings)
         raise RefusedError
@@ -146,7 +138,6 @@ async def test_a_run_that_ends_with_an_error_reports_what_it_came_upon(poisoned:
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM])
 async def test_a_stopped_run_is_made_up_for(poisoned: Source, stop: signal.Signals) -> None:
-    """Stopped, a run reports how far it came; killed, it can't. The next one reports what is right, in either case."""
     poisoned.write("blank.txt", " ")
     await poisoned.load()
     poisoned.write("blank.txt")
@@ -170,7 +161,6 @@ async def test_a_stopped_run_is_made_up_for(poisoned: Source, stop: signal.Signa
 
 
 async def test_two_people_load_what_has_the_same_name(poisoned: Source, tmp_path) -> None:
-    """Each has a source of their own, ignores in it alone and sees it alone; an admin sees both, and says which."""
     hers = poisoned.using(api_key=SecretStr(poisoned.service.new_user("ada@example.com")), data_dir=tmp_path / "hers")
     await poisoned.load()
     await hers.load()
@@ -199,7 +189,6 @@ async def test_what_is_ignored_outlasts_a_ledger(poisoned: Source) -> None:
 
 
 async def test_a_row_of_a_manifest_is_ignored_for_its_document(source: Source) -> None:
-    """Another document in the same row is not ignored, though it is as empty; the same one in another row is."""
     for name in ("a.md", "c.md"):
         source.write(name, b"")
 
@@ -217,7 +206,6 @@ async def test_a_row_of_a_manifest_is_ignored_for_its_document(source: Source) -
 
 
 async def test_a_key_that_may_only_write_reports_what_is_mended(source: Source) -> None:
-    """It can't see what is ignored; its last document that is loaded leaves the quarantine all the same."""
     enable_service_accounts(source.service)
     token = a_token(source.service, an_account(source.service), "catalog:write")["token"]
     writing = source.using(api_key=SecretStr(token))
@@ -232,14 +220,12 @@ async def test_a_key_that_may_only_write_reports_what_is_mended(source: Source) 
 
 
 async def _forget(source: Source) -> None:
-    """Let the service know nothing of any source, as before it knew of them."""
     for one in await source.reported():
         async with open_client(source.settings) as client:
             await client.sources.remove_source(one.source_id)
 
 
 async def test_ledgers_that_were_never_reported_are(poisoned: Source, tmp_path) -> None:
-    """With what was ignored in them, once; not where there is nothing to report, nor what another service has."""
     await poisoned.load()
     await _forget(poisoned)
     known = _known(poisoned)
@@ -263,14 +249,13 @@ async def test_ledgers_that_were_never_reported_are(poisoned: Source, tmp_path) 
 
 
 async def test_ledgers_of_others_are_left_to_them(poisoned: Source) -> None:
-    """Who serves the flows reports nothing twice that people load here with keys of their own."""
     await poisoned.using(api_key=SecretStr(poisoned.service.new_user("ada@example.com"))).load()
     assert await _report_all(poisoned) == []
     assert [one.reported_by.email for one in await poisoned.reported()] == ["ada@example.com"]
 
 
 async def test_a_report_of_what_changes_meanwhile_never_counts(poisoned: Source) -> None:
-    """Else a fingerprint would stand for items that it is not of, and later runs would leave it so."""
+    """Otherwise a fingerprint would stand for wrong items, and later runs would not correct it."""
     await poisoned.load()
     await _forget(poisoned)
     known, service = _known(poisoned), poisoned.service
@@ -294,7 +279,7 @@ async def test_a_report_of_what_changes_meanwhile_never_counts(poisoned: Source)
 
 
 async def test_items_of_any_length_are_reported(source: Source) -> None:
-    """What the service has no room for in one item costs neither the item nor the report; it can be ignored too."""
+    """An item too long for the service costs neither the item nor the report; it can be ignored too."""
     rows = [{"path": "shelf-0/note-0.md", "externalId": "x" * 5000}, {"path": "shelf-0/" + "y" * 5000}]
     manifest = source.manifest(*map(json.dumps, rows), name="m.jsonl")
     assert ((await source.load(manifest)).summary.problems, source.remarks(manifest)) == (2, [])

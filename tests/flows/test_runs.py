@@ -1,4 +1,4 @@
-"""The flows as Prefect runs them: states, artifacts, results, and what they report to the service."""
+"""The flows run by Prefect: states, artifacts, results, and reports to the service."""
 
 import asyncio
 import json
@@ -28,7 +28,6 @@ async def _flow_state(flow: Any, *arguments: Any) -> State[Any]:
 
 
 async def test_flow_tells_its_plan_counts_and_failures(prefect_api, source, monkeypatch) -> None:
-    """A run is read by its id, with its end. Split into task runs, it sends each document once; a retry sends more."""
     monkeypatch.setenv("CARREL_FLOWS_BATCH_SIZE", "3")
     source.write("empty.md", b"")
     state = await _flow_state(bulk_upload, str(source))
@@ -53,7 +52,6 @@ async def test_flow_tells_its_plan_counts_and_failures(prefect_api, source, monk
 
 @pytest.mark.usefixtures("prefect_api")
 async def test_an_error_of_ours_is_logged_without_a_traceback(source, caplog, monkeypatch) -> None:
-    """A source that isn't there, and a key that is refused, are said in words that name what to change."""
     logger = logging.getLogger("prefect.flow_runs")
     logger.addHandler(caplog.handler)
     try:
@@ -69,7 +67,6 @@ async def test_an_error_of_ours_is_logged_without_a_traceback(source, caplog, mo
 
 @pytest.mark.usefixtures("prefect_api")
 async def test_collection_add_brings_metadata_and_names_what_is_missing(source: Source) -> None:
-    """Documents of the catalog join a collection with their metadata; one the catalog lacks is quarantined."""
     rows = [
         {"path": note(0), "metadata": {"team": "pier"}},
         {"path": note(1), "metadata": {"team": "deck"}},
@@ -112,7 +109,6 @@ def _leases(source: Source) -> list[tuple[bool]]:
 
 
 async def test_a_run_reports_how_it_goes_and_how_it_ended(source: Source) -> None:
-    """While it goes on it is a lease; the alert about quarantine outlasts a retry of a part, and ends with the rest."""
     seen: list[tuple[bool]] = []
 
     async def look(*_: object) -> None:
@@ -139,7 +135,6 @@ async def test_a_run_reports_how_it_goes_and_how_it_ended(source: Source) -> Non
 
 
 async def test_a_run_that_fails_says_why_and_one_that_is_stopped_does_not(source: Source) -> None:
-    """The code of the error is the alert's, also at a source's first run; a plan, and a stopped run, begin none."""
     missing = source.beside("missing")
     missing.folder.rmdir()
     with pytest.raises(SourceError):
@@ -172,7 +167,6 @@ async def test_a_run_that_fails_says_why_and_one_that_is_stopped_does_not(source
 
 
 async def test_a_folder_is_the_same_however_it_is_named(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another folder that is called the same where another run starts ends no alert of it; it by another name does."""
     empty, elsewhere = source.write("empty.md", b""), source.beside("elsewhere")
     elsewhere.write("note.md", "The ferry leaves at noon.")
     monkeypatch.chdir(source.folder)
@@ -187,7 +181,6 @@ async def test_a_folder_is_the_same_however_it_is_named(source: Source, monkeypa
 
 
 def test_schedules_are_due_next_or_since_nothing_started_them(prefect_api: str) -> None:
-    """A run that nobody has started makes its schedule late, unless it waits for another run of its schedule."""
     server = PrefectServer(prefect_api)
     made = [
         server.deploy(name=name, paused=paused, schedules=[{"schedule": {"cron": "30 * * * *"}, "active": True}])

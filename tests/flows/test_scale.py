@@ -31,7 +31,7 @@ BATCH = 750
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run of the flow took; `peak` is its process's largest resident set, in MiB."""
+    """The costs of a run of the flow; `peak` is its process's largest resident set, in MiB."""
 
     documents: int
     peak: float
@@ -43,7 +43,7 @@ class Measured:
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3600)
 def test_memory_does_not_grow_with_the_number_of_documents(tmp_path, service_process, capsys) -> None:
-    """Ten times as many take at most 1.2 times the memory; all are found, in batches, with a few artifacts."""
+    """Ten times as many take at most 1.2 times the memory."""
     with embeddings_server() as embeddings, prefect_server(tmp_path) as prefect:
         service = service_process(**embeddings, CARREL_RATE_LIMIT_REQUESTS="0")
         with capsys.disabled():
@@ -82,7 +82,6 @@ def measure(number: int, folder: Path, service: ServiceProcess, *, prefect: str)
 
 
 def are_all_found(service: ServiceProcess, number: int) -> None:
-    """See that each document is there once, as it was written and in the index; and that searches find some of them."""
     catalog = catalog_of(service, str(number))
     assert (catalog.rows, len(catalog.hashes), catalog.odd) == (number, number, [])
     assert set(catalog.versions.values()) == {1}
@@ -96,7 +95,6 @@ def are_all_found(service: ServiceProcess, number: int) -> None:
 
 
 def followed(process: "subprocess.Popen[bytes]") -> float:
-    """Wait for the process; return its own largest resident set in MiB, at least this process's, its origin."""
     peak = 0
     while process.poll() is None:
         with contextlib.suppress(OSError, StopIteration):

@@ -1,4 +1,4 @@
-"""Schedules that people make, and the file of deployments, on a real Prefect server."""
+"""Schedules made by people, and the file of deployments, on a real Prefect server."""
 
 import asyncio
 import contextlib
@@ -52,7 +52,6 @@ ADA, BEN = "ada@example.com", "ben@example.com"
 
 @pytest.fixture(scope="module")
 async def served(withdrawn: None) -> None:
-    """The upload flow is offered, so that schedules can be kept; nothing carries them out."""
     del withdrawn
     await deploy("carrel", tags=[TAG])
 
@@ -63,7 +62,6 @@ def _draft(source: str, times: Times = EVERY_MINUTE, *, name: str = "Handbook") 
 
 @pytest.mark.usefixtures("served")
 def test_it_is_changed_and_started_by_hand(schedules: Runs) -> None:
-    """A change keeps what was paused and who made it; a run by hand has the parameters, and counts as the last one."""
     mondays, tuesdays = Times("0 2 * * 1", "Europe/Berlin"), Times("0 2 * * 2", "Europe/Berlin")
     add_schedule(schedules, _draft("/srv/one", tuesdays), person=ADA)
     pause_schedule(schedules, schedule_named(schedules))
@@ -82,7 +80,6 @@ def test_it_is_changed_and_started_by_hand(schedules: Runs) -> None:
 
 @pytest.mark.usefixtures("served")
 def test_of_two_who_change_it_at_once_the_last_is_told(schedules: Runs) -> None:
-    """Nothing of the first change is lost, by a change or a deletion of what was read before it."""
     add_schedule(schedules, _draft("/srv/one"), person=ADA)
     read = schedule_named(schedules)
     change_schedule(schedules, read, _draft("/srv/two"), person=BEN)
@@ -100,7 +97,6 @@ def test_of_two_who_change_it_at_once_the_last_is_told(schedules: Runs) -> None:
 
 @pytest.mark.usefixtures("served")
 def test_one_made_twice_is_one_and_a_deletion_leaves_others(schedules: Runs) -> None:
-    """A form that is sent twice makes one schedule; deleting one leaves the next runs of another."""
     first = add_schedule(schedules, _draft("/srv/one"), key="form")
     assert add_schedule(schedules, _draft("/srv/one"), key="form") == first
     add_schedule(schedules, _draft("/srv/two", name="Reports"))
@@ -112,7 +108,6 @@ def test_one_made_twice_is_one_and_a_deletion_leaves_others(schedules: Runs) -> 
 @pytest.mark.usefixtures("served")
 @pytest.mark.parametrize("source", ["s3://key:hush@bucket/p", "https://host/p?token=hush"])
 def test_what_prefect_would_show_is_refused(schedules: Runs, source: str) -> None:
-    """An address with a credential is not kept, nor repeated by the message; so is a schedule without a name."""
     with pytest.raises(InvalidScheduleError) as raised:
         add_schedule(schedules, _draft(source))
     assert "hush" not in str(raised.value)
@@ -138,7 +133,6 @@ def test_times_that_are_none_are_said(cron: str, timezone: str, words: str) -> N
 @pytest.mark.parametrize("cron", ["*/15 * * * *", "0 2 * * *", "30 6 * * 1-5", "0 4 1 * *", "@daily", "0 0 13 * 5"])
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"])
 async def test_the_times_shown_are_those_that_prefect_runs(cron: str, zone: str) -> None:
-    """What the form tells of a schedule before it is kept is what Prefect makes of it, when the clocks go back too."""
     after = datetime(2026, 10, 24, 12, 7, 30, tzinfo=UTC)
     theirs = await CronSchedule(cron=cron, timezone=zone).get_dates(5, start=after)
     ours = next_times([Times(cron, zone)], 5, after=after)
@@ -171,7 +165,6 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_file_that_comes_with_it_offers_every_flow_and_its_examples_are_right(flow_settings, file) -> None:
-    """Nothing runs by itself until somebody says so; what the comments show can be taken as it is."""
     offered = read_deployments(flow_settings.deployments)
     assert {entry.flow.name for entry in offered} == set(FLOWS)
     assert {(entry.name, len(entry.schedules)) for entry in offered} == {("carrel", 0)}
@@ -201,7 +194,7 @@ def test_what_is_no_such_file_is_said(file: Path, text: str | None, words: str) 
 
 @pytest.mark.parametrize("source", ["s3://key:hush@bucket/p", "https://key:hush@host/p", "s3://bucket/p?token=hush"])
 def test_credential_in_a_source_is_refused_before_prefect_keeps_it(file: Path, source: str) -> None:
-    """Parameters of deployments are shown to whoever sees Prefect; the message doesn't repeat it either."""
+    """Prefect shows parameters of deployments to all users."""
     entry = f"- {{name: a, entrypoint: flows.bulk_upload.bulk_upload, parameters: {{source: '{source}'}}}}"
     file.write_text(f"deployments: \n{entry}\n")
     with pytest.raises(DeploymentsError, match=r"a: parameters: source: .*environment") as raised:
@@ -219,7 +212,6 @@ async def _names(client: PrefectClient) -> set[str]:
 
 
 async def test_the_server_follows_the_file(client: PrefectClient, file: Path) -> None:
-    """Entries are added, changed and removed, deployments of unknown flows removed; others' deployments stay."""
     other = await deploy("somebody-elses")
     former = await flow(bulk_upload.fn, name="quarantine").ato_deployment("carrel", tags=[TAG])
     await Runner(pause_on_shutdown=False).aadd_deployment(former)
@@ -251,7 +243,6 @@ async def test_the_server_follows_the_file(client: PrefectClient, file: Path) ->
 
 
 async def test_what_people_paused_stays_paused(client: PrefectClient, file: Path) -> None:
-    """A paused deployment and a paused schedule stay so when they are registered again, changed or not."""
     alone = NIGHTLY.partition("  - name: members")[0]
     await _register(file, alone)
     nightly = await client.read_deployment_by_name("bulk-upload/nightly")
@@ -270,7 +261,7 @@ async def test_what_people_paused_stays_paused(client: PrefectClient, file: Path
 
 
 async def test_batches_wait_for_their_limit(client: PrefectClient, flow_settings: FlowSettings) -> None:
-    """The limit is made by a run and set by `serve`; a batch takes a slot of it, and doesn't begin without it."""
+    """A run creates the limit, and `serve` sets it; a batch doesn't begin without a slot."""
     with contextlib.suppress(ObjectNotFound):  # of what was served before
         await client.delete_global_concurrency_limit_by_name(BATCHES)
     await ensure_limits(flow_settings.model_copy(update={"flows_batches_at_once": 3}))
@@ -309,7 +300,7 @@ asyncio.run(work())
 
 
 async def test_slots_of_a_killed_run_are_given_back_by_the_next_one(client, prefect_api, flow_settings) -> None:
-    """A run whose process was killed holds up no run on its source for the minute that its slot's lease lasts."""
+    """A killed run's lease would block further runs of the source for a minute."""
     await set_limits(flow_settings.model_copy(update={"flows_batches_at_once": 1}))
     kept = slots_file(flow_settings, "a ledger")
     process = await asyncio.create_subprocess_exec(
@@ -330,7 +321,7 @@ async def test_slots_of_a_killed_run_are_given_back_by_the_next_one(client, pref
 
 @pytest.mark.slow
 async def test_work_pools_get_the_same_deployments(prefect_api: str, client: PrefectClient) -> None:
-    """`prefect deploy --all` registers every flow that is served, under the same name, for a work pool's machines."""
+    """`prefect deploy --all` registers every served flow, under the same name, for a work pool's machines."""
     await client.create_work_pool(WorkPoolCreate(name="carrel", type="process"))
     command = [str(Path(sys.executable).with_name("prefect")), "--no-prompt", "deploy", "--all"]
     call = functools.partial(subprocess.run, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Documents of the catalog are added to a collection by what they are called, and by their metadata."""
+"""Documents of the catalog are added to a collection by external id and metadata."""
 
 import pytest
 
@@ -28,7 +28,6 @@ def held(service: RunningService, collection_id: str) -> dict[str, dict]:
 
 
 async def test_a_selection_is_added_and_found_unchanged_again(source, collection_id: str) -> None:
-    """By external ids and metadata, with metadata for the collection; what is chosen next time is added to it."""
     selection, metadata = "catalog://reports/*?team=ferries", {"shelf": "upper"}
     added = (await source.add_to("Shelf", selection, metadata=metadata)).summary
     assert (added.documents, added.created, added.quarantined) == (2, 2, 0)
@@ -45,7 +44,6 @@ async def test_a_selection_is_added_and_found_unchanged_again(source, collection
 
 
 async def test_what_is_selected(source, collection_id: str) -> None:
-    """Globs across slashes, fields that must all fit, percent-encoding, and nothing at all."""
     for selection, names in (
         ("catalog://nothing*", set[str]()),
         ("catalog://notes%2Fferry.txt", {"notes/ferry.txt"}),
@@ -57,13 +55,11 @@ async def test_what_is_selected(source, collection_id: str) -> None:
 
 
 def test_a_selection_that_can_not_be_read() -> None:
-    """What follows the question mark is metadata, or an error that shows how to write it."""
     with pytest.raises(SourceError, match="team=ferries"):
         Selection.read("catalog://reports/*?team")
 
 
 async def test_saying_nothing_of_metadata_leaves_it_as_it_is(source, collection_id: str) -> None:
-    """Documents that are in the collection keep what they have there, and count unchanged; what is said is set."""
     await source.add_to("Shelf", "catalog://reports/*/ferry.txt", metadata={"shelf": "upper"})
     source.service.execute(  # one is there and can't be searched
         "UPDATE space_documents SET indexed_version = NULL, words_version = NULL WHERE document_id ="

@@ -1,4 +1,4 @@
-"""The Prefect server that comes with Carrel starts runs by schedule."""
+"""The Prefect server of Carrel starts runs by schedule."""
 
 import asyncio
 import subprocess
@@ -32,7 +32,6 @@ async def test_a_deployment_with_a_schedule_has_runs_ahead(prefect_api: str) -> 
 
 
 async def test_writers_at_once_wait_for_each_other(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each reads before it writes, as Prefect's own do; none fails because another was quicker."""
     from prefect.server.database.configurations import AioSqliteConfiguration  # noqa: PLC0415 - a third of a second
 
     monkeypatch.setattr(AioSqliteConfiguration, "begin_transaction", AioSqliteConfiguration.begin_transaction)
@@ -55,7 +54,7 @@ async def test_writers_at_once_wait_for_each_other(tmp_path, monkeypatch: pytest
 
 
 async def test_a_background_task_of_prefect_begins_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though its worker looks seldom: it is woken. One that waits for its time is found then; the end comes at once."""
+    """The worker polls rarely, so events must wake it."""
     from docket import Docket  # noqa: PLC0415 - as above
     from prefect.server.api import background_workers  # noqa: PLC0415 - as above
 
@@ -89,7 +88,6 @@ def test_it_says_how_it_is_used(argument: str, code: int) -> None:
 
 @pytest.mark.usefixtures("collected")
 async def test_a_prefect_that_stays_away_ends_serving_as_it_ends_carrel(tmp_path, monkeypatch) -> None:
-    """A wrong file of deployments ends it with 2."""
     monkeypatch.setenv("CARREL_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):

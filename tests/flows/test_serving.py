@@ -38,7 +38,7 @@ def _write(file: Path, *entries: object) -> None:
 
 
 def _fire(runs: Runs, schedule: Schedule) -> None:
-    """Create the run of a monthly schedule that was due last, as Prefect's scheduler does ahead of the time."""
+    """Create the latest due run of a monthly schedule, as Prefect's scheduler does ahead of time."""
     window = {"start_time": (datetime.now(UTC) - timedelta(days=32)).isoformat(), "max_runs": 1}
     runs.call("POST", f"/deployments/{schedule.deployment_id}/schedule", window)
 
@@ -56,7 +56,6 @@ def _reported(source: Source) -> list[str]:
 async def test_a_schedule_fires_with_its_parameters_and_survives_serve_and_the_file(
     schedules: Runs, prefect_api: str, source: Source, tmp_path: Path
 ) -> None:
-    """A schedule keeps its parameters, whatever else is served, and while it is paused. Serving reports old ledgers."""
     broken, runs = source.beside("broken"), schedules
     broken.write("empty.md", b"")
     await broken.load()
@@ -98,7 +97,6 @@ async def test_a_schedule_fires_with_its_parameters_and_survives_serve_and_the_f
 async def test_a_start_begins_by_event_in_a_forked_process_and_a_busy_source_is_skipped(
     prefect_api: str, source: Source, tmp_path: Path
 ) -> None:
-    """No poll is waited for. A run whose source another run works on ends as skipped, and says by whom."""
     _write(file := tmp_path / "none.yaml")
     with serving(prefect_api, file, PREFECT_RUNNER_POLL_FREQUENCY="600") as process, Runs(prefect_api) as runs:
         assert runs.read_files_here("bulk-upload")
@@ -127,7 +125,6 @@ async def test_a_start_begins_by_event_in_a_forked_process_and_a_busy_source_is_
 
 
 async def test_missed_times_run_once(client, schedules: Runs) -> None:
-    """Of the times of a schedule that came while nothing carried out runs, the latest is kept, and counts the rest."""
     deployment_id = await deploy("carrel")
     add_schedule(schedules, Draft("Often", "bulk-upload", {"source": "x"}, Times("* * * * *")))
     made = schedule_named(schedules, "Often")
@@ -147,7 +144,6 @@ async def test_missed_times_run_once(client, schedules: Runs) -> None:
 
 @pytest.mark.slow
 async def test_plans_and_retries_are_worked_over_http(prefect_api: str, poisoned: Source, tmp_path: Path) -> None:
-    """Served flows plan and retry. A key starts one run. Runs and schedules are listed as they are now."""
     offered = yaml.safe_load(SHIPPED.read_text())["deployments"]
     _write(file := tmp_path / "entries.yaml", *offered)
     with serving(prefect_api, file) as process, Runs(prefect_api) as runs:

@@ -1,4 +1,4 @@
-"""Tables of cases, documents and long SQL statements, which are data: tests/data."""
+"""Test data in tests/data: tables of cases, documents and long SQL statements."""
 
 import json
 from pathlib import Path

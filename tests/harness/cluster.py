@@ -41,7 +41,6 @@ class ClusterDatabases(TestDatabases):
         asyncio.run(distribute_index(self.owner_url(DATABASE), shards=SHARDS))
 
     def owner_url(self, database: str) -> URL:
-        """Return the address of the coordinator by which a database's owner connects."""
         return self._servers[0].set(database=self._name(database))
 
     def service_url(self, database: str) -> URL:
@@ -55,7 +54,6 @@ class ClusterDatabases(TestDatabases):
         return name
 
     def empty(self) -> str:
-        """Make a database without anything in it but the extension; returns its name."""
         name = self._next()
         self._make(name)
         return name

@@ -1,4 +1,4 @@
-"""An organization's index, written and read directly: what the tests of index and search stand on."""
+"""An organization's index, written and read directly, for tests of index and search."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -30,12 +30,12 @@ MOVE_INSIDE = (
     "DELETE FROM vectors_384",
     "UPDATE space_documents SET forms = 1",
 )
-"""These statements lay rows out as releases before 0.3.0 wrote them."""
+"""Statements for arranging rows as releases before 0.3.0."""
 
 
 @dataclass(frozen=True)
 class FakeModel:
-    """A model only by its name and dimensions: its vectors are hashes of the texts."""
+    """A model with only a name and dimensions: its vectors are hashes of the texts."""
 
     name: str = "all-MiniLM-L6-v2"
     dimensions: int = 384
@@ -43,7 +43,7 @@ class FakeModel:
 
 @dataclass(frozen=True)
 class FakeChunk:
-    """A chunk as the chunker gives it."""
+    """A chunk in the chunker's form."""
 
     text: str
     hash: bytes
@@ -61,7 +61,7 @@ def vector_of(passage: str) -> np.ndarray:
 
 @dataclass
 class Corpus:
-    """One organization's catalog; `transaction` opens one as the service does, on connections of its own."""
+    """An organization's catalog; `transaction` opens a transaction as the service does, on its own connections."""
 
     database: Database
     organization_id: UUID
@@ -94,14 +94,12 @@ class Corpus:
         return FakeChunk(passage, sha256(dense_text.encode()).digest(), dense_text)
 
     async def add(self, title: str, chunks: Sequence[str], *, access: Access | None = None) -> UUID:
-        """Add a document to the catalog, readable by its owner alone unless told otherwise, and index it."""
         document_id = await self.register(title, access=access)
         async with self.transaction() as connection:
             assert await self.write(connection, document_id, title, chunks)
         return document_id
 
     async def register(self, title: str, *, access: Access | None = None) -> UUID:
-        """Add a document to the catalog and want it in the index, where nothing of it is yet."""
         external_id = f"{title}-{uuid7()}"
         document_id = document_id_for(self.organization_id, external_id)
         access = access or Access(owner_id=self.owner_id, viewers=frozenset(), editors=frozenset())
@@ -190,7 +188,7 @@ class Corpus:
 
     @asynccontextmanager
     async def folding_alone(self) -> AsyncIterator[AsyncConnection]:
-        """Open a transaction during which nobody else folds the term statistics; it may, by `fold_statistics`."""
+        """Open a transaction without foreign folding of term statistics; use `fold_statistics` inside."""
         async with self.transaction() as connection:
             while not await try_lock_statistics(connection, self.organization_id):
                 pass  # the service is at it, and lets go when its transaction ends
@@ -212,7 +210,7 @@ class Corpus:
         return dict(counted.rows)
 
     async def rows(self, document_id: UUID) -> dict[int, Any]:
-        """The chunk rows of a document in the catalog, by number, each with where PostgreSQL keeps it."""
+        """Return the chunk rows of a document in the catalog, by number, each with its place in PostgreSQL."""
         statement = text(
             "SELECT chunk_no, chunk_id, text, ctid::text AS place FROM chunks_384 WHERE document_id = :document_id"
         )

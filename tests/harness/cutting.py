@@ -1,4 +1,4 @@
-"""A network that breaks: a proxy on loopback that ends connections after so many bytes of answers, or resets them."""
+"""An unreliable network: a proxy on loopback that ends or resets connections after a number of answer bytes."""
 
 import socket
 import threading
@@ -8,12 +8,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 RESET = b"\1\0\0\0\0\0\0\0"
-"""SO_LINGER of no time: closing sends a reset."""
+"""SO_LINGER with zero time: closing sends a reset."""
 
 
 @dataclass
 class Network:
-    """What a client has for an address; `allowed` are the bytes of answers that the next connections let through."""
+    """A client's address; `allowed` are the answer bytes that the next connections let through."""
 
     base_url: str
     services: deque[str]
@@ -26,7 +26,6 @@ class Network:
             self._open.pop().reset()
 
     def join(self, client: socket.socket) -> None:
-        """Pass on what a client and a service have to say, until one of them hangs up, or the connection is cut."""
         service = self._connect()
         if service is None:
             client.close()
@@ -47,7 +46,7 @@ class Network:
 
 @dataclass
 class Connection:
-    """One connection through the network; `allowed` is None without a limit."""
+    """A connection through the network; `allowed` is None without a limit."""
 
     network: Network
     client: socket.socket
@@ -88,7 +87,6 @@ class Connection:
 
 @contextmanager
 def cutting(*base_urls: str) -> Iterator[Network]:
-    """Put such a network before a service, or before replicas of it: a connection goes to the next that accepts it."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.1)
         network = Network(f"http://127.0.0.1:{listener.getsockname()[1]}", services=deque(base_urls))

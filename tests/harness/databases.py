@@ -1,4 +1,4 @@
-"""One throwaway PostgreSQL for each process that runs tests, and clones of its bootstrapped database."""
+"""A throwaway PostgreSQL for each test process, and clones of the bootstrapped database."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""What tests of the catalog do again and again: upload text as somebody, ask what is there, look for leftovers."""
+"""Common actions of tests of the catalog: upload text as a person, list documents, look for leftovers."""
 
 from pathlib import Path
 

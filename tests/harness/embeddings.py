@@ -15,7 +15,7 @@ from tests.harness.http_servers import Answer, serving_json
 MODEL = "stand-in-large"
 DIMENSIONS = 768
 UNKNOWABLE = "be-known"
-"""A word that no text may have which is to be embedded; such a text is always refused."""
+"""A text with the word is always refused."""
 
 
 @cache
@@ -30,7 +30,7 @@ def vector_of(text: str) -> list[float]:
 
 @dataclass
 class EmbeddingsEndpoint:
-    """How the endpoint behaves; `texts` are all that it was asked for since it last began to behave."""
+    """The endpoint's behaviour; `texts` are all requested texts since the last reset."""
 
     url: str
     texts: list[str] = field(default_factory=list[str])
@@ -43,11 +43,9 @@ class EmbeddingsEndpoint:
         self.open.set()
 
     def refuse(self, *words: str) -> None:
-        """Refuse, with 400, every request with one of these words in a text."""
         self.refused = set(words)
 
     def hold(self) -> None:
-        """Let requests wait until `behave` or `open.set()`."""
         self.open.clear()
 
     def answer(self, texts: list[str]) -> Answer:

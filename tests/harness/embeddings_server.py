@@ -1,4 +1,4 @@
-"""A stand-in OpenAI-compatible embeddings endpoint on loopback: real HTTP, vectors that mean nothing, at no cost."""
+"""A stand-in OpenAI-compatible embeddings endpoint on loopback: real HTTP, meaningless vectors, at no cost."""
 
 import hashlib
 import json

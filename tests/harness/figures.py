@@ -1,4 +1,4 @@
-"""What a running service takes of its machine, sampled from outside, and whether that grows."""
+"""The resource use of a running service, sampled from outside, and growth."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """A sample: seconds since the first, requests answered, and what is held. `memory` is the processes' own, in MiB;
+    """A sample: seconds since the first, requests answered, and resources. `memory` is the processes' own, in MiB;
     `resident` counts PostgreSQL's shared buffers per process. Descriptors and threads are the service's and its
     workers'; `tasks` are asyncio's; `temporary` are files of uploads under way."""
 
@@ -76,12 +76,11 @@ TOLERANCE: Mapping[str, tuple[float, float]] = {
 
 
 def count_tasks_in(path: Path) -> tuple[str, ...]:
-    """Return the program of a ServiceProcess that writes its number of asyncio tasks to this file."""
+    """Return the program of a ServiceProcess that writes its number of asyncio tasks to a file."""
     return ("-c", COUNTING_TASKS, str(path))
 
 
 def take_figures(service: ServiceProcess, *, tasks: Path, seconds: float, requests: int) -> Figures:
-    """Sample a service whose program is `count_tasks_in(tasks)`, its workers and its database."""
     assert service.process is not None
     server = service.database_server()
     own, database = _family(psutil.Process(service.process.pid)), _family(server.process())

@@ -1,4 +1,4 @@
-"""What every first start of a service makes anew, made once a run: the model's graph, and a migrated database."""
+"""The work of a service's first start, done once per test run: the model's graph, and a migrated database."""
 
 import fcntl
 import os
@@ -26,7 +26,6 @@ def bring_model(data_dir: Path) -> None:
 
 
 def bring_database(data_dir: Path) -> None:
-    """Put a stopped, migrated, empty cluster into a data folder, without waiting for the disk."""
     # cp keeps the cluster's owner, who may be another user than this one.
     subprocess.run(["/bin/cp", "-a", str(_cluster()), str(data_dir / CLUSTER)], check=True)
 
@@ -38,7 +37,7 @@ def _models() -> Path:
 
 @cache
 def _cluster() -> Path:
-    """Return the cluster that the first process of the run to need it has made; the others wait for it."""
+    """Return the cluster made by the run's first process in need; later processes wait."""
     made = folder_of_run() / "cluster-made"
     with (folder_of_run() / "cluster.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -57,7 +56,6 @@ def _cluster() -> Path:
 
 @cache
 def folder_of_run() -> Path:
-    """Return the folder that all processes of a run share; it goes with the first of them, which makes it."""
     if RUN in os.environ:
         return Path(os.environ[RUN])
     begin_run(Path(tempfile.gettempdir()))

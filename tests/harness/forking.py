@@ -1,4 +1,4 @@
-"""Python programs forked from a process with their imports, which take most of a start. Each has its own arguments,
+"""Python programs forked from a process with all imports, the longest part of a start. Each has separate arguments,
 environment, folder and streams, and ends as if started by Python."""
 
 import gc
@@ -27,7 +27,7 @@ CODE_BYTES = 16
 
 
 class ForkedProgram:
-    """A program that runs or has ended, as `subprocess.Popen` has it."""
+    """A running or ended program, with the interface of `subprocess.Popen`."""
 
     def __init__(self, pid: int, ending: int) -> None:
         self.pid = pid
@@ -35,11 +35,11 @@ class ForkedProgram:
         self._ending: int | None = ending
 
     def poll(self) -> int | None:
-        """Return the exit status, negative where a signal ended the program, or None while it runs."""
+        """Return the exit status, negative after a signal, or None while it runs."""
         return self._look(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the exit status when there is one; raises `TimeoutExpired` after so many seconds."""
+        """Wait for the exit status; raises `TimeoutExpired` after `timeout` seconds."""
         code = self._look(timeout)
         if code is None:
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
@@ -69,7 +69,7 @@ class ForkedProgram:
 
 
 class ForkServer:
-    """A process that has imported these modules, with this environment, and forks for each program."""
+    """A process with imported modules and an environment; it forks for each program."""
 
     def __init__(self, *modules: str, environment: Mapping[str, str]) -> None:
         self._asking, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -86,7 +86,6 @@ class ForkServer:
     def start(
         self, *arguments: str, environment: Mapping[str, str], streams: Sequence[int], folder: Path | None = None
     ) -> ForkedProgram:
-        """Start what `python ARGUMENTS` would: `-m MODULE …` or `-c CODE …`. Streams: its input, output and errors."""
         asked = {"arguments": arguments, "environment": dict(environment), "folder": str(folder or Path.cwd())}
         ending, told = os.pipe()
         try:
@@ -119,7 +118,6 @@ class ForkServer:
             return subprocess.CompletedProcess(arguments, code, _text(out), _text(err))
 
     def close(self) -> None:
-        """End the process; programs that still run go on."""
         self._asking.close()
         self._process.wait(60)
 
@@ -130,7 +128,6 @@ def _text(file: IO[bytes]) -> str:
 
 
 def main() -> None:
-    """Import the modules that the arguments name, then fork for what is asked through standard input, a socket."""
     for name in sys.argv[1:]:
         import_module(name)
     gc.collect()
@@ -142,7 +139,6 @@ def main() -> None:
 
 
 def _fork_until_closed(asking: socket.socket) -> tuple[Mapping[str, Any], Sequence[int]] | None:
-    """Fork for each program and tell how each ended; returns in each fork with what was asked and its streams."""
     running = dict[int, tuple[int, int]]()
     while True:
         ready = select.select([asking.fileno(), *running], [], [])[0]
@@ -171,7 +167,6 @@ def _fork_until_closed(asking: socket.socket) -> tuple[Mapping[str, Any], Sequen
 
 
 def _become(asked: Mapping[str, Any], streams: Sequence[int]) -> None:
-    """Be the program, as if nothing but Python had been here before."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)

@@ -1,4 +1,4 @@
-"""Tests search for garbage without walking, again and again, what all of them together have imported."""
+"""Garbage searches of tests skip the objects of imports."""
 
 from collections.abc import Generator
 
@@ -9,6 +9,6 @@ from service.__main__ import without_collecting
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep imports out of later garbage searches: 900,000 objects take half a second each, and every flow test asks."""
+    """Freeze imports out of later garbage searches: 900,000 objects take half a second each, in every flow test."""
     with without_collecting():
         return (yield)

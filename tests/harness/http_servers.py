@@ -1,4 +1,4 @@
-"""HTTP servers on loopback, each in a thread: what the stand-ins of other people's services are made of."""
+"""HTTP servers on loopback, each in a thread: the base of stand-ins for external services."""
 
 import json
 import threading
@@ -8,14 +8,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers requests over a connection that stays; its client may go away at any moment."""
+    """Answers requests over a kept connection; clients may disconnect at any moment."""
 
     protocol_version = "HTTP/1.1"
     # Small answers aren't held back until the other end has acknowledged the last one.
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
-        """Answer a request without a body."""
         self.answer(b"")
 
     def do_POST(self) -> None:
@@ -41,7 +40,7 @@ class Handler(BaseHTTPRequestHandler):
             super().finish()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log no requests."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -62,9 +61,9 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Generator[str]:
 
 
 Answer = tuple[int, object]
-"""A status, and a body: JSON, or bytes as they are."""
+"""A status, and a body: JSON, or plain bytes."""
 Respond = Callable[[str, Mapping[str, str], dict], Answer]
-"""What answers a request's path, headers and body."""
+"""Answers a request's path, headers and body."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A queue of a test's own, with a task that waits until it is let go, worked as a service works its queues."""
+"""A test's own queue, with a task that waits until released, run like a service's queues."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ SECONDS = 60
 
 @dataclass
 class Workshop:
-    """What its task did in this process: which ids it began and ended, in order, and how many at a time."""
+    """A record of the task in this process: ids begun and ended, in order, and the number at a time."""
 
     is_open: bool = True
     failure: BaseException | None = None
@@ -48,7 +48,7 @@ class Workshop:
 
 
 def work(service: RunningService, what: Workshop | Task, *beside: Queue, concurrency: int = 4) -> "asyncio.Task[None]":
-    """Work the tests' queue in a service; cancelled, it ends as it does when the service is stopped."""
+    """Run the tests' queue in a service; when cancelled, end as at the service's stop."""
 
     async def start() -> "asyncio.Task[None]":
         tasks = [what if isinstance(what, Task) else what.task]
@@ -61,7 +61,6 @@ def work(service: RunningService, what: Workshop | Task, *beside: Queue, concurr
 
 
 async def _follow(working: "asyncio.Task[None]") -> None:
-    """Cancelled with what the service does in the background, cancel the worker too."""
     await working
 
 

@@ -1,4 +1,4 @@
-"""Tests that `make test` leaves to `make test-all` (tests/slow.toml), and tests that CI never runs once more."""
+"""Tests left by `make test` to `make test-all` (tests/slow.toml), and tests that CI never repeats."""
 
 import re
 import tomllib
@@ -30,7 +30,6 @@ NEVER_RUN_AGAIN = (
 
 
 def mark_never_run_again(items: list[pytest.Item]) -> None:
-    """Mark the tests whose first failure counts."""
     for item in items:
         if any(fnmatch(item.nodeid, pattern) for pattern in NEVER_RUN_AGAIN):
             item.add_marker(pytest.mark.flaky(reruns=0))

@@ -1,4 +1,4 @@
-"""Modules that take long to import and that most tests don't use: tests are found without them."""
+"""Slow imports unused by most tests are left out of collection."""
 
 from importlib import import_module
 
@@ -15,5 +15,4 @@ class _Lazy:
 
 
 def lazily(name: str):
-    """Return a module that is imported when it is first used."""
     return _Lazy(name)

@@ -1,4 +1,4 @@
-"""Logs as failed tests show them: the last lines of what services logged, and tracebacks without locals."""
+"""Logs of failed tests: the services' last lines, and tracebacks without locals."""
 
 import io
 import os
@@ -12,13 +12,13 @@ VARIABLE = "TEST_LOG_LINES"
 MOST_LINES = 40
 LONGEST_LINE = 4000
 logged = io.StringIO()
-"""What the services in this process have logged since the test began; their requests may end after a test's phase."""
+"""The log of the services in this process since the test began; requests may end after a test's phase."""
 logs_of_processes: dict[str, Path] = {}
-"""Where processes that run beside the tests write, by their names: a failed test shows the end of each."""
+"""The log files of processes outside the tests, by name: a failed test shows the end of each."""
 
 
 def configure_logs() -> None:
-    """Have services in this process log with plain tracebacks; with every frame's locals, one fills 4,000 lines."""
+    """Have services in this process log plain tracebacks; with every frame's locals, a traceback fills 4,000 lines."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -31,7 +31,7 @@ def configure_logs() -> None:
 
 
 def shorten(lines: list[str], most: int, *, first: int = 0, longest: int = LONGEST_LINE) -> list[str]:
-    """Keep the `first` lines and the last ones, `most` in all and none longer than so many characters; say it if so."""
+    """Keep the `first` lines and the last lines, `most` in all, each at most `longest` characters; mark omissions."""
     shown = [line if len(line) <= longest else f"{line[:longest]} …" for line in lines]
     if shown == lines and len(lines) <= most:
         return lines
@@ -41,7 +41,7 @@ def shorten(lines: list[str], most: int, *, first: int = 0, longest: int = LONGE
 
 
 def shorten_log(text: str) -> str:
-    """Return the last lines of a log: 40, or as many as the environment's TEST_LOG_LINES says (`all`: every line)."""
+    """Return the last lines of a log: 40, or the number in the environment's TEST_LOG_LINES (`all`: every line)."""
     wanted = os.environ.get(VARIABLE, str(MOST_LINES))
     if wanted == "all":
         return text
@@ -55,7 +55,6 @@ def read_log(path: Path) -> str:
 
 
 def pytest_runtest_logstart() -> None:
-    """Forget what the tests before have logged, and how they have configured logs."""
     configure_logs()
     logged.seek(0)
     logged.truncate()
@@ -63,7 +62,7 @@ def pytest_runtest_logstart() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Shorten what a test's report has captured; add to a failed one what services and processes have logged."""
+    """Shorten a report's captured output; add the logs of services and processes to a failed report."""
     report = yield
     if report.failed:
         report.sections.append(("Logged by services", logged.getvalue()))

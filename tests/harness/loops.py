@@ -1,4 +1,4 @@
-"""Work beside a test: in threads that the test waits for, and an event loop that lives longer than a test."""
+"""Work next to a test: in threads joined at the end, and in an event loop that outlives a test."""
 
 import asyncio
 import threading
@@ -33,7 +33,8 @@ class LoopThread:
 
 @contextmanager
 def going_on(*work: Callable[[], object], ending: threading.Event | None = None) -> Generator[None]:
-    """Repeat each in its own thread until the block ends or the event is set; a failure ends all, raised at the end."""
+    """Repeat each function in its own thread until the block ends or the event is set; a failure ends all, raised at
+    the end."""
     ends, failures = ending or threading.Event(), list[BaseException]()
 
     def repeat(each: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""Temporary files in memory: a database is made and dropped there in a fraction of the time that a disk takes."""
+"""Temporary files in memory: databases are created and dropped much faster there than on a disk."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ NEEDED_BYTES = 4 * 1024**3
 
 
 def use_memory(folder: Path = MEMORY, *, needed_bytes: int = NEEDED_BYTES) -> None:
-    """Put temporary files of this process and its children into memory, if there is room; `TMPDIR` overrides."""
+    """Put temporary files of the process and children into memory, if there is space; `TMPDIR` overrides."""
     if "TMPDIR" in os.environ or not folder.is_dir() or shutil.disk_usage(folder).free < needed_bytes:
         return
     os.environ["TMPDIR"] = str(folder)

@@ -1,4 +1,4 @@
-"""What the service sends to its database while it answers a request."""
+"""The messages sent by the service to the database during a request."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,6 @@ OURS = "a-request-whose-messages-are-kept"
 
 @contextmanager
 def messages_of(service: RunningService) -> Iterator[list[str]]:
-    """Collect the messages of requests in the block and of their work, without COMMIT; a batch is one message."""
     found: list[str] = []
     run = Batch.run
 

@@ -1,4 +1,4 @@
-"""A stand-in OpenAI-compatible endpoint on loopback: real HTTP, real server-sent events, and whatever can go wrong."""
+"""A stand-in OpenAI-compatible endpoint on loopback: real HTTP, real server-sent events, and all kinds of failures."""
 
 import json
 import socket
@@ -13,7 +13,7 @@ from tests.harness.http_servers import Handler, serving
 KEY = "sk-stand-in-4711"
 MODEL = "stand-in"
 PIECE = 7
-"""Characters of a streamed text that come at once: few enough to cut words, citations and addresses."""
+"""Characters per piece of a streamed text: few enough to cut words, citations and addresses."""
 
 Request = dict
 Answer = Callable[["Exchange"], None]
@@ -21,7 +21,7 @@ Script = Callable[[Request], Answer]
 
 
 class Exchange:
-    """One request, while it is answered."""
+    """A request and answer."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -93,12 +93,10 @@ def says_at_once(text: str, *, finish: str = "stop") -> Answer:
 
 
 def fills_in(**arguments) -> Answer:
-    """Answer a request that isn't streamed with structured output."""
     return says_at_once(json.dumps(arguments))
 
 
 def fills_in_tool(**arguments) -> Answer:
-    """Answer a request that isn't streamed with a call of the tool for structured output."""
     function = {"name": "final_result", "arguments": json.dumps(arguments)}
     calls = [{"id": "call-1", "type": "function", "function": function}]
     return _whole({"role": "assistant", "tool_calls": calls}, "tool_calls")
@@ -111,13 +109,10 @@ def _whole(message: dict, finish: str) -> Answer:
 
 
 def refuses(status: int, *, code: str = "", message: str = "", **headers: str) -> Answer:
-    """Answer with an error, in the endpoint's own words."""
     return lambda exchange: exchange.refuse(status, {"error": {"message": message, "code": code or None}}, **headers)
 
 
 def is_cut_off(text: str) -> Answer:
-    """Begin to reply, and lose the connection."""
-
     def answer(exchange: Exchange) -> None:
         exchange.begin()
         exchange.text(text)
@@ -149,7 +144,7 @@ def streams(*events: str) -> Answer:
 
 @dataclass
 class ModelServer:
-    """The endpoint: `script` says how to answer a request; what was asked is kept."""
+    """The endpoint: `script` answers requests; requests are recorded."""
 
     url: str = ""
     script: Script = lambda _request: says("Nothing was scripted.")

@@ -1,4 +1,4 @@
-"""Programs of Node's that know nothing of Carrel, with the libraries that a lock's hashes name."""
+"""Independent Node programs, with libraries locked by hash."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""An S3-compatible server on loopback, over real HTTP, as a process of its own."""
+"""An S3-compatible server on loopback, over real HTTP, as a separate process."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ READY_SECONDS = 120
 
 @dataclass(frozen=True)
 class Bucket:
-    """A bucket of a test's own; `environment` has what a client needs to reach it."""
+    """A bucket for a single test; `environment` has the client's settings."""
 
     endpoint: str
     environment: dict[str, str]
@@ -36,7 +36,6 @@ class Bucket:
         obstore.put(from_url(f"s3://{self.name}"), key, content)
 
     def put_raw(self, key: str, content: bytes) -> None:
-        """Put a new object there, whatever its key is, as nobody."""
         httpx.put(f"{self.endpoint}/{self.name}/{key}", content=content).raise_for_status()
 
     def delete(self, key: str) -> None:

@@ -1,4 +1,4 @@
-"""`python -m service` as a process of its own, on an embedded PostgreSQL and a folder that is removed afterwards."""
+"""`python -m service` as a separate process, on an embedded PostgreSQL and a temporary folder."""
 
 import atexit
 import itertools
@@ -49,7 +49,7 @@ sys.exit(main())
 
 
 class ByTurns(httpx.BaseTransport):
-    """Sends each request by the next of some connections, each of which stays."""
+    """Sends each request by the next of several kept connections."""
 
     def __init__(self, number: int) -> None:
         stays = httpx.Limits(keepalive_expiry=None)
@@ -65,9 +65,9 @@ class ByTurns(httpx.BaseTransport):
 
 
 class ServiceProcess:
-    """A started process; `start` it again on the same folder. Unless `from_nothing`, its first start finds database and
+    """A started process; `start` again keeps the folder. Unless `from_nothing`, the first start finds database and
     model made (tests.harness.first_start) and modules imported. Forks share a hash seed, like a service's workers;
-    `from_nothing` has another at each start."""
+    `from_nothing` has a new seed at each start."""
 
     program: tuple[str, ...] = ("-m", "service")
     folder: Path | None = None
@@ -89,7 +89,6 @@ class ServiceProcess:
         return self.http.post(f"/api/v0/{operation}", json=body if body is not None else {}, headers=headers)
 
     def ask_by_turns(self) -> None:
-        """Have `http` ask each worker in turn from now on, by a connection to each."""
         workers = self.parts("worker")
         headers = {"Authorization": f"Bearer {API_KEY}"}
         while not all(map(_connections_to, workers)):
@@ -125,7 +124,6 @@ class ServiceProcess:
         return time.monotonic() - began
 
     def _wait_until_let_go(self) -> None:
-        """Wait until no worker of a process that was killed listens any more: a fork is quicker than they notice."""
         deadline = time.monotonic() + LET_GO_SECONDS
         while True:
             try:
@@ -143,7 +141,6 @@ class ServiceProcess:
             bring_database(self.data_dir)
 
     def wait_ready(self) -> None:
-        """Wait until all workers of the service can serve; a worker that is killed before that ends the start."""
         deadline = time.monotonic() + READY_SECONDS
         while time.monotonic() < deadline:
             assert self.process is not None
@@ -161,7 +158,7 @@ class ServiceProcess:
         self.process.send_signal(number)
 
     def parts(self, name: str) -> list[psutil.Process]:
-        """Return the service's processes of this name (`worker-0`, `embedding`), or of a name that begins so."""
+        """Return the service's processes with this name (`worker-0`, `embedding`) or prefix."""
         assert self.process is not None
         living = {child.pid: child for child in psutil.Process(self.process.pid).children()}
         started = [event for event in self.events("process_started") if str(event["process"]).startswith(name)]
@@ -179,13 +176,13 @@ class ServiceProcess:
         return self.process.wait(60)
 
     def kill(self) -> None:
-        """Kill as the kernel does when memory is short."""
         assert self.process is not None
         self.process.kill()
         self.process.wait(60)
 
     def kill_database(self) -> None:
-        """Kill PostgreSQL with its connections; the service restarts it: `wait_ready` before reading past it."""
+        """Kill PostgreSQL with its connections; the service restarts PostgreSQL: call `wait_ready` before reading the
+        database directly."""
         database = self.database_server().process()
         assert database is not None
         killed = [database, *database.children()]
@@ -227,7 +224,6 @@ class ServiceProcess:
 
 @cache
 def fork_server() -> ForkServer:
-    """Return the session's process that has imported the service and its commands."""
     # Which metrics there are is decided where they are imported: those that several processes add to.
     metrics = folder_of_run() / f"metrics-{os.getpid()}"
     metrics.mkdir()
@@ -244,7 +240,7 @@ def environment_without_settings() -> dict[str, str]:
 def run_command(
     environment: dict[str, str], *arguments: str, typed: str = "", killed_at: str | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """Run `python -m service ARGUMENTS` to its end, or kill -9 itself at the call `killed_at` ("module:name")."""
+    """Run `python -m service ARGUMENTS` to the end, or kill -9 it at the call `killed_at` ("module:name")."""
     start = ["-m", "service"] if killed_at is None else ["-c", KILLED_AT, killed_at]
     ended = fork_server().run(*start, *arguments, environment=environment, typed=typed, timeout=COMMAND_SECONDS)
     assert (ended.returncode == -signal.SIGKILL) == (killed_at is not None), ended

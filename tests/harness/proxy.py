@@ -1,5 +1,5 @@
-"""A network and service with bad days: an HTTP proxy on loopback that mistreats requests by operation, and counts them.
-Random faults repeat for equal sequences of requests (`seed`)."""
+"""A bad network and service: an HTTP proxy on loopback that disturbs requests by operation, and counts them. Random
+faults repeat for equal sequences of requests (`seed`)."""
 
 import http.client
 import json
@@ -23,7 +23,7 @@ _LATENCY = 0.3
 
 
 class Fault(StrEnum):
-    """What goes wrong with a request; after `LOST_ANSWER` and `TRUNCATED` the service has done it all the same."""
+    """The fault of a request; after `LOST_ANSWER` and `TRUNCATED` the service has done the work."""
 
     LATENCY = "latency"
     RESET = "reset"
@@ -46,7 +46,7 @@ _REFUSALS: Mapping[Fault, tuple[int, str, str]] = {
 
 @dataclass(frozen=True)
 class Passed:
-    """An answer of the service, whether or not it reached whoever asked."""
+    """An answer of the service, received by the client or not."""
 
     operation: str
     status: int
@@ -78,7 +78,6 @@ class Proxy:
         return sum(one.operation == operation and one.status == 200 for one in self.passed)
 
     def wait_for(self, operation: str, number: int, *, seconds: float = _SECONDS) -> bool:
-        """Wait until the service has done an operation so often; False when it takes longer than that."""
         with self._changed:
             return self._changed.wait_for(lambda: self._count(operation) >= number, seconds)
 

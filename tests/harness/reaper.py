@@ -1,5 +1,5 @@
-"""End what a test run has left, however it ended: `python reaper.py FOLDER`, with a pipe as input that closes with the
-run's first process. What the run started has its folder in the environment."""
+"""End the leftovers of a test runafter any end: `python reaper.py FOLDER`, with a pipe as input closing with the run's
+first process. Processes of the run have the folder in the environment."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 RUN = "TEST_RUN_FOLDER"
-"""The variable with the run's folder, by which the processes of a run share what each of them needs."""
+"""The variable with the run's folder, shared by all processes of a run."""
 PREFIX = "carrel-tests-"
 GRACE_SECONDS = 2
 

@@ -1,4 +1,4 @@
-"""Receivers of alerts on loopback: an HTTP server that is posted to, and an SMTP server."""
+"""Receivers of alerts on loopback: an HTTP server and an SMTP server."""
 
 import socket
 import threading
@@ -15,7 +15,7 @@ from tests.harness.http_servers import Handler, serving
 
 @dataclass
 class Receiver:
-    """What was posted, and how the next posts are answered (200 when nothing is said)."""
+    """The received posts, and the answers to the next posts (default: 200)."""
 
     url: str = ""
     posts: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
@@ -28,7 +28,6 @@ class Receiver:
 
 @contextmanager
 def receiving() -> Generator[Receiver]:
-    """Receive posts on a free port; while `open` is cleared, what was posted gets no answer."""
     receiver = Receiver()
 
     class Posts(Handler):
@@ -48,7 +47,7 @@ def receiving() -> Generator[Receiver]:
 
 @dataclass
 class Mailbox:
-    """The mails that came, each with the addresses of its envelope."""
+    """The received mails, with envelope addresses."""
 
     mails: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
 
@@ -61,7 +60,6 @@ class Mailbox:
 
 @contextmanager
 def mail_server(host: str = "127.0.0.1") -> Generator[tuple[Mailbox, str]]:
-    """Take mail on a free port, without TLS; gives what comes, and the server's address."""
     mailbox = Mailbox()
     with socket.socket() as one:  # the library can't take port 0
         one.bind((host, 0))

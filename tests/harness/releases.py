@@ -1,4 +1,4 @@
-"""The release before, as the repository's history has it: its code runs beside ours, with our dependencies."""
+"""The previous release from the repository's history: its code runs next to ours, with our dependencies."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ COMMIT: str = tomllib.loads((ROOT / "releases.toml").read_text())["release"][-1]
 
 
 class ServiceOfBefore(ServiceProcess):
-    """The service of the release before as a process, on a tree of it."""
+    """The service of the previous release as a process, on a separate tree."""
 
     # Nothing is imported from the folder that the tests run in, which the processes that it starts look into first.
     program = ("-P", "-m", "service")
@@ -29,7 +29,6 @@ class ServiceOfBefore(ServiceProcess):
 
 
 def export_release_before(folder: Path) -> Path:
-    """Write the tree of the release before to a folder; skips the test in a shallow clone, and outside of any."""
     exported = _ask_git("archive", COMMIT, "service", "client")
     if exported.returncode:
         told = f"the release before, {COMMIT}, is not in this clone's history: {exported.stderr.decode().strip()}."
@@ -42,7 +41,6 @@ def export_release_before(folder: Path) -> Path:
 
 
 def head_of_before(tree: Path) -> str:
-    """Return the newest schema that the release before knows."""
     [head] = re.findall(r'^HEAD = "(\w+)"', (tree / "service/migrations/__init__.py").read_text(), re.MULTILINE)
     return head
 

@@ -1,4 +1,4 @@
-"""A primary and standbys of it, of the embedded server's programs."""
+"""A primary with standbys, using the embedded server's programs."""
 
 import shutil
 import tempfile
@@ -24,14 +24,13 @@ REPLICATED = PARAMETERS | {
 
 
 class Server(EmbeddedPostgres):
-    """A server that standbys may follow."""
+    """A server with possible standbys."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o711, exist_ok=True)
         super().__init__(folder, parameters=REPLICATED)
 
     def follow(self, *servers: "Server") -> None:
-        """Become a standby of whichever of the servers is the primary, with a copy of it."""
         self._folder.mkdir(mode=0o700)
         shutil.chown(self._folder, self._account.pw_uid, self._account.pw_gid)
         hosts = ",".join(socket_folder(server._folder) for server in servers)
@@ -47,7 +46,6 @@ class Server(EmbeddedPostgres):
             return result.fetchall() if result.description else []
 
     def address(self, *others: "Server", user: str = SUPERUSER) -> SecretStr:
-        """Return the address of the database as a setting has it, on whichever of the servers is the primary."""
         hosts = ",".join(socket_folder(server._folder) for server in (self, *others))
         url = self.url(user=user).set(drivername="postgresql", query={"host": hosts})
         return SecretStr(url.render_as_string(hide_password=False))

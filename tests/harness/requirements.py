@@ -1,4 +1,4 @@
-"""What the operations of the API require of their callers, by path: those on both versions, and those on one alone."""
+"""The requirements of API operations for callers, by path: for both versions, and for a single version."""
 
 from carrel.wire.api import OPERATIONS
 

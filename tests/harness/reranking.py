@@ -16,7 +16,7 @@ def score_of(text: str) -> float:
 
 
 def in_common_shape(asked: dict) -> Answer:
-    """Answer as Cohere, Jina and vLLM do: to `documents`, best first, `top_n` of them."""
+    """Answer as Cohere, Jina and vLLM do: to `documents`, best first, at most `top_n`."""
     if "documents" not in asked:
         return 422, {"detail": "Field required: documents"}
     results = [{"index": at, "relevance_score": score_of(text)} for at, text in enumerate(asked["documents"])]
@@ -32,7 +32,7 @@ def in_shape_of_tei(asked: dict) -> Answer:
 
 @dataclass
 class RerankingEndpoint:
-    """How the endpoint behaves; `asked` are the bodies of all requests."""
+    """The endpoint's behaviour; `asked` are the bodies of all requests."""
 
     url: str
     answer: Callable[[dict], Answer] = in_common_shape
@@ -51,8 +51,6 @@ class RerankingEndpoint:
 
 @contextmanager
 def serving_reranking() -> Generator[RerankingEndpoint]:
-    """Serve on a free port until the block ends; a request without the key is refused."""
-
     def respond(path: str, headers: Mapping[str, str], body: dict) -> Answer:
         endpoint.asked.append(body)
         endpoint.open.wait(60)

@@ -68,8 +68,8 @@ PASSWORD_HASHER = passwords._HASHER
 
 @dataclass(frozen=True)
 class RunningService:
-    """A service under test; `http` has the bootstrap admin's API key, which may act for users. Of several workers,
-    asked in turn, `base_url` and `runtime` are the first's."""
+    """A service under test; `http` has the bootstrap admin's API key, which may act for users. With several workers,
+    asked in turn, `base_url` and `runtime` are the first worker's."""
 
     base_url: str
     settings: Settings
@@ -85,7 +85,6 @@ class RunningService:
     def call(
         self, operation: str, body: object = None, *, api_key: str | None = None, **options: Any
     ) -> httpx.Response:
-        """POST a v0 operation (`catalog/planUpload`) with a JSON body, as the admin or with another key."""
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         headers |= options.pop("headers", {})
         return self.http.post(f"/api/v0/{operation}", json=body if body is not None else {}, headers=headers, **options)
@@ -97,7 +96,6 @@ class RunningService:
         return str(key.raise_for_status().json()["apiKey"])
 
     def connect(self, *, timeout: float) -> httpx.Client:
-        """Open connections like those of `http`, to each worker one."""
         transport = Alternating(self.ports)
         return httpx.Client(base_url=self.base_url, headers=self.http.headers, timeout=timeout, transport=transport)
 
@@ -122,25 +120,21 @@ class RunningService:
             yield replace(self, api_key=api_key, admin_email=admin_email, http=http)
 
     def owner_url(self) -> URL:
-        """Return the address by which the owner of the database connects, whom no row-level security holds back."""
+        """Return the address for the database's owner, exempt from row-level security."""
         return driver_url(self.settings.database_url.get_secret_value())
 
     def owner_connection(self) -> psycopg.Connection[Any]:
         return connect(self.owner_url())
 
     def execute(self, statement: QueryNoTemplate, values: Params | None = None) -> list[tuple[Any, ...]]:
-        """Run a statement as the owner of the database; return its rows."""
         with self.owner_connection() as connection:
             cursor = connection.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
 
     def run(self, work: Any) -> Any:
-        """Run a coroutine that uses `runtime`, on the loop the service itself runs on."""
         return self.loop.run(work)
 
     def in_transaction(self, organization: UUID | None, work: Callable[[AsyncConnection], Awaitable[Result]]) -> Result:
-        """Run what `work` makes of a connection, in a transaction of the service that sees this organization."""
-
         async def run() -> Result:
             async with self.runtime.database.transaction(organization) as connection:
                 return await work(connection)
@@ -152,7 +146,7 @@ MakeService = Callable[..., RunningService]
 
 
 class Alternating(httpx.HTTPTransport):
-    """Sends each request to the next one of a service's workers, each of which has a port of its own here."""
+    """Sends each request to the next worker of a service; each worker has a separate port here."""
 
     def __init__(self, ports: list[int]) -> None:
         super().__init__(verify=AUTHORITIES)
@@ -164,7 +158,7 @@ class Alternating(httpx.HTTPTransport):
 
 
 class QuickServer(uvicorn.Server):
-    """A uvicorn server that stops when told, instead of looking ten times a second."""
+    """A uvicorn server that stops at once, instead of polling ten times a second."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -178,7 +172,8 @@ class QuickServer(uvicorn.Server):
 
 
 class Remembering:
-    """Arithmetic that embeds each text once a session, as int8 vectors are independent: count before this."""
+    """Embeds each text only once a session, because int8 vectors don't depend on the batch; count calls in front of
+    it."""
 
     def __init__(self, arithmetic: Arithmetic) -> None:
         self._arithmetic = arithmetic
@@ -199,7 +194,7 @@ class Remembering:
 
 
 class SharedParts:
-    """The extraction processes and the embedding model of a session, made when first asked for."""
+    """The extraction processes and the embedding model of a session, made at first use."""
 
     def __init__(self, folder: Path, loop: LoopThread) -> None:
         self._loop = loop
@@ -230,7 +225,7 @@ class SharedParts:
 
 
 class ServiceHarness:
-    """Starts services for tests, sharing between them what is slow to make."""
+    """Starts services for tests, with shared slow parts."""
 
     def __init__(self, databases: TestDatabases, *, parts: SharedParts, loop: LoopThread) -> None:
         self._databases = databases
@@ -240,7 +235,6 @@ class ServiceHarness:
         self._ending: list[Future[None]] = []
 
     def start(self, **overrides: Any) -> tuple[RunningService, AsyncExitStack]:
-        """Start a service on a database of its own; `overrides` are settings by name, or `rate_limits`."""
         shared = self._shared | {name: overrides.pop(name) for name in {"rate_limits"} & overrides.keys()}
         database = overrides.pop("database", None) or self._databases.clone()
         folder = Path(tempfile.mkdtemp(prefix="data-", dir=self._databases.folder))
@@ -249,7 +243,7 @@ class ServiceHarness:
         return self._loop.run(self._start(settings, database, shared))
 
     def stop(self, service: RunningService, stack: AsyncExitStack) -> None:
-        """Stop a service without waiting for it; `close` waits for all of them, and raises what went wrong."""
+        """Stop a service without waiting; `close` waits for all services, and raises errors."""
         service.http.close()
         self._ending.append(self._loop.submit(self._stop(service, stack)))
 
@@ -331,7 +325,7 @@ def starting_tasks_later() -> Generator[None]:
 
 @contextmanager
 def reading_authorities_once() -> Generator[None]:
-    """Let clients share the certificates of authorities, unless a test names others than its environment."""
+    """Let clients share the authorities' certificates, unless a test names certificates in its environment."""
     create, named = default.create_ssl_context, [os.environ.get(name) for name in CERTIFICATES]
 
     def share(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
@@ -346,14 +340,14 @@ def reading_authorities_once() -> Generator[None]:
 
 @contextmanager
 def hashing_passwords_at_once() -> Generator[None]:
-    """Let services spend nothing on a password: nobody guesses those of tests, which hash or check several each."""
+    """Make password hashing cheap: tests hash or check several passwords each."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "_HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
         yield
 
 
 def bootstrap_template(databases: TestDatabases, loop: LoopThread) -> None:
-    """Put the bootstrap organization into the template, so that no test hashes its password again."""
+    """Put the bootstrap organization into the template, to hash the password only once."""
 
     async def fill() -> None:
         database = Database(databases.service_url(DATABASE))
@@ -380,7 +374,6 @@ async def _end(server: QuickServer, serving: "asyncio.Task[None]") -> None:
 
 
 def settings_for_test(folder: Path, url: SecretStr | None, **overrides: Any) -> Settings:
-    """Return the settings of a service in a test: nothing of the environment, a folder and database of its own."""
     values: dict[str, Any] = {
         "data_dir": folder,
         "database_url": url,

@@ -1,4 +1,4 @@
-"""The whole product as `make up` starts it: the Procfile, on free ports and in a folder of its own."""
+"""The whole product as started by `make up`: the Procfile, on free ports and in a separate folder."""
 
 import os
 import secrets
@@ -26,7 +26,7 @@ STOPPING_SECONDS = 60.0
 
 @dataclass
 class Stack:
-    """Starts and stops the Procfile; what it prints goes to a file in `folder`."""
+    """Starts and stops the Procfile; the output goes to a file in `folder`."""
 
     folder: Path
     service_port: int = field(default_factory=free_port)
@@ -73,7 +73,6 @@ class Stack:
         assert READY in self.output, shorten_log(self.output)
 
     def interrupt(self) -> list[psutil.Process]:
-        """Press Ctrl-C, wait until all has ended, and return the processes of the stack that are still there."""
         assert self.process is not None
         family = psutil.Process(self.process.pid).children(recursive=True) + self._database_processes()
         self.process.send_signal(signal.SIGINT)
@@ -90,7 +89,6 @@ class Stack:
         return self.process is None or self.process.poll() is not None
 
     def _database_processes(self) -> list[psutil.Process]:
-        """PostgreSQL's: they belong to no process of ours, but name their folder, which is inside the stack's."""
         found = psutil.process_iter(["cmdline"])
         return [process for process in found if str(self.folder) in " ".join(process.info["cmdline"] or ())]
 
@@ -115,7 +113,6 @@ class Stack:
 
 
 def wait_for(condition: Callable[[], bool], *, seconds: float) -> None:
-    """Return when the condition holds, or when the time is up; the caller asserts what it needs."""
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.25)

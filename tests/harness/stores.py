@@ -1,4 +1,4 @@
-"""A Redis for tests: its protocol and its scripts over real connections, without a server to install."""
+"""A Redis for tests: protocol and scripts over real connections, without a server to install."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from fakeredis import TcpFakeServer
 
 @contextmanager
 def shared_store(port: int = 0) -> Iterator[int]:
-    """Yield the port a store answers on, a free one unless it is given; it is gone after the block."""
+    """Run a store during the block, on a free port unless given; yield the port."""
     server = TcpFakeServer(("127.0.0.1", port))
     server.daemon_threads = True
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)

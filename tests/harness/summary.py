@@ -1,4 +1,4 @@
-"""How a run of the tests is reported: a failure fits on a screen, and the run ends with where its time went."""
+"""The report of a test run: a failure fits on a screen, and a summary of time ends the run."""
 
 import os
 from collections import Counter
@@ -20,7 +20,7 @@ FEWEST_FILES = 20
 
 
 class ShortTraceback(TerminalRepr):
-    """A traceback of a screen's length; what raised and what was expected are at its end."""
+    """A traceback of a screen's length, with the error and the expectation at the end."""
 
     def __init__(self, whole: object) -> None:
         self._lines = shorten(str(whole).splitlines(), TRACEBACK_LINES, first=4, longest=LONGEST_LINE)
@@ -33,7 +33,7 @@ class ShortTraceback(TerminalRepr):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Shorten what the terminal shows of a failure: its traceback, and what the test and its service logged."""
+    """Shorten a failure on the terminal: traceback, and logs of test and service."""
     if (
         report.outcome not in {"failed", "rerun"}
         or os.environ.get(VARIABLE) == "all"
@@ -48,7 +48,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
-    """Show why tests were run again; end a long run with its slowest files, the share of set-up, and these tests."""
+    """Show why tests were repeated; end a long run with its slowest files, the share of set-up, and slowest tests."""
     again = terminalreporter.stats.get("rerun", [])
     for report in again:
         terminalreporter.write_sep("_", f"first run of {report.nodeid}")

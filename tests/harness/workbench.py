@@ -1,4 +1,4 @@
-"""The workbench as a process of its own, before any service, registered there as an application."""
+"""The workbench as a separate process, in front of any service, registered there as an application."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from tests.oauth.flow import EVERY_SCOPE, an_app
 
 
 class Workbench:
-    """Starts `python -m app`; what it prints goes to a file in `folder`, which also keeps its sessions."""
+    """Starts `python -m app`; the output and the sessions are in `folder`."""
 
     def __init__(self, service: RunningService, folder: Path, *, port: int | None = None) -> None:
         self.service = service

@@ -1,5 +1,5 @@
-"""The notebooks run against `python -m service`, find the truth, and read well as kept. They share a sample
-organization and leave only logs and the page Quality changed."""
+"""The notebooks run against `python -m service`, find the truth, and read well as stored. They share a sample
+organization and change only logs and the page Quality."""
 
 import ast
 import json
@@ -42,7 +42,6 @@ OWN_ADDRESS = re.compile(r"127\.0\.0\.1|localhost|\[::1\]")
 
 @pytest.fixture(scope="module")
 def organization() -> Iterator[dict[str, str]]:
-    """The environment of an analyst: a service process with the sample organization, and an admin's key."""
     environment_of = run_notebooks._environment
 
     def bring(folder: Path) -> dict[str, str]:
@@ -65,13 +64,11 @@ def code_of(notebook: NotebookNode) -> list[NotebookNode]:
 
 
 def shapes(notebook: NotebookNode) -> list[list[tuple[str, list[str], int]]]:
-    """What each cell shows, but for the words: text or not, a picture or not, and how many rows a table has."""
     shown = [[(output.output_type, output.get("data", {})) for output in cell.outputs] for cell in code_of(notebook)]
     return [[(kind, sorted(data), data.get("text/html", "").count("<tr")) for kind, data in cell] for cell in shown]
 
 
 def findings(organization: Mapping[str, str]) -> Ran:
-    """The notebooks' findings, equal to the kept ones; they share a kernel but no variables, for its slow imports."""
     parts = {path: kept(path) for path in FOUND}
     for path, notebook in parts.items():
         entries = ", ".join(f"{name!r}: {expression}" for name, expression in FOUND[path].items())
@@ -84,7 +81,6 @@ def findings(organization: Mapping[str, str]) -> Ran:
 
 
 def readers_of(model: Model) -> dict[str, set[str]]:
-    """The people who may read each document, by its name; whoever loaded everything is not among them."""
     return {
         name: {person for person in model.users if document in model.readable(person)}
         for document, name in ({row["externalId"]: row["name"] for row in rows_of(MANIFEST)}).items()
@@ -92,7 +88,6 @@ def readers_of(model: Model) -> dict[str, set[str]]:
 
 
 def what_is_loaded_is_found_by_those_who_may(found: dict[str, Any], client: Carrel) -> None:
-    """By question, by mode and by person; and nothing of it stays."""
     assert found["statuses"] == ["CREATED"] * 4
     assert (found["first"]["HYBRID"], found["first"]["SEMANTIC"]) == ("Garage", "Garage")
     assert found["kinds"] == ["house note"]
@@ -103,7 +98,6 @@ def what_is_loaded_is_found_by_those_who_may(found: dict[str, Any], client: Carr
 
 
 def the_audit_counts_whom_the_manifest_lets_read(found: dict[str, Any], client: Carrel) -> None:
-    """Through whatever way; what it makes itself is found as widened, and gone at the end."""
     model = who_may_read()
     names = {row["externalId"]: row["name"] for row in rows_of(MANIFEST)}
     closed = {names[external_id] for external_id, one in model.documents.items() if EVERYONE not in one.viewers}
@@ -117,7 +111,6 @@ def the_audit_counts_whom_the_manifest_lets_read(found: dict[str, Any], client: 
 
 
 def the_scores_are_those_of_the_same_searches_here(found: dict[str, Any], client: Carrel) -> None:
-    """They are kept as runs, what was missed as a set; and the log's queries without results are those of people."""
     questions = questions_of(SAMPLE_QUESTIONS)
 
     def score(question: str, document: str) -> float:
@@ -143,7 +136,6 @@ def the_scores_are_those_of_the_same_searches_here(found: dict[str, Any], client
 
 
 def every_quote_stands_in_its_document(found: dict[str, Any], client: Carrel) -> None:
-    """As the notebook says, and as the documents do; who may not read gets none."""
     assert all(found["stand"])
     assert len(found["stand"]) == len(found["quotes"]) > 4
     for document, quote in found["quotes"]:
@@ -156,7 +148,6 @@ def every_quote_stands_in_its_document(found: dict[str, Any], client: Carrel) ->
 
 
 def operators_see_what_a_night_has_brought(found: dict[str, Any]) -> None:
-    """What was loaded, the key that ends soon, and what nothing answered."""
     assert found["loaded"] == len(rows_of(MANIFEST))
     assert found["ending"] == ["API key Nightly loading"]
     assert {"kayak rental", "gearbox"} <= {*found["unanswered"]}
@@ -164,7 +155,7 @@ def operators_see_what_a_night_has_brought(found: dict[str, Any]) -> None:
 
 
 def test_they_run_and_what_they_find_is_true(organization: dict[str, str]) -> None:
-    """One test: of several, each process that runs tests would load the organization and run the notebooks again."""
+    """A single test: several tests would load the organization and run the notebooks in each test process."""
     found = findings(organization)
     with Carrel(organization["CARREL_API_KEY"], base_url=organization["CARREL_BASE_URL"]) as client:
         what_is_loaded_is_found_by_those_who_may(found[LOAD], client)
@@ -176,7 +167,6 @@ def test_they_run_and_what_they_find_is_true(organization: dict[str, str]) -> No
 
 
 def they_run_in_any_organization(organization: Mapping[str, str]) -> None:
-    """Empty states are said in a sentence; with three documents, two people and an agent, all run to their end."""
     other = another_organization(organization)
     cells, sentences = [*kept(LOAD).cells, *kept(OPERATIONS).cells], {}
     for path, sentence in ((AUDIT, "nothing to audit"), (QUALITY, "nothing to search"), (CHAT, "No agent answers")):
@@ -198,7 +188,6 @@ def they_run_in_any_organization(organization: Mapping[str, str]) -> None:
 
 
 def another_organization(organization: Mapping[str, str]) -> dict[str, str]:
-    """Make an organization with nothing in it on the same service; return the environment of its admin."""
     create = ["-m", "service", "organization", "create", "--name", "Bakery", "--admin-email", "ada@bakery.example"]
     made = subprocess.run([sys.executable, *create], env=dict(organization), capture_output=True, text=True, check=True)
     return {**organization, "CARREL_API_KEY": made.stdout.partition("api_key=")[2].split()[0]}
@@ -231,7 +220,6 @@ def bake(client: Carrel) -> None:
 
 
 def test_they_name_nothing_of_the_sample() -> None:
-    """No person, no document, and not the organization: whoever runs them has others."""
     directory = json.loads(DIRECTORY.read_text())
     names = {NAME, directory["collection"]["name"], directory["agent"]["name"]}
     names |= {name for user in directory["users"] for name in (user["email"], user["name"], user["name"].split()[0])}
@@ -243,8 +231,6 @@ def test_they_name_nothing_of_the_sample() -> None:
 
 @pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
 def test_a_kept_notebook_was_run_from_top_to_bottom_and_says_nothing_of_where(path: Path) -> None:
-    """Once, in order, without mistake or warning; with tables, and pictures with axes. Outputs and metadata hold no
-    path or address; tests/cli looks for credentials."""
     notebook = kept(path)
     cells = code_of(notebook)
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
@@ -267,7 +253,6 @@ def test_a_kept_notebook_was_run_from_top_to_bottom_and_says_nothing_of_where(pa
 
 @pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
 def test_a_notebook_needs_only_what_analysts_have(path: Path) -> None:
-    """The SDK, what the flows do, and the libraries of the extra; never the service, and nothing of the tests."""
     imported = {
         name.partition(".")[0]
         for cell in code_of(kept(path))

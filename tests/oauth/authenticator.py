@@ -1,4 +1,4 @@
-"""An authenticator in software, which can also do wrong (WebAuthn, sections 6 and 7)."""
+"""A software authenticator, also with wrong behaviour (WebAuthn, sections 6 and 7)."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ PRESENT, VERIFIED, SYNCED, HAS_CREDENTIAL, EXTENDED = 0x01, 0x04, 0x08, 0x40, 0x
 
 @dataclass
 class Authenticator:
-    """A device with one passkey; `count` is how often it was used, or stays 0."""
+    """A device with a single passkey; `count` is the number of uses, or stays 0."""
 
     origin: str
     count: int = 0

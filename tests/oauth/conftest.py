@@ -1,4 +1,4 @@
-"""A service for the whole session, with an organization for each test or module, and closing the browsers of a test."""
+"""A service for the whole session, with an organization for each test or module; tests' browsers are closed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -23,7 +23,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Standing:
-    """An organization with a client of v1, one of /mcp, and a person, for tests that change none of them."""
+    """An organization with a client of v1, a client of /mcp, and a person, for tests that don't change them."""
 
     service: RunningService
     app: App
@@ -41,7 +41,6 @@ def new_organization(house: RunningService) -> AbstractContextManager[RunningSer
 
 @pytest.fixture(scope="session")
 def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """The service of the session, whose clock tests may move by `later`."""
     with service_harness.running(sweep_seconds=SWEEP_SECONDS) as service:
         yield service
 
@@ -54,7 +53,7 @@ def standing(house: RunningService) -> Iterator[Standing]:
 
 @pytest.fixture
 def service(house: RunningService) -> Iterator[RunningService]:
-    """A new organization, whose people sign in with passwords; afterwards it is today again."""
+    """A new organization of people with passwords; the clock is reset afterwards."""
     with new_organization(house) as organization:
         yield organization
     house.runtime.clock.offset = timedelta()
@@ -62,7 +61,6 @@ def service(house: RunningService) -> Iterator[RunningService]:
 
 @pytest.fixture
 def app(service: RunningService) -> App:
-    """A client that may ask for every scope."""
     return an_app(service)
 
 
@@ -83,7 +81,6 @@ def pkce() -> Pkce:
 
 @pytest.fixture
 def purge(service: RunningService) -> Callable[[], None]:
-    """Remove what the test's organization needs no more, and leave hundreds of others alone."""
     here = organization_id(service)
 
     async def purge_here() -> None:
@@ -95,7 +92,7 @@ def purge(service: RunningService) -> Callable[[], None]:
 
 @pytest.fixture
 def still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the time of services pass by `later` alone, so that no wait ends because the machine is slow."""
+    """Move the time of services only by `later`, so that a slow machine ends no wait."""
     began = datetime.now(UTC)
 
     async def now(clock: Clock, _: object) -> datetime:
@@ -107,7 +104,7 @@ def still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _keep_nothing_of_providers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a provider asked each time, so that a test may change what it says."""
+    """Ask a provider each time, so that a test may change its answers."""
     monkeypatch.setattr(provider, "KEPT_SECONDS", 0.0)
     monkeypatch.setattr(copies, "ERROR_SECONDS", 0.0)
 

@@ -1,4 +1,4 @@
-"""Short words for the OAuth flow: a client's side of it, and a person with a browser, without any library's help."""
+"""Helpers for the OAuth flow: the client's side, and a person with a browser, without a library."""
 
 import base64
 import hashlib
@@ -32,7 +32,6 @@ class App:
     redirect_uri: str = CALLBACK
 
     def parameters(self, pkce: "Pkce", **changes: str | None) -> dict[str, str]:
-        """What it sends to the authorization endpoint; a change to None leaves a parameter out."""
         values: dict[str, str | None] = {
             "response_type": "code",
             "client_id": self.client_id,
@@ -78,7 +77,7 @@ class Pkce:
 
 @dataclass
 class Form:
-    """A form of a page: where it goes, its fields, its buttons' values, and what it asks of a passkey."""
+    """A form of a page: its target, its fields, its buttons' values, and its passkey request."""
 
     action: str
     fields: dict[str, str]
@@ -87,7 +86,7 @@ class Form:
 
 
 class Page(HTMLParser):
-    """What of a page a person can do something with; `links` are addresses."""
+    """The usable parts of a page; `links` are addresses."""
 
     def __init__(self, response: httpx.Response) -> None:
         super().__init__()
@@ -117,7 +116,7 @@ class Page(HTMLParser):
 
 
 class Person:
-    """Somebody with a browser, which keeps cookies and goes nowhere by itself."""
+    """A person with a browser; it keeps cookies and follows no redirect by itself."""
 
     opened: ClassVar[list[httpx.Client]] = []
 
@@ -136,7 +135,6 @@ class Person:
         return self.http.post(form.action, data=form.fields | fields | {"action": button})
 
     def enter(self, response: httpx.Response, **fields: str) -> httpx.Response:
-        """Press the button of the sign-in page; the answer itself. Among several organizations it is the person's."""
         given = {"email": self.email, "password": self.password}
         if "organization" in Page(response).form("signIn").fields:
             given["organization"] = done(self.service.call("admin/organization/get"))["name"]
@@ -154,7 +152,6 @@ class Person:
         return response
 
     def allow(self, app: App, pkce: Pkce | None = None, **changes: str | None) -> httpx.Response:
-        """Go through all pages and allow what is asked; the redirect to the client, or what came instead."""
         response = self.follow(self.open(app, pkce, **changes))
         if asks_to_sign_in(response):
             response = self.sign_in(response)
@@ -190,7 +187,6 @@ def an_mcp_client(service: RunningService, *redirect_uris: str, scopes: list[str
 
 
 def call_mcp(service: RunningService, token: str) -> Caller:
-    """Whom an access token acts as at /mcp; raises what the endpoint refuses with."""
     bearer, keys, offset = f"Bearer {token}", service.runtime.keys, service.runtime.clock.offset
     return service.in_transaction(
         None, lambda connection: authenticate(connection, bearer, keys=keys, version="mcp", clock_offset=offset)
@@ -238,7 +234,6 @@ def later(service: RunningService, **time: float) -> None:
 
 
 def error(response: httpx.Response) -> tuple[int, str]:
-    """The status and error of the token endpoint's refusal, which nobody may keep."""
     assert response.headers["Cache-Control"] == "no-store"
     assert response.headers["Content-Type"].startswith("application/json")
     return response.status_code, response.json()["error"]

@@ -1,4 +1,4 @@
-"""A small OpenID Connect provider on loopback: it really signs, and really asks for secret, code and verifier."""
+"""A small OpenID Connect provider on loopback with real signatures; it checks secret, code and verifier."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ Claims = dict[str, Any]
 
 @dataclass
 class OpenIdProvider:
-    """What the next person to sign in is, and how the token that says so is changed or signed."""
+    """The claims of the next person to sign in, and changes of the token or its signature."""
 
     issuer: str = ""
     person: Claims = field(default_factory=dict)
@@ -41,7 +41,6 @@ class OpenIdProvider:
     secret: str = CLIENT_SECRET
 
     def behave(self) -> None:
-        """Be right about everything again, and forget what was asked."""
         vars(self).update(vars(OpenIdProvider(self.issuer)))
 
     def metadata(self) -> Claims:
@@ -54,14 +53,12 @@ class OpenIdProvider:
         }
 
     def authorize(self, asked: dict[str, str]) -> str:
-        """Sign the person in without a page, and send them back."""
         self.asked.append(asked)
         code = f"code-{len(self.asked)}"
         self.codes[code] = asked
         return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
 
     def token(self, form: dict[str, str], authorization: str) -> Claims | None:
-        """The ID token of a code, used once; None for what isn't exactly right."""
         asked = self.codes.pop(form.get("code", ""), None)
         pair = base64.b64encode(f"{CLIENT_ID}:{quote_plus(self.secret)}".encode()).decode()
         is_posted = self.describes.get("token_endpoint_auth_methods_supported") == ["client_secret_post"]

@@ -1,4 +1,4 @@
-"""The tools, resources and prompts that the conformance suite expects, in place of the service's tools."""
+"""The tools, resources and prompts expected by the conformance suite, in place of the service's tools."""
 
 from typing import Any
 

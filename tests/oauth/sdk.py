@@ -1,4 +1,4 @@
-"""The SDK as an application in a test: in either mode, and how often the service was asked for tokens."""
+"""The SDK as an application in a test, in either mode, with the number of token requests."""
 
 import inspect
 import json
@@ -25,7 +25,7 @@ LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 
 @dataclass
 class Application:
-    """A registered client that uses the SDK, blocking or awaiting."""
+    """A registered client with the SDK, blocking or awaiting."""
 
     app: App
     is_async: bool
@@ -43,7 +43,6 @@ class Application:
         return client
 
     async def __call__(self, result: Any) -> Any:
-        """What an operation comes to, in either mode."""
         return await result if inspect.isawaitable(result) else result
 
     async def signed_in(self, person: Person, **options: Any) -> tuple[Any, Tokens]:
@@ -52,12 +51,10 @@ class Application:
         return client, await self(client.exchange(callback(person, request.url), request))
 
     def api(self, **options: Any) -> Any:
-        """A client of the API in the application's mode, closed with the application."""
         kind = AsyncCarrel if self.is_async else Carrel
         return self.keep(kind(base_url=self.app.service.base_url, **options))
 
     async def acting_for(self, person: Person, *, has_ended: bool = False, **options: Any) -> tuple[Any, TokenStore]:
-        """A client of the API that acts for a person who signs in, and the store that holds the tokens."""
         oauth, tokens = await self.signed_in(person, **options)
         store = MemoryTokenStore()
         store.put("ada", ended(tokens) if has_ended else tokens)
@@ -69,7 +66,6 @@ class Application:
 
 
 def callback(person: Person, url: str, press: str = "allow") -> str:
-    """The address a person's browser comes back with, from the address an application sent it to."""
     page = person.follow(person.http.get(url))
     if page.status_code == 200 and Page(page).forms[0].buttons == ["signIn"]:
         page = person.sign_in(page)
@@ -77,7 +73,6 @@ def callback(person: Person, url: str, press: str = "allow") -> str:
 
 
 def run_script(folder: Path, person: Person, *options: str) -> dict[str, Any]:
-    """Run a folder's `flow.mjs`, which sends a person's browser to sign in; what it tells at its end."""
     command, piped = ["node", "flow.mjs", *options], subprocess.PIPE
     with subprocess.Popen(command, cwd=folder, stdin=piped, stdout=piped, stderr=piped, text=True) as process:
         assert process.stdout

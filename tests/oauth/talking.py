@@ -1,4 +1,4 @@
-"""Talking to /mcp: as plain HTTP of revision 2026-07-28, and by the protocol's official client."""
+"""Using /mcp: as plain HTTP of revision 2026-07-28, and by the protocol's official client."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

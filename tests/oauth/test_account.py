@@ -1,4 +1,4 @@
-"""Signing in to see, and take back, what applications were allowed, without an application on the way."""
+"""Signing in without an application, to see and revoke the consents of applications."""
 
 import httpx
 import pytest
@@ -18,7 +18,6 @@ def opened(person: Person) -> httpx.Response:
 
 
 def test_who_is_signed_out_signs_in_and_is_back(own_service) -> None:
-    """And takes back there what an application was allowed, with a new session."""
     ada = a_person(own_service)
     token = ada.tokens(an_app(own_service))["access_token"]
     other = Person(own_service, ada.email)
@@ -44,7 +43,6 @@ def test_signing_out_leads_to_signing_in(ada: Person) -> None:
 
 @pytest.mark.usefixtures("still_clock")
 def test_whoever_is_not_let_in_is_told_the_same_and_slowed_down(service, app: App, ada: Person) -> None:
-    """It is the same account here and on the way to an application, whichever page it is tried on."""
     page = opened(ada)
     for email in ("nobody@example.test", "", "ada@example.test\0", ada.email):
         refused = ada.enter(page, email=email, password=PASSWORD if email != ada.email else "wrong")
@@ -56,7 +54,7 @@ def test_whoever_is_not_let_in_is_told_the_same_and_slowed_down(service, app: Ap
 
 
 def test_the_form_works_in_the_browser_it_was_shown_in_alone(app: App, ada: Person) -> None:
-    """Nor does one made for an application's sign-in work here (CSRF); a form without a cookie gives none."""
+    """Nor does a form of an application's sign-in work here (CSRF); a form without a cookie fails."""
     page = opened(ada)
     foreign = Page(ada.open(app)).form("signIn").fields["csrf"]
     theirs = Page(opened(Person(ada.service, ada.email))).form("signIn").fields["csrf"]
@@ -72,7 +70,6 @@ def test_the_form_works_in_the_browser_it_was_shown_in_alone(app: App, ada: Pers
 
 @pytest.mark.usefixtures("still_clock")
 def test_among_several_organizations_a_person_names_theirs(own_service) -> None:
-    """An organization that is not there is answered, and slowed down, like an account that is not there."""
     _, eve = elsewhere(own_service)
     ada, nobody = a_person(own_service), Person(own_service, "nobody@example.test")
     page = opened(eve)
@@ -97,7 +94,6 @@ def test_among_several_organizations_a_person_names_theirs(own_service) -> None:
 
 
 def test_an_upstream_provider_leads_back_here_too(make_service) -> None:
-    """To the organization that was named, if there are several."""
     with serving() as provider:
         service = make_service(
             oidc_issuer=provider.issuer, oidc_client_id=CLIENT_ID, oidc_client_secret=SecretStr(CLIENT_SECRET)

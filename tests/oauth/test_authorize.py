@@ -15,7 +15,7 @@ from tests.service.directory import a_user, code, done, user, walk
 
 
 def test_the_flow_of_the_seed(service, app: App, ada: Person, pkce: Pkce) -> None:
-    """Authorize, sign in, consent, exchange, call v1, refresh: with the parameters and members it names."""
+    """Authorize, sign in, consent, exchange, call v1, refresh: with the seed's parameters and members."""
     back = sent_back(ada.allow(app, pkce, state="unguessable"))
     assert (back["state"], back["iss"]) == ("unguessable", service.base_url)
     answer = app.exchange(back["code"], pkce)
@@ -46,7 +46,7 @@ def test_the_flow_of_the_seed(service, app: App, ada: Person, pkce: Pkce) -> Non
     ],
 )
 def test_a_redirect_uri_must_match_character_by_character(standing, part, redirect_uris):
-    """Anything else is told to the person on a page, and nobody is redirected anywhere."""
+    """Errors are shown to the person on a page, without a redirect."""
     for redirect_uri in redirect_uris:
         response = standing.person().open(standing.app, redirect_uri=redirect_uri)
         assert (response.status_code, "Location" in response.headers) == (400, False), (part, redirect_uri)
@@ -55,7 +55,7 @@ def test_a_redirect_uri_must_match_character_by_character(standing, part, redire
 
 
 def test_a_loopback_redirect_uris_port_must_match_too(service, ada: Person) -> None:
-    """The exception for native apps is none for confidential clients."""
+    """Native apps' exception doesn't hold for confidential clients."""
     app = an_app(service, "http://127.0.0.1:8501/oauth/callback")
     assert ada.open(app, redirect_uri="http://127.0.0.1:8502/oauth/callback").status_code == 400
     assert ada.open(app, redirect_uri="http://localhost:8501/oauth/callback").status_code == 400
@@ -68,7 +68,6 @@ def test_a_redirect_uris_own_query_stays_as_it_is(service, ada: Person) -> None:
 
 
 def test_an_unknown_client_gets_nobody_redirected(standing) -> None:
-    """Whatever redirect URI it names; and a client's id has no other spelling."""
     app, ada = standing.app, standing.person()
     spelled = [app.client_id.upper(), f"{{{app.client_id}}}", app.client_id.replace("-", "")]
     for client_id in (None, "", "unknown", "0197a000-0000-7000-8000-000000000000", "\0", "é" * 300, *spelled):
@@ -91,7 +90,7 @@ def test_an_unknown_client_gets_nobody_redirected(standing) -> None:
 def test_what_is_wrong_with_a_proven_clients_request_is_sent_back_with_state_and_issuer(
     standing, name: str, expected: str, values: list[str | None]
 ) -> None:
-    """As the error of RFC 6749, section 4.1.2.1, before anybody is asked to sign in."""
+    """As the error of RFC 6749, section 4.1.2.1, before anyone is asked to sign in."""
     for value in values:
         back = sent_back(standing.person().open(standing.app, **{name: value}))
         assert (back["error"], back["state"], back["iss"]) == (expected, "a state", standing.service.base_url), value
@@ -99,7 +98,7 @@ def test_what_is_wrong_with_a_proven_clients_request_is_sent_back_with_state_and
 
 
 def test_a_client_asks_for_what_it_is_registered_for(service, ada: Person) -> None:
-    """Without a scope for all of it (RFC 6749, section 3.3); `*` covers each agent, and an agent no other one."""
+    """Without a scope for all of it (RFC 6749, section 3.3); `*` covers each agent, an agent's scope no other agent."""
     read, write, everybody = "api:catalog:read", "api:catalog:write", "api:agent:message:*"
     one, other = (f"api:agent:message:0197a000-0000-7000-8000-00000000000{digit}" for digit in (1, 2))
     assert ada.tokens(an_app(service, scopes=[read, write]), scope=None)["scope"] == f"{read} {write}"
@@ -120,7 +119,6 @@ def test_a_parameter_sent_twice_is_an_invalid_request(standing, name: str) -> No
 
 @pytest.mark.parametrize("name", ["client_id", "redirect_uri"])
 def test_two_clients_or_redirect_uris_prove_neither(standing, name: str) -> None:
-    """Nobody is redirected, whichever of the two comes first."""
     app, ada = standing.app, standing.person()
     other = {"client_id": standing.agent.client_id, "redirect_uri": "https://evil.test/"}
     parameters = list(app.parameters(Pkce()).items())
@@ -141,7 +139,6 @@ def test_empty_parameters_count_as_left_out_and_unknown_ones_are_ignored(app: Ap
     "state", ["plain", "a b&c=d#e?f", "ümläut ✓", "%41%26", "<script>'\"", "x" * 4000, "line\r\nSet-Cookie: a=b", "\0"]
 )
 def test_the_state_comes_back_exactly(standing, state: str) -> None:
-    """With a code, with an error, and when the person denies; it never leaves the query."""
     app, ada = standing.app, standing.person()
     pages = [ada.open(app, state=state, scope="api:nothing"), ada.allow(app, state=state)]
     ada.http.cookies.clear()
@@ -154,14 +151,14 @@ def test_the_state_comes_back_exactly(standing, state: str) -> None:
 
 
 def test_a_code_is_bound_to_nothing_that_shows_in_it(app: App, ada: Person) -> None:
-    """Two codes of the same request differ, with at least 160 random bits."""
+    """At least 160 random bits."""
     codes = {ada.code(app, Pkce()) for _ in range(3)}
     assert len(codes) == 3
     assert {len(code) for code in codes} == {len("svc_ac_") + 38}
 
 
 def test_redirects_after_a_form_are_303_and_tell_nobody_where_from(app: App, ada: Person) -> None:
-    """RFC 9700, section 4.12: a 307 would send the password on; and no referrer carries the code away."""
+    """RFC 9700, section 4.12: a 307 would send the password on; no referrer contains the code."""
     signed_in = ada.enter(ada.open(app))
     assert signed_in.status_code == 303
     allowed = ada.press(ada.follow(signed_in), "allow")
@@ -172,7 +169,6 @@ def test_redirects_after_a_form_are_303_and_tell_nobody_where_from(app: App, ada
 
 
 def test_pages_run_no_script_and_are_framed_by_nobody(app: App, ada: Person) -> None:
-    """Sign-in (but for the one of passkeys), consent and error pages; forms lead here, and to a proven client."""
     sign_in = ada.open(app)
     consent = ada.sign_in(sign_in)
     broken = ada.open(app, client_id="x")
@@ -215,7 +211,6 @@ def test_a_style_sheet_is_all_that_a_page_fetches(standing) -> None:
 
 
 def test_posting_something_that_is_no_form_of_ours(app: App, ada: Person) -> None:
-    """JSON is 415, an enormous form 413, an unknown button 400; each a page."""
     address = str(ada.open(app).url)
     consent = ada.sign_in(ada.open(app))
     assert ada.http.post(address, json={}).status_code == 415
@@ -236,7 +231,7 @@ def test_a_query_that_is_not_text_is_a_page(service) -> None:
 
 
 def test_the_issuer_is_the_public_address(make_service) -> None:
-    """As set, without a slash at its end; then cookies are bound to the host, and sent over https alone."""
+    """With a public address, cookies are bound to the host, and sent over https alone."""
     service = make_service(public_url="https://carrel.example.test/base/")
     app, ada = an_app(service), a_person(service)
     page = ada.open(app)
@@ -270,7 +265,6 @@ def test_the_page_names_the_client_the_person_and_what_is_asked_in_plain_words(a
 
 
 def test_an_agent_is_named_to_those_it_is_deployed_to(service, app: flow.App, ada: flow.Person) -> None:
-    """Its id is all that others are shown: of another's agent, of a deleted one, and of one that never was."""
     mine, theirs, deleted = (an_agent(service, name=name) for name in ("Bosun <&>", "Hidden", "Gone"))
     for agent in (mine, deleted):
         deploy(service, agent, user(ada.email))
@@ -316,7 +310,6 @@ def test_allowing_messages_to_all_agents_covers_each(app: flow.App, ada: flow.Pe
 
 
 def test_a_consent_form_is_good_for_one_person_and_one_request(app, ada, ben) -> None:
-    """Its token fits no other request, browser or person; nobody's code comes of it (CSRF)."""
     form = flow.Page(ada.sign_in(ada.open(app))).form("allow")
     theirs = flow.Page(ben.sign_in(ben.open(app))).form("allow")
     allow = form.fields | {"action": "allow"}
@@ -338,7 +331,6 @@ def test_a_consent_form_is_good_for_one_person_and_one_request(app, ada, ben) ->
 
 
 def test_api_admin_is_an_admins_to_allow(service, app: flow.App, ada: flow.Person) -> None:
-    """A member isn't asked for it, and gets no code for it alone; the rest is given without it."""
     page = ada.sign_in(ada.open(app, scope=ADMIN_TOO))
     assert "as an admin" not in flow.Page(page).text
     assert "left out" in flow.Page(page).text
@@ -349,7 +341,6 @@ def test_api_admin_is_an_admins_to_allow(service, app: flow.App, ada: flow.Perso
 
 
 def test_api_admin_is_checked_against_the_person_on_every_request(service, app: flow.App) -> None:
-    """An admin who is none any more administers nothing; the rest of the token goes on."""
     ada = flow.a_person(service, isAdmin=True)
     token = ada.tokens(app, scope=ADMIN_TOO)["access_token"]
     assert flow.v1(service, "admin/organization/get", token, {}).status_code == 200
@@ -361,7 +352,6 @@ def test_api_admin_is_checked_against_the_person_on_every_request(service, app: 
 
 
 def test_an_admins_token_without_api_admin_administers_nothing(service, app: flow.App) -> None:
-    """Not even where admins alone may ask about others."""
     token = flow.Person(service).tokens(app, scope="api:catalog:read api:catalog:write")["access_token"]
     assert flow.v1(service, "me", token).json()["isAdmin"] is True
     assert code(flow.v1(service, "admin/users/list", token, {})) == (403, "missing_scope")
@@ -370,7 +360,6 @@ def test_an_admins_token_without_api_admin_administers_nothing(service, app: flo
 
 
 def test_taking_back_stops_every_token_at_once(app, ada, ben, pkce) -> None:
-    """The client's codes too; what others allowed it, and what the person allowed others, goes on."""
     other = flow.an_app(app.service)
     mine, elsewhere, bens = ada.tokens(app), ada.tokens(other), ben.tokens(app)
     unused = ada.code(app, pkce)
@@ -391,7 +380,6 @@ def test_taking_back_stops_every_token_at_once(app, ada, ben, pkce) -> None:
 
 
 def test_an_admin_lists_what_people_allowed_and_ends_it(service, app, ada, ben):
-    """Of everybody, of one client, of one person; ended for one person or for all, it counts at the next call."""
     agent = flow.an_mcp_client(service)
     tokens = {(person.email, one.client_id): person.tokens(one) for person in (ada, ben) for one in (app, agent)}
     assert use(service, tokens[ada.email, agent.client_id]["access_token"], "search", query="ferry")["results"] == []
@@ -430,7 +418,6 @@ def test_an_admin_lists_what_people_allowed_and_ends_it(service, app, ada, ben):
 
 
 def test_taking_back_needs_the_person_and_the_form(service, app: flow.App, ada: flow.Person) -> None:
-    """Without a session there is nothing to see; without the page's token, or for another client, nothing happens."""
     token = ada.tokens(app)["access_token"]
     nobody, forged = flow.Person(service), {"action": "withdraw", "client_id": app.client_id}
     for answer in (nobody.http.get(CONSENTS), nobody.http.post(CONSENTS, data=forged)):

@@ -1,4 +1,4 @@
-"""Applications: who may register them, what of them is shown, and those that a document describes."""
+"""Applications: registration, visibility, and clients described by documents."""
 
 import json
 import threading
@@ -24,7 +24,6 @@ FIELDS = {"name": "Reports", "redirectUris": [CALLBACK], "scopes": [SCOPE]}
 
 
 def test_a_client_an_admin_creates_is_approved_and_its_secret_shown_once(service: RunningService) -> None:
-    """The response has it; the list, the audit log and a replay of the request have not."""
     once = {"headers": {"Idempotency-Key": "one"}}
     client = done(service.call("admin/oauthClients/create", FIELDS, **once))
     assert client["status"] == "approved"
@@ -41,7 +40,6 @@ def test_a_client_an_admin_creates_is_approved_and_its_secret_shown_once(service
 
 
 def test_a_client_a_member_asks_for_can_do_nothing_until_an_admin_approves_it(app: App, ada: Person) -> None:
-    """Neither does anybody see its consent page, nor does its secret prove anything."""
     token = ada.tokens(app)["access_token"]
     client = done(flow.v1(app.service, "admin/oauthClients/request", token, FIELDS))
     assert client["status"] == "pending"
@@ -99,7 +97,6 @@ def test_unknown_scopes_are_refused(standing, scopes: list[str]) -> None:
 
 
 def test_a_rotated_secret_stops_the_one_before_at_once(service: RunningService, app: App, ada: Person) -> None:
-    """Codes and tokens stay: they are the people's, and need the new secret."""
     tokens = ada.tokens(app)
     rotated = done(service.call("admin/oauthClients/rotateSecret", {"clientId": app.client_id}))
     assert rotated["clientSecret"] != app.client_secret
@@ -109,7 +106,6 @@ def test_a_rotated_secret_stops_the_one_before_at_once(service: RunningService, 
 
 
 def test_a_deleted_clients_tokens_stop_at_once(service: RunningService, app: App, ada: Person, pkce: Pkce) -> None:
-    """So do its codes; and people see no consent page of it any more."""
     tokens = ada.tokens(app)
     unused = ada.code(app, pkce)
     assert flow.works(service, tokens["access_token"])
@@ -124,7 +120,6 @@ def test_a_deleted_clients_tokens_stop_at_once(service: RunningService, app: App
 
 
 def test_a_scope_taken_from_a_client_stops_in_its_tokens(service: RunningService, app: App, ada: Person) -> None:
-    """The next request is refused, and so is asking for it anew; what is left goes on."""
     tokens = ada.tokens(app, scope="api:catalog:read api:catalog:write")
     plan = {"documents": []}
     assert flow.v1(service, "catalog/planUpload", tokens["access_token"], plan).status_code != 403
@@ -140,7 +135,6 @@ def test_a_scope_taken_from_a_client_stops_in_its_tokens(service: RunningService
 
 
 def test_a_code_gives_what_the_client_is_still_registered_for(service: RunningService, app: App, ada: Person) -> None:
-    """One agent where it was all of them, what both allow; nothing where nothing is left, and never all it now may."""
     one = "api:agent:message:0197a000-0000-7000-8000-000000000001"
     first, second = Pkce(), Pkce()
     codes = [ada.code(app, pkce, scope="api:agent:message:* api:catalog:write") for pkce in (first, second)]
@@ -162,7 +156,6 @@ def test_a_redirect_uri_taken_from_a_client_is_unproven_at_once(service: Running
 
 
 def test_another_organization_has_clients_and_sessions_of_its_own(app: App, ada: Person) -> None:
-    """Its admin doesn't see these, its people can't sign in to them, and a session is none there."""
     other, eve = flow.elsewhere(app.service)
     assert done(app.service.call("admin/oauthClients/list", api_key=other))["oauthClients"] == []
     assert "is wrong" in eve.sign_in(eve.open(app)).text
@@ -176,8 +169,6 @@ def last_use(service: RunningService):
 
 
 def test_what_is_needed_no_more_is_removed(service, app, ada, purge):
-    """What still works stays. When a client was last used is known from tokens that are gone, too."""
-
     def kept_rows() -> list[int]:
         tables = ("oauth_codes", "oauth_access_tokens", "oauth_refresh_tokens", "oauth_token_families")
         with service.owner_connection() as connection:
@@ -205,8 +196,6 @@ def test_what_is_needed_no_more_is_removed(service, app, ada, purge):
 
 
 def test_strangers_learn_nothing_of_clients(standing) -> None:
-    """An unknown client's page and a wrong redirect URI's say the same."""
-
     def told(**wrong: str) -> str:
         response = standing.person().open(standing.app, **wrong)
         assert response.status_code == 400
@@ -254,7 +243,7 @@ def publisher() -> Iterator[Publisher]:
 
 @pytest.fixture
 def near(make_service: Callable[..., RunningService], publisher: Publisher) -> RunningService:
-    """A service whose operator lets it ask this machine, and a host that was asked nothing yet."""
+    """A service allowed to fetch from this machine, and a host without requests so far."""
     publisher.asked.clear()
     return make_service(webhook_allowed_hosts=["127.0.0.1"])
 
@@ -268,7 +257,6 @@ def clients(service: RunningService, **options) -> list[dict]:
 
 
 def test_a_document_of_an_allowed_host_is_the_registration(near: RunningService, publisher: Publisher) -> None:
-    """Without an admin's word its host is never asked; taking the word back ends what came of it."""
     ada, address, pkce = flow.a_person(near), publisher.publish(), Pkce()
     agent = App(near, address, None, "http://127.0.0.1:49152/callback")
     asked = {"scope": None, "resource": f"{near.runtime.settings.issuer}/mcp"}
@@ -297,7 +285,7 @@ def test_a_document_of_an_allowed_host_is_the_registration(near: RunningService,
 
 
 def test_a_host_that_is_taken_away_meanwhile_describes_nothing(near: RunningService, publisher: Publisher) -> None:
-    """A document that was being fetched then adds no client, which nothing would end any more."""
+    """Otherwise the client could not be removed any more."""
     ada, agent = flow.a_person(near), App(near, publisher.publish("/late.json"), None, LOCAL)
     allow(near, publisher.host)
     publisher.meanwhile.append(lambda: allow(near))
@@ -306,7 +294,6 @@ def test_a_host_that_is_taken_away_meanwhile_describes_nothing(near: RunningServ
 
 
 def test_what_documents_describe_is_audited_and_nobodys_to_change(near: RunningService, publisher: Publisher) -> None:
-    """The document's host says it all, and whoever takes the host away ends it; scopes alone are an admin's word."""
     allow(near, publisher.host)
     ada, address = flow.a_person(near), publisher.publish("/audited.json")
     agent = App(near, address, None, LOCAL)
@@ -332,7 +319,7 @@ def test_what_documents_describe_is_audited_and_nobodys_to_change(near: RunningS
 
 
 def test_documents_are_asked_for_in_vain_so_often_alone(make_service, publisher):
-    """Whoever sends the service after what isn't there has to wait then, as after refused sign-ins."""
+    """Senders must wait after too many missing documents, as after refused sign-ins."""
     service = make_service(webhook_allowed_hosts=["127.0.0.1"], rate_limit_failures=2)
     allow(service, publisher.host)
     publisher.asked.clear()
@@ -342,7 +329,6 @@ def test_documents_are_asked_for_in_vain_so_often_alone(make_service, publisher)
 
 
 def test_few_documents_are_fetched_at_once_and_failures_are_remembered(near, publisher, monkeypatch):
-    """Two who come at once with one client make one fetch; beyond the most at once, people are asked to come again."""
     allow(near, publisher.host)
     monkeypatch.setattr(copies, "ERROR_SECONDS", 60.0)
     agent = App(near, publisher.publish("/kept.json", status=500), None, LOCAL)
@@ -369,7 +355,6 @@ def test_few_documents_are_fetched_at_once_and_failures_are_remembered(near, pub
 
 
 def test_where_several_organizations_allow_a_host_people_sign_in_first(near, publisher):
-    """Each organization then has a client of its own, and one that takes the host away ends its own alone."""
     key, eve = flow.elsewhere(near)
     agent = App(near, publisher.publish("/shared.json"), None, LOCAL)
     allow(near, publisher.host)
@@ -392,7 +377,6 @@ def test_where_several_organizations_allow_a_host_people_sign_in_first(near, pub
 
 
 def test_two_who_change_the_hosts_at_once_lose_nothing(near: RunningService) -> None:
-    """Each adds or takes away what they mean, whatever the list was when they read it; a hundred hosts are the most."""
     allow(near, "first.test")
     changes = ({"addedClientDocumentHosts": ["b.test"]}, {"addedClientDocumentHosts": ["a.test"]})
     changes += ({"removedClientDocumentHosts": ["first.test"]},)

@@ -1,4 +1,4 @@
-"""Clients that know nothing of Carrel complete the flow: Authlib's and requests-oauthlib's."""
+"""Independent clients complete the flow: Authlib's and requests-oauthlib's."""
 
 from urllib.parse import urlsplit
 
@@ -26,7 +26,6 @@ def endpoint(service: RunningService, name: str) -> str:
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
 def test_authlibs_client_completes_the_flow(service: RunningService, app: App, ada: Person, method: str) -> None:
-    """PKCE, code exchange, a call, refresh and revocation, with the client proving itself in either way."""
     with AuthlibSession(
         app.client_id,
         app.client_secret,
@@ -55,7 +54,7 @@ def test_authlibs_client_completes_the_flow(service: RunningService, app: App, a
 
 
 def test_requests_oauthlib_completes_the_flow(service: RunningService, app: App, ada: Person) -> None:
-    """The same with oauthlib's, which follows RFC 6749 on its own."""
+    """oauthlib follows RFC 6749 independently."""
     with OAuth2Session(app.client_id, redirect_uri=CALLBACK, scope=[SCOPE], pkce="S256") as session:
         url, _ = session.authorization_url(endpoint(service, "authorization"))
         answer = callback(ada, url)

@@ -1,4 +1,4 @@
-"""Signing in from a notebook as oneself: the real service, a person's browser, and tokens in their own folder."""
+"""Signing in from a notebook: the real service, a person's browser, and tokens in a private folder."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ from tests.service.directory import done
 
 
 class Browser:
-    """The browser of a person, which the SDK opens; `opened` are the addresses."""
+    """The person's browser as opened by the SDK; `opened` are the addresses."""
 
     def __init__(self, person: Person) -> None:
         self.person = person
@@ -35,7 +35,7 @@ class Browser:
         self.before: Callable[[str], None] = lambda _: None
 
     def open(self, url: str, *_: object) -> bool:
-        """Go to the address, as browsers do: whoever opened it doesn't wait."""
+        """Go to the address in a thread: browsers don't block the caller."""
         self.opened.append(url)
         threading.Thread(target=self._visit, args=[url]).start()
         return True
@@ -48,7 +48,6 @@ class Browser:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the person's settings are; what the environment says of Carrel is nothing."""
     for name in [name for name in os.environ if name.startswith("CARREL_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -57,7 +56,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def browser(service: RunningService, ada: Person, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Browser:
-    """Ada's browser, on a machine where an application is known."""
     monkeypatch.setenv("CARREL_BASE_URL", service.base_url)
     know_an_application(service, monkeypatch)
     assert not folder.exists()
@@ -89,7 +87,6 @@ def access_tokens_in(folder: Path) -> list[str]:
 
 
 def test_a_person_signs_in_once(browser: Browser, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Afterwards tokens are found, also without the variables; nothing shows a secret, and nobody else reads files."""
     with sign_in() as client:
         assert client.me().email == "ada@example.test"
     for name in ("CARREL_NOTEBOOK_CLIENT_ID", "CARREL_NOTEBOOK_CLIENT_SECRET"):
@@ -109,7 +106,6 @@ def test_a_person_signs_in_once(browser: Browser, folder: Path, capsys: pytest.C
 
 
 def test_signing_out_revokes_the_tokens_of_every_application(browser, service, folder, monkeypatch):
-    """Also of the one that was signed in to before another; a client that is open says what to do; twice is once."""
     client = sign_in()
     know_an_application(service, monkeypatch)
     sign_in().close()
@@ -142,7 +138,6 @@ def test_saying_no_is_an_error_and_closes_the_client(browser, folder, monkeypatc
 
 
 def test_tokens_stay_when_they_cant_be_revoked(browser, service, folder, monkeypatch):
-    """Signing out offline fails and keeps the tokens, so that it can be done again."""
     sign_in().close()
     monkeypatch.setattr(interactive, "_connect", offline(interactive._connect))
     with pytest.raises(APIConnectionError):
@@ -172,7 +167,6 @@ def test_who_signed_out_elsewhere_is_asked_again(browser: Browser, service: Runn
 
 
 def test_a_strangers_callback_is_not_taken(browser: Browser) -> None:
-    """Another state, another path and no state are refused, and the right callback is still waited for."""
     answers: list[int] = []
 
     def disturb(address: str) -> None:
@@ -189,7 +183,6 @@ def test_a_strangers_callback_is_not_taken(browser: Browser) -> None:
 
 
 def test_it_listens_to_this_machine_alone_and_only_meanwhile(browser: Browser) -> None:
-    """The port is the first registered one that no other program has, bound to loopback, and free again afterwards."""
     bound: list[str] = []
 
     def look(address: str) -> None:
@@ -207,8 +200,6 @@ def test_it_listens_to_this_machine_alone_and_only_meanwhile(browser: Browser) -
 
 @pytest.mark.parametrize("why", ["no browser", "asked for", "no port"])
 def test_a_remote_notebook_takes_the_address(browser, monkeypatch, capsys, why):
-    """Where no browser reaches Python, an address is printed, and the one that the browser ended at is typed unseen."""
-
     def ask(_: str) -> str:
         url = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("http"))
         return f"  {callback(browser.person, url)}\n"
@@ -245,7 +236,6 @@ def test_who_waits_for_another_notebook_is_told(browser: Browser, folder: Path) 
 
 
 def test_an_admins_key_registers_the_application_once(service, browser, monkeypatch):
-    """Without an application the admin's key registers one, and again only when it was deleted."""
     for name in ("CARREL_NOTEBOOK_CLIENT_ID", "CARREL_NOTEBOOK_CLIENT_SECRET"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("CARREL_API_KEY", service.api_key)

@@ -1,4 +1,4 @@
-"""Invitations: a link that sets a password, once."""
+"""Invitations: a link for setting a password, once."""
 
 import re
 from collections.abc import Iterator
@@ -75,7 +75,6 @@ def test_somebody_new_sets_a_password_and_signs_in(service: RunningService) -> N
 
 
 def test_the_link_ends_in_the_workbench_and_no_other_application_comes_in(service, monkeypatch) -> None:
-    """The workbench is the client of its address alone: others are asked about, as they always are."""
     workbench, other = workbench_of(service, monkeypatch), flow.an_app(service)
     beside = flow.an_app(service, f"{WORKBENCH}/oauth/callback", "https://other.example.test/callback")
     agent = flow.an_mcp_client(service, f"{WORKBENCH}/oauth/callback")
@@ -103,7 +102,6 @@ def test_a_second_factor_that_is_demanded_comes_before_the_workbench(service, mo
 
 
 def test_another_site_or_browser_signs_nobody_in(service: RunningService) -> None:
-    """A form without the page's cookie, or with another browser's, changes nothing: the link stays good."""
     a_user(service, ADA)
     link, ada, eve = invite(service), flow.Person(service, ADA, NEW), flow.Person(service)
     [form] = flow.Page(eve.http.get(link)).forms
@@ -117,7 +115,6 @@ def test_another_site_or_browser_signs_nobody_in(service: RunningService) -> Non
 
 
 def test_a_link_that_is_no_longer_good_is_refused_in_the_same_words(service: RunningService) -> None:
-    """Used, replaced by a new one, too old, of somebody inactive, mistyped, or none at all: on both methods."""
     address = f"{service.base_url}/account/invitation"
 
     def is_refused(link: str) -> bool:
@@ -150,7 +147,6 @@ def test_a_link_that_is_no_longer_good_is_refused_in_the_same_words(service: Run
 
 
 def test_a_link_is_good_until_it_ends(service: RunningService) -> None:
-    """Nearly a week later, and after forms that were filled in wrongly, which say what to do."""
     a_user(service, ADA)
     link = invite(service)
     flow.later(service, days=6, hours=23)
@@ -187,7 +183,6 @@ def mailing(service_harness) -> Iterator[tuple[RunningService, Mailbox]]:
 
 
 def mailed(mailbox: Mailbox) -> str:
-    """The link in the only mail that came."""
     until(lambda: mailbox.mails)
     [(to, mail)] = mailbox.mails
     mailbox.mails.clear()
@@ -196,14 +191,13 @@ def mailed(mailbox: Mailbox) -> str:
 
 
 def mail_at_once(service: RunningService, email: str) -> None:
-    """Do what is done once such a request is answered."""
     attempt = Attempt(organization_id(service), email, SecretStr(""), "192.0.2.1", step="forgotten")
     service.run(invitations._mail_link(service.runtime, attempt))
 
 
 def test_a_forgotten_password_is_set_by_a_mailed_link_once(mailing) -> None:
-    """All sessions and applications' tokens end, and the second factor that is demanded stays so. Anybody else is told
-    the same and gets no mail; an admin's open invitation is never replaced."""
+    """All sessions and applications' tokens end, and the second factor stays required. Other addresses get the same
+    answer and no mail; an admin's open invitation is never replaced."""
     service, mailbox = mailing
     ada, app = a_user(service, ADA, password=flow.PASSWORD), flow.an_app(service, scopes=flow.EVERY_SCOPE)
     person = flow.Person(service, ADA)
@@ -262,7 +256,6 @@ def test_links_are_asked_for_seldom_and_signing_in_is_not_slowed(mailing) -> Non
 
 
 def test_of_two_at_once_one_sets_the_password(service: RunningService) -> None:
-    """The other is refused, and the password is the one of who was told that it is set."""
     a_user(service, ADA)
     link = invite(service)
     window = flow.Person(service)
@@ -285,7 +278,6 @@ def test_only_an_active_user_of_ones_own_is_invited(service: RunningService, ema
 
 
 def test_an_invitation_opens_its_own_organization_alone(service, app, ada) -> None:
-    """Of two people with one address, the one who was invited gets the password; the other keeps theirs."""
     other = another_organization(service)
     done(service.call("admin/users/upsert", {"users": [{"email": ADA}]}, api_key=other))
     token = ada.tokens(app)["access_token"]

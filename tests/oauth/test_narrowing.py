@@ -1,4 +1,4 @@
-"""Consent narrowed to collections: an agent reads what is in them, and nothing else that the person may read."""
+"""Consent narrowed to collections: an agent reads only their documents."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -17,7 +17,7 @@ from tests.service.directory import done
 
 @dataclass(frozen=True)
 class Scene:
-    """Two collections with a document each, a document in none, and an admin whose agent may read the first alone."""
+    """Two collections with a document each, a document in none, and an admin with an agent limited to the first."""
 
     service: RunningService
     agent: App
@@ -39,7 +39,6 @@ class Scene:
 
 @pytest.fixture
 def scene(service: RunningService) -> Scene:
-    """The person chooses on the page; choosing nothing is asked again, what they may not choose counts for nothing."""
     first, second = a_desk(service, "First"), a_desk(service, "Second", text="The second ferry leaves at midnight.")
     parts = {"internalPublic": "true", "allowedUsersEmailAddresses": "[]"}
     loose = uploaded(service, "loose", "A ferry in no collection.", **parts)["documentId"]
@@ -55,7 +54,6 @@ def scene(service: RunningService) -> Scene:
 
 
 def test_an_agent_reads_no_more_than_the_collections_it_was_let(scene: Scene) -> None:
-    """By every tool, an admin's too; an answer rests on nothing else, and what was said before isn't gone on with."""
     service, token, first, second = scene.service, scene.token, scene.first, scene.second
     assert scene.narrowed_to() == [first.collection_id]
     assert scene.found() == {first.document_id}
@@ -82,7 +80,6 @@ def test_an_agent_reads_no_more_than_the_collections_it_was_let(scene: Scene) ->
 
 
 def test_any_collection_can_be_found_and_chosen(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was ticked before stays. As many as can be ticked fit into the form; to allow more is refused in words."""
     monkeypatch.setattr(authorize, "MOST_COLLECTIONS", 0)
     admin, first, second = scene.admin, scene.first.collection_id, scene.second.collection_id
     page = admin.open(scene.agent, scope="api:catalog:read", prompt="consent")
@@ -112,7 +109,6 @@ def test_any_collection_can_be_found_and_chosen(scene: Scene, monkeypatch: pytes
 
 
 def test_what_is_in_the_collections_counts_at_the_next_call(scene: Scene) -> None:
-    """Everything is not allowed while collections are ticked, before that was asked."""
     service, first, admin = scene.service, scene.first, scene.admin
     into = {"documentId": scene.loose, "documentCollectionId": first.collection_id}
     ok(add_to_collection(service, scene.loose, first.collection_id))

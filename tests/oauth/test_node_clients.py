@@ -1,4 +1,4 @@
-"""Clients in Node complete the flow: the protocol's official client at /mcp, and oauth4webapi."""
+"""Node clients complete the flow: the protocol's official client at /mcp, and oauth4webapi."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,6 @@ def client_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.long
 @pytest.mark.parametrize(("mode", "revision"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
 def test_the_official_client_for_typescript_completes_the_flow(standing, client_folder, mode, revision):
-    """Refusal, metadata, PKCE, consent, a port of its own, tools, search, text, refresh, and its end by revocation."""
     text = "# Ferries\n\nThe ferry to Harwell leaves at noon."
     uploaded(standing.service, "ferry", text, file_name="ferry.md", internalPublic="true")
     app = an_mcp_client(standing.service, "http://localhost/callback")
@@ -56,7 +55,7 @@ def test_oauth4webapi_completes_the_flow(standing, node_folder: Path, way: str) 
 
 
 def test_the_lock_names_no_host() -> None:
-    """Any registry or mirror can serve what its hash holds."""
+    """Any registry or mirror can serve the locked hashes."""
     lock = json.loads((SOURCES / "package-lock.json").read_text())
     packages = {name: package for name, package in lock["packages"].items() if name}
     assert {"node_modules/oauth4webapi", "node_modules/oidc-provider"} <= set(packages)

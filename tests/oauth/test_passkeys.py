@@ -139,7 +139,6 @@ FORGED: list[tuple[dict[str, Any], str]] = [
 
 
 def test_what_is_forged_is_refused(ada: flow.Person) -> None:
-    """Alone and as the second step; alone the passkey has to name its person, too. Then the right one still works."""
     device, _ = register(ada)
     alone, second = flow.Person(ada.service, ada.email), flow.Person(ada.service, ada.email)
     pages = {"passkeySignIn": (alone, alone.http.get("/account/sign-in")), "passkey": (second, enter(second))}
@@ -153,7 +152,6 @@ def test_what_is_forged_is_refused(ada: flow.Person) -> None:
 
 
 def test_a_challenge_is_answered_once_in_its_browser_and_for_its_purpose(app: flow.App, ada: flow.Person) -> None:
-    """And in five minutes; what was answered with is no help to whoever has copied it, with the cookie."""
     device, _ = register(ada)
     victim, thief = flow.Person(app.service, ada.email), flow.Person(app.service, ada.email)
     page = victim.http.get("/account/sign-in")
@@ -181,7 +179,6 @@ def test_a_challenge_is_answered_once_in_its_browser_and_for_its_purpose(app: fl
 
 
 def test_a_passkey_is_its_persons(service: RunningService, ada: flow.Person, ben: flow.Person) -> None:
-    """Not somebody else's second step, nor another organization's; and nobody's who is deactivated."""
     device, _ = register(ada)
     enter(ben)
     register(ben)
@@ -200,7 +197,7 @@ def test_a_passkey_is_its_persons(service: RunningService, ada: flow.Person, ben
 
 
 def test_a_count_that_goes_back_is_refused(service: RunningService, ada: flow.Person) -> None:
-    """There may be a copy: the security log says so. The device that counts on is taken; failures are kept, too."""
+    """A copy may exist, so it is logged. The device with the higher count works; failures count too."""
     device, _ = register(ada, sign_count=5)
     assert sign_in_alone(flow.Person(service, ada.email), device).status_code == 303
     device.count -= 1
@@ -213,7 +210,6 @@ def test_a_count_that_goes_back_is_refused(service: RunningService, ada: flow.Pe
 
 
 def test_making_one_takes_a_proof(service: RunningService, ada: flow.Person, ben: flow.Person) -> None:
-    """The password, then a code too, or a passkey: a stolen session makes none, and none is registered twice."""
     device = new_device(ada)
     assert new_page(ada, password="guessed").status_code == 403
     page = new_page(ada)
@@ -257,7 +253,6 @@ def test_making_one_takes_a_proof(service: RunningService, ada: flow.Person, ben
 
 
 def test_factors_change_one_at_a_time(service, ada, monkeypatch) -> None:
-    """Of two that are removed at once one is the last, whose recovery codes go; who has just left adds none."""
     device, _ = register(ada)
     make(ada, ada.press(prove(ada, ada.http.get(HERE), device), "showPasskey"), new_device(ada))
     page, read, find = prove(ada, ada.http.get(HERE), device), factors.read_factors, sessions.find_signed_in
@@ -293,7 +288,6 @@ def _held(person: flow.Person) -> tuple[int, int]:
 
 
 def test_who_must_have_a_second_factor_makes_a_passkey(service: RunningService, app: flow.App) -> None:
-    """In place of an app; then it confirms a change of access. One proof is no other's."""
     ada = flow.a_person(service, isAdmin=True)
     demand(service, "ADMINS")
     page = ada.press(enter(ada), "showPasskey")
@@ -320,7 +314,7 @@ def test_who_must_have_a_second_factor_makes_a_passkey(service: RunningService, 
 
 
 def test_an_address_without_a_name_offers_none(make_service: Callable[..., RunningService]) -> None:
-    """Browsers make passkeys for names alone; the page says so, and no page has a script. A proxy here has no name."""
+    """Browsers make passkeys only for host names, not for IP addresses."""
     ada = flow.a_person(make_service(public_url="http://127.0.0.1:1/carrel"))
     page = ada.http.get("/account/sign-in")
     assert "script" not in page.text + page.headers["Content-Security-Policy"]

@@ -1,4 +1,4 @@
-"""Two at once: what is deleted or taken back, and what is being given for it. Each waits for the other."""
+"""Concurrent deletion or withdrawal, and issuing: each waits for the other."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,21 +19,18 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_databas
 
 @contextmanager
 def meanwhile(service: RunningService, statement: str, *values: Any) -> Iterator[Any]:
-    """Do this in a transaction that commits at the end of the block; gives the connection."""
     with service.owner_connection() as connection, connection.transaction():
         connection.execute(statement, values)
         yield connection
 
 
 def until_waiting(connection: Any, answer: "Future[Any]") -> None:
-    """Go on when somebody waits for what the connection holds, or has been answered without."""
     while not answer.done() and not connection.execute(WAITING).fetchone()[0]:
         connection.execute("SELECT pg_sleep(0.01)")
 
 
 @pytest.mark.parametrize("doing", ["allow", "remembered", "exchange", "refresh"])
 def test_a_client_that_is_being_deleted_gets_nothing(app: App, ada: Person, pkce: Pkce, doing: str) -> None:
-    """Whoever asks for it waits, and is told what anybody is told afterwards; never that the service failed."""
     page = ada.sign_in(ada.open(app))
     tokens = ada.tokens(app) if doing != "allow" else {}
     code = ada.code(app, pkce) if doing == "exchange" else ""
@@ -56,7 +53,6 @@ def test_a_client_that_is_being_deleted_gets_nothing(app: App, ada: Person, pkce
 
 
 def test_deleting_a_client_waits_for_what_is_being_given_to_it(service: RunningService, app: App, ada: Person) -> None:
-    """And takes that along: neither is failed by the other."""
     tokens = [ada.tokens(app) for _ in range(4)]
     with ThreadPoolExecutor(5) as threads:
         families = "SELECT FROM oauth_token_families WHERE client_id = %s FOR UPDATE"

@@ -1,4 +1,4 @@
-"""The SDK's own side of OAuth, against the real service, blocking and awaiting."""
+"""The SDK's side of OAuth, against the real service, blocking and awaiting."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -43,7 +43,6 @@ async def test_the_sdk_completes_the_flow(service, use: Application, ada: Person
 
 
 async def test_the_metadata_says_what_is_known_without_it(service, use, ada):
-    """The endpoints by address are those the service describes, and either way comes to tokens."""
     oauth = use.client()
     described = await use(oauth.discover())
     assert described == oauth._endpoints.server
@@ -53,7 +52,6 @@ async def test_the_metadata_says_what_is_known_without_it(service, use, ada):
 
 
 async def test_an_ended_token_is_renewed_before_a_call(service, use: Application, ada: Person) -> None:
-    """By the application's clock: one refresh, stored before the call, and none for the calls after it."""
     client, store = await use.acting_for(ada, has_ended=True)
     before = token_requests(service)
     for _ in range(3):
@@ -66,7 +64,6 @@ async def test_an_ended_token_is_renewed_before_a_call(service, use: Application
 
 
 async def test_a_token_the_service_calls_ended_is_renewed_once(service, use, ada):
-    """The application's clock may be slow: after `credential_expired` the call is made again, files and lists too."""
     client, _ = await use.acting_for(ada, scopes=WRITE)
     before = token_requests(service)
     await use(client.search.search_document_catalog("anything"))
@@ -84,7 +81,6 @@ async def test_a_token_the_service_calls_ended_is_renewed_once(service, use, ada
 
 
 async def test_what_cant_be_sent_again_is_not(service, use: Application, ada: Person) -> None:
-    """A pipe is read once: its upload is refused with the token, and another pipe's goes with the renewed one."""
     client, _ = await use.acting_for(ada, scopes=WRITE)
     before = token_requests(service)
     later(service, hours=1, seconds=1)
@@ -96,7 +92,6 @@ async def test_what_cant_be_sent_again_is_not(service, use: Application, ada: Pe
 
 
 async def test_a_given_http_client_is_used(use: Application, ada: Person) -> None:
-    """Its headers and hooks are for tokens too, refreshed in a thread or not."""
     seen: list[str] = []
     hooks = {"request": [lambda request: seen.append(request.url.path)]}
     blocking = use.keep(httpx.Client(event_hooks=hooks))

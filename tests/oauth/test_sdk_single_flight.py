@@ -1,4 +1,4 @@
-"""However many find a token ended, in threads, tasks and processes, the service is asked for another once."""
+"""However many callers find a token expired, in threads, tasks and processes, it is refreshed once."""
 
 import asyncio
 import json
@@ -58,7 +58,6 @@ def tokens(oauth: OAuthClient, ada: Person) -> Tokens:
 
 @pytest.fixture(params=KINDS)
 def source(request: pytest.FixtureRequest, service, oauth: OAuthClient, tokens: Tokens) -> StoredTokens:
-    """Ada's session, whose access token has ended by one of the two clocks."""
     store = MemoryTokenStore()
     store.put("ada", ended(tokens) if request.param == KINDS[0] else tokens)
     if request.param != KINDS[0]:
@@ -88,7 +87,7 @@ def test_fifty_tasks_refresh_once(service, source: StoredTokens, backend: str) -
 
 
 def test_threads_and_tasks_with_sources_of_their_own_refresh_once(service, oauth, tokens):
-    """The store holds them apart, as a web application makes a source for each request."""
+    """A web application makes a source for each request; only the store coordinates them."""
     store = MemoryTokenStore()
     store.put("ada", ended(tokens))
 
@@ -137,7 +136,6 @@ def start(tmp_path, app: App) -> Iterator[Start]:
 
 
 def test_processes_refresh_once(service, store: FileTokenStore, start: Start) -> None:
-    """Four processes of five threads share a folder: one request, and all have what it gave."""
     processes = [start() for _ in range(PROCESSES)]
     assert [process.stdout.readline() for process in processes if process.stdout] == ["ready\n"] * PROCESSES
 
@@ -158,7 +156,8 @@ def test_processes_refresh_once(service, store: FileTokenStore, start: Start) ->
 
 @pytest.mark.parametrize("seconds", [1, 11])
 def test_killed_between_refresh_and_store_the_person_signs_in_again(service, oauth, store, start, seconds):
-    """The refresh token left behind is used: the next who needs one is told so, asks once, and holds no lock up."""
+    """The stored refresh token is already used: the next caller gets an error saying so, asks once, and blocks no
+    lock."""
     left_behind, process = store.get("ada"), start(mode="die")
     assert newly_by(service, lambda: process.communicate("\n", timeout=60)) == [200]
     assert process.returncode == -signal.SIGKILL
@@ -176,7 +175,7 @@ def test_killed_between_refresh_and_store_the_person_signs_in_again(service, oau
 
 
 class Unlocked(MemoryTokenStore):
-    """A store whose lock holds nobody off: right after the first read, somebody else has refreshed."""
+    """A store with a useless lock: right after the first read, another process refreshes."""
 
     def __init__(self, oauth: OAuthClient) -> None:
         super().__init__()
@@ -191,7 +190,6 @@ class Unlocked(MemoryTokenStore):
 
 
 def test_a_race_that_no_lock_holds_is_lost_without_harm(service, oauth, tokens):
-    """Whoever comes second is refused, and goes on with what the first has stored."""
     store = Unlocked(oauth)
     store.put("ada", ended(tokens))
     with Carrel(tokens=oauth.token_source(store, "ada"), base_url=service.base_url) as client:

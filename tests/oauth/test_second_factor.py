@@ -1,4 +1,4 @@
-"""The second factor after a password: an authenticator app, recovery codes, and who must have one."""
+"""The second factor after a password: an authenticator app, recovery codes, and the policy."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +25,7 @@ OUT_OF_DATE = "This page was out of date"
 
 
 class Phone:
-    """An authenticator app, which was given the key of a page."""
+    """An authenticator app with the key of a page."""
 
     def __init__(self, service: RunningService, page: httpx.Response) -> None:
         key = re.search(r"Key: <code>([A-Z2-7 ]+)</code>", page.text)
@@ -51,7 +51,6 @@ def signed_in(person: flow.Person) -> bool:
 
 
 def enter(person: flow.Person) -> httpx.Response:
-    """Give the password on the account's sign-in page; what is shown then."""
     return person.sign_in(person.http.get("/account/sign-in"))
 
 
@@ -80,7 +79,6 @@ def only_asked_for_code(page: httpx.Response) -> bool:
 
 @pytest.mark.usefixtures("still_clock")
 def test_a_password_alone_lets_nobody_in(service: RunningService, app: flow.App, ada: flow.Person) -> None:
-    """On the way to an application, with the app's code and with a recovery code; each works once."""
     phone, codes = set_up(ada)
     assert walk(service, "admin/users/list", {"query": ada.email}, page_size=9)[0]["hasSecondFactor"] is True
     other = flow.Person(service, ada.email)
@@ -108,7 +106,6 @@ def test_a_password_alone_lets_nobody_in(service: RunningService, app: flow.App,
 
 @pytest.mark.usefixtures("still_clock")
 def test_codes_are_not_guessed(service: RunningService, app: flow.App, ada: flow.Person) -> None:
-    """Failures count together in whichever browser, many at once too; giving the password again forgives none."""
     phone, _ = set_up(ada)
     thief = flow.Person(service, ada.email)
     page = enter(thief)
@@ -129,7 +126,6 @@ def test_codes_are_not_guessed(service: RunningService, app: flow.App, ada: flow
 
 
 def test_half_a_sign_in_is_worth_nothing(service: RunningService, app: flow.App, ada: flow.Person) -> None:
-    """It reads and changes nothing, gives no code, and continues in its browser alone, for ten minutes."""
     phone, _ = set_up(ada)
     consents = flow.Page(ada.http.get("/account/consents")).form("signOut").fields
     half = flow.Person(service, ada.email)
@@ -159,7 +155,6 @@ def test_half_a_sign_in_is_worth_nothing(service: RunningService, app: flow.App,
 
 
 def test_a_stolen_session_changes_nothing(service: RunningService, ada: flow.Person) -> None:
-    """Setting up, removing and making recovery codes take the password again, and a code where there is an app."""
     enter(ada)
     for button, fields in (("showApp", {}), ("showApp", {"password": "guessed"})):
         refused = ada.press(ada.http.get(HERE), button, **fields)
@@ -192,7 +187,6 @@ def test_a_stolen_session_changes_nothing(service: RunningService, ada: flow.Per
 
 @pytest.mark.parametrize("way", ["application", "account"])
 def test_who_must_have_one_sets_it_up_first(service: RunningService, app: flow.App, ben: flow.Person, way: str) -> None:
-    """And gets nothing before; who need not is not asked; a reset lets in who has lost it."""
     ada, here = flow.a_person(service, isAdmin=True), done(service.call("admin/organization/get"))["name"]
     demand(service, "ADMINS")
     enter(ben)
@@ -223,7 +217,6 @@ def test_who_must_have_one_sets_it_up_first(service: RunningService, app: flow.A
 
 
 def test_another_secret_key_keeps_apps_and_a_lost_one_keeps_out(service: RunningService, ada: flow.Person) -> None:
-    """Secrets are encrypted again; with a lost key a recovery code is needed, and the password alone is not enough."""
     phone, codes = set_up(ada)
     here = organization_id(service)
     old, new = service.runtime.keys, Keys(SecretStr("n" * 40))
@@ -245,14 +238,12 @@ def test_another_secret_key_keeps_apps_and_a_lost_one_keeps_out(service: Running
 
 
 def confirm(person: flow.Person, refusal: httpx.Response, **fields: str) -> httpx.Response:
-    """Open the address of a refusal, and send the form of the page there; what comes of it."""
     page = person.follow(person.http.get(refusal.json()["error"]["confirmationUrl"]))
     return person.press(page, "confirm", **fields) if page.status_code == 200 else page
 
 
 @pytest.mark.usefixtures("still_clock")
 def test_changes_of_access_are_confirmed(service: RunningService, app: flow.App, ben: flow.Person) -> None:
-    """By admins who call with a token 15 minutes after they proved who they are; for that application alone."""
     other, ada = flow.an_app(service), flow.a_person(service, isAdmin=True)
     phone, codes = set_up(ada)
     token, elsewhere = (ada.tokens(one, scope="api:admin")["access_token"] for one in (app, other))
@@ -297,7 +288,6 @@ def test_changes_of_access_are_confirmed(service: RunningService, app: flow.App,
 
 
 def test_what_must_be_confirmed_is_declared() -> None:
-    """Every operation that makes or ends a credential, an admin or a policy; and nothing that reads."""
     confirmed = {path for path, one in OPERATIONS.items() if one.has(CONFIRMED)}
     named = {path for path in OPERATIONS if re.search(r"(create|mint|revoke|rotateSecret|approve)$", path)}
     credentials = {one for one in named if re.search(r"apiKeys|Tokens|oauthClients|serviceAccounts|roviders", one)}

@@ -1,4 +1,4 @@
-"""Sessions of people, as admins see and end them, and sign-ins on the audit log."""
+"""Sessions of people, as admins see and end them, and sign-ins in the audit log."""
 
 import httpx
 import pytest
@@ -25,7 +25,6 @@ def is_signed_in(person: Person) -> bool:
 
 
 def test_sessions_are_listed_with_their_use(service: RunningService, app: App, ada: Person) -> None:
-    """A browser's and an application's, from where; the application's last use is that of its token."""
     ada.http.headers["User-Agent"] = FIREFOX
     token = ada.tokens(app)["access_token"]
     browser, application = sessions(service)
@@ -41,7 +40,6 @@ def test_sessions_are_listed_with_their_use(service: RunningService, app: App, a
 
 
 def test_all_sessions_of_a_person_end_at_once(app: App, ada: Person, ben: Person, pkce: Pkce) -> None:
-    """With the next request; nobody else's end, nothing lasts of a code that was not exchanged, and it is recorded."""
     tokens, bens = ada.tokens(app), ben.tokens(app)
     unused = ada.code(app, pkce)
     assert works(app.service, tokens["access_token"])
@@ -95,7 +93,6 @@ def test_signing_in_is_kept_with_address_and_device(service: RunningService, app
 
 @pytest.mark.usefixtures("still_clock")
 def test_failed_sign_ins_are_one_entry_that_counts(service: RunningService, app: App, ada: Person) -> None:
-    """Of an account, from a network, in a quarter of an hour: those that were tried, and those that had to wait."""
     ada.http.headers["User-Agent"] = SAFARI
     page = ada.open(app)
     assert [fail_to_sign_in(ada, page) for _ in range(9)] == [403] * 6 + [429] * 3
@@ -113,7 +110,7 @@ def test_failed_sign_ins_are_one_entry_that_counts(service: RunningService, app:
 
 
 def test_each_network_has_an_entry_of_its_own(make_service: MakeService) -> None:
-    """An IPv6 network counts as one source, as it does where attempts are slowed down."""
+    """An IPv6 network counts as one source, as in the rate limits."""
     service = make_service(trusted_proxies=("127.0.0.1",))
     app, ada = an_app(service), a_person(service)
     page = ada.open(app)
@@ -126,7 +123,6 @@ def test_each_network_has_an_entry_of_its_own(make_service: MakeService) -> None
 
 
 def test_an_inactive_account_is_an_account(service: RunningService, app: App) -> None:
-    """Somebody tries the address of a person who left: the organization sees that."""
     gone = Person(service, "gone@example.test")
     a_user(service, "gone@example.test", name="Gone", password=PASSWORD, active=False)
     assert fail_to_sign_in(gone, gone.open(app), password=PASSWORD) == 403
@@ -134,7 +130,6 @@ def test_an_inactive_account_is_an_account(service: RunningService, app: App) ->
 
 
 def test_an_address_of_nobody_leaves_nothing(service: RunningService, app: App, ada: Person, ben: Person) -> None:
-    """Nor does one that another organization knows, or the same one under an organization's name that there is not."""
     other, page = another_organization(service), ada.open(app)
     for email in ("nobody@example.test", "", "ada@example.test\0", "other@example.test"):
         assert fail_to_sign_in(ada, page, email=email) == 403
@@ -147,7 +142,7 @@ def test_an_address_of_nobody_leaves_nothing(service: RunningService, app: App, 
 
 
 def test_the_answer_is_there_before_anything_is_kept(service: RunningService, app: App, ada: Person) -> None:
-    """So its time says nothing of the account: while nothing can be kept, it is answered like everybody else."""
+    """The response time reveals no account."""
     page = ada.open(app)
     with service.owner_connection() as connection, connection.transaction():
         connection.execute("LOCK TABLE failed_sign_ins IN ACCESS EXCLUSIVE MODE")

@@ -1,4 +1,4 @@
-"""Signing in: who is let in, how failing is slowed down, and what a browser holds."""
+"""Signing in: access, slowing down of failures, and cookies."""
 
 import time
 from collections.abc import Iterator
@@ -40,7 +40,6 @@ def with_cookie(service: RunningService, value: str) -> Person:
     ],
 )
 def test_whoever_is_not_let_in_is_told_the_same(app: App, ada: Person, email: str, password: str) -> None:
-    """A wrong password, an unknown, an inactive account and one without a password: one message, one status."""
     a_user(app.service, "inactive@example.test", password=PASSWORD, active=False)
     a_user(app.service, "passwordless@example.test")
     refused = ada.enter(ada.open(app), email=email, password=password)
@@ -52,7 +51,6 @@ def test_whoever_is_not_let_in_is_told_the_same(app: App, ada: Person, email: st
 
 @pytest.fixture
 def _hashed_in_full(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Spend on a password what services spend that are no test's."""
     monkeypatch.setattr(passwords, "_HASHER", PASSWORD_HASHER)
     passwords._dummy_hash.cache_clear()
     yield
@@ -61,7 +59,7 @@ def _hashed_in_full(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("_hashed_in_full")
 async def test_an_unknown_account_costs_what_a_wrong_password_costs() -> None:
-    """As much of the processor, so that the time tells nobody apart: without a hash one is checked all the same."""
+    """By processor time: unknown accounts check a dummy hash."""
     kept = await hash_password(SecretStr(PASSWORD))
     assert kept.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
 
@@ -83,7 +81,7 @@ def test_an_address_is_compared_without_regard_to_case(standing) -> None:
 
 @pytest.mark.usefixtures("still_clock")
 def test_an_accounts_failures_are_slowed_down_more_and_more(service: RunningService, app: App, ada: Person) -> None:
-    """Five are free; the right password must wait, too. An account that is not there is slowed down like any other."""
+    """Five are free; the right password must wait, too."""
     page = ada.open(app)
     assert [fail(ada, page).status_code for _ in range(5)] == [403] * 5
     waits = []
@@ -104,7 +102,7 @@ def test_an_accounts_failures_are_slowed_down_more_and_more(service: RunningServ
 
 @pytest.mark.usefixtures("still_clock")
 def test_the_longest_wait_is_a_quarter_of_an_hour(service: RunningService, app: App, ada: Person) -> None:
-    """Whoever attacks an account keeps its owner out no longer than that; after an hour everything is forgotten."""
+    """An attack locks the owner out no longer; after an hour all is forgotten."""
     page = ada.open(app)
     for _ in range(18):
         fail(ada, page)
@@ -125,7 +123,6 @@ def test_signing_in_forgets_an_accounts_failures(app: App, ada: Person) -> None:
 
 @pytest.mark.usefixtures("still_clock")
 def test_an_address_that_fails_with_many_accounts_is_slowed_down(app: App, ada: Person) -> None:
-    """Twenty are free, whichever the accounts; whoever is signed in goes on."""
     ada.tokens(app)
     guess = Person(app.service)
     page = guess.open(app)
@@ -136,7 +133,7 @@ def test_an_address_that_fails_with_many_accounts_is_slowed_down(app: App, ada: 
 
 @pytest.mark.usefixtures("still_clock")
 def test_fifty_attempts_at_once_are_fifty(app: App, ada: Person) -> None:
-    """They are counted before they are made: no more than the free ones are tried."""
+    """Attempts are counted before they are made."""
     page = ada.open(app)
     with ThreadPoolExecutor(20) as threads:
         statuses = list(threads.map(lambda _: fail(ada, page).status_code, range(50)))
@@ -144,7 +141,7 @@ def test_fifty_attempts_at_once_are_fifty(app: App, ada: Person) -> None:
 
 
 def test_the_session_is_new_at_every_sign_in_and_hidden_from_scripts(app: App, ada: Person) -> None:
-    """A cookie planted beforehand is worth nothing afterwards (session fixation)."""
+    """A cookie planted before has no value (session fixation)."""
     page = ada.open(app)
     planted = ada.http.cookies["carrel_session"]
     signed_in = ada.enter(page)
@@ -156,7 +153,6 @@ def test_the_session_is_new_at_every_sign_in_and_hidden_from_scripts(app: App, a
 
 
 def test_signing_in_again_ends_the_session_before(service: RunningService, app: App, ada: Person) -> None:
-    """`prompt=login` asks again although somebody is signed in; the old cookie is then nobody's."""
     ada.tokens(app)
     before = ada.http.cookies["carrel_session"]
     page = ada.open(app, prompt="login")
@@ -174,7 +170,6 @@ def test_a_session_ends_after_twelve_hours(service: RunningService, app: App, ad
 
 
 def test_another_password_and_a_deactivation_end_sessions_at_once(app: App, ada: Person) -> None:
-    """Being active again brings no session back."""
     ada.tokens(app)
     a_user(app.service, ada.email, active=False)
     assert asks_to_sign_in(ada.open(app))
@@ -187,7 +182,7 @@ def test_another_password_and_a_deactivation_end_sessions_at_once(app: App, ada:
 
 
 def test_a_sign_in_form_works_in_the_browser_it_was_shown_in_alone(app: App, ada: Person) -> None:
-    """Without its token, with another browser's, or without the cookie nobody is signed in (login CSRF)."""
+    """Without its token or cookie, or in another browser, it signs no one in (login CSRF)."""
     form = Page(ada.open(app)).form("signIn")
     entered = form.fields | {"email": ada.email, "password": PASSWORD, "action": "signIn"}
     stranger = Person(app.service, ada.email)
@@ -208,7 +203,7 @@ def test_a_sign_in_form_works_in_the_browser_it_was_shown_in_alone(app: App, ada
 
 
 def test_a_form_on_another_sites_page_changes_no_cookie(app: App, ada: Person) -> None:
-    """Browsers send none with it, and would keep a new one: whoever is signed in stays so. A link leads on."""
+    """Browsers send no cookie with the form, but would store a new cookie."""
     form = Page(ada.open(app)).form("signIn")
     refused = Person(ada.service).http.post(form.action, data=form.fields | {"action": "signIn"})
     assert refused.status_code == 403
@@ -218,7 +213,6 @@ def test_a_form_on_another_sites_page_changes_no_cookie(app: App, ada: Person) -
 
 
 def test_a_form_that_is_older_than_the_session_leads_on(app: App, ada: Person) -> None:
-    """Of a second tab, or of a page that somebody goes back to: to what is left to do, as whoever is signed in."""
     first, second = ada.open(app, state="first"), ada.open(app, state="second")
     consent = ada.sign_in(first)
     assert asks_for_consent(ada.http.get(first.url))
@@ -228,7 +222,7 @@ def test_a_form_that_is_older_than_the_session_leads_on(app: App, ada: Person) -
 
 
 def test_prompts(app: App, ada: Person) -> None:
-    """`none` never shows a page; `consent` asks again; `select_account` lets somebody else sign in (OpenID Connect)."""
+    """`none` never shows a page; `consent` asks again; `select_account` allows another person (OpenID Connect)."""
     assert sent_back(ada.open(app, prompt="none"))["error"] == "login_required"
     ada.sign_in(ada.open(app))
     assert sent_back(ada.open(app, prompt="none"))["error"] == "consent_required"
@@ -247,7 +241,6 @@ def test_somebody_else_can_sign_in_from_the_consent_page(app: App, ada: Person, 
 
 
 def test_a_password_is_in_no_address(service: RunningService, app: App, ada: Person) -> None:
-    """Forms are posted; where a browser is sent says nothing of what was entered."""
     signed_in = ada.enter(ada.open(app))
     assert "csrf" not in signed_in.headers["Location"]
     assert ada.email not in signed_in.headers["Location"]

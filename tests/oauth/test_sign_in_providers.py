@@ -1,4 +1,4 @@
-"""Providers of an organization: whose account a subject is, by a small real provider that may be wrong."""
+"""Providers of an organization: mapping subjects to accounts, with a small real provider that may be wrong."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ from tests.service.provisioning import Provider
 
 @dataclass(frozen=True)
 class Work:
-    """A provider as the organization keeps it, with nothing trusted, and an application."""
+    """A provider of the organization, without trust, and an application."""
 
     provider: OpenIdProvider
     service: RunningService
@@ -47,7 +47,6 @@ class Work:
         done(self.service.call("admin/signInProviders/update", {"providerId": self.provider_id, **changes}))
 
     def arrive(self, **claims) -> str:
-        """Somebody with these claims signs in there with a new browser; the text of the page they end at."""
         self.provider.person = claims
         return come_back(Person(self.service), self.app).text
 
@@ -60,14 +59,12 @@ class Work:
 
 @pytest.fixture(scope="module")
 def known(service_harness: ServiceHarness) -> Iterator[Work]:
-    """A provider on this machine, a service whose setting allows it, and an application."""
     with serving() as provider, service_harness.running(webhook_allowed_hosts=("127.0.0.1",)) as service:
         yield Work(provider, service, an_app(service))
 
 
 @pytest.fixture
 def work(known: Work) -> Iterator[Work]:
-    """The provider, kept and right about everything until a test says otherwise."""
     known.provider.behave()
     made = done(create(known.service, known.provider.issuer))
     confirm(known.service)
@@ -76,7 +73,6 @@ def work(known: Work) -> Iterator[Work]:
 
 
 def confirm(service: RunningService, *, api_key: str | None = None, confirmed: bool = True) -> bool:
-    """Confirm the domain of an organization as an operator does; whether that changed anything."""
     organization = organization_id(service, api_key=api_key)
     database = service.runtime.database
     return service.run(confirm_domain(database, organization, domain="example.test", confirmed=confirmed))
@@ -89,7 +85,7 @@ def create(service: RunningService, issuer: str, *, api_key: str | None = None, 
 
 
 def test_entra_by_trust_binds_for_good(work: Work) -> None:
-    """No `email_verified`: refused in words until an admin trusts the issuer; then the subject counts, no address."""
+    """No `email_verified`: refused until an admin trusts the issuer; then the subject counts, not the address."""
     a_person(work.service, "enid@example.test", name="Enid")
     enid = {"sub": "pairwise", "email": "Enid@Example.test"}
     assert "trust the addresses of its issuer on the page Sign-in" in work.arrive(**enid)
@@ -107,7 +103,6 @@ def test_entra_by_trust_binds_for_good(work: Work) -> None:
 
 
 def test_an_id_that_was_provisioned_binds_within_the_domains(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an address; but nobody of another domain, and no admin whom the token doesn't name, too. Entra: `oid`."""
     keeper = Provider(work.service)
     brought = {"one": "mia@example.test", "two": "noa@partner.test", "three": "oda@example.test"}
     for external_id, email in brought.items():
@@ -126,7 +121,6 @@ def test_an_id_that_was_provisioned_binds_within_the_domains(work: Work, monkeyp
 
 @pytest.mark.parametrize("order", ["provisioned", "signed in", "provisioned long ago"])
 def test_a_guest_of_entra_is_one_person(work: Work, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
-    """Known by the `oid`, whichever comes first; found by their own address and by the name that Entra made up."""
     work.change(trustAddresses=True, createAccounts=True)
     monkeypatch.setattr(id_tokens, "ENTRA_HOSTS", frozenset({"127.0.0.1"}))
     local, keeper = f"guest-{len(order)}", Provider(work.service)
@@ -151,7 +145,6 @@ def test_a_guest_of_entra_is_one_person(work: Work, monkeypatch: pytest.MonkeyPa
 
 
 def test_accounts_and_groups_come_with_the_token(work: Work) -> None:
-    """Groups by their external ids; what an admin set stays, and a token that leaves them out changes nothing."""
     service = work.service
     crew = [{"name": name, "externalId": name} for name in ("crew", "deck", "bridge")]
     ids = {one["name"]: one["id"] for one in done(service.call("admin/groups/upsert", {"groups": crew}))["groups"]}
@@ -181,7 +174,6 @@ def test_accounts_and_groups_come_with_the_token(work: Work) -> None:
 
 
 def test_other_audiences_count_once_an_admin_names_them(work: Work) -> None:
-    """With `azp`, and a verification that is a text; the refusal and the audit log name the audience."""
     work.change(createAccounts=True)
     ines = {"sub": "ines", "email": "ines@example.test", "email_verified": "true", "name": "Ines"}
     several = {"aud": [CLIENT_ID, "projects-1"], "azp": CLIENT_ID}
@@ -203,7 +195,6 @@ def test_a_secret_of_any_characters_is_given_as_the_provider_wants_it(work: Work
 
 
 def logout_token(provider: OpenIdProvider, **changes) -> str:
-    """What tells that somebody has signed out there, right but for these changes; a claim that is None is left out."""
     now = int(time.time())
     right = {"iss": provider.issuer, "aud": CLIENT_ID, "iat": now, "exp": now + 60, "jti": "a", "sub": "gus"}
     right["events"] = {"http://schemas.openid.net/event/backchannel-logout": {}}
@@ -211,7 +202,6 @@ def logout_token(provider: OpenIdProvider, **changes) -> str:
 
 
 def test_who_signs_out_there_is_signed_out_here(work: Work, pkce: Pkce) -> None:
-    """A right logout token ends sessions and tokens, once; a wrong one nothing. Signing out here leads there."""
     provider, service, app = work.provider, work.service, work.app
     provider.describes = {"end_session_endpoint": f"{provider.issuer}/logout"}
     work.change(createAccounts=True, signOutThere=True)
@@ -271,7 +261,6 @@ def test_an_address_leads_to_its_provider(work: Work) -> None:
 
 
 def test_a_domain_counts_when_an_operator_says_whose_it_is(work: Work) -> None:
-    """Several organizations may claim one: it leads to the one that it is confirmed for, and binds nobody before."""
     service = work.service
     theirs = another_organization(service, admin_email="admin@third.test")
     claimed = done(create(service, "https://third.test", createAccounts=True, api_key=theirs))
@@ -305,7 +294,6 @@ def test_a_domain_counts_when_an_operator_says_whose_it_is(work: Work) -> None:
 
 
 def test_a_flood_of_requests_is_none_to_the_provider(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What anybody may send costs a provider one question; a key that it changed is found, and its failures end."""
     provider, service = work.provider, work.service
     monkeypatch.setattr(upstream, "KEPT_SECONDS", 300.0)
     monkeypatch.setattr(keeping, "ERROR_SECONDS", 60.0)
@@ -356,7 +344,6 @@ def test_a_flood_of_requests_is_none_to_the_provider(work: Work, monkeypatch: py
 
 
 def test_what_is_wrong_with_a_provider_is_said(work: Work) -> None:
-    """By its metadata, and by whether it takes the secret; and what may not be asked is not."""
     assert work.problems() == []
     for described, said in (
         ({"issuer": "https://evil.test"}, "another issuer"),
@@ -377,7 +364,6 @@ def test_what_is_wrong_with_a_provider_is_said(work: Work) -> None:
 
 
 def test_each_provider_is_asked_again_as_it_can() -> None:
-    """By the prompts that it knows; a token of Entra's would end at once where no age is allowed."""
     entra = upstream._asking_again("https://login.microsoftonline.com/11111111-2222-3333-4444-555555555555/v2.0")
     assert entra == {"prompt": "login", "max_age": "900"}
     google = upstream._asking_again("https://accounts.google.com")
@@ -389,7 +375,7 @@ def test_each_provider_is_asked_again_as_it_can() -> None:
 
 
 def test_what_a_userinfo_endpoint_adds() -> None:
-    """What the token lacks, of the same person; what another address is counts for nothing (section 5.3.2)."""
+    """Only data missing in the token, of the same person; different addresses are ignored (section 5.3.2)."""
     thin = Subject.of("https://people.test", {"sub": "ada"})
     said = {"sub": "ada", "email": "ada@example.test", "email_verified": True, "groups": ["crew"]}
     whole = thin.complete_by(said)
@@ -402,7 +388,6 @@ def test_what_a_userinfo_endpoint_adds() -> None:
 
 
 def test_which_issuers_are_of_one_tenant() -> None:
-    """Entra's are by the tenant's id alone, and Google's has everybody."""
     tenant = "11111111-2222-3333-4444-555555555555"
     assert is_of_one_tenant(f"https://login.microsoftonline.com/{tenant}/v2.0")
     assert is_of_one_tenant("https://people.example/realms/one")
@@ -414,7 +399,7 @@ def test_which_issuers_are_of_one_tenant() -> None:
 
 @pytest.mark.parametrize("hosted", [{}, {"hd": ""}, {"hd": "other.test"}, {"hd": ["example.test"]}, {"hd": None}])
 def test_a_personal_google_account_is_nobodys(hosted: dict) -> None:
-    """A verified address of work is not enough: the organization must have given the account."""
+    """A verified work address is not enough: the organization must have given the account."""
     issuer, given = "https://accounts.google.com", {"hd": "Example.test"}
     now, domains, off = datetime.now(UTC), ["example.test"], (False, GroupsClaim.NONE, False, False)
     there = StoredProvider(UUID(int=1), UUID(int=2), "Work", issuer, CLIENT_ID, None, domains, domains, *off, now)
@@ -449,7 +434,6 @@ def test_groups_count_where_a_token_lists_them(claims: dict, said: set[str] | st
 
 
 def test_an_organization_can_switch_passwords_off(work: Work) -> None:
-    """Sessions and links that a password began end at once; people sign in at the provider alone. It needs one."""
     service, change = work.service, "admin/organization/update"
     key = another_organization(service)
     assert code(service.call(change, {"passwordsEnabled": False}, api_key=key)) == (409, "no_sign_in_provider")
@@ -477,7 +461,7 @@ def test_an_organization_can_switch_passwords_off(work: Work) -> None:
 
 
 def test_who_has_just_left_is_bound_to_nothing(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An offboarding while the provider answers leaves no identity to whoever gets the address."""
+    """An offboarding during the provider's answer leaves no identity to the address's next owner."""
     service = work.service
     a_person(service, "lea@example.test", name="Lea")
     find = binding.signin.find_person

@@ -25,7 +25,7 @@ def basic(client_id: str, secret: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("by", ["its client", "somebody without the verifier"])
 def test_a_code_works_once_and_used_again_it_revokes_what_it_gave(app: App, ada: Person, pkce: Pkce, by: str) -> None:
-    """RFC 6749, section 4.1.2: the whole family, however rotated, alone; within ten seconds it is only refused."""
+    """RFC 6749, section 4.1.2: the whole family, however rotated; within ten seconds it is only refused."""
     other, code = ada.tokens(app), ada.code(app, pkce)
     first = done(app.exchange(code, pkce))
     newest = done(app.refresh(first["refresh_token"]))
@@ -44,7 +44,6 @@ def test_a_code_works_once_and_used_again_it_revokes_what_it_gave(app: App, ada:
 
 
 def test_fifty_redemptions_of_one_code_at_once_give_tokens_to_one(app: App, ada: Person, pkce: Pkce) -> None:
-    """The others are refused; a replay ten seconds later revokes what the one got."""
     code = ada.code(app, pkce)
     with ThreadPoolExecutor(50) as threads:
         answers = list(threads.map(lambda _: app.exchange(code, pkce), range(50)))
@@ -77,7 +76,6 @@ def test_an_access_token_lives_an_hour(service: RunningService, app: App, ada: P
 
 
 def test_another_client_neither_uses_nor_burns_a_code(app: App, ada: Person, pkce: Pkce) -> None:
-    """A mixed-up client is refused, and the code still works for the one it was given to."""
     other = an_app(app.service)
     code = ada.code(app, pkce)
     assert error(other.exchange(code, pkce)) == (400, "invalid_grant")
@@ -114,7 +112,7 @@ def test_whatever_is_wrong_gives_no_token_and_leaves_the_code_as_it_is(standing,
 
 
 def test_a_code_is_of_no_use_with_another_verifier(standing, pkce: Pkce) -> None:
-    """Neither of another session it is injected into, nor the challenge itself (RFC 9700, sections 4.5 and 4.8.2)."""
+    """Injected into another session, or with the challenge itself (RFC 9700, sections 4.5 and 4.8.2)."""
     code = standing.person().code(standing.app, pkce)
     for verifier in (Pkce().verifier, pkce.challenge):
         assert error(standing.app.exchange(code, pkce, code_verifier=verifier)) == (400, "invalid_grant")
@@ -126,7 +124,6 @@ def exchange_form(app: App, pkce: Pkce, code: str = "svc_ac_x") -> dict[str, str
 
 
 def test_the_client_may_use_http_basic(standing, pkce: Pkce) -> None:
-    """Instead of the form's fields; its scheme's name is of any case."""
     app = standing.app
     form = exchange_form(app, pkce, standing.person().code(app, pkce))
     headers = basic(app.client_id, app.client_secret)
@@ -167,7 +164,7 @@ def test_an_unusable_authorization_header_is_an_invalid_client(standing, authori
 
 @pytest.mark.parametrize("name", ["grant_type", "code", "client_id", "client_secret", "code_verifier", "redirect_uri"])
 def test_a_parameter_sent_twice_is_an_invalid_request(standing, pkce: Pkce, name: str) -> None:
-    """RFC 6749, section 3.2; even if both say the same."""
+    """RFC 6749, section 3.2; even with equal values."""
     app = standing.app
     form = exchange_form(app, pkce) | {"client_id": app.client_id, "client_secret": app.client_secret}
     refused = httpx.post(token_url(standing.service), data=form | {name: [form[name], form[name]]})
@@ -197,7 +194,7 @@ def test_what_is_no_form_is_refused_in_the_same_shape(standing) -> None:
 
 
 def test_guessing_secrets_is_slowed_down_for_an_address(make_service) -> None:
-    """After so many failures the next are 429, at both endpoints; a client with its secret goes on (section 2.3.1)."""
+    """Failures lead to 429 at both endpoints; a client with its secret continues (section 2.3.1)."""
     service = make_service(rate_limit_failures=3)
     app, ada = an_app(service), a_person(service)
     tokens = ada.tokens(app)
@@ -211,7 +208,7 @@ def test_guessing_secrets_is_slowed_down_for_an_address(make_service) -> None:
 
 @pytest.mark.parametrize("path", ["token", "revoke", "authorize"])
 def test_an_address_with_a_slash_at_its_end_leads_nowhere(standing, path: str) -> None:
-    """A redirect there would send secrets on once more (RFC 9700, section 4.12), to the host that the request names."""
+    """A redirect would send secrets again (RFC 9700, section 4.12), to the host named in the request."""
     url = f"{standing.service.base_url}/api/oauth/{path}/"
     for answer in (httpx.post(url, data={"client_secret": "x"}, headers={"Host": "evil.test"}), httpx.get(url)):
         assert answer.status_code == 404
@@ -219,7 +216,7 @@ def test_an_address_with_a_slash_at_its_end_leads_nowhere(standing, path: str) -
 
 
 def test_a_refusal_repeats_nothing_that_was_sent(standing) -> None:
-    """What was sent may be a secret; and a description has no other characters than RFC 6749 allows."""
+    """Sent values may be secret; descriptions contain only characters allowed by RFC 6749."""
     app = standing.app
     secret = 'svc_cs_"mine\\é\n'
     for answer in (
@@ -233,7 +230,6 @@ def test_a_refusal_repeats_nothing_that_was_sent(standing) -> None:
 
 
 def test_a_person_who_is_deactivated_gets_no_tokens_for_a_code(app: App, ada: Person, pkce: Pkce) -> None:
-    """It was given while they were active; and the tokens they have end at once, for good."""
     tokens = ada.tokens(app)
     code = ada.code(app, pkce)
     a_user(app.service, ada.email, active=False)
@@ -246,7 +242,7 @@ def test_a_person_who_is_deactivated_gets_no_tokens_for_a_code(app: App, ada: Pe
 
 
 def test_nothing_that_is_minted_is_kept(own_service: RunningService, pkce: Pkce) -> None:
-    """No code, token, secret or cookie is in the database; what is there is the SHA-256."""
+    """The database has only SHA-256 hashes of codes, tokens, secrets and cookies."""
     app, ada = an_app(own_service), a_person(own_service)
     code = ada.code(app, pkce)
     tokens = done(app.exchange(code, pkce))
@@ -262,7 +258,6 @@ def test_nothing_that_is_minted_is_kept(own_service: RunningService, pkce: Pkce)
 
 
 def test_a_database_that_does_not_answer_is_said_in_the_same_shape(make_service) -> None:
-    """A client that can't read our own error shape still learns when to come again, and nothing is used up."""
     service = make_service(request_seconds=1)
     app, ada = an_app(service), a_person(service)
     tokens = ada.tokens(app)
@@ -278,7 +273,7 @@ WRITE = "api:catalog:read api:catalog:write"
 
 
 def test_a_refresh_token_works_once_and_gives_the_next(service, app: App, ada: Person) -> None:
-    """A replay within ten seconds is refused, and the family lives: two tabs may have refreshed at once."""
+    """A replay within ten seconds is refused without revoking: two tabs may have refreshed at once."""
     first = ada.tokens(app)
     second = done(app.refresh(first["refresh_token"]))
     later(service, seconds=5)
@@ -294,7 +289,7 @@ def test_a_refresh_token_works_once_and_gives_the_next(service, app: App, ada: P
 
 @pytest.mark.parametrize("reused", ["code", "first", "second"])
 def test_a_replay_ends_a_family_however_old_it_is(app, ada, pkce, purge, reused):
-    """What was used is known for as long as anything that came of it works, whatever was forgotten since."""
+    """A used token stays known while any token of its family works."""
     code = ada.code(app, pkce)
     first = done(app.exchange(code, pkce))
     second = done(app.refresh(first["refresh_token"]))
@@ -312,7 +307,7 @@ def test_a_replay_ends_a_family_however_old_it_is(app, ada, pkce, purge, reused)
 
 
 def test_fifty_refreshes_at_once_give_tokens_to_one_whose_family_a_replay_ends(app: App, ada: Person) -> None:
-    """After ten seconds: one of the two who have the token has stolen it, and nobody can tell which."""
+    """After ten seconds: one of the two holders may have stolen the token."""
     other, first = ada.tokens(app), ada.tokens(app)
     with ThreadPoolExecutor(50) as threads:
         answers = list(threads.map(lambda _: app.refresh(first["refresh_token"]), range(50)))
@@ -331,7 +326,6 @@ def test_fifty_refreshes_at_once_give_tokens_to_one_whose_family_a_replay_ends(a
 
 
 def test_a_refresh_token_lives_thirty_days_from_when_it_was_given(app: App, ada: Person) -> None:
-    """Then the person must authorize again; who refreshes goes on."""
     idle, used = ada.tokens(app), ada.tokens(app)
     later(app.service, days=29, hours=23)
     renewed = done(app.refresh(used["refresh_token"]))
@@ -342,7 +336,6 @@ def test_a_refresh_token_lives_thirty_days_from_when_it_was_given(app: App, ada:
 
 
 def test_another_client_neither_uses_nor_burns_a_refresh_token(service, app: App, ada: Person) -> None:
-    """Nor does its replay end the family, however late."""
     other = an_app(service)
     first = ada.tokens(app)
     assert error(other.refresh(first["refresh_token"])) == (400, "invalid_grant")
@@ -354,7 +347,7 @@ def test_another_client_neither_uses_nor_burns_a_refresh_token(service, app: App
 
 
 def test_a_refresh_may_ask_for_less_and_never_for_more(standing) -> None:
-    """Less holds for the access token alone; asking for more burns nothing (RFC 6749, section 6)."""
+    """Fewer scopes hold for the access token alone; more scopes burn no token (RFC 6749, section 6)."""
     app = standing.app
     first = standing.person().tokens(app, scope=WRITE)
     for scope in ("api:admin", f"{WRITE} api:admin", "api:everything", "api:agent:message:*"):
@@ -376,7 +369,7 @@ def test_other_values_are_no_refresh_tokens(standing) -> None:
 
 @pytest.mark.parametrize("hint", [None, "refresh_token", "access_token", "something_else"])
 def test_revoking_a_refresh_token_stops_all_its_family_has(standing, hint: str | None) -> None:
-    """Access tokens too (section 2.1); whatever the hint says, since a token shows what it is."""
+    """Access tokens too (section 2.1); the hint doesn't matter."""
     app, ada = standing.app, standing.person()
     other, tokens = ada.tokens(app), ada.tokens(app)
     answer = app.revoke(tokens["refresh_token"], token_type_hint=hint)
@@ -405,7 +398,6 @@ def test_revoking_what_there_is_not_is_no_error(standing) -> None:
 
 
 def test_a_client_revokes_its_own_tokens_alone(service, app: App, ada: Person) -> None:
-    """Another client's is refused, and one of another organization unknown; both go on working."""
     other, elsewhere = an_app(service), an_app(service, api_key=another_organization(service))
     tokens = ada.tokens(app)
     for value in (tokens["refresh_token"], tokens["access_token"]):
@@ -425,7 +417,7 @@ def test_revoking_needs_the_client_to_prove_itself(standing) -> None:
 
 
 def test_the_metadata_is_valid_and_true(standing) -> None:
-    """RFC 8414, section 2: Authlib's validation passes, and every endpoint it names is there."""
+    """RFC 8414, section 2: Authlib's validation passes, and every named endpoint exists."""
     metadata = httpx.get(f"{standing.service.base_url}/.well-known/oauth-authorization-server").json()
     document = rfc8414.AuthorizationServerMetadata(metadata)
     for key in ("issuer", "authorization_endpoint", "token_endpoint", "revocation_endpoint"):

@@ -1,4 +1,4 @@
-"""Passwords and tokens pass by nobody who could read them (RFC 6749, sections 3.1 and 3.2)."""
+"""Passwords and tokens are never sent readable over a network (RFC 6749, sections 3.1 and 3.2)."""
 
 from urllib.parse import urlsplit
 
@@ -14,7 +14,6 @@ from tests.oauth.flow import App, Page, Pkce, a_person, an_app, asks_to_sign_in,
 
 
 def test_nobody_signs_in_where_the_service_is_reached_by_plain_http(make_service) -> None:
-    """Neither is a page shown nor a form taken, nor does a client get or revoke a token; the rest goes on."""
     service = make_service(public_url="http://carrel.example.test")
     app, ada = an_app(service), a_person(service)
     for path in ("/api/oauth/authorize", "/api/oauth/upstream", "/api/oauth/upstream/callback", "/account/consents"):
@@ -50,7 +49,7 @@ def opened(service: RunningService, app: App, host: str) -> httpx.Response:
 
 
 def test_browsers_on_the_services_own_machine_are_led_to_its_name(standing, make_service) -> None:
-    """Passkeys work there, as they do at no IP; programs stay where they are, and so does who is there already."""
+    """Passkeys work at `localhost`, but at no IP; programs, and browsers already there, stay."""
     base, way = standing.service.base_url, "/api/oauth/authorize"
     opens = {"Sec-Fetch-Mode": "navigate"}
     led = httpx.get(base + way, params={"state": "a b"}, headers=opens)
@@ -73,13 +72,11 @@ def test_behind_a_proxy_with_https_the_host_is_the_proxys_affair(make_service) -
 
 
 def _warnings(logged: list[EventDict]) -> list[EventDict]:
-    """What was warned of; the service of an earlier test may still be logging its last request."""
     return [entry for entry in logged if entry["log_level"] == "warning"]
 
 
 @pytest.mark.parametrize("public_url", ["http://carrel.example.test", "http://10.0.0.7:8000"])
 def test_a_public_address_of_plain_http_is_warned_of(tmp_path, public_url: str) -> None:
-    """When the service starts, saying what to do about it; one of https, or of this machine, is fine."""
     with capture_logs() as logged:
         for fine in ("https://carrel.example.test", "http://localhost:8000", None):
             confidential.warn(settings_for_test(tmp_path, None, public_url=fine))
@@ -102,7 +99,7 @@ ODD_ISSUERS = ["http://people.test", "people.test", "https://people.test?a", "ht
     [*(("public_url", one) for one in ODD_ADDRESSES), *(("oidc_issuer", one) for one in ODD_ISSUERS)],
 )
 def test_an_address_that_is_none_is_refused(tmp_path, setting: str, address: str) -> None:
-    """One is every token's issuer (RFC 8414, section 2), the other vouches for people, over plain http for anybody."""
+    """The public address is every token's issuer (RFC 8414, section 2); a provider over plain http could be forged."""
     provider = {"oidc_client_id": "carrel", "oidc_client_secret": SecretStr("1")} if setting == "oidc_issuer" else {}
     with pytest.raises(ValidationError, match=setting):
         settings_for_test(tmp_path, None, **{setting: address}, **provider)

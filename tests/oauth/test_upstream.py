@@ -1,4 +1,4 @@
-"""Signing in by a provider: its answers, and what makes an ID token, and a key, the word of a person."""
+"""Signing in by a provider: its answers, and the requirements on ID tokens and keys."""
 
 import json
 import time
@@ -42,14 +42,12 @@ def house(serving_provider: OpenIdProvider, service_harness: ServiceHarness) -> 
 
 @pytest.fixture
 def provider(serving_provider: OpenIdProvider) -> OpenIdProvider:
-    """The provider, right about everything until a test says otherwise, with Ada in front of it."""
     serving_provider.behave()
     serving_provider.person = dict(ADA)
     return serving_provider
 
 
 def to_provider(person: flow.Person, page: httpx.Response) -> httpx.Response:
-    """Follow the sign-in page's way to the provider, and no further; among several organizations by the person's."""
     shown = flow.Page(page)
     if shown.links:
         return person.http.get(shown.links[0])
@@ -58,12 +56,10 @@ def to_provider(person: flow.Person, page: httpx.Response) -> httpx.Response:
 
 
 def leave(person: flow.Person, app: flow.App, **changes: str | None) -> httpx.Response:
-    """Follow the sign-in page's link to the provider; where the provider sends the person back to."""
     return httpx.get(to_provider(person, person.open(app, **changes)).headers["Location"])
 
 
 def come_back(person: flow.Person, app: flow.App, **changes: str | None) -> httpx.Response:
-    """Sign in there, and open where that leads."""
     return person.follow(person.http.get(leave(person, app, **changes).headers["Location"]))
 
 
@@ -79,7 +75,6 @@ def refused(person: flow.Person, app: flow.App, said: str) -> None:
 
 
 def test_somebody_signs_in_there_and_allows_here(provider, app, ada, pkce) -> None:
-    """Unknown parameters are ignored, those too that mean something to the service; `prompt=login` goes along once."""
     before = ada.open(app) and ada.http.cookies["carrel_session"]
     consent = come_back(ada, app, code_challenge=pkce.challenge, state="mine", account="Other", organization="Other")
     assert "Ada Lovelace" in consent.text
@@ -99,7 +94,7 @@ def test_somebody_signs_in_there_and_allows_here(provider, app, ada, pkce) -> No
 
 
 def test_a_person_is_bound_by_issuer_and_subject(provider: OpenIdProvider, app: flow.App, ada: flow.Person) -> None:
-    """Whatever address the subject has later; and whoever gets the old address is not them."""
+    """A later owner of the subject's old address is another person."""
     come_back(ada, app)
     provider.person = {"sub": "ada-1", "email": "married@elsewhere.test", "email_verified": False}
     ada.http.cookies.clear()
@@ -121,7 +116,7 @@ def test_only_the_address_of_somebody_who_is_here_binds(provider, app, ada, emai
 
 
 def test_another_letter_is_another_address(provider: OpenIdProvider, app: flow.App, ada: flow.Person) -> None:
-    """The Kelvin sign is a k in lower case, and its mailbox somebody else's."""
+    """The Kelvin sign is a k in lower case, but another mailbox."""
     flow.a_person(app.service, "kit@example.test", name="Kit")
     provider.person = {"sub": "kelvin", "email": "\u212ait@example.test", "email_verified": True}
     refused(ada, app, UNKNOWN)
@@ -139,7 +134,6 @@ def test_a_token_that_vouches_for_nobody_signs_nobody_in(provider, app, ada, wro
 
 
 def test_a_sign_in_belongs_to_the_browser_that_began_it(provider, app, ada) -> None:
-    """Another browser's, a changed or an old one signs nobody in (login CSRF), and the provider isn't even asked."""
     address = leave(ada, app).headers["Location"]
     query = dict(parse_qsl(urlsplit(address).query))
     stranger = flow.Person(app.service)
@@ -163,7 +157,6 @@ def test_a_sign_in_belongs_to_the_browser_that_began_it(provider, app, ada) -> N
 
 
 def test_an_inactive_person_is_not_let_in(provider: OpenIdProvider, app: flow.App, ada: flow.Person) -> None:
-    """Neither at first nor once bound; a session that there is ends at once."""
     a_user(app.service, ada.email, active=False)
     assert UNKNOWN in come_back(ada, app).text
     a_user(app.service, ada.email, active=True)
@@ -175,7 +168,6 @@ def test_an_inactive_person_is_not_let_in(provider: OpenIdProvider, app: flow.Ap
 
 
 def test_only_a_new_proof_there_confirms(provider: OpenIdProvider, app: flow.App, pkce: flow.Pkce) -> None:
-    """Being signed in there already is none; it is asked for by prompt and max_age, and the token must say when."""
     ada, change = flow.a_person(app.service, isAdmin=True), {"ownerEmail": "ada@example.test", "name": "K"}
     done(app.service.call("admin/organization/update", {"secondFactor": "ADMINS"}))
     consent = come_back(ada, app, code_challenge=pkce.challenge, scope="api:admin")
@@ -215,7 +207,6 @@ WRONG_DESCRIPTIONS: list[tuple[str, list]] = [
 
 
 def test_a_provider_that_describes_itself_wrongly_is_away(provider, app, ada) -> None:
-    """Nobody is sent to what is no address, nor is a code; the password still works."""
     address = leave(ada, app).headers["Location"]
     page = ada.open(app)
     for name, value in ((name, value) for name, values in WRONG_DESCRIPTIONS for value in values):
@@ -227,7 +218,7 @@ def test_a_provider_that_describes_itself_wrongly_is_away(provider, app, ada) ->
 
 
 def test_a_provider_elsewhere_names_nothing_on_this_machine(house: RunningService) -> None:
-    """Else it could have the service ask its neighbours."""
+    """Otherwise it could make the service call local addresses."""
     registration = upstream.Registration(None, "https://people.test", "carrel", SecretStr("secret"))
     with_local = upstream.Provider(registration, house.runtime, AsyncExitStack())
     assert not with_local._is_safe("http://127.0.0.1:8000/token")
@@ -239,14 +230,14 @@ def test_a_provider_elsewhere_names_nothing_on_this_machine(house: RunningServic
     "pieces", [[b" " * 4096] * 1000, [b"[" * 100_000], [b"\xff"], [b"[]"]], ids=["long", "deep", "no text", "a list"]
 )
 def test_an_answer_without_an_end_or_a_meaning_is_away(provider, app, ada, path, pieces):
-    """No more than a mebibyte is taken, and what is no JSON object is no answer."""
+    """At most a mebibyte is read, and only a JSON object is valid."""
     back = leave(ada, app)
     provider.answers[path] = lambda: iter(pieces)
     assert ada.http.get(back.headers["Location"]).status_code == 503
 
 
 def test_an_answer_that_drips_is_given_up(provider, app, ada, monkeypatch):
-    """However regularly a byte arrives: the time is that of the whole answer."""
+    """The time limit is for the whole answer."""
     monkeypatch.setattr(upstream, "SECONDS", 0.5)
     given_up, drops = Event(), 0
 
@@ -267,7 +258,7 @@ def test_an_answer_that_drips_is_given_up(provider, app, ada, monkeypatch):
 
 
 def test_a_provider_that_names_itself_on_return_always_does(provider, app, ada) -> None:
-    """RFC 9207, section 2.4: where it says so of itself, an answer without `iss` may be somebody else's."""
+    """RFC 9207, section 2.4: from such a provider an answer without `iss` may be forged."""
     provider.describes = {"authorization_response_iss_parameter_supported": True}
     address = leave(ada, app).headers["Location"]
     assert CONFIRM in ada.http.get(address).text
@@ -286,8 +277,6 @@ def test_a_provider_that_names_itself_on_return_always_does(provider, app, ada) 
     ],
 )
 def test_a_refusal_says_why_and_leads_on(app: flow.App, ada: flow.Person, answer: dict[str, str], said: str) -> None:
-    """Its link shows the sign-in page of the same request again, or of the account, with all ways to sign in."""
-
     def follow_link(page: httpx.Response) -> httpx.Response:
         (link,) = flow.Page(page).links
         return ada.follow(ada.http.get(link))
@@ -309,7 +298,6 @@ def test_a_refusal_says_why_and_leads_on(app: flow.App, ada: flow.Person, answer
 
 
 def test_who_comes_back_twice_at_once_is_bound_once(provider: OpenIdProvider, app: flow.App, ada: flow.Person) -> None:
-    """Whoever comes second waits for the first, and is the same person."""
     address = leave(ada, app).headers["Location"]
     person = a_user(app.service, ada.email)
     with ThreadPoolExecutor(1) as threads, app.service.owner_connection() as first:
@@ -343,14 +331,12 @@ ISSUER = "https://people.test"
 
 
 def claims(**changes) -> dict:
-    """What a right token says, with these changes; a claim that is None is left out."""
     now = int(time.time())
     right = {"iss": ISSUER, "aud": CLIENT_ID, "iat": now, "exp": now + 60, "nonce": "n", "sub": "ada"}
     return {name: value for name, value in (right | changes).items() if value is not None}
 
 
 def signed(content: object, **header: str) -> str:
-    """Any content, signed with the right key, which need not be named."""
     protected = {"alg": "RS256", "kid": "one"} | header
     named = {name: value for name, value in protected.items() if value}
     return jws.serialize_compact(named, json.dumps(content).encode(), KEY, algorithms=["RS256"])
@@ -382,7 +368,7 @@ WRONG: list[tuple[str, str, list]] = [
     ids=[*(f"{name} {number}" for name, _, values in WRONG for number in range(len(values))), "a list", "a text"],
 )
 def test_a_token_that_does_not_say_what_it_must_is_refused_with_its_reason(content: object, reason: str) -> None:
-    """OpenID Connect Core 1.0, section 3.1.3.7; each reason has its own words. A right token is taken."""
+    """OpenID Connect Core 1.0, section 3.1.3.7; each reason has its own message."""
     assert read(signed(claims())).subject == "ada"
     with pytest.raises(NotVouched) as refused:
         read(signed(claims(**content) if isinstance(content, dict) else content))
@@ -412,19 +398,19 @@ def test_a_token_that_the_provider_did_not_sign_is_refused(how: str, reason: str
     ],
 )
 def test_keys_that_are_none_vouch_for_nobody(keys: dict) -> None:
-    """Nor does one of another id, or one for encryption (RFC 7517, section 4.2)."""
+    """Including keys of another id, or for encryption (RFC 7517, section 4.2)."""
     with pytest.raises(NotVouched, match="signature"):
         subject_of(signed(claims()), keys, Expected(ISSUER, CLIENT_ID, "n"))
 
 
 def test_keys_that_are_not_understood_are_passed_over() -> None:
-    """RFC 7517, section 5: beside them the right one is found."""
+    """RFC 7517, section 5."""
     odd = [{"kty": "XX"}, {"kty": "EC", "crv": "weird", "kid": "two"}, {"kty": "OKP", "crv": "Ed448", "x": "AQ"}, 1]
     assert read(signed(claims()), *odd, PUBLIC).subject == "ada"
 
 
 def test_a_token_signed_by_a_key_of_no_name_needs_it_to_be_the_only_one() -> None:
-    """OpenID Connect Core 1.0, section 10.1: among several keys a token names its own."""
+    """OpenID Connect Core 1.0, section 10.1."""
     nameless = signed(claims(), kid="")
     assert read(nameless).subject == "ada"
     with pytest.raises(NotVouched, match="signature"):

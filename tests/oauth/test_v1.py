@@ -53,7 +53,7 @@ def lacking(standing, admin: Person) -> dict[ApiScope, str]:
 
 
 def test_every_operation_needs_its_scope(standing, tokens, lacking):
-    """403 `missing_scope` naming it, with all others; with it alone the body is what is judged next."""
+    """403 `missing_scope` even with all other scopes; with only the right scope the body is checked next."""
     for operation, requirement in REQUIREMENTS.items():
         wanted = requirement.api_scope
         for token in tokens.values() if wanted is None else [tokens[wanted]]:
@@ -72,7 +72,6 @@ def nothing(standing) -> Things:
 
 @pytest.mark.parametrize("operation", sorted(V1_REQUIREMENTS))
 def test_every_operation_of_v1_alone_needs_its_scope(standing, tokens, lacking, nothing, operation):
-    """403 without it, whatever is asked; then what is asked for is judged, then whether it is there. No key works."""
     wanted, example = V1_REQUIREMENTS[operation].api_scope, V1_EXAMPLES[operation]
 
     def send(token: str, **more: object) -> httpx.Response:
@@ -96,7 +95,6 @@ def keys(service: RunningService) -> list[str]:
 
 
 def test_what_is_anothers_on_v1_answers_like_what_there_is_not(standing, nothing: Things) -> None:
-    """To a person of another organization, with a token of theirs: agents, jobs, conversations. To the byte."""
     service = standing.service
     key, eve = flow.elsewhere(service)
     token = eve.tokens(flow.an_app(service, api_key=key), scope="api:agent:message:*")["access_token"]
@@ -117,7 +115,6 @@ def without_ids(response: httpx.Response) -> str:
 
 
 def test_keys_and_service_account_tokens_are_refused_on_v1(standing, tokens: dict[ApiScope, str]) -> None:
-    """401 `wrong_version`, which says what works there; so is an access token on v0, whatever its person may do."""
     service, unknown = standing.service, secrets.mint(secrets.ACCESS_TOKEN).value.get_secret_value()
     for operation in REQUIREMENTS:
         for credential in keys(service):
@@ -141,14 +138,12 @@ def test_keys_and_service_account_tokens_are_refused_on_v1(standing, tokens: dic
     ],
 )
 def test_without_a_usable_access_token_v1_is_401(standing, authorization: str | None, expected: str) -> None:
-    """In the shape of every error, before the body is read."""
     headers = {} if authorization is None else {"Authorization": authorization}
     refused = httpx.post(f"{standing.service.base_url}/api/v1/catalog/listDocuments", content=b"[", headers=headers)
     assert outcome(refused) == (401, expected)
 
 
 def test_nobody_acts_for_somebody_else_on_v1(standing, tokens: dict[ApiScope, str]) -> None:
-    """Every member or part that names a user on v0 is a 400, the admin's own address too."""
     members = {name: EXAMPLES[name].acting for name in REQUIREMENTS if EXAMPLES[name].acting}
     assert members
     for operation, member in members.items():
@@ -161,7 +156,6 @@ def test_nobody_acts_for_somebody_else_on_v1(standing, tokens: dict[ApiScope, st
 
 
 def test_a_person_does_with_a_token_what_they_may(service: RunningService, app: App, ada: Person, ben: Person) -> None:
-    """Upload, search, download, and nothing of what is somebody else's: the same rules on both mounts."""
     token = ada.tokens(app, scope=f"{READ} {WRITE}")["access_token"]
     other = ben.tokens(app, scope=f"{READ} {WRITE}")["access_token"]
     content = b"Otters cross the harbour at night."
@@ -194,7 +188,6 @@ def test_pages_and_idempotency_keys_work_on_v1(service: RunningService, app: App
 
 
 def test_me_says_who_the_token_acts_for(service: RunningService, app: App, ada: Person) -> None:
-    """Any access token may ask; nobody else, and not on v0."""
     me = done(flow.v1(service, "me", ada.tokens(app, scope=f"{WRITE} {READ}")["access_token"]))
     assert {name: me[name] for name in ("email", "name", "isAdmin", "scopes")} == {
         "email": ada.email,
@@ -208,7 +201,7 @@ def test_me_says_who_the_token_acts_for(service: RunningService, app: App, ada: 
 
 
 def test_a_body_that_nothing_reads_is_not_waited_for(standing) -> None:
-    """A GET is answered before its body ends, which might be without an end."""
+    """A GET is answered before the body ends, which may never happen."""
     token = standing.person().tokens(standing.app, scope=READ)["access_token"]
     host, port = standing.service.base_url.removeprefix("http://").split(":")
     head = f"GET /api/v1/me HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nTransfer-Encoding: chunked"
@@ -240,7 +233,6 @@ def listed(service: RunningService, token: str, *, page_size: int = 2) -> list[d
 
 
 def test_people_see_what_is_deployed_to_them(service: RunningService, app: App, ada: Person) -> None:
-    """By id, page by page, with the words meant for them and no others; at once, in both directions."""
     token = ada.tokens(app, scope=ALL)["access_token"]
     assert done(flow.v1(service, "agents", token)) == {"agents": []}
     names = ["Bosun", "Cook", "Pilot", "Closed", "Deleted"]
@@ -261,7 +253,6 @@ def test_an_admin_sees_no_more_than_is_deployed(service: RunningService, app: Ap
 
 
 def test_a_token_for_some_agents_shows_these_alone(service: RunningService, app: App, ada: Person) -> None:
-    """Those of its scopes that are deployed; with the scope of all, all of them."""
     one, two, three = (an_agent(service, name=name) for name in ("One", "Two", "Three"))
     deploy(service, one, user(ada.email))
     deploy(service, two, user(ada.email))
@@ -294,7 +285,6 @@ def refused(service: RunningService, token: str) -> str:
 
 
 def test_a_token_is_for_one_audience_and_refreshing_it_keeps_that(standing) -> None:
-    """Whether or not the client names it; what it names wrongly is refused, before anybody is asked."""
     service, ada = standing.service, standing.person()
     issuer = service.runtime.settings.issuer
     agent, app = flow.an_mcp_client(service), standing.app
@@ -314,7 +304,7 @@ def test_a_token_is_for_one_audience_and_refreshing_it_keeps_that(standing) -> N
 
 
 def test_a_release_without_audiences_takes_nothing_of_a_client_for_mcp(app: App, ada: Person) -> None:
-    """It knows tokens of v1 by their prefix, and secrets by their plain hash: neither is that of a client for /mcp."""
+    """The release knows tokens of v1 by prefix, and secrets by plain hash; clients for /mcp have neither."""
     agent = flow.an_app(app.service, audience="mcp", scopes=["api:catalog:read"])
     assert agent.client_secret is not None
     tokens = ada.tokens(agent)
@@ -332,7 +322,6 @@ def test_a_release_without_audiences_takes_nothing_of_a_client_for_mcp(app: App,
 
 
 def test_a_public_client_has_no_secret_and_any_port_of_its_machine(standing) -> None:
-    """PKCE alone binds a code to it; a code of another client, and another address, are refused. v1 has none such."""
     service, ada, pkce = standing.service, standing.person(), Pkce()
     agent, other = flow.an_mcp_client(service, LOCAL), flow.an_mcp_client(service, LOCAL)
     redirect_uri = "http://127.0.0.1:49152/callback"
@@ -354,7 +343,7 @@ def test_a_public_client_has_no_secret_and_any_port_of_its_machine(standing) -> 
 
 
 def test_a_public_client_of_this_machine_gets_nothing_unasked(standing) -> None:
-    """Whatever listens there may name itself so (RFC 8252, section 8.6): who allowed it once is asked each time."""
+    """Any local program may use its name (RFC 8252, section 8.6), so each consent is asked again."""
     service, ada = standing.service, standing.person()
     agent, web = flow.an_mcp_client(service, LOCAL), flow.an_mcp_client(service)
     for client in (agent, web):
@@ -372,7 +361,7 @@ ONE_AGENT = "api:agent:message:0197a000-0000-7000-8000-000000000001"
     [(["api:catalog:read"], "api:catalog:read"), ([ONE_AGENT], ONE_AGENT), (["api:catalog:write"], None)],
 )
 def test_a_client_that_asks_for_all_that_mcp_describes_gets_what_is_its_own(standing, registered, given):
-    """Clients don't know what they are registered for; the answer says which scopes they got (RFC 6749, 3.3)."""
+    """Clients don't know their registration; the answer has the granted scopes (RFC 6749, 3.3)."""
     described = "api:catalog:read api:agent:message:* api:admin"
     agent = flow.an_mcp_client(standing.service, scopes=registered)
     ada = standing.person()
@@ -384,7 +373,6 @@ def test_a_client_that_asks_for_all_that_mcp_describes_gets_what_is_its_own(stan
 
 
 def test_a_consent_taken_back_counts_at_the_next_call(service: RunningService, ada: Person) -> None:
-    """Without its consent, a token for /mcp is worth nothing, whatever else is left of it; the refusal leads on."""
     agent = flow.an_mcp_client(service)
     token = ada.tokens(agent)["access_token"]
     assert flow.call_mcp(service, token).collection_ids is None
@@ -400,7 +388,7 @@ def test_a_consent_taken_back_counts_at_the_next_call(service: RunningService, a
 
 
 def test_mcp_describes_itself_and_what_authorizes_for_it(standing) -> None:
-    """A client finds both from the address alone, or from a refusal (RFC 9728, section 5; RFC 8414)."""
+    """A client finds both from the address, or from a refusal (RFC 9728, section 5; RFC 8414)."""
     service = standing.service
     issuer, known = service.runtime.settings.issuer, f"{service.base_url}/.well-known"
     described = httpx.get(f"{known}/oauth-protected-resource/mcp").json()

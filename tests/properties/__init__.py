@@ -1,4 +1,4 @@
-"""A state machine and a plain model that say, for each other, who may see and do what."""
+"""A state machine and a plain model check each other's answers about rights."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What agents reply, held against what the model says: at once, and whenever the same reply is asked for again."""
+"""Agents' replies compared with the model: at once, and whenever the same reply is read again."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Retrievable = list[tuple[str, Text]]
 
 @dataclass(frozen=True)
 class AskedQuestion:
-    """A message that asks for a word which one document has, in a conversation (somebody's with an agent) or none."""
+    """A message about a word of a single document, in a conversation (a person's with an agent) or none."""
 
     by: str
     agent: str
@@ -32,7 +32,7 @@ class AskedQuestion:
 
 @dataclass(frozen=True)
 class AnsweredQuestion:
-    """A question with its result, the person it was for, and the texts that the model could be given."""
+    """A question with result, person, and the model's possible sources."""
 
     question: AskedQuestion
     result: dict[str, Any]
@@ -44,7 +44,7 @@ class AnsweredQuestion:
 
 
 class Asking(Comparisons):
-    """Messages to agents; `said` are those that were answered."""
+    """Messages to agents; `said` are the answered messages."""
 
     said: list[AnsweredQuestion]
 
@@ -53,7 +53,6 @@ class Asking(Comparisons):
         return self.world.message(question.by, question.agent, question.text, **asked)
 
     def check_question(self, question: AskedQuestion) -> str:
-        """A reply quotes what its sender may read in the agent's collections, and nothing else; what came of it."""
         expected = outcome(self.model.message, question.by, question.agent, question.conversation)
         response = self.send(question)
         assert outcome_of(response) == expected, response.text
@@ -73,7 +72,6 @@ class Asking(Comparisons):
         self.said.append(said)
 
     def check_again(self, said: AnsweredQuestion) -> str:
-        """The reply is shown again as long as its sender may read all that it quotes, with the sources left to them."""
         question = said.question
         expected = outcome(self.model.message, question.by, question.agent, question.conversation)
         response = self.send(question)
@@ -91,7 +89,6 @@ class Asking(Comparisons):
         return "shown"
 
     def _still_readable(self, said: AnsweredQuestion, readable: dict[str, Text]) -> Iterable[Text]:
-        """What a reply may still show: the words of then, of documents that may be read now, and their names of now."""
         then = (text for name, text in said.retrieved if name in readable)
         now = (Text(readable[name].title, text.marker, 1) for name, text in said.retrieved if name in readable)
         return chain(then, now)

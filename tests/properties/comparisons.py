@@ -1,4 +1,4 @@
-"""What the service shows, held against what the model says: to whoever asks, and to admins who ask about them."""
+"""The service's answers compared with the model: to each caller, and to admins who ask about people."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ OPENED = {READING: "search/searchDocumentCatalog", WRITING: "catalog/uploadFile"
 
 
 class Comparisons:
-    """The service and the model that is to say the same; `chance` picks what nobody is to foresee."""
+    """The service and the model; `chance` makes random choices."""
 
     world: World
     model: Model
@@ -55,7 +55,6 @@ class Comparisons:
         }
 
     def check_catalog_search(self, by: str, mode: str) -> None:
-        """A search that fits every document finds those that may be read; one for what is gone finds nothing."""
         readable = self.model.readable(self.model.enter(by, READING))
         markers = [document.text.marker for document in self.model.documents.values()]
         query = " ".join(["harbour", *markers])
@@ -79,7 +78,6 @@ class Comparisons:
             assert self.find(by, " ".join(gone), mode, literalQuery=True) == []
 
     def find(self, by: str, query: str, mode: str, **options: Any) -> list[dict[str, Any]]:
-        """The results of a search; the rest of its answer tells nothing that its reader may not read."""
         answer = self.world.search_catalog(by, query, mode, **options).raise_for_status().json()
         readable = self.model.readable(self.model.enter(by, READING))
         corrections = [each["replacedBy"] for each in answer["applied"].get("corrections", [])]
@@ -87,7 +85,6 @@ class Comparisons:
         return answer["results"]
 
     def check_signs(self, by: str, mode: str) -> None:
-        """Phrases, exclusions, alternatives, corrections, counts and similar documents are of what may be read."""
         readable = self.model.readable(self.model.enter(by, READING))
         names = sorted(self.model.documents)
         one, other = self.chance.choice(names), self.chance.choice(names)
@@ -115,7 +112,6 @@ class Comparisons:
             assert {each["documentExternalId"] for each in like.json()["results"]} == readable.keys() - {one}
 
     def check_collection_search(self, by: str, collection: str, mode: str) -> None:
-        """The same in a collection, chunk by chunk; one that the actor has no role in is unknown."""
         actor = self.model.enter(by, READING)
         exists = self.model.collections.get(collection)
         markers = [text.marker for text in exists.places.values()] if exists else []
@@ -153,7 +149,6 @@ class Comparisons:
         }
 
     def check_orders(self, by: str, actor: str, page_size: int) -> None:
-        """Each order shows what is known once, also of a collection and of another reader; folders count just that."""
         known, is_admin = self.model.known(actor), self.model.is_admin(actor)
         order = self.chance.choice(("UPDATED", "NAME", "SIZE"))
         turned = {"page_size": page_size, "order": order, "descending": self.chance.random() < 1 / 2}
@@ -175,7 +170,6 @@ class Comparisons:
             assert listed(readableBy=self.world.principal(subject)) == sorted(may)
 
     def check_authorized_resources(self, by: str, actor: str, page_size: int, **named: str) -> None:
-        """What is listed as readable is what the actor may read, whoever asks for them."""
         asked = {"action": "READ", "page_size": page_size}
         listed = self.world.walk("permissions/listAuthorizedResources", by, **asked, **named)
         expected = [*self.model.readable(actor), *self.model.searchable(actor), *self.model.usable(actor)]
@@ -205,7 +199,6 @@ class Comparisons:
         assert [each["documentName"] for each in alone] == ([text.title] if readable else [])
 
     def check_authorizations(self, by: str | None, subject: str, **named: str) -> None:
-        """Checks of everything at once, and of one thing, say what the subject may read; of what is unknown: no."""
         unknown = {"resourceId": self.world.document_id("log/never"), "resourceType": "UPLOADED_DOCUMENT"}
         names = sorted(self.model.resources)
         asked = [*map(self.world.resource, names), unknown]
@@ -221,7 +214,6 @@ class Comparisons:
             assert answer["authorized"] == (name in may)
 
     def check_silence(self, shown: Any, texts: Iterable[Text]) -> None:
-        """No word of any other document, nor of what a document once said, is shown."""
         assert words_in(shown, (self.markers | self.titles) - _words(texts)) == set()
 
     # What an admin is told.
@@ -234,7 +226,6 @@ class Comparisons:
         assert self.world.granted(resource) == {(who, role) for who, role in there.roles if role != "OWNER"}
 
     def check_explanation(self, resource: str, principal: str) -> None:
-        """Every path is a chain of the model and none is missing; there is one just when the principal may read."""
         asked = {"resource": self.world.resource(resource), "principal": self.world.principal(principal)}
         explained = self.world.ask("permissions/explainAuthorization", action="READ", **asked)
         there = self.model.resources[resource]
@@ -305,7 +296,6 @@ class Comparisons:
     # Some of it, and all of it.
 
     def check_some(self, by: str, mode: str, page_size: int) -> None:
-        """What somebody finds, another thing they see, or something that an admin is told."""
         if outcome(self.model.enter, by, READING)[0] != 200 or self.chance.random() < 1 / 3:
             self.check_entry(by)
         by = by if outcome(self.model.enter, by, READING)[0] == 200 else ADMIN

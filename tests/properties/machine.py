@@ -1,4 +1,4 @@
-"""The state machine: whatever can be done to one organization, in any order, and two things at once."""
+"""The state machine: all operations on an organization, in any order, also two at once."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -29,7 +29,7 @@ BETWEEN_ELSEWHERE = 4
 
 
 def act(*, rest: int = SHORT_REST, **strategies: Any) -> Callable[[Callable[..., Any]], Any]:
-    """A rule that isn't taken again for some steps: left to themselves, examples repeat what they begin with."""
+    """A rule with pauses of some steps: otherwise examples repeat the beginning."""
 
     def decorate(method: Callable[..., Any]) -> Any:
         name = method.__name__
@@ -54,7 +54,7 @@ def begin_with(names: str, target: "Bundle[str]") -> Any:
 
 
 class Permissions(Operations, RuleBasedStateMachine):
-    """One organization: its people, its machines, what they upload, and who may see it."""
+    """An organization with people, accounts, uploads and readers."""
 
     users = Bundle("users")
     accounts = Bundle("accounts")
@@ -125,7 +125,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     begin_with_agents = begin_with("agents", agents)
 
     def a_marker(self) -> str:
-        """A word of letters that was never used before, and is no part of another."""
         self.markers.add(made := f"marker{next(self.numbers):04d}x".translate(LETTERS))
         return made
 
@@ -134,11 +133,9 @@ class Permissions(Operations, RuleBasedStateMachine):
         return made
 
     def there(self, actor: Actor, named: str, those: Iterable[str]) -> str:
-        """The document or collection named; another one when it is gone, and anybody may act."""
         return named if not actor[1] else _one_of(those, named)
 
     def mended(self, names: Iterable[str], *, strict: bool) -> list[str]:
-        """These names without those of accounts that are gone; if it is strict, with one, which is to be refused."""
         kept = [name for name in names if name == EVERYONE or name in self.model.principals]
         return [*kept, *self.gone[:1]] if strict else kept
 
@@ -164,7 +161,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: self.model.accounts_enabled)
     @act(rest=LONG_REST, for_long=st.sampled_from((False, False, True)))
     def disable_accounts(self, for_long: bool) -> None:
-        """Let service accounts be used no more: nobody may do anything by a token, nor make one."""
         self.do(an_operation("enable_accounts", enabled=False))
         for token in self.tokens:
             self.check_entry(token)
@@ -174,7 +170,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: not self.model.accounts_enabled)
     @act()
     def enable_accounts(self) -> None:
-        """Let them be used again; they are all still there."""
         self.do(an_operation("enable_accounts", enabled=True))
 
     @precondition(lambda self: len(self.model.accounts) < MOST_ACCOUNTS)
@@ -203,7 +198,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @property
     def room_for_credentials(self) -> bool:
-        """Whether there may be another one that works."""
         return sum(each.status == "active" for each in self.model.credentials.values()) < MOST_CREDENTIALS
 
     @act(credential=credentials)
@@ -231,7 +225,6 @@ class Permissions(Operations, RuleBasedStateMachine):
             self.check_authorizations(credential, subject, userEmail=self.world.address(subject))
 
     def may(self, enter: Callable[[str, str], str], by: str, named: str, operation: str, **body: Any) -> bool:
-        """Whether a credential may name somebody in its request: the service says so too."""
         expected = outcome(enter, by, named)
         response = self.world.call(operation, by, action="READ", userEmail=self.world.address(named), **body)
         self.taken[f"{enter.__name__} {expected[1] or 'done'}"] += 1
@@ -264,7 +257,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(user=users, active=st.sampled_from((True, True, False)))
     def provision(self, user: str, active: bool) -> None:
-        """Deactivate somebody, or let them be active again; the first admin stays."""
         if user != ADMIN:
             self.do(an_operation("provision", user, active=active))
 
@@ -281,7 +273,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(group=groups, members=members)
     def provision_members(self, group: str, members: list[str]) -> None:
-        """Give a group other members; its service accounts stay."""
         self.do(an_operation("provision_members", group, self.known_to_provider(members)))
 
     @act(group=groups, add=members, remove=some_members)
@@ -319,7 +310,6 @@ class Permissions(Operations, RuleBasedStateMachine):
         self.do_as(actor, "upload", document, self.other_text(document, parts), readers=readers, reindex=reindex)
 
     def other_text(self, document: str, parts: int) -> Text:
-        """Other contents under the same title, or under a new one for a document that is gone."""
         title = self.model.documents[document].text.title if document in self.model.documents else self.a_title()
         return Text(title, self.a_marker(), parts)
 
@@ -331,7 +321,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(actor=actors, document=documents, readers=readers, strict=strict)
     def upload_other_access(self, actor: Actor, document: str, readers: list[str] | None, strict: bool) -> None:
-        """The same contents with or without access parts."""
         document = self.there(actor, document, self.model.documents)
         if document in self.model.documents:
             readers = None if readers is None else self.mended(readers, strict=strict)
@@ -346,7 +335,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @act(actor=actors, document=documents, collection=collections, anew=st.booleans(), reindex=st.booleans())
     def upload_into_collection(self, actor: Actor, document: str, collection: str, anew: bool, reindex: bool) -> None:
-        """The same or other contents, into a collection at once."""
         document = self.there(actor, document, self.model.documents)
         collection = self.there(actor, collection, self.model.collections)
         if document in self.model.documents:
@@ -451,11 +439,9 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: self.said)
     @act()
     def ask_again(self) -> None:
-        """Somebody asks for a reply again that they were given, whatever has happened since."""
         self.taken[f"message again {self.check_again(self.chance.choice(self.said))}"] += 1
 
     def conversation_of(self, said: AnsweredQuestion) -> dict[str, Any]:
-        """How a further question names the conversation of an earlier one."""
         whose = (said.actor, said.question.agent)
         return {"conversation": whose, "conversation_id": said.result["conversationId"]}
 
@@ -466,7 +452,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     def upload_while_granting(
         self, actor: Actor, document: str, readers: list[str] | None, into: str | None, given: list[tuple[str, str]]
     ) -> None:
-        """Other contents and perhaps another access, while an admin says who may read."""
         document = _one_of(self.model.documents, document)
         into = into if into in self.model.collections else None
         readers = None if readers is None else self.mended(readers, strict=False)
@@ -482,7 +467,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     def index_while_granting(
         self, actor: Actor, document: str, collection: str, again: bool, given: list[tuple[str, str]]
     ) -> None:
-        """A document goes into a collection, while an admin says who may read either."""
         document, collection = _one_of(self.model.documents, document), _one_of(self.model.collections, collection)
         index = self.operation_of(actor, "index_in_collection", document, collection, again=again)
         given = self.mended_grants(given, strict=False)
@@ -502,7 +486,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     @precondition(lambda self: self.rested("race"))
     @act(actor=actors, document=documents, readers=readers, to=owners)
     def upload_while_transferring(self, actor: Actor, document: str, readers: list[str] | None, to: str) -> None:
-        """Other contents and perhaps another access, while the document gets another owner."""
         document = _one_of(self.model.documents, document)
         readers = None if readers is None else self.mended(readers, strict=False)
         upload = self.operation_of(actor, "upload", document, self.other_text(document, 2), readers=readers)
@@ -513,7 +496,6 @@ class Permissions(Operations, RuleBasedStateMachine):
     def upload_while_losing_the_right(
         self, credential: str, document: str, readers: list[str] | None, how: int
     ) -> None:
-        """A credential's upload, while it is revoked, or its owner deleted or deactivated, or accounts disabled."""
         document = _one_of(self.model.documents, document)
         readers = None if readers is None else self.mended(readers, strict=False)
         upload = self.operation_of(
@@ -528,7 +510,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
     @invariant()
     def somebody_sees_what_the_model_says(self) -> None:
-        """After every step somebody looks, in some mode, through pages of some size; now and then through /mcp, too."""
         self.steps += 1
         self.taken["steps"] += 1
         everybody = sorted((*self.model.users, *self.model.credentials))
@@ -543,7 +524,6 @@ class Permissions(Operations, RuleBasedStateMachine):
 
 
 def _one_of(those: Iterable[str], named: str) -> str:
-    """The one named, or if that is gone another one; the same for the same names."""
     existing = sorted(those)
     if named in existing or not existing:
         return named

@@ -1,4 +1,4 @@
-"""Who may see and do what, as plainly as it can be said: names in sets, and nothing remembered beside them."""
+"""The rights in the plainest form: names in sets, without any derived state."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ READING, WRITING, MESSAGING = "catalog:read", "catalog:write", "agent:message"
 ADMINISTERING = "what no scope allows"
 
 Chain = tuple[str, ...]
-"""Names from a principal through groups (or EVERYONE) to whoever holds the role that is the last of them."""
+"""Names from a principal through groups (or EVERYONE) to the holder of the role that ends the chain."""
 
 
 class RefusedError(Exception):
-    """What the service is to answer instead of doing it."""
+    """The service's expected refusal of an operation."""
 
     def __init__(self, status: int, code: str | None) -> None:
         super().__init__(status, code)
@@ -24,7 +24,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Text:
-    """What a document says: its title, a word that no other document ever has, and how many chunks repeat it."""
+    """A document's contents: title, a unique word, and the number of chunks with the word."""
 
     title: str
     marker: str
@@ -45,7 +45,7 @@ class User:
 
 @dataclass
 class Credential:
-    """An API key of a user's, or a service account's token, which alone has scopes."""
+    """An API key of a user, or a service account's token, which alone has scopes."""
 
     owner: str
     scopes: frozenset[str] | None = None
@@ -55,13 +55,12 @@ class Credential:
 
     @property
     def status(self) -> str:
-        """Whether it works, as lists say it."""
         return "revoked" if self.revoked else "expired" if self.expired else "active"
 
 
 @dataclass
 class Resource:
-    """Something with direct grants on it; EVERYONE may be among the viewers. An agent has no owner."""
+    """An object with direct grants; EVERYONE may be among the viewers. An agent has no owner."""
 
     owner: str | None
     viewers: set[str] = field(default_factory=set)
@@ -83,21 +82,21 @@ class Resource:
 
 @dataclass(kw_only=True)
 class Document(Resource):
-    """A document at its newest contents."""
+    """A document with the newest contents."""
 
     text: Text
 
 
 @dataclass(kw_only=True)
 class Collection(Resource):
-    """A collection: what each of its documents said when it was last indexed there."""
+    """A collection: the contents of each document at the last indexing there."""
 
     places: dict[str, Text] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True)
 class Agent(Resource):
-    """An agent: where it looks things up, and whether programs may use it."""
+    """An agent: collections, and whether programs may use it."""
 
     collections: set[str]
     api_access: bool
@@ -133,7 +132,6 @@ class Model:
         return {name for name, user in self.users.items() if user.active} | self.accounts
 
     def is_admin(self, actor: str) -> bool:
-        """Whether somebody is one; a service account never is."""
         return actor in self.users and self.users[actor].is_admin
 
     def held(self, principal: str) -> set[str]:
@@ -172,7 +170,6 @@ class Model:
         return self.enter(user, READING)
 
     def enter_about(self, by: str, subject: str) -> str:
-        """Whom a credential's check is about, when it names somebody."""
         actor = self.enter(by, READING)
         if self.is_admin(actor):
             if subject not in self.users.keys() | self.accounts:
@@ -191,7 +188,6 @@ class Model:
         return VIEWER if resource.viewers & held else None
 
     def readers(self, resource: Resource) -> set[str]:
-        """Every actor with a role, and every group that has one or lies inside one that has."""
         groups = resource.holders & self.groups.keys()
         while inside := {member for group in groups for member in self.groups[group]} & self.groups.keys() - groups:
             groups |= inside
@@ -217,7 +213,6 @@ class Model:
         return {name: each.text for name, each in self.documents.items() if self.role(actor, each)}
 
     def readable_in(self, actor: str, collection: str) -> dict[str, Text]:
-        """What somebody may read of a collection's documents, as it is indexed there, under the newest title."""
         places, readable = self.collections[collection].places, self.readable(actor)
         return {
             name: Text(readable[name].title, place.marker, place.parts)
@@ -232,7 +227,6 @@ class Model:
         return {name for name, each in self.agents.items() if self.role(actor, each)}
 
     def retrievable(self, actor: str, agent: str) -> list[tuple[str, Text]]:
-        """What an agent may be given to read for somebody: documents, as each collection of it has them."""
         searched = self.agents[agent].collections & self.searchable(actor)
         return [found for collection in sorted(searched) for found in self.readable_in(actor, collection).items()]
 
@@ -251,7 +245,6 @@ class Model:
         self.accounts.add(name)
 
     def delete_account(self, name: str) -> None:
-        """Delete a service account: whatever it was in or had is gone; what it uploaded stays."""
         self._account(name)
         self.accounts.remove(name)
         for members in self.groups.values():
@@ -280,7 +273,6 @@ class Model:
             self.released.discard(name)
 
     def provision(self, name: str, *, active: bool) -> None:
-        """Deactivate a person, or let them be active again; who comes back is no admin."""
         before = self._provisioned(name)
         self.users[name] = User(active, before.is_admin and (before.active or not active))
 
@@ -291,7 +283,6 @@ class Model:
         self.users[name] = User()
 
     def provision_end(self, name: str) -> None:
-        """End all access of a person for good; what they own stays theirs."""
         self._provisioned(name)
         self.released.add(name)
         self.users[name] = User(active=False)
@@ -313,7 +304,7 @@ class Model:
         return self.users[name]
 
     def _provisioned_members(self, members: Iterable[str]) -> set[str]:
-        """Leave out people who are gone; members of whom all are gone are refused."""
+        """Leave out deleted people; refuse a list of only deleted people."""
         known = {one for one in members if not self._is_released(one)}
         if members and not known:
             raise RefusedError(400, "invalidValue")
@@ -326,7 +317,6 @@ class Model:
         self.accounts_enabled = enabled
 
     def put_members(self, group: str, members: Iterable[str]) -> None:
-        """Give a group, a new one too, these members and no others."""
         self._name(members)
         self.groups[group] = set(members)
 
@@ -348,7 +338,7 @@ class Model:
             resources[name].editors = {holder for holder, role in given if role == EDITOR}
 
     def transfer(self, to: str, *, owner: str | None = None, names: Iterable[str] = ()) -> None:
-        """Give all that somebody owns, or the named resources, another owner, who keeps no other role on them."""
+        """Transfer an owner's resources, or the named resources; the new owner loses all earlier roles on them."""
         if to not in self.actors or to == owner:
             raise RefusedError(400, "invalid_new_owner")
         resources = self.resources
@@ -422,7 +412,7 @@ class Model:
         collection: str | None = None,
         reindex: bool = True,
     ) -> None:
-        """Create or update a document; without `readers` who may read it stays as it was."""
+        """Create or update a document; without `readers` access stays unchanged."""
         actor = self.enter(by, WRITING)
         document = self.documents.get(name)
         after = self._after_upload(actor, document, text, readers)

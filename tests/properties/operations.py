@@ -1,4 +1,4 @@
-"""Doing the same to the service and to the model, one thing after the other or two at once; also through /mcp."""
+"""Apply operations to service and model, in turn or two at once; also through /mcp."""
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -16,10 +16,9 @@ QUESTION = "What does the harbour log tell of {}?"
 
 
 class Elsewhere(Asking):
-    """Searches, texts, answers and readers, through a token that its person gave to a client."""
+    """Searches, texts, answers and readers, through a person's token for a client."""
 
     def check_elsewhere(self, by: str) -> str:
-        """A client is told what the person may read, and nothing else; what was looked at, and what came of it."""
         if not self.model.users[by].active:
             answer = send(self.world.service, self.world.agent_token(by), "tools/list")
             assert (answer.status_code, answer.json()["error"]["data"]["code"]) == (401, "owner_inactive")
@@ -98,7 +97,7 @@ Actor = tuple[str, bool]
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """An operation by its name and arguments, for the model and for the service alike."""
+    """An operation by its name and arguments, for the model and for the service."""
 
     name: str
     args: tuple[Any, ...] = ()
@@ -113,14 +112,13 @@ def an_operation(name: str, *args: Any, **options: Any) -> Operation:
 
 
 class Operations(Elsewhere):
-    """Carries operations out on model and service; `taken` counts them by their outcome."""
+    """Applies operations to model and service; `taken` counts operations by outcome."""
 
     taken: "Counter[str]"
     steps: int
     rests: dict[str, int]
 
     def do(self, what: Operation) -> bool:
-        """The service does or refuses what the model does or refuses; whether it was done."""
         working = self.working()
         expected = outcome(what.to, self.model)
         response = what.to(self.world)
@@ -133,12 +131,10 @@ class Operations(Elsewhere):
         return [name for name in self.model.credentials if outcome(self.model.enter, name, READING)[0] in {200, 403}]
 
     def check_stopped(self, worked: list[str]) -> None:
-        """A credential that worked and doesn't any more is refused from the very next request on."""
         for stopped in sorted(set(worked) - set(self.working())):
             self.check_entry(stopped)
 
     def do_as(self, actor: Actor, name: str, *args: Any, **options: Any) -> bool:
-        """The same by somebody who may, if anybody may."""
         return self.do(self.operation_of(actor, name, *args, **options))
 
     def operation_of(self, actor: Actor, name: str, *args: Any, **options: Any) -> Operation:
@@ -153,7 +149,6 @@ class Operations(Elsewhere):
         return an_operation(name, named, *args, **options)
 
     def loss(self, by: str, how: int) -> Operation:
-        """Something that takes the right to act from somebody; of the admin, nothing does."""
         owner = self.model.credentials[by].owner if by in self.model.credentials else by
         if by in self.model.credentials and (how < 2 or owner not in self.model.users.keys() | self.model.accounts):
             return an_operation("revoke", by)
@@ -162,7 +157,6 @@ class Operations(Elsewhere):
         return an_operation("change_user", owner, active=owner == ADMIN, is_admin=owner == ADMIN)
 
     def race(self, write: Operation, change: Operation, document: str, collection: str | None = None) -> None:
-        """Do two things at once: afterwards everything is as if one had been done after the other."""
         self.rest("race", BETWEEN_RACES)
         working = self.working()
         head_start = self.chance.uniform(-LONGEST_HEAD_START / 4, LONGEST_HEAD_START)
@@ -195,7 +189,6 @@ class Operations(Elsewhere):
         return self.world.granted(resource) == {(who, role) for who, role in roles if role != "OWNER"}
 
     def check_after_race(self, document: str, collection: str | None) -> None:
-        """Everybody finds the document or doesn't, in the catalog and in the collection, as its grants say."""
         if document in self.model.documents:
             self.check_readers(document, 5)
         for by in sorted((*self.model.users, *self.model.credentials)):
@@ -207,7 +200,6 @@ class Operations(Elsewhere):
                 self.check_collection_search(by, collection, "LEXICAL")
 
     def rest(self, name: str, steps: int) -> None:
-        """Let something not be done again for a while: examples like to repeat what they did."""
         self.rests[name] = self.steps + steps
 
     def rested(self, name: str) -> bool:

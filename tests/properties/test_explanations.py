@@ -1,4 +1,4 @@
-"""Whatever the groups and grants: explanations, checks and the two lists say what sets of names say."""
+"""For any groups and grants, explanations, checks and both lists agree with sets of names."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ granted = st.frozensets(st.tuples(st.sampled_from(PRINCIPALS), st.sampled_from((
 
 
 class Graphs(Operations):
-    """People, an account and groups; an agent that nobody owns, and documents of Ada's and of a person who is gone."""
+    """People, an account and groups; an agent without owner, and documents of Ada's and of a deleted person."""
 
     def __init__(self, service: RunningService) -> None:
         self.world, self.model = World(service), Model(users={ADMIN: User(is_admin=True)})
@@ -48,7 +48,6 @@ class Graphs(Operations):
         self.model.groups = {name: set(one) for name, one in inside.items()}
 
     def hold(self, resource: str) -> None:
-        """Everything that can be asked about a resource is answered as the model would."""
         for principal in PRINCIPALS:
             self.check_explanation(resource, principal)
         self.check_readers(resource, 3)
@@ -59,7 +58,6 @@ class Graphs(Operations):
 
 
 def agree(service: RunningService, **options: Any) -> None:
-    """Hold the service to what the model says of graphs that hypothesis makes."""
     graphs = Graphs(service)
     common = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck), "print_blob": False}
 
@@ -79,7 +77,7 @@ def agree(service: RunningService, **options: Any) -> None:
 
 
 def test_explanations_checks_and_lists_agree_with_sets(service: RunningService) -> None:
-    """The same few graphs every time, cycles among them."""
+    """Always a few equal graphs, with cycles."""
     agree(service, max_examples=15, derandomize=True)
 
 

@@ -1,4 +1,4 @@
-"""Random histories of loads, syncs and feedback: pages, commands and the API say what an independent count says."""
+"""Random histories of loads, syncs and feedback: pages, commands and the API agree with an independent count."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ THUMBS = (SearchFeedback.THUMBS_UP, SearchFeedback.THUMBS_DOWN)
 
 @dataclass
 class History:
-    """A folder and a document database that a person loads, and an independent count of what must be shown of them."""
+    """A person's folder and document database, and an independent count of the state."""
 
     source: Source
     syncing: Syncing
@@ -101,7 +101,6 @@ class History:
         assert summary.unchanged == expected["unchanged"], self.told
 
     async def is_refused(self, *, dry_run: bool = False) -> bool:
-        """Return whether a run refuses the folder, because it is empty and no document of it was ever loaded."""
         if self.folder or self.loaded:
             return False
         with pytest.raises(SourceError, match="has no document"):
@@ -169,11 +168,9 @@ class History:
 
     @property
     def waiting(self) -> set[str]:
-        """What can't be loaded, and nobody ignores."""
         return self.failed.keys() - self.ignored
 
     def take(self, files: dict[str, bytes]) -> None:
-        """Count what a run that sends these files does."""
         for name, content in files.items():
             if name in self.ignored and self.failed[name] == content:
                 continue
@@ -185,7 +182,6 @@ class History:
                 self.failed[name] = content
 
     def expected_plan(self, *, deletes: bool) -> dict[str, int]:
-        """Count what a run would do with each file of the folder, and with what is gone from it."""
         fresh = {name: content for name, content in self.folder.items() if content}  # an empty file is refused at once
         changed = {name for name, content in fresh.items() if self.loaded.get(name) != content}
         return {
@@ -196,7 +192,6 @@ class History:
         }
 
     def compare_loading(self) -> None:
-        """Compare what the API, the alerts and the page Health say with the count."""
         admin = self.client.admin
         found = list(admin.alerts.list(only_open=True))
         alerts = {(one.kind.value, one.sync_id is not None) for one in found}
@@ -219,7 +214,6 @@ class History:
 
 
 async def run_history(service: RunningService, mongo: MongoServer, folder: Path, seed: int) -> None:
-    """Run a random history in an organization of its own, and compare what `carrel quarantine list` says at its end."""
     with service.new_organization() as organization, pytest.MonkeyPatch.context() as environment:
         values = {"base_url": organization.base_url, "api_key": organization.api_key, "data_dir": str(folder / "data")}
         for name, value in values.items():
@@ -252,6 +246,6 @@ async def test_pages_commands_and_api_say_what_is(service, mongo, tmp_path, seed
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3600)
 async def test_two_thousand_histories(service: RunningService, mongo: MongoServer, tmp_path: Path) -> None:
-    """HISTORIES of them, each another one; the failing one is named by its number."""
+    """HISTORIES different histories; a failing history is named by its number."""
     for seed in range(HISTORIES):
         await run_history(service, mongo, tmp_path / str(seed), seed)

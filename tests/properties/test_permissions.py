@@ -1,4 +1,5 @@
-"""Whatever happens to principals, credentials, grants, documents and collections: a plain model says what is seen."""
+"""After any changes of principals, credentials, grants, documents and collections, a plain model knows what is
+visible."""
 
 import math
 import os
@@ -46,7 +47,7 @@ COMMON = settings(
 
 @pytest.fixture
 def database(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
-    """The setting that names a database on the cluster under test; none where that is one server."""
+    """The setting for a database on the cluster under test; empty for a single server."""
     if CLUSTER not in os.environ:
         yield {}
         return
@@ -59,7 +60,6 @@ def database(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def service(database: dict[str, str], service_process: Callable[..., ServiceProcess]) -> ServiceProcess:
-    """A service of two worker processes, which are asked by turns."""
     service = service_process(CARREL_RATE_LIMIT_REQUESTS="0", CARREL_RATE_LIMIT_FAILURES="0", **database)
     service.ask_by_turns()
     return service
@@ -67,7 +67,7 @@ def service(database: dict[str, str], service_process: Callable[..., ServiceProc
 
 @pytest.mark.slow
 def test_what_is_seen_is_what_the_model_says(service: ServiceProcess) -> None:
-    """The same few examples every time: the first steps on every way."""
+    """A few constant examples: the first steps of every way."""
     profile = settings(COMMON, max_examples=4, stateful_step_count=40, derandomize=True)
     run_state_machine_as_test(lambda: Permissions(service, Counter()), settings=profile)
 
@@ -75,7 +75,7 @@ def test_what_is_seen_is_what_the_model_says(service: ServiceProcess) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3600)
 def test_what_is_seen_is_what_the_model_says_for_ten_thousand_steps(service, capsys) -> None:
-    """New examples every time, 10,000 steps of them unless PERMISSION_STEPS says another number."""
+    """New examples every time, 10,000 steps, or PERMISSION_STEPS."""
     taken = Counter[str]()
     profile = settings(COMMON, max_examples=min(20, math.ceil(STEPS / 50)), stateful_step_count=50)
     while taken["steps"] < STEPS:

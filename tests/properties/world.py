@@ -1,4 +1,4 @@
-"""The service as the state machine sees it: an organization whose principals and resources go by the model's names."""
+"""The service for the state machine: an organization with the model's names for principals and resources."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ ALLOWING = (
 
 
 def contents(text: Text) -> bytes:
-    """A Markdown file with a heading, and so a chunk, for each part."""
+    """Return a Markdown file with a heading, and so a chunk, for each part."""
     return "\n\n".join(
         f"# Part {number}\n\nThe harbour log tells of {text.marker} once more." for number in range(text.parts)
     ).encode()
@@ -60,7 +60,7 @@ def words_in(shown: Any, words: Iterable[str]) -> set[str]:
 
 
 class World:
-    """A new organization. Requests are `by` its credential, or the admin's key, for a user or for nobody."""
+    """A new organization. Requests are `by` its credential, or the admin's key, for a user or for none."""
 
     def __init__(self, service: ServiceProcess | RunningService) -> None:
         self._service = service
@@ -139,7 +139,6 @@ class World:
         return self._service.call(operation, {**members, **named}, api_key=self._secret(by))
 
     def ask(self, operation: str, by: str | None = None, **members: Any) -> dict[str, Any]:
-        """The same, for the body of an answer that must be a success."""
         response = self.call(operation, by, **members)
         assert response.status_code == 200, response.text
         return response.json()
@@ -165,7 +164,6 @@ class World:
         return self.put_user(name, active=active, isAdmin=is_admin)
 
     def put_members(self, group: str, members: Iterable[str]) -> httpx.Response:
-        """Give a group, a new one too, these members and no others."""
         named = {"name": group, "members": [self.principal(member) for member in members]}
         response = self.call("admin/groups/upsert", groups=[named])
         if response.status_code == 200:
@@ -218,14 +216,13 @@ class World:
         return self.call("admin/apiKeys/revoke", apiKeyId=named)
 
     def let_expire(self, credential: str) -> None:
-        """Let its time run out; the one thing that no request can do."""
         table, key = ("service_account_tokens", "token_id") if self.is_token(credential) else ("api_keys", "api_key_id")
         statement = f"UPDATE {table} SET expires_at = now() - interval '1 second' WHERE {key} = %s"  # noqa: S608
         with connect(self._service.owner_url()) as connection:
             assert connection.execute(statement, [self.credential_ids[credential]]).rowcount == 1
 
     def agent_token(self, user: str) -> str:
-        """A new access token of a user's for /mcp; to allow it in a browser would take longer than to ask."""
+        """Return a new access token of a user for /mcp, without the slow way through a browser."""
         if self._agent_client is None:
             body = {"name": "Agent", "redirectUris": ["https://agent.example.test/"], "scopes": [*ApiScope]}
             self._agent_client = self.ask("admin/oauthClients/create", audience="mcp", **body)["clientId"]
@@ -326,7 +323,6 @@ class World:
         return self._provider("DELETE", f"Users/{found[0]['id'] if found else uuid7()}")
 
     def provision_members(self, group: str, members: Iterable[str]) -> httpx.Response:
-        """Give a group these people and groups, and leave the service accounts in it."""
         return self._provider(
             "PUT", f"Groups/{self.group_ids[group]}", displayName=group, members=self._values(members)
         )
@@ -349,7 +345,6 @@ class World:
         return str(found[0]["id"]) if found else self._ids_of_nobody.setdefault(name, str(uuid7()))
 
     def _provider(self, method: str, path: str, *operations: dict[str, Any], **body: Any) -> httpx.Response:
-        """Send a request; a refusal is shown as the API's, with SCIM's type as its code."""
         if not self._scim_token:
             self._scim_token = self.ask("admin/scimTokens/create", name="provider")["token"]
         kind = path.partition("/")[0].removesuffix("s")
@@ -415,7 +410,6 @@ class World:
     # What a search shows.
 
     def finish_indexing(self) -> None:
-        """Wait until no document has its words alone."""
         until(lambda: not self.ask("admin/status/get")["indexing"]["waitingDocuments"])
 
     def search_catalog(self, by: str, query: str, mode: str, **options: Any) -> httpx.Response:

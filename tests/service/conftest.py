@@ -1,4 +1,4 @@
-"""What tests of agents, conversations, syncs, rebuilds and logs begin with."""
+"""Fixtures for tests of agents, conversations, syncs, rebuilds and logs."""
 
 import io
 import logging
@@ -23,7 +23,6 @@ from tests.service.rebuilds import TEXTS, Shelf, a_shelf
 
 @pytest.fixture
 async def corpus(service: RunningService) -> AsyncIterator[Corpus]:
-    """An empty catalog to write documents into directly."""
     corpus = await Corpus.open(service)
     yield corpus
     await corpus.close()
@@ -31,7 +30,6 @@ async def corpus(service: RunningService) -> AsyncIterator[Corpus]:
 
 @pytest.fixture
 def desk(service: RunningService) -> Desk:
-    """An agent that everybody may use, over a document that everybody may read."""
     return a_desk(service)
 
 
@@ -47,14 +45,14 @@ def script(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Script:
 
 @pytest.fixture(scope="session")
 def syncing_service(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """A service that may connect to document databases on loopback."""
+    """A service with permission to connect to document databases on loopback."""
     with service_harness.running(docstore_allowed_hosts=LOOPBACK) as service:
         yield service
 
 
 @pytest.fixture(scope="session")
 def waiting_service(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """The same, but its syncs wait for another replica."""
+    """A service for syncs with runs that wait for a second replica."""
     with service_harness.running(docstore_allowed_hosts=LOOPBACK, docstore_workers=0) as service:
         yield service
 
@@ -79,7 +77,6 @@ def rebuilding_service(service_harness: ServiceHarness) -> Iterator[RunningServi
 
 @pytest.fixture
 def paused(rebuilding_service, embeddings, monkeypatch) -> Iterator[RunningService]:
-    """A new organization whose rebuilds take no step of themselves, and of which none runs on afterwards."""
     monkeypatch.setattr("service.domains.documents.rebuilds.service._run_now", AsyncMock())
     with rebuilding_service.new_organization() as organization:
         yield organization
@@ -105,13 +102,12 @@ def race(monkeypatch: pytest.MonkeyPatch) -> Iterator[Race]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A document database that can't be reached is asked once."""
+    """Try an unreachable document database only once."""
     monkeypatch.setattr("service.domains.documents.docstore.asking.MOST_ATTEMPTS", 1)
 
 
 @pytest.fixture
 def service_logs() -> Iterator[io.StringIO]:
-    """Everything that a service logs when it is asked to log all; afterwards logging is as it was."""
     names = ("", "pymongo", "alembic.runtime.plugins", "procrastinate", "psycopg.pool")
     levels = {name: logging.getLogger(name).level for name in names}
     handlers = logging.getLogger().handlers[:]

@@ -1,4 +1,4 @@
-"""Short words for agents and what is said to them, and a model whose every move a test makes."""
+"""Helpers for agents and conversations, and a model controlled step by step."""
 
 import asyncio
 import json
@@ -30,7 +30,6 @@ Agent = dict[str, Any]
 
 
 def an_agent(service: RunningService, *, api_key: str | None = None, **fields: Any) -> Agent:
-    """A new agent that is deployed to nobody; its name is like no other unless one is given."""
     return done(service.call("admin/agents/create", {"name": f"Agent {uuid4().hex}", **fields}, api_key=api_key))
 
 
@@ -52,7 +51,7 @@ SECONDS = 60
 
 @dataclass(frozen=True)
 class Desk:
-    """An agent with a collection of one document, which everybody may read, open to programs and to all users."""
+    """An agent with a collection of one document for everyone, open to programs and to all users."""
 
     service: RunningService
     agent_id: str
@@ -60,7 +59,6 @@ class Desk:
     document_id: str
 
     def send(self, message: str = "When does the ferry leave?", **options: Any) -> httpx.Response:
-        """Send a message on v0, as the admin or by `api_key`; further members by their wire names."""
         call = {name: options.pop(name) for name in ("api_key", "headers", "timeout") if name in options}
         return self.service.call(
             "copilots/sendMessage", {"agentId": self.agent_id, "message": message, **options}, **call
@@ -98,7 +96,7 @@ def a_desk(service: RunningService, name: str = "Harbour desk", *, text: str = F
 
 @dataclass
 class Scene:
-    """What a model is asked, and what it is to do; each step when the test says so."""
+    """A request to the model, and the next steps, controlled by the test."""
 
     assignment: Assignment
     progress: Progress
@@ -107,7 +105,7 @@ class Scene:
 
 @dataclass
 class Script:
-    """Stands in for the model: each message it is asked to answer waits for the test."""
+    """A stand-in for the model: each message waits for the test."""
 
     service: RunningService
     scenes: "list[Scene]" = field(default_factory=list["Scene"])
@@ -127,8 +125,6 @@ class Script:
         return self._arrived
 
     def scene(self, number: int = 0) -> Scene:
-        """The message that was asked as this one in order, once it is."""
-
         async def wait() -> Scene:
             async with asyncio.timeout(SECONDS), self._condition:
                 await self._condition.wait_for(lambda: len(self.scenes) > number)
@@ -152,7 +148,6 @@ class Script:
 
 
 def take_answers(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> Script:
-    """Be the service's model, as the test has it; what it tells is written at once, and watched for often."""
     monkeypatch.setattr("service.domains.agents.conversations.drafts.PAUSE_SECONDS", 0)
     monkeypatch.setattr("service.domains.agents.conversations.streaming.LOOK_SECONDS", 0.02)
     script = Script(service)
@@ -170,7 +165,6 @@ def a_reply(text: str, *passages: Passage, cited: Sequence[int] = (), quotes_onl
 
 
 def in_flight(service: RunningService) -> float:
-    """How many requests the service is answering, this one among them and what other tests have left."""
     lines = service.http.get("/metrics").text.splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith("carrel_requests_in_flight "))
 
@@ -227,7 +221,6 @@ def a_visitor(desk: Desk, email: str = ADA, *, scope: str = MESSAGES) -> Visitor
 
 
 def an_access_token(app: App, person_id: str, *, scope: str) -> str:
-    """Give a person an access token for an hour, which works in every organization: not in all can people sign in."""
     organization, token, family = organization_id(app.service), mint(ACCESS_TOKEN), uuid7()
     row = {"client_id": app.client_id, "principal_id": person_id, "scopes": scope.split(), "family_id": family}
     now = datetime.now(UTC) + app.service.runtime.clock.offset
@@ -256,7 +249,7 @@ class Event:
 
 
 class Watch:
-    """A stream of a job that is read event by event; a context manager, which hangs up."""
+    """A stream of a job, read event by event; the context manager hangs up at its end."""
 
     def __init__(self, visitor: Visitor, job_id: str, *, last_event_id: str | None = None) -> None:
         headers = {"Authorization": f"Bearer {visitor.token}"}
@@ -291,7 +284,6 @@ class Watch:
 
 
 def text_of(events: Iterable[Event], so_far: str = "") -> str:
-    """What a client that knows this much has after these events."""
     for event in events:
         if event.kind == "restarted":
             so_far = ""

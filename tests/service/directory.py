@@ -1,4 +1,4 @@
-"""Short words for setting up an organization over HTTP, and for reading refusals."""
+"""Helpers for setting up an organization over HTTP, and for reading refusals."""
 
 from typing import Any, LiteralString
 from uuid import UUID
@@ -26,7 +26,6 @@ def a_user(service: RunningService, email: str, **body: Any) -> dict[str, Any]:
 
 
 def a_group(service: RunningService, name: str, *members: dict[str, Any], **body: Any) -> dict[str, Any]:
-    """A group of these members, created or changed; the way others refer to it is `group(…)`."""
     groups = [{"name": name, "members": list(members), **body}]
     return done(service.call("admin/groups/upsert", {"groups": groups}))["groups"][0]
 
@@ -62,7 +61,6 @@ def on_rows(
 def a_resource(
     service: RunningService, resource_id: str, *, resource_type: str = "UPLOADED_DOCUMENT", owner: str | None = None
 ) -> dict[str, str]:
-    """A resource without contents that nobody but its owner (a principal's id) may read, as requests name it."""
     organization = organization_id(service)
     service.in_transaction(
         organization,
@@ -95,7 +93,6 @@ def another_organization(service: RunningService, *, admin_email: str = "admin@o
 
 
 def readers(service: RunningService, resource: dict[str, str], *, page_size: int = 1000, **options: Any) -> list[str]:
-    """Who may read a resource, all pages: groups by name, people by address, in the order given."""
     body = {"resource": resource, "action": "READ"}
     found = walk(service, "permissions/listAuthorizedPrincipalsForResource", body, page_size=page_size, **options)
     return [one.get("email", one["name"]) for one in found]
@@ -106,7 +103,6 @@ def entries(service: RunningService, **body: Any) -> list[dict[str, Any]]:
 
 
 def readable(service: RunningService, email: str | None = None, **body: Any) -> list[str]:
-    """The ids of the resources that somebody (the admin unless an address is given) may read, all pages."""
     body = {"action": "READ", **({"userEmail": email} if email else {}), **body}
     return [one["resourceId"] for one in walk(service, "permissions/listAuthorizedResources", body)]
 

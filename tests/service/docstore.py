@@ -1,4 +1,4 @@
-"""Short words for syncing a test's collection, and for comparing what came of it with the source."""
+"""Helpers for syncing a test's collection, and for comparing the result with the source."""
 
 import time
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ LOOPBACK = ("127.0.0.1",)
 
 
 def a_thing(number: int, **members) -> dict:
-    """A source document: its id and text tell its number, and each was changed a minute after the one before."""
+    """Return a source document: id and text contain its number, and each was changed a minute after the previous."""
     return {
         "_id": f"thing-{number:04}",
         "title": f"Thing {number}",
@@ -32,7 +32,7 @@ def a_thing(number: int, **members) -> dict:
 
 @dataclass
 class Syncing:
-    """A service that may connect to the test's document database, and a collection to sync into."""
+    """A service that may connect to the test's document database, and a target collection."""
 
     service: RunningService
     mongo: MongoServer
@@ -62,7 +62,6 @@ class Syncing:
         return answer
 
     def update(self, *, uri: str | None = None, **members) -> httpx.Response:
-        """Update the sync, without waiting for its run; without `uri` its address stays."""
         address = {} if uri is None else {"docstoreURI": uri}
         return self.call("updateDocstoreSync", {**self.named, **address, "config": self.config(**members)})
 
@@ -88,12 +87,10 @@ class Syncing:
         raise AssertionError(sync)
 
     def failures(self) -> dict[str, str]:
-        """The codes of what could not be taken, by the source's id."""
         listed = walk(self.service, f"{FOLDER}/listDocstoreFailures", self.named)
         return {str(one["sourceId"]): one["code"] for one in listed}
 
     def held(self) -> list[dict]:
-        """What the limit of removals holds, by name."""
         listed = walk(self.service, f"{FOLDER}/listDocstoreHeldRemovals", self.named)
         return sorted(listed, key=lambda one: one["documentName"])
 

@@ -1,5 +1,5 @@
-"""An example of every operation: a valid request, and what strangers are told. The table of operations says which
-members a request needs. Members outside `NAMED` and `VALUES`, or with other values, have a row in `OWN`."""
+"""An example of every operation: a valid request, and the answer to strangers. The table of operations lists a
+request's members. Members outside `NAMED` and `VALUES`, or with other values, have a row in `OWN`."""
 
 from collections.abc import Callable, Iterable
 from copy import copy
@@ -47,7 +47,6 @@ def a_provider() -> Body:
 
 
 def a_name() -> str:
-    """A name that nothing else has, and that tells nothing of its owner."""
     return f"Example {next(_numbers)}"
 
 
@@ -57,7 +56,7 @@ def a_ledger() -> str:
 
 @dataclass(frozen=True)
 class Owner:
-    """Who owns a set of things: a credential that may make them, and the name by which all of them are marked."""
+    """The owner of a set of objects: a credential for making them, and a name for marking them."""
 
     service: RunningService
     credential: str
@@ -74,7 +73,6 @@ class Owner:
         return str(done(answer)["documentId"])
 
     def make(self, operation: str, member: str, /, **body: Any) -> str:
-        """Make something, and return the member of the answer that names it."""
         return str(done(self.call(operation, body))[member])
 
     def collection(self) -> str:
@@ -89,7 +87,6 @@ class Owner:
         return f"{self.mark} {next(_numbers)}"
 
     def sync(self, collection_id: str) -> str:
-        """Create a sync into a collection and return its id; "" for a service account, which can't have any."""
         if self.credential.startswith(SERVICE_ACCOUNT_TOKEN):
             return ""
         body = {"documentCollectionId": collection_id, "docstoreURI": DOCSTORE_URI, "config": DOCSTORE_CONFIG}
@@ -124,7 +121,7 @@ OF_SOME = (
 
 
 class Things:
-    """One of everything that operations are about; used-up things are remade; `_id` attributes are ids or ""."""
+    """An object of each kind needed by operations; used-up objects are remade; `_id` attributes are ids or ""."""
 
     def __init__(self, owner: Owner, email: str) -> None:
         vars(self).update(dict.fromkeys(OF_SOME, ""))
@@ -143,12 +140,11 @@ class Things:
 
     @property
     def resource(self) -> Body:
-        """The document, as grants and look-ups name it."""
         return {"resourceId": self.document_id, "resourceType": "UPLOADED_DOCUMENT"}
 
     @property
     def spare_email(self) -> str:
-        """The address of a user who owns nothing, beside the user's."""
+        """Return the address of a second user without resources."""
         return f"spare-{self.email}"
 
     @property
@@ -156,7 +152,6 @@ class Things:
         return {"type": "user", "email": self.email}
 
     def nowhere(self) -> "Things":
-        """Things like these that don't exist."""
         unknown = copy(self)
         for name in vars(self):
             if name.endswith("_id"):
@@ -165,7 +160,6 @@ class Things:
         return unknown
 
     def ids(self) -> set[str]:
-        """Everything by which these things would be known."""
         return {self.owner.mark, *(value for name, value in vars(self).items() if name.endswith("_id") and value)}
 
     def make(self, *names: str) -> None:
@@ -181,7 +175,7 @@ class Things:
     new_agent, new_client = partialmethod(renew, "agent_id"), partialmethod(renew, "client_id")
 
     def new_rebuild(self) -> None:
-        """Make a collection anew whose rebuild never ends by itself: its document can't be embedded."""
+        """Make a new collection with an endless rebuild: the document can't be embedded."""
         self.cancelled_collection_id = self.owner.collection()
         document_id = self.owner.upload(f"{self.owner.mark}-{next(_numbers)}", text=f"What can't {UNKNOWABLE}.")
         self.owner.place(document_id, self.cancelled_collection_id)
@@ -242,9 +236,9 @@ MAKERS: dict[str, Callable[[Things], str]] = {
 
 @dataclass(frozen=True)
 class Example:
-    """A valid request of an operation. `acting` names the user a key acts for (`about_anyone`: or whom an admin asks
-    about, and everybody about themselves); `file` is a form's file part; `elsewhere` what another organization's admin
-    is told (None: 200, about nothing); `anew` remakes used-up things."""
+    """A valid request of an operation. `acting` names the user a key acts for (`about_anyone`: admins may ask about
+    anyone, and people about themselves). `file` is a form's file part; `elsewhere` is the answer to another
+    organization's admin (None: 200, without data); `anew` remakes used-up objects."""
 
     body: Callable[[Things], Body]
     acting: str | None = None
@@ -479,13 +473,12 @@ EXAMPLES = {path: an_example(operation) for path, operation in OPERATIONS.items(
 
 @dataclass(frozen=True)
 class V1Example:
-    """A valid request of an operation that v1 alone has: a GET with parameters, or a POST with a body."""
+    """A valid request of a v1-only operation: a GET with parameters, or a POST with a body."""
 
     operation: ApiOperation[Any, Any]
 
     @property
     def elsewhere(self) -> tuple[int, str] | None:
-        """What an admin of another organization is told (None: 200, about nothing)."""
         in_path = ["conversationId"] if "{conversationId}" in self.operation.path else []
         return told_elsewhere(self.operation, [*values_of(self.operation), *in_path])
 

@@ -11,7 +11,7 @@ PATCH = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
 
 
 class Provider:
-    """Who keeps the people and groups of an organization."""
+    """The provider of an organization's people and groups."""
 
     def __init__(self, service: RunningService, *, api_key: str | None = None) -> None:
         made = done(service.call("admin/scimTokens/create", {"name": "Entra"}, api_key=api_key))

@@ -1,4 +1,4 @@
-"""Two at once in one process: the first is stopped in the middle of what it does, and another one comes by."""
+"""Concurrency in a single process: the first thread stops in the middle, and another passes."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ Doing = Future[Any]
 
 @dataclass
 class Race:
-    """Stops whoever comes first to a place in the code, until it is told to go on."""
+    """Stops the first thread at a place in the code, until released."""
 
     pool: ThreadPoolExecutor
     patch: pytest.MonkeyPatch
@@ -31,7 +31,6 @@ class Race:
             assert await asyncio.to_thread(self.open.wait, SECONDS)
 
     def stop_behind(self, where: Any, name: str) -> None:
-        """Stop who has done `where.name`, before whatever follows."""
         work = getattr(where, name)
 
         async def stopped(*args: Any, **options: Any) -> Any:
@@ -54,13 +53,11 @@ class Race:
         return self.pool.submit(work, *args)
 
     def begin(self, work: Callable[..., Any], *args: Any) -> Doing:
-        """Do something in another thread, up to the place where it stops."""
         doing = self.beside(work, *args)
         assert self.reached.wait(SECONDS)
         return doing
 
     def begin_blocked(self, service: RunningService, work: Callable[..., Any], *args: Any) -> Doing:
-        """Do something in another thread, up to where it waits for what has stopped."""
         doing = self.beside(work, *args)
         wait_blocked(service)
         return doing

@@ -1,4 +1,4 @@
-"""Short words for rebuilding an index in a test, and for what is in it."""
+"""Helpers for rebuilding an index in a test, and for the contents."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ TEXTS = {
 
 @dataclass
 class Shelf:
-    """A collection (None: the catalog) of a service whose rebuilds go on only when the test says so."""
+    """A collection (None: the catalog) with rebuilds advanced by the test."""
 
     service: RunningService
     collection_id: str | None
@@ -78,7 +78,6 @@ class Shelf:
 
 
 def a_shelf(service: RunningService, *names: str) -> Shelf:
-    """A collection with these documents of TEXTS."""
     shelf = Shelf(service, create_collection(service, "Shelf"))
     for name in names:
         shelf.add(name)
@@ -96,7 +95,6 @@ def places(service: RunningService) -> dict[tuple[str, str], tuple[int, int | No
 
 
 def let_time_pass(service: RunningService, interval: str = "2 hours") -> None:
-    """Make what was retired so much older, and what is to be tried again due."""
     service.execute("UPDATE spaces SET retired_at = retired_at - %s::interval", [interval])
     service.execute("UPDATE space_documents SET claimed_until = NULL WHERE indexed_version IS DISTINCT FROM version")
 

@@ -1,4 +1,4 @@
-"""Short words for service accounts and their tokens in tests."""
+"""Helpers for service accounts and tokens in tests."""
 
 from tests.harness.services import RunningService
 from tests.service.directory import done
@@ -9,7 +9,6 @@ def enable_service_accounts(service: RunningService, *, enabled: bool = True, **
 
 
 def an_account(service: RunningService, name: str = "Nightly load", **options) -> dict:
-    """A new service account; the way others refer to it is `account(…)`."""
     return done(service.call("admin/serviceAccounts/create", {"displayName": name}, **options))
 
 

@@ -1,4 +1,4 @@
-"""Short words for reporting a source's quarantine, and for looking at it."""
+"""Helpers for reporting and reading a source's quarantine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,6 @@ LEDGER = "5f0c6a1e9b3d4c7f8a2e1b0d"
 
 
 def an_item(name: str, /, **members) -> dict:
-    """A document in quarantine, as runs report it."""
     return {
         "documentExternalId": name,
         "place": f"{name}.md",
@@ -26,7 +25,7 @@ def an_item(name: str, /, **members) -> dict:
 
 @dataclass
 class Reporter:
-    """Who reports the source of a ledger, with a credential (None: the admin)."""
+    """A reporter of a ledger's source, with a credential (None: the admin)."""
 
     service: RunningService
     api_key: str | None = None

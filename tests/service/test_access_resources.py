@@ -1,4 +1,4 @@
-"""Finding resources: by a part of a name, by type, by who may read them, and what tells two readers apart."""
+"""Finding resources: by a part of a name, by type, by readers, and by the difference of two readers."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ BOX, PAGE, UPLOAD = "BOX_FILE", "CONFLUENCE_PAGE", "UPLOADED_DOCUMENT"
 
 @dataclass(frozen=True)
 class World:
-    """An organization whose resources are read in every way there is, and everybody who could be asked about."""
+    """An organization with resources readable in every way, and all kinds of principals."""
 
     service: RunningService
     readers: dict[str, dict]
@@ -43,7 +43,7 @@ def world(module_service: RunningService) -> World:
 
 
 def a_world(service: RunningService) -> World:
-    """Ada reads through nested groups that form a cycle, Ben directly, Eve is inactive, Zoe owns one thing."""
+    """Ada reads through nested groups in a cycle, Ben directly, Eve is inactive, Zoe owns one resource."""
     owner = {email: a_user(service, email, active=email != EVE)["id"] for email in (ADA, BEN, EVE, ZOE)}
     enable_service_accounts(service)
     bosun = account(an_account(service, "Bosun"))
@@ -68,7 +68,6 @@ def a_world(service: RunningService) -> World:
 
 
 def test_what_somebody_may_read_is_what_they_may_read(world: World) -> None:
-    """By nested groups, directly, with everyone or as owner: as the look-ups say; who is inactive reads nothing."""
     for email in (ADA, BEN, ZOE):
         looked_up = walk(world.service, "permissions/listAuthorizedResources", {"action": "READ", "userEmail": email})
         assert world.found(readableBy=user(email)) == [one["resourceId"] for one in looked_up]
@@ -113,7 +112,6 @@ def test_through_whom_somebody_reads_is_said_of_each_resource(service, monkeypat
 
 @pytest.mark.parametrize("few", [0, 10_000])
 def test_the_difference_of_two_is_the_difference_of_their_lists(world, monkeypatch, few) -> None:
-    """Of any two, people, groups or accounts: in the same order, however a page is read."""
     monkeypatch.setattr(lookups, "FEW", few)
     everything = world.found()
     alone = {name: set(world.found(readableBy=reader)) for name, reader in world.readers.items()}
@@ -124,7 +122,6 @@ def test_the_difference_of_two_is_the_difference_of_their_lists(world, monkeypat
 
 
 def test_filters_narrow_together(world: World) -> None:
-    """A part of an id finds all that have it, a whole id no others."""
     types: list = [None, [BOX], [BOX, PAGE], ["SLACK_CHANNEL"]]
     parts = [None, "O E", "to nobody", "%", "_", "\\"]
     of_type = {row["resourceId"]: row["resourceType"] for row in walk(world.service, LIST)}

@@ -1,4 +1,4 @@
-"""Who may use an agent: deployments, which are grants, and what every look-up says of them."""
+"""The users of an agent: deployments (grants) and look-ups."""
 
 from functools import partial
 from uuid import UUID
@@ -30,8 +30,6 @@ def names(deployed: dict) -> tuple[set[str], bool]:
 
 
 def found(service: RunningService, agent: Agent, email: str | None = None, *, key: str = "") -> StoredAgent | None:
-    """The agent as a message to it finds it, sent with a key (the admin's), for a user if one is named."""
-
     async def find(connection: AsyncConnection) -> StoredAgent | None:
         caller = await authenticate(connection, f"Bearer {key or service.api_key}", keys=service.runtime.keys)
         acting = await acting_for(connection, caller, email)
@@ -99,7 +97,6 @@ def test_grants_and_deployments_are_the_same(service: RunningService) -> None:
 
 
 def test_every_look_up_knows_agents(service: RunningService) -> None:
-    """A deployment opens the agent, and nothing of its collections."""
     add_users(service, ADA, BEN)
     collection = create_collection(service, "Rail")
     ok(add_to_collection(service, uploaded(service, "memo")["documentId"], collection))

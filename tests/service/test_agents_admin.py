@@ -1,4 +1,4 @@
-"""Agents as their admins define, change and delete them."""
+"""Agents: definition, changes and deletion by admins."""
 
 import asyncio
 from collections.abc import Callable
@@ -74,7 +74,7 @@ def test_a_name_is_one_agents_until_that_is_deleted(service: RunningService) -> 
 
 
 def test_only_what_is_given_changes(service: RunningService) -> None:
-    """A null is nothing given, but for the model, whose null is the service's default; an empty list is one."""
+    """A null is no change, except the model, where null is the service's default; an empty list is a change."""
     one, two, three = sorted(create_collection(service, name) for name in ("Rail", "Sea", "Air"))
     agent = an_agent(service, **WORDS, model=BUILT_IN, collectionIds=[one, two], apiAccessEnabled=True)
     nulls = dict.fromkeys(["name", "description", "instructions", "collectionIds", "apiAccessEnabled"])
@@ -179,7 +179,6 @@ def test_unknown_collections_are_refused_by_their_places(service: RunningService
 
 
 def test_an_admin_may_name_a_collection_without_a_role_in_it(service: RunningService) -> None:
-    """It is somebody else's, and stays closed to the admin; with the collection it leaves the agent."""
     key = service.new_user("ada@example.test")
     made = service.call("documentCollections/createDocumentCollection", {"collectionName": "Ada's"}, api_key=key)
     place = {"documentCollectionId": done(made)["documentCollectionId"]}
@@ -223,7 +222,6 @@ def test_two_changes_at_once_both_stay(service: RunningService) -> None:
 
 
 def test_a_collection_is_not_deleted_while_an_agent_is_given_it(service: RunningService) -> None:
-    """The deletion waits, and takes the collection out of the agent too; no agent is left with one that is gone."""
     collection = create_collection(service, "Rail")
     agent = an_agent(service)
     organization = organization_id(service)

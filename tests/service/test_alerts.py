@@ -1,4 +1,4 @@
-"""Alerts: who is told that something failed, how, how often, and what nobody is told."""
+"""Alerts: recipients, forms, frequency, and secrecy."""
 
 import json
 import random
@@ -33,7 +33,6 @@ NOW = datetime.now(UTC)
 
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    """A server to post to; what fails is tried again at once, three times."""
     monkeypatch.setattr("service.alerting.sending.task.PAUSES", (timedelta(0),) * 3)
     with receiving() as receiver:
         yield receiver
@@ -47,7 +46,6 @@ def mailbox() -> Iterator[tuple[Mailbox, str]]:
 
 @pytest.fixture(scope="module")
 def alerting(service_harness: ServiceHarness, mailbox: tuple[Mailbox, str]) -> Iterator[RunningService]:
-    """A service that may post to loopback and send mail, with a workbench to link to."""
     with service_harness.running(
         webhook_allowed_hosts=LOOPBACK,
         smtp_url=mailbox[1],
@@ -94,13 +92,11 @@ def look(service: RunningService, check) -> None:
 
 
 def expire(service: RunningService) -> None:
-    """Let everything that is to be reported again be overdue."""
     on_rows(service, "UPDATE alert_leases SET expires_at = now() - interval '1 second'", more="AND expires_at > now()")
     look(service, begin_expired)
 
 
 def waiting(service: RunningService, *api_keys: str | None, delete: bool = False) -> list:
-    """The priorities of the deliveries that wait, of the organizations with these keys; deleted if that is wanted."""
     organizations = [str(organization_id(service, api_key=key)) for key in api_keys]
     about = "FROM procrastinate_jobs WHERE status = 'todo' AND args->>'organization_id' = ANY(%s)"
     statement = f"DELETE {about} RETURNING priority" if delete else f"SELECT priority {about} ORDER BY id"
@@ -108,7 +104,7 @@ def waiting(service: RunningService, *api_keys: str | None, delete: bool = False
 
 
 def test_a_run_that_fails_is_posted_once_and_signed(service, receiver, service_logs) -> None:
-    """An independent library verifies the signature; the secret is in no other answer, no log and no row as it is."""
+    """An independent library verifies the signature; the secret is in no other answer, log or row."""
     secret, run = a_rule(service, webhookUrl=receiver.url).pop("webhookSecret"), str(uuid4())
     for _ in range(2):
         report(service, "FAILED", runId=run, code="source_unreadable")
@@ -166,14 +162,12 @@ def test_what_fails_is_tried_again_and_says_why(service: RunningService, receive
 
 
 def told(receiver: Receiver, number: int) -> list[tuple[str, str]]:
-    """Wait for so many posts in all; the type and name of each."""
     until(lambda: len(receiver.posts) == number)
     bodies = [json.loads(body) for _, body in receiver.posts]
     return [(one["type"].removeprefix("alert."), one["data"]["name"]) for one in bodies]
 
 
 def test_a_rule_tells_of_what_is_open_when_it_is_made_or_changed(service: RunningService, receiver: Receiver) -> None:
-    """Of its sources alone, in a sentence without markup."""
     names = ["/srv/a<!channel>", "/srv/b"]
     for name in names:
         report(service, "FAILED", subject=name, source=name, code="source_unreadable")
@@ -194,7 +188,6 @@ def test_a_rule_tells_of_what_is_open_when_it_is_made_or_changed(service: Runnin
 
 
 def test_an_alert_is_acknowledged_and_snoozed(service: RunningService, receiver: Receiver) -> None:
-    """What stays as it was acknowledged is not sent again; a snooze keeps back all but the end."""
     report(service, "FAILED")
     [alert] = done(service.call("admin/alerts/list"))["alerts"]
     named = {"alertId": alert["alertId"]}
@@ -232,7 +225,6 @@ def test_a_paused_rule_sends_nothing_again(service: RunningService, receiver: Re
 
 
 def test_a_delivery_without_a_job_gets_another_one(service, receiver, monkeypatch) -> None:
-    """Its job is gone, as after a long outage of the database: it is attempted again once an hour late, not before."""
     monkeypatch.setattr("service.alerting.sending.task.PAUSES", (timedelta(days=1),) * 3)
     receiver.answers[:] = [500]
     a_rule(service, webhookUrl=receiver.url)
@@ -258,7 +250,7 @@ def test_internal_and_unsafe_addresses_are_refused(module_service: RunningServic
 
 
 def test_a_name_that_leads_inside_is_posted_nothing(module_service: RunningService, receiver: Receiver) -> None:
-    """A name is judged by the address that is connected to, when it is: this machine's own leads inside."""
+    """Names are checked by the connected address, at the time of connecting."""
     rule = a_rule(
         module_service, webhookUrl=receiver.url.replace("http://127.0.0.1", f"https://{socket.gethostname()}")
     )
@@ -308,7 +300,7 @@ def test_mail_needs_a_server_and_tls(module_service: RunningService, make_servic
 
 
 def test_a_run_that_reports_no_more_is_lost(service: RunningService) -> None:
-    """A killed process can't say that it failed; what comes late of a run that has ended changes nothing."""
+    """A killed process can't report; late reports of an ended run are ignored."""
     run = str(uuid4())
     assert report(service, "RUNNING", runId=run)["reportAgainSeconds"] == 60
     look(service, begin_expired)
@@ -351,7 +343,6 @@ def test_odd_figures_are_refused_or_taken(service: RunningService) -> None:
 
 
 def test_a_rule_sends_so_much_an_hour(service, receiver, monkeypatch) -> None:
-    """Then one message says how many were left out, once the hour is over; other rules go on, and all is listed."""
     monkeypatch.setattr("service.alerting.sending.queries.MOST_MESSAGES", 2)
     rule = a_rule(service, webhookUrl=receiver.url)
     for number in range(5):
@@ -388,7 +379,6 @@ def test_many_deliveries_of_one_organization_keep_no_other_waiting(service: Runn
 
 
 def quarantined(service: RunningService) -> list[int]:
-    """The numbers of items that the open alerts about quarantine name."""
     found = done(service.call("admin/alerts/list", {"onlyOpen": True}))["alerts"]
     return [one["quarantinedCount"] for one in found if one["kind"] == "RUN_QUARANTINE"]
 
@@ -434,7 +424,6 @@ def test_an_alert_follows_the_current_state(service: RunningService, seed: int) 
 
 
 def test_an_alert_says_what_run_it_is_about(service: RunningService, receiver: Receiver) -> None:
-    """A source that fails at its first run raises an alert."""
     run = str(uuid4())
     a_rule(service, webhookUrl=receiver.url)
     report(service, "FAILED", flowRunId=run, documentCount=7, hasBegun=False)
@@ -460,7 +449,6 @@ def test_every_reason_why_a_sync_fails_has_a_sentence() -> None:
 
 
 def test_an_admin_ends_the_alert_of_what_nobody_runs_any_more(service: RunningService, receiver: Receiver) -> None:
-    """Another user, who reports the same run's success, does not."""
     report(service, "INCOMPLETE")
     report(service, "COMPLETED", api_key=service.new_user("other@example.test"))
     assert alerts(service) == [("RUN_FAILED", "/srv/handbook", "run_incomplete")]

@@ -92,7 +92,7 @@ def test_who_acts_for_a_user_is_the_actor_and_the_user_is_named(service) -> None
 
 
 def test_no_entry_can_be_changed_or_deleted_by_the_service(service, databases) -> None:
-    """The service's own role lacks the privilege; free text it may erase."""
+    """The service's role lacks the privilege, except for erasing free text."""
     a_user(service, "ada@example.test")
     with databases.connect(service.database) as connection:
         connection.execute("SET ROLE carrel_service")
@@ -107,7 +107,6 @@ FIREFOX = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:142.0) Gecko/20100101 Fi
 
 
 def test_an_entry_says_from_where_it_was_done(service) -> None:
-    """An odd user agent is kept short, or not at all."""
     users = {"users": [{"email": f"u{number}@example.test"} for number in range(2)]}
     done(service.call("admin/users/upsert", users, headers={"User-Agent": FIREFOX}))
     done(service.call("admin/organization/update", {"name": "A"}, headers={"User-Agent": "curl/8.5.0"}))
@@ -124,7 +123,7 @@ def test_an_entry_says_from_where_it_was_done(service) -> None:
 
 
 def test_a_forwarded_address_counts_from_trusted_proxies_alone(service, make_service) -> None:
-    """As for the limits of failures: an untrusted sender can't choose the address that the log keeps."""
+    """An untrusted sender can't choose the logged address, as for the limits of failures."""
     behind_a_proxy = make_service(trusted_proxies=("127.0.0.1",))
     for asked, address in ((service, "127.0.0.1"), (behind_a_proxy, "203.0.113.9")):
         done(asked.call("admin/organization/update", {"name": "A"}, headers={"X-Forwarded-For": "203.0.113.9"}))
@@ -148,7 +147,6 @@ def test_entries_keep_the_names_of_their_time(service) -> None:
 
 
 def test_what_is_deleted_keeps_its_name_on_the_log(service) -> None:
-    """Of every kind: the entry is added before the name goes."""
     enable_service_accounts(service)
     robot = an_account(service, "Robot")
     client = {"name": "Logbook", "redirectUris": ["https://app.example.test/cb"], "scopes": ["api:catalog:read"]}

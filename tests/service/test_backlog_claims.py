@@ -1,4 +1,4 @@
-"""Claims from a backlog: of small and of large texts, each found however many of the others wait."""
+"""Claims from a backlog, of small and of large texts, each found despite a long backlog of the other."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -51,7 +51,6 @@ def explained(service: RunningService) -> Iterator[list[dict]]:
 
 @pytest.mark.parametrize("lane", [Lane.SMALL, Lane.LARGE])
 def test_a_claim_reads_nothing_of_the_other_lane(service: RunningService, lane: Lane) -> None:
-    """With thousands of the other lane waiting and none of its own, it reads no row; without statistics and with."""
     organization = organization_id(service)
     uploaded(service, "a", "Indexed, so that there is a space.")
 
@@ -74,7 +73,6 @@ def test_a_claim_reads_nothing_of_the_other_lane(service: RunningService, lane: 
 
 
 def lanes(service: RunningService, document_id: str) -> set[tuple[bool, bool]]:
-    """Return of each space that a document is in whether it is the catalog's, and whether its text there is large."""
     statement = "SELECT is_catalog, is_large FROM space_documents JOIN spaces USING (space_id) WHERE document_id = %s"
     return set(service.execute(statement, [UUID(document_id)]))
 
@@ -96,7 +94,7 @@ def test_each_request_notes_how_large_its_text_is(make_service: Callable[..., Ru
 
 @pytest.mark.slow
 def test_a_rebuild_sorts_by_the_texts_that_are_there(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry may say otherwise: of the time before lanes, or of a text that a collection has not asked for anew."""
+    """Entries from before lanes, or of a text not yet requested by a collection, may be wrong."""
     monkeypatch.setattr("service.index.ingestion.backlog.queries.LARGE_BYTES", 500)
     document = uploaded(service, "a", " ".join(WORDS[:250]))["documentId"]
     small = uploaded(service, "b", "A few words.")["documentId"]

@@ -1,4 +1,4 @@
-"""Batches of statements: what they do, what they undo, and what their connection is like afterwards."""
+"""Batches of statements: effects, rollback, and the state of the connection afterwards."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -21,14 +21,14 @@ from tests.harness.jobs import until
 
 @dataclass(frozen=True)
 class Quotient:
-    """What the server has divided."""
+    """The result of a division by the server."""
 
     quotient: int
 
 
 @dataclass(frozen=True)
 class Count:
-    """How many rows there are."""
+    """The number of rows."""
 
     count: int
 
@@ -49,7 +49,6 @@ def name(databases, service_harness) -> Iterator[str]:
 
 @pytest.fixture
 async def database(databases, name: str) -> AsyncIterator[Database]:
-    """The database with one connection for all, as it is left by one for the next."""
     database = Database(databases.service_url(name), pool_size=1)
     yield database
     await database.close()
@@ -57,7 +56,7 @@ async def database(databases, name: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 def owner(databases, name: str) -> Iterator[psycopg.Connection[Any]]:
-    """The database's owner, whom no row-level security holds back."""
+    """The database's owner, exempt from row-level security."""
     with databases.connect(name) as connection:
         yield connection
 
@@ -108,7 +107,6 @@ async def test_a_row_too_many_is_an_error(database: Database) -> None:
 async def test_a_failed_statement_leaves_the_connection_as_it_was(
     database: Database, owner, text, values, error
 ) -> None:
-    """The error is the driver's, and the statements after it, which the server has not seen, can be sent again."""
     for _ in range(2):
         batch = Batch()
         batch.tell("SELECT set_config('statement_timeout', '100', true)")
@@ -190,7 +188,7 @@ async def test_a_connection_that_the_server_has_closed_is_replaced(databases, ow
 
 @pytest.mark.timeout(60)
 async def test_the_connections_that_a_crowd_has_left_are_ended(databases, owner, monkeypatch) -> None:
-    """Work that goes on uses one of them, whose server has all warm, and not each in turn."""
+    """Continuing work reuses the warm server process of the connection."""
     monkeypatch.setattr("service.platform.database.IDLE_SECONDS", 1)
     many = Database(databases.service_url(owner.info.dbname), pool_size=4)
 
@@ -210,8 +208,6 @@ async def test_the_connections_that_a_crowd_has_left_are_ended(databases, owner,
 
 @pytest.mark.parametrize("open_one", [None, "transaction"])
 async def test_a_batch_that_is_given_up_leaves_nothing_behind(database, owner, organization_id, open_one) -> None:
-    """Its caller went away: the statement is stopped, and the next caller is in no organization and doesn't wait."""
-
     async def run() -> None:
         batch = Batch()
         batch.ask(SLEEP, Quotient, {"seconds": 20})
@@ -237,7 +233,6 @@ async def test_a_batch_that_is_given_up_leaves_nothing_behind(database, owner, o
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("again", [False, True])
 async def test_a_batch_that_is_given_up_at_any_step_leaves_nothing_behind(database, monkeypatch, *, again) -> None:
-    """Whatever it was doing, and told once or until it ends: the next statement gets its own answer."""
     # As in a process that is busy: the driver then lets others run at every step.
     monkeypatch.setattr("psycopg.waiting.MAX_BUSY_TIME", 0)
 
@@ -269,6 +264,6 @@ def sleeping(owner: psycopg.Connection[Any]) -> list[Any]:
 
 
 def test_a_list_of_values_is_refused() -> None:
-    """A statement whose text depends on how many values it has can't be prepared once."""
+    """The text depends on the number of values, so preparing once is impossible."""
     with pytest.raises(TypeError, match="in_array"):
         Batch().ask(select(literal_column("1").label("quotient")).where(principals.c.kind.in_(["user"])), Quotient, {})

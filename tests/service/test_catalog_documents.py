@@ -45,7 +45,6 @@ def test_a_plan_tells_what_uploads_would_do(service: RunningService) -> None:
 
 
 def test_a_fingerprint_holds_only_while_what_it_stands_for_is_true(service: RunningService) -> None:
-    """An update without a fingerprint forgets the old one; an unchanged upload without one keeps it."""
     uploaded(service, "a", fingerprint="1")
     uploaded(service, "a")
     assert plan(service, ("a", "1")) == ["UNCHANGED"]
@@ -69,7 +68,7 @@ def test_an_admin_sees_every_documents_name_and_none_of_its_contents(service: Ru
 
 
 def test_anothers_document_and_none_take_the_same_path(make_service: MakeService) -> None:
-    """The database is asked the same, in the same order, so that the time taken doesn't tell one from the other."""
+    """Equal queries in equal order, for equal response times."""
     service = make_service(sweep_seconds=3600)
     add_users(service, ANN, BEN)
     hers = uploaded(service, "hers", as_user=ANN)["documentId"]
@@ -89,7 +88,7 @@ def test_anothers_document_and_none_take_the_same_path(make_service: MakeService
 
 
 def test_a_time_at_the_calendars_edge_can_be_listed(make_service: MakeService, databases: TestDatabases) -> None:
-    """Times are read in UTC, whatever zone the database is set to, in which year 1 might not have begun."""
+    """Times are read in UTC, whatever the database's time zone; elsewhere year 1 might not have begun."""
     database = databases.clone()
     with connect(databases.owner_url(database)) as connection:
         connection.execute(f"ALTER DATABASE \"{database}\" SET timezone TO 'America/New_York'")
@@ -205,7 +204,7 @@ def test_only_the_owner_and_admins_delete(service: RunningService) -> None:
 
 
 def test_a_document_is_called_by_its_title_until_it_is_renamed(service: RunningService) -> None:
-    """Loaders send the file's name as `documentName`, which names nothing."""
+    """Loaders send the file's name as `documentName`, not a title."""
     add_users(service, ANN, BEN)
 
     def load(text: str, **parts: str) -> str:

@@ -1,4 +1,4 @@
-"""catalog/uploadFile: what an upload makes of a document, who may do it, and what is refused."""
+"""catalog/uploadFile: the resulting document, rights, and refusals."""
 
 import asyncio
 import socket
@@ -35,7 +35,6 @@ ANN, BEN, CY = "ann@example.test", "ben@example.test", "cy@example.test"
 
 
 def test_a_new_document_is_created_indexed_and_shown(service) -> None:
-    """And parts that an update leaves out stay as they were."""
     documents.add_users(service, ANN)
     answer = documents.uploaded(
         service,
@@ -144,7 +143,7 @@ def test_an_editor_updates_contents_but_not_who_reads(service) -> None:
 
 
 def test_a_taken_source_identity_is_a_conflict(service) -> None:
-    """New or updated; UPLOADED_DOCUMENT names a document by its id alone, so that nobody squats on one."""
+    """UPLOADED_DOCUMENT names a document only by id, to prevent squatting."""
     document_id = documents.uploaded(service, "a", resourceId="1", resourceType="BOX_FILE")["documentId"]
     documents.refused(
         documents.upload(service, "b", "Other.", resourceId="1", resourceType="BOX_FILE"), 409, "resource_taken"
@@ -188,7 +187,6 @@ def test_equal_files_are_stored_once(service) -> None:
 
 @pytest.fixture
 def endless_wait(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
-    """An index that is never there; whether somebody has begun to wait for it, and whether nobody does any more."""
     begun, ended = threading.Event(), threading.Event()
 
     async def wait(*_: object, **__: object) -> None:
@@ -218,7 +216,7 @@ async def test_a_wait_for_the_index_ends_with_its_client(service, endless_wait) 
 
 
 def test_a_wait_for_the_index_ends_when_the_service_stops(service_harness, endless_wait) -> None:
-    """The answer says that the index isn't there yet, long before a stop would break the connection off."""
+    """The answer says that the index is pending, long before the stop would cut the connection."""
     service, stack = service_harness.start()
     with ThreadPoolExecutor(1) as pool:
         url, headers = f"{service.base_url}/api/v0/catalog/uploadFile", service.http.headers
@@ -359,7 +357,7 @@ def test_a_malformed_form_is_a_400(empty: RunningService, body: bytes) -> None:
 
 
 def test_who_and_what_is_unknown_is_named_and_stores_nothing(empty: RunningService) -> None:
-    """A typo in an address must not quietly keep somebody out."""
+    """A typo in an address must not silently exclude a reader."""
     fields = {"collectionId": create_collection(empty, "Notes", count="INT")}
     unknown: list[tuple[dict, str, str]] = [
         ({"as_user": "nobody@example.test"}, "unknown_user", "uploadAsUserEmail"),
@@ -377,7 +375,8 @@ def test_who_and_what_is_unknown_is_named_and_stores_nothing(empty: RunningServi
 
 
 def test_a_collection_the_uploader_may_not_fill_stores_nothing(empty: RunningService) -> None:
-    """Unknown, another's (404 both, so that neither is told apart) or only viewed (403)."""
+    """Unknown and another's collections are both 404, so that answers don't reveal which; a collection with only VIEWER
+    is 403."""
     add_users(empty, "ann@example.test", "ben@example.test")
     collection_id = create_collection(empty, "Ann's", as_user="ann@example.test")
     for target in (collection_id, "00000000-0000-7000-8000-000000000000"):
@@ -398,8 +397,6 @@ def test_a_bomb_costs_one_refusal(own_service: RunningService) -> None:
 
 
 def test_a_retried_deprecated_upload_creates_one_document(own_service: RunningService) -> None:
-    """The same upload without a key creates another document."""
-
     def send(content: bytes, **headers: str) -> httpx.Response:
         files = {"document": ("a.txt", content)}
         return own_service.http.post("/api/v0/catalog/uploadDocumentFile", files=files, headers=headers)

@@ -1,5 +1,5 @@
-"""An index on several servers: shown results are checked with the coordinator, and servers show nothing unasked. Other
-tests of this folder run with `CARREL_TEST_CLUSTER`."""
+"""An index on several servers: results are checked with the coordinator, and servers show no rows without an
+organization. Other tests of this folder run with `CARREL_TEST_CLUSTER`."""
 
 import asyncio
 import os
@@ -31,7 +31,6 @@ def search(service: RunningService, operation: str, **where: str) -> list[dict[s
 
 
 def test_what_a_server_is_behind_with_is_not_shown(own_service: RunningService) -> None:
-    """One server can't be behind itself, but made to be, it is checked in the same way."""
     service = own_service
     service.runtime.database.is_distributed = True
     add_users(service, READER)
@@ -56,7 +55,7 @@ def test_what_a_server_is_behind_with_is_not_shown(own_service: RunningService) 
 
 
 def test_chunks_are_checked_twice_only_on_several_servers(own_service: RunningService) -> None:
-    """On one server all is of one moment, and a second look at the rights would find the same."""
+    """On one server all data are of one moment, so a second check is useless."""
     document_id = uploaded(own_service, "log", "A quinquereme of Nineveh.")["documentId"]
     counts: list[int] = []
     for distributed in (False, True):
@@ -68,7 +67,7 @@ def test_chunks_are_checked_twice_only_on_several_servers(own_service: RunningSe
 
 
 def test_a_worker_sees_that_the_index_was_spread_after_the_database_was_prepared(make_service, monkeypatch) -> None:
-    """Between the two nobody is connected, so that the command isn't refused."""
+    """No client is connected in between, so the command isn't refused."""
     answers = iter([False, True])
 
     monkeypatch.setattr(startup, "is_distributed", lambda _: next(answers))
@@ -107,7 +106,6 @@ def test_a_server_shows_nothing_unasked(service: RunningService, databases) -> N
 
 
 def test_no_backup_is_taken_of_several_servers(service, tmp_path, monkeypatch, capsys) -> None:
-    """They can't be read at one moment, so nothing is written. Without a cluster, one server passes for several."""
     if VARIABLE not in os.environ:
         monkeypatch.setattr(taking, "is_distributed", lambda _: True)
     assert run(["backup", str(tmp_path / "x")], service.settings) == 1
@@ -116,7 +114,6 @@ def test_no_backup_is_taken_of_several_servers(service, tmp_path, monkeypatch, c
 
 
 def test_an_index_needs_a_cluster_to_be_spread(databases) -> None:
-    """Without Citus, nothing is changed, and the error says what to read."""
     name = databases.empty()
     try:
         with pytest.raises(ClusterError, match=r"docs/scaling\.md|citus_add_node"):

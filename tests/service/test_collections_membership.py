@@ -1,4 +1,4 @@
-"""documentCollections/*: collections, the documents in them, and their chunks."""
+"""documentCollections/*: collections, their documents and chunks."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -46,7 +46,7 @@ def test_a_taken_name_is_a_conflict_and_an_unknown_model_lists_the_known(service
 
 
 def test_a_second_collection_embeds_nothing(service: RunningService) -> None:
-    """Vectors are kept by document, model and text: adding reuses the catalog's."""
+    """Vectors are stored by document, model and text: adding reuses the catalog's."""
     document_id = uploaded(service, "a")["documentId"]
     before = embedded(service)
     for name in ("One", "Two"):
@@ -56,7 +56,6 @@ def test_a_second_collection_embeds_nothing(service: RunningService) -> None:
 
 
 def test_adding_again_changes_nothing_and_other_metadata_replaces(service: RunningService) -> None:
-    """Indexing again keeps the metadata unless others are given."""
     collection = create_collection(service, "Notes", topic="STRING")
     document_id = uploaded(service, "a")["documentId"]
     first = done(add_to_collection(service, document_id, collection, customMetadata={"topic": "x"}))
@@ -185,8 +184,7 @@ def test_deleting_a_collection_leaves_its_documents(service: RunningService) -> 
 
 
 def test_a_renamed_collection_is_found_by_its_former_name_too(service: RunningService) -> None:
-    """For its owner and admins; each name is unique, also for two renames at once; another collection may take the
-    former name."""
+    """Each name is unique, also for concurrent renames; another collection may take the former name."""
     add_users(service, ANN, BEN)
     collection = create_collection(service, "Field notes", as_user=ANN)
     uploaded(service, "a", as_user=ANN, collectionId=collection)
@@ -218,7 +216,7 @@ def test_a_renamed_collection_is_found_by_its_former_name_too(service: RunningSe
 
 
 def test_deleting_a_collection_never_deadlocks_with_the_indexing_of_a_callers_chunks(own_service) -> None:
-    """Both take a document's place first and its waiting chunks afterwards, so that neither waits for the other's."""
+    """Both lock a document's place first, and waiting chunks afterwards."""
     document_id = uploaded(own_service, "a")["documentId"]
     collection = create_collection(own_service, "Notes")
     answer = add_to_collection(

@@ -1,4 +1,4 @@
-"""`python -m service` with a command: what it changes, what it says where, and what it refuses."""
+"""`python -m service` with a command: effects, output, and refusals."""
 
 import io
 import os
@@ -34,7 +34,7 @@ PASSWORD = "4-quinqueremes-of-nineveh"
 
 
 class Typed(io.StringIO):
-    """A standard input, of which a test may say that it is a terminal."""
+    """A standard input that can claim to be a terminal."""
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_a_password_that_cannot_be_set_changes_nothing(service: RunningService, 
     ],
 )
 def test_a_command_line_that_is_not_understood_is_status_2(module_service, command, arguments) -> None:
-    """Nothing is done; least of all is a password taken from where everybody sees it."""
+    """Passwords are never accepted as arguments: arguments are public."""
     before = password_hashes(module_service)
     assert command(module_service.settings, *arguments)[:2] == (2, "")
     assert password_hashes(module_service) == before
@@ -245,7 +245,6 @@ def test_on_a_terminal_a_password_is_asked_for_twice_without_echo(service: Runni
 
 
 def typed_on_a_terminal(environment: dict[str, str], *answers: str) -> tuple[str, int]:
-    """Set the admin's password on a terminal of its own; what the terminal showed, and the exit status."""
     ours, theirs = os.openpty()
     arguments = ["user", "set-password", "--email", "admin@example.test"]
     command = [sys.executable, "-c", ON_A_TERMINAL, str(theirs), *arguments]

@@ -1,4 +1,4 @@
-"""Archives and mails: the files in them are documents of their own, read by those who may read the container."""
+"""Archives and mails: the contained files are separate documents with the container's readers."""
 
 import asyncio
 import gzip
@@ -207,7 +207,6 @@ def test_readers_and_owner_of_a_container_are_those_of_its_files(service: Runnin
 
 
 def test_a_container_is_deleted_with_its_files(own_service: RunningService) -> None:
-    """Without a statement for each; a file alone can be deleted, and comes back with another version."""
     service = own_service
     document = brought(service, "out.zip", archive({"in.zip": archive({"deep.txt": "Deep."}), "flat.txt": "Flat."}))
     until(lambda: len(list_documents(service)) == 4)
@@ -340,7 +339,6 @@ def collected(service: RunningService, collection_id: str) -> dict[str, dict[str
 
 
 def test_an_archive_arrives_whole_though_its_readers_are_killed(own_service: RunningService) -> None:
-    """Each of them, four times within four seconds."""
     files = {f"{number}.csv": "a,b\n" + f"{number},2\n" * 50_000 for number in range(6)}
 
     async def kill_readers() -> None:

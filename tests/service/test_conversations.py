@@ -1,4 +1,4 @@
-"""GET conversations and conversations/{id}: one's own, page by page, whatever happens during the walk; and erasure."""
+"""GET conversations and conversations/{id}: the caller's own, by pages, with changes during the walk; and erasure."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.own_service  # erasing looks through all organizations
 
 @dataclass(frozen=True)
 class Standing:
-    """A person with three conversations, one of them with a second agent; no test changes them."""
+    """A person with three conversations, one with a second agent, unchanged by tests."""
 
     visitor: Visitor
     second_agent_id: str
@@ -30,7 +30,6 @@ class Standing:
 
 @pytest.fixture(scope="module")
 def standing(module_service) -> Standing:
-    """The person, who went on with the first conversation after the others had begun."""
     visitor = a_visitor(a_desk(module_service))
     second = a_desk(module_service, "Second desk")
     one, two = begun(visitor, "  First\n\nquestion " + "x" * 100, "Second question")
@@ -65,7 +64,6 @@ def test_conversations_with_all_agents_or_one_are_listed_latest_first(standing: 
 
 
 def test_conversations_are_ones_own(standing: Standing) -> None:
-    """The message about another person's conversation is that about an unknown conversation."""
     other = a_visitor(standing.visitor.desk, BEN)
     assert done(other.get("conversations"))["conversations"] == []
     unknown, anothers = (other.get(f"conversations/{one}") for one in (uuid7(), standing.latest_first[0]))
@@ -75,7 +73,6 @@ def test_conversations_are_ones_own(standing: Standing) -> None:
 
 
 def test_programs_leave_nothing_in_lists_made_by_hand(module_service) -> None:
-    """A key that acts for the person, a key of theirs, an assistant: found by the id and on the logs alone."""
     email, scope = "own@example.test", " ".join(EVERY_SCOPE)
     visitor = a_visitor(a_desk(module_service, "Own desk"), email, scope=scope)
     key, other = module_service.new_user(email), a_visitor(visitor.desk, email, scope=scope)
@@ -96,7 +93,6 @@ def test_programs_leave_nothing_in_lists_made_by_hand(module_service) -> None:
 
 
 def test_what_is_gone_on_with_during_a_walk_is_seen_once(visitor: Visitor) -> None:
-    """A conversation keeps its place, though it would come first by now; one that begins is not seen."""
     order = begun(visitor, "1", "2", "3", "4", "5")[::-1]
     first = done(visitor.get("conversations", pageSize=2))
     visitor.ask("More", order[4])
@@ -172,7 +168,7 @@ def test_a_persons_conversations_are_erased_with_their_words(visitor: Visitor) -
 
 
 def test_a_person_renames_finds_and_deletes_a_conversation(visitor: Visitor) -> None:
-    """Nobody else does. What is deleted leaves no word, only an entry of the audit log and the rows of questions."""
+    """A deleted conversation leaves only an audit log entry and the rows of questions."""
     desk, other = visitor.desk, a_visitor(visitor.desk, BEN)
     [mine] = begun(visitor, "xylophone when does the ferry leave?")
     visitor.ask("And xylography?", mine)
@@ -205,7 +201,6 @@ def test_a_person_renames_finds_and_deletes_a_conversation(visitor: Visitor) -> 
 
 
 def test_an_erased_message_is_not_answered(visitor: Visitor, script: Script) -> None:
-    """Who waits for it is told that it is gone; what the model says is not kept."""
     desk = visitor.desk
     waiting = in_background(lambda: desk.send("xylophone", userEmail=ADA))
     script.tell("xylem", passage(desk.document_id))
@@ -219,7 +214,7 @@ def test_an_erased_message_is_not_answered(visitor: Visitor, script: Script) -> 
 
 
 def test_erasing_waits_for_whoever_ends_a_message(visitor: Visitor, script: Script) -> None:
-    """Both take the conversation first, so neither waits for the other for ever."""
+    """Both lock the conversation first, to prevent a deadlock."""
     waiting = in_background(lambda: visitor.desk.send("xylophone", userEmail=ADA))
     script.tell("xylem", passage(visitor.desk.document_id))
     service = visitor.desk.service

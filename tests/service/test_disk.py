@@ -1,4 +1,4 @@
-"""What is refused and what goes on without room, on a service that is told it has none, or whose database says so."""
+"""Refused and continuing work without disk space, as set in the service or reported by its database."""
 
 import asyncio
 import json
@@ -25,7 +25,6 @@ ALWAYS = 1 << 60
 
 @contextmanager
 def no_room_for(service: RunningService, table: str) -> Iterator[None]:
-    """Have PostgreSQL refuse whatever is written to a table, as it does when its disk is full."""
     with service.owner_connection() as connection:
         connection.execute(
             "CREATE OR REPLACE FUNCTION refuse_for_room() RETURNS trigger LANGUAGE plpgsql AS"
@@ -59,7 +58,6 @@ def test_a_search_goes_on_when_its_log_finds_no_room(full: RunningService) -> No
 
 
 def test_what_the_database_has_no_room_for_is_a_507(service: RunningService) -> None:
-    """PostgreSQL's own word for a full disk is told as one, not as a defect or a database that is away."""
     with no_room_for(service, "principals"):
         answer = service.call("admin/users/upsert", {"users": [{"email": "ada@example.test", "name": "Ada"}]})
     refused(answer, 507, "storage_full")
@@ -67,7 +65,6 @@ def test_what_the_database_has_no_room_for_is_a_507(service: RunningService) -> 
 
 
 def test_a_credential_works_when_its_use_can_not_be_noted(service: RunningService) -> None:
-    """When a key was last used is worth less than that it works."""
     key = service.new_user("ada@example.test")
     with no_room_for(service, "api_keys"):
         assert service.call("search/searchDocumentCatalog", {"searchQuery": "ferry"}, api_key=key).status_code == 200
@@ -84,7 +81,7 @@ def test_a_full_disk_uses_up_no_attempt_of_indexing(service: RunningService) -> 
 
 
 def test_a_body_is_not_read_for_which_there_is_no_room(full: RunningService) -> None:
-    """Who may not upload learns nothing of the disk; who may is refused before the body counts, and is told why."""
+    """Only permitted uploaders learn of the full disk."""
     assert upload(full, "a", "x").status_code == 507
     assert full.call("catalog/uploadFile", "not even a form").status_code == 507
     assert full.call("catalog/uploadFile", api_key="svc_key_" + "0" * 40).status_code == 401
@@ -92,7 +89,6 @@ def test_a_body_is_not_read_for_which_there_is_no_room(full: RunningService) -> 
 
 
 def in_pieces(body: bytes) -> Iterator[bytes]:
-    """Yield a body in pieces, which httpx sends without its length."""
     yield from (body[start : start + 65536] for start in range(0, len(body), 65536))
 
 
@@ -126,7 +122,6 @@ def test_a_body_of_unknown_length_is_refused_where_a_declared_one_is(service, mo
 
 
 def test_an_upload_that_waits_for_its_index_keeps_no_room(service, monkeypatch) -> None:
-    """Its bytes are on the disk, and seen there; what it was promised is for others while its index is awaited."""
     disks, promised = service.runtime.disk.file_systems, list[list[int]]()
     folder, files = service.settings.uploads_dir, list[list[Path]]()
 

@@ -1,4 +1,4 @@
-"""What a run says of documents that it could not take, how many exist, and what failures are no reason for."""
+"""A run's report of failed documents, and count of existing documents."""
 
 from datetime import timedelta
 
@@ -41,7 +41,7 @@ def test_a_run_whose_documents_are_all_too_large_says_so(make_service, mongo) ->
 
 
 def test_a_bucket_without_room_fails_the_run(syncing: Syncing, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The service's own disks have room, so that nothing would take the run up again: it says why it ended."""
+    """The service's own disks have space, so no later run would be started: the error gives the reason."""
 
     async def put(*_: object) -> None:
         raise InsufficientStorage("The bucket is full.")
@@ -63,7 +63,7 @@ def test_a_bucket_without_room_fails_the_run(syncing: Syncing, monkeypatch: pyte
     ],
 )
 def test_a_run_that_is_not_taken_up_again_says_why(syncing, monkeypatch, failure, code) -> None:
-    """After the last attempt nobody is at work, and the sync doesn't say that somebody is."""
+    """After the last attempt the sync must not appear active."""
     attempts: list[bool] = []
 
     async def put(*_: object) -> None:
@@ -100,13 +100,11 @@ def test_a_config_that_is_corrected_heals_the_sync(syncing: Syncing) -> None:
 
 
 def alerts(syncing: Syncing) -> dict[str, int | None]:
-    """The open alerts about the sync, each with its number of documents that could not be taken."""
     found = done(syncing.service.call("admin/alerts/list", {"onlyOpen": True, "pageSize": 1000}))["alerts"]
     return {one["kind"]: one.get("quarantinedCount") for one in found if one.get("syncId") == syncing.sync_id}
 
 
 def test_a_run_that_could_not_take_some_warns(syncing: Syncing) -> None:
-    """The alert about these documents outlasts a run that fails, and ends when all are taken."""
     things = syncing.filled(20)
     things.insert_many([a_thing(number, title=None) for number in range(50, 55)])
     things.insert_one(a_thing(60, content=None))
@@ -139,7 +137,6 @@ def test_a_run_that_could_not_take_some_warns(syncing: Syncing) -> None:
 
 
 def test_one_that_fails_again_fails_no_run(syncing: Syncing) -> None:
-    """A run that reads nothing else, for nothing else has changed, is COMPLETED: the others are there."""
     things = syncing.filled(3)
     things.insert_one(a_thing(9, title=None, updatedAt=START + timedelta(days=1)))
     syncing.first_run()
@@ -149,7 +146,6 @@ def test_one_that_fails_again_fails_no_run(syncing: Syncing) -> None:
 
 
 def test_documents_that_failed_make_no_loss_smaller(syncing: Syncing) -> None:
-    """All that exist vanish, and many that never could be taken stay: nothing is deleted."""
     things, good = syncing.mongo.collection, [a_thing(number) for number in range(4)]
     things.insert_many([*good, *(a_thing(number, title=None) for number in range(20, 40))])
     syncing.first_run()

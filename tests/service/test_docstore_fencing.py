@@ -1,4 +1,4 @@
-"""A run that has lost its place writes nothing more, in the middle of a page as well."""
+"""A run without its place stops writing, also in the middle of a page."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -51,7 +51,6 @@ async def begin(syncing: Syncing, organization: UUID) -> Any:
 
 
 def take_up(syncing: Syncing) -> None:
-    """Begin the run again, as another worker does that takes this one for dead."""
     syncing.service.run(begin(syncing, organization_id(syncing.service)))
 
 
@@ -85,7 +84,7 @@ def test_a_run_that_was_overtaken_brings_nothing_more(syncing, overtake, monkeyp
 
 
 def test_a_run_that_waits_for_room_is_not_taken_for_lost(syncing: Syncing, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a disk is LOW it says that it goes on, so that no launch takes its place."""
+    """While a disk is LOW the run sends signs of life."""
     service, organization = syncing.service, organization_id(syncing.service)
     runtime, disk = service.runtime, service.runtime.disk.file_systems[0]
     monkeypatch.setattr(FileSystem, "look", lambda _: None)  # it sees what was seen before

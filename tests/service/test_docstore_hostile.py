@@ -1,4 +1,4 @@
-"""A hostile document database, over TCP: a run ends with a reason, and costs no more than others."""
+"""A hostile document database, over TCP: a run ends with a reason, at normal cost."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -35,8 +35,6 @@ def batch(*documents: dict) -> dict:
 async def source_of(
     answer: Answer, *, frame: bytes | None = None, user: str = "", **hello
 ) -> AsyncGenerator[MongoSource]:
-    """A source whose server greets with these members, and answers so; or with this frame's length, and nothing."""
-
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
@@ -69,7 +67,6 @@ async def source_of(
 
 
 async def refusal(answer: Answer, **options) -> SourceError:
-    """Why a snapshot of such a server ends."""
     async with source_of(answer, **options) as source:
         with pytest.raises(SourceError) as caught:
             [page async for page in source.snapshot(None)]
@@ -77,7 +74,7 @@ async def refusal(answer: Answer, **options) -> SourceError:
 
 
 async def test_a_message_larger_than_any_is_not_waited_for() -> None:
-    """Whatever size the server has announced: the driver would make room for all of it when the header has come."""
+    """The driver would otherwise allocate the announced size after the header."""
     frame = protocol.HEADER.pack(LARGE, 0, 0, protocol.OP_MSG)
     error = await refusal(lambda _: batch(), frame=frame, maxMessageSizeBytes=LARGE)
     assert error.code == "source_failed", "it made room, and waited"
@@ -85,14 +82,14 @@ async def test_a_message_larger_than_any_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize("told", [2**31 - 1, float("nan"), "all", None])
 async def test_an_announced_size_is_believed_up_to_the_largest_there_is(told) -> None:
-    """Of no type does one come through that a message's length is never greater than."""
+    """No type allows a number above every message's length to pass."""
     async with source_of(lambda _: batch(), maxMessageSizeBytes=told) as source:
         assert await source.count() == 0
     assert Hello({"maxMessageSizeBytes": told}).max_message_size == MAX_MESSAGE_SIZE
 
 
 async def test_no_more_members_are_watched_than_a_replica_set_has() -> None:
-    """A server that names thousands would have the driver watch, and connect to, each of them."""
+    """The driver would watch, and connect to, thousands of announced members."""
     async with source_of(lambda _: batch()):
         named = Hello({"hosts": [f"203.0.113.7:{port}" for port in range(1, 5000)]})
     assert len(named.all_hosts) == MOST_MEMBERS
@@ -100,7 +97,7 @@ async def test_no_more_members_are_watched_than_a_replica_set_has() -> None:
 
 @pytest.mark.parametrize("iterations", [MOST_ITERATIONS, MOST_ITERATIONS + 1])
 async def test_a_password_is_not_hashed_as_often_as_a_server_likes(iterations: int) -> None:
-    """The driver does that on the event loop: two billion times, as a server may ask for, would stop the service."""
+    """The driver hashes on the event loop: two billion iterations would stop the service."""
     asked: list[str] = []
 
     def answer(command: dict) -> dict:
@@ -117,12 +114,11 @@ async def test_a_password_is_not_hashed_as_often_as_a_server_likes(iterations: i
     "answer", [{"ok": 1.0}, {"ok": 1.0, "cursor": 5}, {"ok": 0.0, "code": {"a": 1}, "errmsg": "no"}, {"ok": "yes"}]
 )
 async def test_an_answer_that_is_none_ends_the_run_as_the_sources_fault(answer: dict) -> None:
-    """And not as a defect of the service, with the driver's trace in its log."""
+    """A defect of the service would put the driver's traceback into the log."""
     assert (await refusal(lambda _: answer)).code == "source_failed"
 
 
 async def test_a_server_that_answers_the_same_for_ever_is_told() -> None:
-    """Whatever page is asked for: nothing that comes after a document is that document."""
     asked: list[str] = []
 
     def answer(command: dict) -> dict:
@@ -134,7 +130,7 @@ async def test_a_server_that_answers_the_same_for_ever_is_told() -> None:
 
 
 async def test_an_id_that_has_another_type_now_is_asked_for_once() -> None:
-    """MongoDB takes a number for equal to itself of any type: a document that was inserted anew answers to both."""
+    """MongoDB treats numbers of different types as equal: a document inserted again matches both."""
     asked: list[str] = []
 
     def answer(command: dict) -> dict:
@@ -152,7 +148,6 @@ async def test_documents_without_ids_are_told() -> None:
 
 
 async def test_what_a_database_says_of_a_filter_is_repeated_as_plain_text() -> None:
-    """Without what no text here may hold, and not a piece of the address where it is cut."""
     error = await refusal(lambda _: {"ok": 0.0, "code": 2, "errmsg": "unknown\0operator\x1b[2J $foo"})
     assert error.code == "source_refused_filter"
     assert error.message.endswith("unknown operator [2J $foo")
@@ -161,14 +156,12 @@ async def test_what_a_database_says_of_a_filter_is_repeated_as_plain_text() -> N
 
 @pytest.mark.parametrize(("answer", "code"), cases("a_wrong_password_is_told_from_what_its_user_may_not"))
 async def test_a_wrong_password_is_told_from_what_its_user_may_not(answer: dict, code: str) -> None:
-    """The one is mended in the address, the other in the database, whose words are repeated."""
     error = await refusal(lambda _: {"ok": 0.0, **answer})
     assert error.code == code
     assert (answer["errmsg"] in error.message) == (code != "source_login_refused")
 
 
 def test_a_member_that_is_denied_is_no_reason_for_another_error() -> None:
-    """Where other members answer, what they say is told; where none does, that the address is not allowed."""
     egress = Egress(AllowedHosts())
     with pytest.raises(AddressDenied):
         egress.judge(("10.0.0.1", 27017))

@@ -1,4 +1,4 @@
-"""Who may do what with a sync, what it may connect to, and that its address stays secret."""
+"""Rights on a sync, allowed targets, and secrecy of the address."""
 
 import json
 from uuid import UUID
@@ -49,7 +49,6 @@ def test_editors_make_syncs_and_only_their_own_may_be_changed(quiet: Syncing) ->
 
 
 def test_a_run_that_is_wanted_says_since_when(quiet: Syncing, syncing: Syncing) -> None:
-    """Until it is begun: since the sync was made, changed, or launched last, whichever was the latest."""
     done(quiet.create(uri=DOCSTORE_URI))
     made = done(quiet.call("getDocstoreSync", quiet.named))
     assert made["wantedAt"] == made["updatedAt"]
@@ -121,7 +120,6 @@ def test_a_config_that_cannot_work_is_refused(quiet: Syncing, field: str) -> Non
 
 
 def test_hosts_that_are_not_public_are_refused(service, mongo: MongoServer) -> None:
-    """A private address at once; a name that turns out to have one, or a replica that a server names, in the run."""
     answer = Syncing(service, mongo).create()
     assert code(answer) == (400, "docstore_host_not_allowed")
     assert "127.0.0.1" not in answer.text
@@ -129,7 +127,7 @@ def test_hosts_that_are_not_public_are_refused(service, mongo: MongoServer) -> N
 
 @pytest.mark.usefixtures("impatient")
 def test_a_name_is_judged_by_the_address_it_has(make_service, mongo: MongoServer) -> None:
-    """However it is called: what it resolves to counts, when the connection is made."""
+    """At the time of connecting."""
     syncing = Syncing(make_service(docstore_allowed_hosts=("10.0.0.0/8",), docstore_connect_seconds=1), mongo)
     port = mongo.uri.rpartition(":")[2]
     sync = syncing.first_run(uri=f"mongodb://localhost.localdomain:{port}")
@@ -177,7 +175,6 @@ def test_an_address_is_nowhere_to_be_read(make_service, mongo, service_logs) -> 
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_change_of_the_secret_key_keeps_syncs(make_service, service_harness, databases, mongo, is_lost) -> None:
-    """Addresses are encrypted anew, every organization's; when the old key is lost, the sync asks for its address."""
     name = databases.clone()
     first, stack = service_harness.start(database=name, docstore_allowed_hosts=LOOPBACK)
     syncing = Syncing(first, mongo)

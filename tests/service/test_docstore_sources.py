@@ -1,5 +1,5 @@
-"""What every source keeps, over real connections to each MongoDB server. MONGO_TEST_URI names a real one with its
-database; without it, its tests are skipped. A server's row says what a stand-in cannot do."""
+"""Promises of every source, over real connections to each MongoDB server. MONGO_TEST_URI names a real server with a
+database; otherwise tests of real servers are skipped. A server's row lists a stand-in's limits."""
 
 import asyncio
 import gc
@@ -30,7 +30,7 @@ EVERYWHERE = AllowedHosts.of(["0.0.0.0/0", "::/0"])
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of server, and whether it can order numbers, tell that a document has no time, and keep Decimal128."""
+    """A kind of server, and whether it orders numbers, finds documents without a time, and stores Decimal128."""
 
     start: Callable[[Path], AbstractContextManager[MongoServer]]
     orders_numbers: bool = True
@@ -138,7 +138,6 @@ async def test_changes_come_in_order_and_go_on(server: MongoServer, monkeypatch:
 
 
 async def test_what_has_no_time_comes_first(server: MongoServer, kind: str) -> None:
-    """Without it, with text, or with a number in its place: nobody can say whether it changed."""
     if not KINDS[kind].knows_undated:
         pytest.skip(f"{kind} has no $nor")
     odd = [a_thing(number, updatedAt=value) for number, value in enumerate([None, "2026-01-01", 7, {"a": 1}])]
@@ -175,7 +174,7 @@ async def test_values_keep_their_types(server: MongoServer, kind: str) -> None:
 
 
 async def test_large_documents_come_in_small_pages(server: MongoServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page ends when it holds enough bytes, so that memory is bounded by that; nothing is left out."""
+    """A page ends after enough bytes, to bound the memory."""
     monkeypatch.setattr(mongodb, "PAGE_BYTES", 50_000)
     server.collection.insert_many([a_thing(number, content={"text": "x" * 20_000}) for number in range(10)])
     async with opened(server) as source:
@@ -207,8 +206,6 @@ async def test_a_database_that_is_away_is_told_without_its_address(unused_tcp_po
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 async def test_why_there_is_no_connection_is_told_apart(mongo: MongoServer) -> None:
-    """A host that nobody has is not one that doesn't answer, nor one that answers otherwise than over TLS."""
-
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.close()
@@ -231,7 +228,7 @@ async def test_why_there_is_no_connection_is_told_apart(mongo: MongoServer) -> N
 
 
 def test_the_driver_is_held_to_the_allowed_addresses_by_the_event_loop_of_the_service(mongo: MongoServer) -> None:
-    """Its connections are judged under uvloop, too; were it to make them another way, this would tell."""
+    """The test would fail if the driver connected in another way under uvloop."""
     mongo.collection.insert_one(a_thing(1))
 
     async def count(allowed: AllowedHosts) -> int:
@@ -246,7 +243,6 @@ def test_the_driver_is_held_to_the_allowed_addresses_by_the_event_loop_of_the_se
 
 
 async def test_documents_that_are_no_bson_are_told_apart(mongo: MongoServer) -> None:
-    """One with text that is no Unicode has an id all the same, and the others are read."""
     mongo.collection.insert_many([a_thing(1), a_thing(2)])
     mongo.misbehave(broken_text="lamp of thing 1 ")
     async with opened(mongo) as source:
@@ -256,7 +252,8 @@ async def test_documents_that_are_no_bson_are_told_apart(mongo: MongoServer) -> 
 
 
 async def test_a_walk_by_changes_ends_however_fast_documents_change(server, monkeypatch) -> None:
-    """What changes behind its beginning is left to the next walk; else a busy collection would keep it for ever."""
+    """Changes behind the beginning are left to the next walk; a busy collection would otherwise keep a walk for
+    ever."""
     monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 2)
     things = [a_thing(number) for number in range(6)]
     server.collection.insert_many(things)
@@ -273,7 +270,6 @@ async def test_a_walk_by_changes_ends_however_fast_documents_change(server, monk
 
 
 async def test_odd_times_keep_no_walk_from_ending(mongo: MongoServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list of times, or a document that can't be decoded at a page's end: each is read, and so is what follows."""
     monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 2)
     things = [a_thing(number) for number in range(5)]
     things[1]["updatedAt"] = [START, START + timedelta(days=1)]
@@ -285,7 +281,6 @@ async def test_odd_times_keep_no_walk_from_ending(mongo: MongoServer, monkeypatc
 
 
 async def test_times_without_an_order_are_told(mongo: MongoServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lists of times alone give no place to go on from: that is said, and nothing is read for ever."""
     monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 2)
     mongo.collection.insert_many([a_thing(number, updatedAt=[START, START + timedelta(days=1)]) for number in range(5)])
     async with opened(mongo) as source:

@@ -1,4 +1,4 @@
-"""A collection is kept as a document database has it: each run brings what changed, and no run destroys anything."""
+"""A collection follows a document database: each run copies the changes, and no run destroys data."""
 
 from datetime import UTC, datetime, timedelta
 from unittest.mock import AsyncMock
@@ -13,7 +13,6 @@ from tests.service.docstore import FIELDS, START, Syncing, a_thing, counts
 
 
 def test_a_first_run_brings_everything(syncing: Syncing) -> None:
-    """Connections that break on the way are made again."""
     keys: list = [ObjectId(), 7, Int64(2**40), "plain", {"a": 1, "b": "x"}]
     things = [a_thing(number, _id=key, url=f"https://things.test/{number}") for number, key in enumerate(keys)]
     syncing.mongo.collection.insert_many(things)
@@ -48,7 +47,6 @@ def test_a_next_run_brings_what_changed(syncing: Syncing) -> None:
 
 
 def test_without_times_everything_is_read_and_nothing_written(syncing: Syncing) -> None:
-    """A sync that isn't told when documents changed compares them all; equal ones are left as they are."""
     syncing.filled(10)
     syncing.first_run(sourceFields=FIELDS)
     syncing.mongo.collection.update_one({"_id": "thing-0003"}, {"$set": {"title": "Another"}})
@@ -67,7 +65,6 @@ def test_documents_without_a_time_and_late_ones_are_found(syncing: Syncing) -> N
 
 
 def test_a_time_in_the_future_hides_no_change(syncing: Syncing) -> None:
-    """One document dated years ahead; what changes today is found by the next run, as before."""
     things = syncing.filled(5)
     things.insert_one(a_thing(9, updatedAt=datetime.now(UTC) + timedelta(days=3000)))
     syncing.first_run()
@@ -133,7 +130,6 @@ def test_a_source_that_lost_too_much_deletes_nothing(syncing: Syncing, left: int
 
 
 def test_a_database_is_looked_at_before_a_sync_is_saved(syncing: Syncing, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its fields and first documents are shown, or why there are none; a saved sync's address isn't asked for again."""
     syncing.filled(7)
     syncing.mongo.collection.insert_one(a_thing(0, _id="first", title=None, tags=[{"name": "x"}]))
     asked = {"documentCollectionId": syncing.collection_id, "config": syncing.config()}
@@ -175,7 +171,7 @@ def test_a_silent_source_is_told_while_it_is_asked(syncing: Syncing, monkeypatch
 
 
 def test_what_is_new_makes_no_loss_smaller(syncing: Syncing) -> None:
-    """A source whose documents were replaced by others has lost all of them, however many the others are."""
+    """Replacing all documents by new documents is a loss of all, however many are new."""
     things = syncing.filled(5)
     syncing.first_run(deleteLimitPercent=60)
     things.delete_many({})
@@ -189,7 +185,7 @@ def test_what_is_new_makes_no_loss_smaller(syncing: Syncing) -> None:
 
 
 def test_a_listing_that_is_cut_deletes_nothing(syncing: Syncing) -> None:
-    """A source that lists 10 % of what it counts is not believed, whatever the limit."""
+    """A source listing 10 % of the count is not trusted, whatever the limit."""
     syncing.filled(10)
     syncing.first_run(deleteLimitPercent=100)
     syncing.mongo.misbehave(listed_at_most=1)
@@ -200,7 +196,6 @@ def test_a_listing_that_is_cut_deletes_nothing(syncing: Syncing) -> None:
 
 
 def test_what_cannot_be_mapped_is_listed_with_its_reason(syncing: Syncing) -> None:
-    """A document that fails later stays as it was."""
     things = syncing.mongo.collection
     things.insert_many([a_thing(number) for number in range(900, 910)])
     title, url, text = ["a", "b"], "javascript:alert(1)", {"text": "\0 binary \0"}
@@ -224,7 +219,7 @@ def test_what_cannot_be_mapped_is_listed_with_its_reason(syncing: Syncing) -> No
 
 
 def test_an_id_of_any_characters_is_kept_as_a_place_to_go_on_from(syncing: Syncing) -> None:
-    """Though PostgreSQL's text and JSON have no NUL: such a document neither ends the run nor is left out."""
+    """PostgreSQL's text and JSON have no NUL."""
     things = [a_thing(number, _id=f"{number}\0\x7f") for number in range(3)]
     syncing.mongo.collection.insert_many([*things, a_thing(3, _id="9\0", title=None)])
     for _ in range(2):
@@ -252,7 +247,6 @@ def test_access_is_what_the_config_says(syncing: Syncing) -> None:
 
 
 def readers(syncing: Syncing) -> set[str]:
-    """Who may read the first document."""
     document_id = syncing.documents()[syncing.external_id("thing-0000")]["documentId"]
     return {*readers_of(syncing.service, document(document_id))}
 

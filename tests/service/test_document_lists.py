@@ -1,4 +1,4 @@
-"""catalog/listDocuments in its orders and with its filters, and catalog/listFolders: of what their caller may read."""
+"""catalog/listDocuments with orders and filters, and catalog/listFolders, within the caller's rights."""
 
 from dataclasses import replace
 from functools import partial
@@ -23,7 +23,6 @@ HERS = {"Reports/2026/b.txt", "reports/2025/A.txt", "reports.txt", "minutes/c.tx
 
 @pytest.fixture(scope="module")
 def shelf(module_service: RunningService) -> RunningService:
-    """Documents of which Ann reads all but one, and Ben one, through a group."""
     add_users(module_service, ANN, BEN)
     crew = a_group(module_service, "Crew", user(BEN))
     for path, size in SIZES.items():
@@ -36,7 +35,7 @@ def shelf(module_service: RunningService) -> RunningService:
 
 @pytest.fixture(params=[5000, 0], ids=["sorted", "walked"])
 def _few(request, monkeypatch) -> None:
-    """Have the service sort the documents of a reader, or walk an index past documents of others."""
+    """Let the service sort a reader's documents, or walk an index past other documents."""
     monkeypatch.setattr(queries, "_FEW", request.param)
 
 
@@ -48,7 +47,6 @@ def listed(service: RunningService, person: str | None = None, **body: Any) -> l
 @pytest.mark.usefixtures("_few")
 @pytest.mark.parametrize("narrowed", [{}, {"documentName": "t"}], ids=["all", "named"])
 def test_each_order_shows_what_may_be_read_once_both_ways(shelf: RunningService, narrowed: dict[str, str]) -> None:
-    """Page by page, also where two documents have the same key; for an admin, all."""
     by_name = ["reports/2025/A.txt", "Reports/2026/b.txt", "minutes/c.txt", "Reports/d.txt", "reports.txt"]
     orders = {"CREATED": [*SIZES][::-1], "UPDATED": [*SIZES][::-1], "NAME": by_name}
     for order, expected in orders.items():
@@ -81,7 +79,6 @@ def test_a_folder_is_whole_parts_of_external_ids_in_any_case(shelf: RunningServi
 
 
 def test_slashes_before_and_beside_others_make_no_folders(service: RunningService) -> None:
-    """Paths from the root and addresses have folders, too, which lead to the documents in them."""
     for path in ("/data/a.txt", "file:///srv/c.txt", "https://host.example/b.txt", "/data/a.txt"):
         uploaded(service, path, f"Words {path}.", documentName=f"{path} {len(list_documents(service))}")
     assert (listed(service, order="UPDATED")[0], listed(service)[-1]) == ("/data/a.txt", "/data/a.txt")
@@ -138,7 +135,6 @@ def test_a_collection_narrows_for_those_with_a_role_in_it(shelf: RunningService)
 
 
 def test_documents_of_some_collections_are_sorted(shelf: RunningService, monkeypatch) -> None:
-    """Nobody who is narrowed to collections has an index walked past all the documents outside of them."""
     monkeypatch.setattr(queries, "_FEW", 0)
     bearer, keys, offset = f"Bearer {shelf.api_key}", shelf.runtime.keys, shelf.runtime.clock.offset
 
@@ -161,8 +157,8 @@ def test_documents_of_some_collections_are_sorted(shelf: RunningService, monkeyp
     ],
 )
 def test_an_index_serves_each_order(shelf: RunningService, monkeypatch, asked: dict[str, Any], index: str) -> None:
-    """A plan without sorting and whole tables reads the index of the key. A page after the first begins there, but not
-    by name: lower() is not leakproof, so that under row-level security it is no condition of an index."""
+    """A plan without sorting and whole tables reads the index of the key. Later pages begin at their key, except by
+    name: lower() is not leakproof, so under row-level security it is no condition of an index."""
     statements: list[Any] = []
     find = queries.find_rows
 

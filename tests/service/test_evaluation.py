@@ -1,4 +1,4 @@
-"""Evaluation sets: their cases, judgements and runs, kept for admins of one organization."""
+"""Evaluation sets with cases, judgements and runs, for admins of an organization."""
 
 import hashlib
 
@@ -51,7 +51,6 @@ def sets_of(service: RunningService, **body) -> list[Answer]:
 
 
 def add_run(service: RunningService, set_id: str, *results: Answer, **body) -> Answer:
-    """Keep a run of hybrid searches, unless `body` says otherwise."""
     return done(call(service, "addRun", **{"evaluationSetId": set_id, "mode": "HYBRID", "results": results, **body}))
 
 
@@ -190,7 +189,6 @@ def test_what_cannot_be_judged_is_refused_by_its_member(service: RunningService,
 
 
 def test_a_run_is_kept_as_who_ran_it_with_its_means(service: RunningService, set_id: str) -> None:
-    """Means are of the cases that have a score; cases that are gone meanwhile are left out, and out of the means."""
     dogs, cats = judge(service, set_id, DOGS, {"fares": 2}), judge(service, set_id, CATS, {"ferries": 1})
     results = [
         {"caseId": cats, "ndcg": 0.5, "recall": 1, "reciprocalRank": 0.25, "found": ["routes", "ferries"]},
@@ -239,7 +237,6 @@ def test_a_run_is_kept_in_parts_with_what_failed(service: RunningService, set_id
 
 
 def test_a_run_sent_twice_with_one_key_is_kept_once(service: RunningService, set_id: str) -> None:
-    """A connection that broke behind the answer makes no second run."""
     body = {"evaluationSetId": set_id, "mode": "HYBRID", "results": [{"caseId": judge(service, set_id, DOGS, {})}]}
     first, again = (
         done(service.call("admin/evaluationSets/addRun", body, headers={"Idempotency-Key": "once"})) for _ in range(2)

@@ -1,5 +1,5 @@
-"""Every operation with every kind of credential: refusals say exactly why, reveal and change nothing. Rows are the
-operations, columns the credentials. An operation without a value in `tests.service.examples` fails here."""
+"""Every operation with every kind of credential: refusals give the exact reason, and reveal and change no data. Rows
+are the operations, columns the credentials. An operation without a value in `tests.service.examples` fails here."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +33,8 @@ ALL_SCOPES = tuple(scope.value for scope in Scope)
 
 @dataclass
 class World:
-    """One service: an organization in which an admin, a member and a service account each own one of everything."""
+    """A service with an organization in which an admin, a member and a service account each own an object of each
+    kind."""
 
     service: RunningService
     http: httpx.Client
@@ -46,7 +47,6 @@ class World:
         return example.send(self.http, operation, body, self.headers(credential))
 
     def things_for(self, credential: str) -> Things:
-        """Whose things the holder of a credential asks about: its own, or the admin's for who has none."""
         return self.things.get(COLUMNS[credential].owner, self.things["admin"])
 
     def headers(self, credential: str) -> dict[str, str]:
@@ -64,13 +64,12 @@ def rule_of_tokens(*scopes: str) -> Callable[[Requirement], Outcome]:
 
 
 def rule_of_members(requirement: Requirement) -> Outcome:
-    """What a user who is no admin may call."""
     return (403, "admin_only") if requirement.admin else SUCCESS
 
 
 @dataclass(frozen=True)
 class Column:
-    """A kind of credential: what it may call, and whose things it asks about."""
+    """A kind of credential: allowed operations, and the owner of the objects in requests."""
 
     rule: Callable[[Requirement], Outcome]
     owner: str = "admin"
@@ -107,7 +106,6 @@ def world(service_harness: ServiceHarness) -> Iterator[World]:
 
 
 def a_world(service: RunningService, http: httpx.Client) -> World:
-    """Set everything up over HTTP, but for the past."""
     enable_service_accounts(service)
     for email in (MEMBER, OTHER_MEMBER, f"spare-{OTHER_MEMBER}", GONE):
         a_user(service, email)
@@ -191,7 +189,7 @@ def let_expire(service: RunningService, api_key_id: str, token_id: str) -> None:
 
 
 def outcome_of(response: httpx.Response) -> Outcome:
-    """The status of an answer and its error's code; an error has the one shape, and a 401 says how to authenticate."""
+    """Return the status and error code of an answer; check the error's shape, and a 401's authentication header."""
     if response.status_code == 200:
         return SUCCESS
     error = response.json()["error"]
@@ -204,7 +202,8 @@ def outcome_of(response: httpx.Response) -> Outcome:
 
 
 def everything(service: RunningService, *, but: str | None = None) -> dict[str, str | None]:
-    """A digest of each table (but for one organization's rows), without the times at which credentials were used."""
+    """Return a digest of each table (without an organization's rows, if given), without the times of credentials'
+    use."""
     with service.owner_connection() as connection:
         # The queue is the library's, and empty but while a message is answered; deliveries change by themselves.
         names = connection.execute(
@@ -224,12 +223,11 @@ BROKEN = ((b"{", "application/json"), (b'{"nonsense": 1}', "application/json"), 
 
 
 def turn(operation: str, credential: str) -> int:
-    """A number by which an operation gets all of some bodies, from one credential or another, and each sends all."""
+    """Return a number for varying bodies over operations and credentials, until each sends all bodies."""
     return list(COLUMNS).index(credential) + list(REQUIREMENTS).index(operation)
 
 
 def broken(world: World, operation: str, credential: str) -> httpx.Response:
-    """Ask an operation with a body that would be refused, by turns in one of three ways."""
     content, kind = BROKEN[turn(operation, credential) % len(BROKEN)]
     headers = {**world.headers(credential), "Content-Type": kind}
     return world.http.post(f"/api/v0/{operation}", content=content, headers=headers)
@@ -237,7 +235,6 @@ def broken(world: World, operation: str, credential: str) -> httpx.Response:
 
 @pytest.mark.parametrize("credential", dict.fromkeys(column for _, column in REFUSED))
 def test_a_refusal_says_why_whatever_the_body(world: World, credential: str) -> None:
-    """The exact status and code of every operation, with valid and invalid bodies (useless credentials: either)."""
     operations = [operation for operation, column in REFUSED if column == credential]
     expected = {operation: COLUMNS[credential].rule(REQUIREMENTS[operation]) for operation in operations}
     before = everything(world.service)
@@ -249,7 +246,6 @@ def test_a_refusal_says_why_whatever_the_body(world: World, credential: str) -> 
 
 @pytest.mark.parametrize("credential", dict.fromkeys(column for _, column in ALLOWED))
 def test_who_may_call_is_served(world: World, credential: str) -> None:
-    """With 200 for a valid request about its own things, and 400 or 415 for no request."""
     operations = [operation for operation, column in ALLOWED if column == credential]
     found = {operation: served(world, operation, credential) for operation in operations}
     assert found == dict.fromkeys(operations, SUCCESS)
@@ -266,7 +262,6 @@ def served(world: World, operation: str, credential: str) -> Outcome:
 
 @pytest.mark.parametrize("credential", ["a key with a typing error", "a token with a typing error"])
 def test_a_typing_error_is_told_from_an_unknown_credential(world: World, credential: str) -> None:
-    """By the checksum, without a look-up; a value that could have been made is only unknown."""
     unknown = credential.replace("with a typing error", "that was never made")
     messages = [world.send("catalog/listDocuments", one).json()["error"]["message"] for one in (credential, unknown)]
     assert ["mistyped" in message for message in messages] == [True, False]
@@ -278,7 +273,6 @@ def not_a_member(example: Example) -> str:
 
 @pytest.mark.parametrize("credential", [name for name, column in COLUMNS.items() if column.owner == "account"])
 def test_a_token_never_acts_as_a_person(world: World, credential: str) -> None:
-    """400 for an address in any request it may send, whosever things it is about, and also where there is no member."""
     expected, found = {}, {}
     for operation, example in EXAMPLES.items():
         code = "service_account_acts_as_itself" if example.acting else not_a_member(example)
@@ -302,7 +296,6 @@ def test_a_key_names_a_user_wherever_it_could_before() -> None:
 
 
 def test_a_key_that_may_act_acts_as_the_user(world: World) -> None:
-    """With the address of a member, an admin's key is served as the member, about the member's things."""
     headers, things = world.headers("an admin's key that may act"), world.things["member"]
     for operation, example in EXAMPLES.items():
         member = {example.acting or USER_EMAIL: MEMBER}
@@ -323,7 +316,6 @@ OWN_KEYS = {
 
 
 def test_what_cannot_be_repeated_is_done_once_under_a_key(world: World) -> None:
-    """It is answered by its first answer again, or, where that shows a secret, that it was done."""
     things, headers = world.things["admin"], world.headers("an admin's key that may act")
     for operation, example in EXAMPLES.items():
         if operation in OWN_KEYS or not OPERATIONS[operation].has(KEYED):
@@ -345,7 +337,6 @@ PASSING_ON = {"search/submitSearchFeedback", "copilots/provideMessageFeedback"}
 
 
 def test_as_a_user_an_admins_key_has_no_more_than_the_user(world: World) -> None:
-    """What the admin alone may see or change isn't there for a member whom the key acts for."""
     credential = "an admin's key that may act"
     expected = {
         operation: example.elsewhere
@@ -358,7 +349,6 @@ def test_as_a_user_an_admins_key_has_no_more_than_the_user(world: World) -> None
 
 @pytest.mark.parametrize("credential", ["an admin's key", "a member's key"])
 def test_a_key_that_may_not_act_does_not(world: World, credential: str) -> None:
-    """403 for any address, its own owner's too; but an admin may ask about anyone, and everybody about themselves."""
     expected, found = {}, {}
     for operation, example in EXAMPLES.items():
         outcome = COLUMNS[credential].rule(REQUIREMENTS[operation])
@@ -397,7 +387,6 @@ def test_for_another_organizations_admin_nothing_is_there(world: World, stranger
 
 
 def told(response: httpx.Response, things: Things) -> tuple[int, dict[str, str], str]:
-    """All of an answer but what names the request and the things that were asked about."""
     text = response.text.replace(response.headers["X-Request-Id"], "…")
     for each in sorted(things.ids() | {things.email}):
         text = text.replace(each, "…")
@@ -406,7 +395,8 @@ def told(response: httpx.Response, things: Things) -> tuple[int, dict[str, str],
 
 
 def assert_told_alike(world: World, headers: dict[str, str], operations: Iterable[str]) -> set[int]:
-    """What a stranger is told about the admin's things is told of nothing, to the byte; return the statuses."""
+    """Assert that answers to strangers about the admin's objects equal, to the byte, answers about missing objects;
+    return the statuses."""
     statuses, theirs = set[int](), world.things["admin"]
     for operation in operations:
         example = EXAMPLES[operation]
@@ -434,7 +424,6 @@ def test_what_a_member_may_not_know_of_answers_like_what_there_is_not(world: Wor
 
 
 def test_where_service_accounts_are_disabled_none_are_made(world: World) -> None:
-    """An admin can't make one, nor mint a token, whatever the body; what there is can still be listed and stopped."""
     key = another_organization(world.service, admin_email="admin@without.test")
     headers = {"Authorization": f"Bearer {key}"}
     found: dict[str, Outcome] = {}

@@ -1,4 +1,4 @@
-"""Requests in the forms that existing clients of the API send (docs/existing-clients.md)."""
+"""Requests in the forms of existing API clients (docs/existing-clients.md)."""
 
 import json
 from uuid import uuid4
@@ -23,7 +23,6 @@ BEN = "ben@example.test"
 
 @pytest.fixture(scope="module")
 def office(module_service) -> Desk:
-    """An agent that answers from a document in a collection; beside them, a user without any access."""
     a_user(module_service, BEN)
     return a_desk(module_service)
 
@@ -33,7 +32,7 @@ def request(office: Desk, method: str, operation: str, **options) -> httpx.Respo
 
 
 def is_marked(answer: httpx.Response, link: str = DESCRIPTION) -> bool:
-    """Whether an answer says that the request had an older form, and where the newer one is; no date of an end."""
+    """Return whether an answer marks the request's form as deprecated, with a link and without an end date."""
     assert "Sunset" not in answer.headers
     return answer.headers.get("Deprecation", "").startswith("@") and answer.headers.get("Link") == link
 
@@ -57,7 +56,6 @@ def members_of(office: Desk, collection_id: str) -> list[str]:
 
 
 def test_a_reply_holds_its_text_twice(office: Desk) -> None:
-    """As `message` and as `dataChunk`, and no policies; that is for all clients, so nothing is deprecated by it."""
     answer = office.send()
     result = ok(answer)["sendChatResult"]
     assert result["response"]["dataChunk"] == result["response"]["message"] != ""
@@ -94,7 +92,7 @@ def test_both_names_must_agree(office: Desk) -> None:
 
 
 def test_a_resource_may_be_named_as_existing_clients_do(office: Desk) -> None:
-    """`resourceIdentifier` with an external id; without an action, since READ is the only one."""
+    """`resourceIdentifier` with an external id; the action defaults to READ."""
     body = {"resourceIdentifier": identifier(office.document_id), "disableCache": True}
     answer = office.service.call(CHECK, body)
     assert ok(answer) == {"authorized": True}
@@ -282,7 +280,6 @@ def test_an_upload_as_json_has_both_bounds(make_service) -> None:
 
 
 def test_a_conversation_is_made_before_its_first_message(office: Desk) -> None:
-    """It is its creator's with that agent alone, and nowhere to be seen until something is said in it."""
     service = office.service
     made = service.call("copilots/createConversation", {"agentId": office.agent_id, "userEmail": BEN})
     conversation_id = ok(made)["conversationId"]
@@ -328,7 +325,6 @@ def chunks(answer: httpx.Response) -> list[dict]:
 
 
 def asked(desk: Desk, **members) -> dict:
-    """Return a message to be streamed, in its older form."""
     return {"copilotId": desk.agent_id, "email": BEN, "message": "When does the ferry leave?", **members}
 
 

@@ -1,4 +1,4 @@
-"""What `make up` prints when everything is up."""
+"""The output of `make up` when all is started."""
 
 import os
 import re
@@ -22,7 +22,6 @@ def test_every_page_of_the_service_that_is_named_is_there(module_service: Runnin
 
 @contextmanager
 def reading_to(service: RunningService, *arguments: str, line: str) -> Generator[tuple["subprocess.Popen[str]", str]]:
-    """A process of the sample, as `make up` starts it where no Prefect answers, and what it said up to this line."""
     environment = os.environ | {
         "CARREL_API_KEY": service.api_key,
         "CARREL_BASE_URL": service.base_url,
@@ -42,7 +41,6 @@ def reading_to(service: RunningService, *arguments: str, line: str) -> Generator
 
 
 def test_a_load_that_is_interrupted_says_what_is_there(service: RunningService) -> None:
-    """Ctrl-C while it waits for the run: what was set up is named, and how to go on; the exit code is a shell's."""
     with reading_to(service, "load", line="5 of 5") as (loading, _):
         loading.send_signal(signal.SIGINT)
         said, _ = loading.communicate(timeout=30)
@@ -52,7 +50,7 @@ def test_a_load_that_is_interrupted_says_what_is_there(service: RunningService) 
 
 
 def test_a_disk_without_room_for_the_sample_ends_nothing(make_service: Callable[..., RunningService]) -> None:
-    """What could not be loaded is said, and the rest goes on: where this ends, all that `make up` started ends."""
+    """An error would end all processes of `make up`."""
     service = make_service(storage_low_bytes=MORE_THAN_ANY_DISK_HAS)
     with reading_to(service, line="the next `make up` has kept it") as (_, said):
         assert "The sample was not loaded (The disk of the " in said

@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: what is sent again is done once."""
+"""`Idempotency-Key`: a repeated request takes effect once."""
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +14,6 @@ CREATE = "documentCollections/createDocumentCollection"
 
 
 def send(service: RunningService, name: str, key: str, **options: object) -> httpx.Response:
-    """Create a collection under a key; a second one of the same name would be 409 `name_taken`."""
     return service.call(CREATE, {"collectionName": name}, headers={"Idempotency-Key": key}, **options)
 
 
@@ -55,7 +54,6 @@ def test_the_same_request_many_times_at_once_is_done_once(service: RunningServic
 
 
 def test_keys_belong_to_their_caller_who_is_authorized_anew(service: RunningService) -> None:
-    """Another caller's key of the same value is another key; who may not ask any more gets no kept response."""
     other = service.new_user("second@example.test")
     assert send(service, "Sales", "k1").status_code == 200
     assert send(service, "Support", "k1", api_key=other).status_code == 200

@@ -32,7 +32,6 @@ def an_empty_database(databases: TestDatabases) -> str:
 
 
 async def test_replicas_that_start_at_once_make_one_organization(databases, tmp_path, monkeypatch) -> None:
-    """One admin whose password verifies, one key that may act for users, one principal that stands for everyone."""
     all_have_looked = asyncio.Barrier(4)
 
     async def hash_together(password: SecretStr) -> str:

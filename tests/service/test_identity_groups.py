@@ -1,4 +1,4 @@
-"""Groups and their members: as admins keep them, list them and delete them, and who would read less without them."""
+"""Groups and members, as admins maintain, list and delete them, and the resulting losses of access."""
 
 from tests.harness.services import RunningService
 from tests.service.directory import a_group, a_resource, a_user, code, done, grant, group, readable, user, walk
@@ -8,7 +8,6 @@ NOBODY = "00000000-0000-7000-8000-000000000000"
 
 
 def test_a_group_is_found_by_id_then_external_id_then_name(service) -> None:
-    """Loading a directory again makes no second group, and a name may be used by a group of a source system too."""
     plain = a_group(service, "Finance")
     external = a_group(service, "Finance", externalId="idp-1")
     assert external["id"] != plain["id"]
@@ -99,7 +98,6 @@ def members(service: RunningService, one: dict, page_size: int = 1000) -> list[d
 
 
 def test_members_are_named_by_what_they_are(service: RunningService) -> None:
-    """A user by address, a group by name, a service account as one; in the order of their ids; not who is nested."""
     enable_service_accounts(service)
     ada, loader = a_user(service, "ada@example.test", name="Ada"), an_account(service)
     ben = a_user(service, "ben@example.test", active=False)
@@ -117,7 +115,6 @@ def test_members_are_named_by_what_they_are(service: RunningService) -> None:
 
 
 def test_every_member_is_on_one_page_of_a_walk(service: RunningService) -> None:
-    """Who stays is seen once, though others come and go between the pages; a token is of its group."""
     emails = [f"user{number:02}@example.test" for number in range(25)]
     done(service.call("admin/users/upsert", {"users": [{"email": email} for email in emails]}))
     crew = a_group(service, "Crew", *(user(email) for email in emails))
@@ -136,7 +133,6 @@ def test_every_member_is_on_one_page_of_a_walk(service: RunningService) -> None:
 
 
 def test_a_deleted_service_account_is_in_no_list(service: RunningService) -> None:
-    """It leaves its groups when it is deleted; were it left behind in one, it still would not be shown."""
     enable_service_accounts(service)
     loader = an_account(service)
     crew = a_group(service, "Crew", account(loader), user(service.admin_email))
@@ -154,7 +150,6 @@ ADA, BOB, CAT, DAN = (f"{name}@example.test" for name in ("ada", "bob", "cat", "
 
 
 def losses(service: RunningService, one: dict, *members: dict) -> dict[str, int]:
-    """The number of resources that each would not read any more, by address."""
     body = {"groupId": one["id"], **({"members": list(members)} if members else {})}
     answer = done(service.call("admin/groups/previewLosses", body))
     assert answer["complete"] is True
@@ -179,7 +174,6 @@ def ship(service: RunningService) -> tuple[dict, dict]:
 
 
 def test_who_would_read_less_is_said_as_it_then_is(service: RunningService) -> None:
-    """Of the whole group and of members; what is read in another way is not lost, and it comes so."""
     crew, outer = ship(service)
     assert losses(service, outer) == {ADA: 1, BOB: 1, CAT: 1}
     assert losses(service, outer, user(CAT)) == {CAT: 1}
@@ -206,7 +200,6 @@ def test_a_circle_of_groups_is_harmless(service: RunningService) -> None:
 
 
 def test_service_accounts_lose_too(service: RunningService) -> None:
-    """They are named; what everybody may read was never theirs, so it is lost to them where it was the group's."""
     enable_service_accounts(service)
     crew = a_group(service, "Crew", account(an_account(service, "Bosun")))
     shared(service, "menu", group(crew), everybody=True)
@@ -214,7 +207,6 @@ def test_service_accounts_lose_too(service: RunningService) -> None:
 
 
 def test_only_the_first_hundred_are_looked_at(service: RunningService) -> None:
-    """How many there are is said all the same."""
     people = [{"email": f"u{number}@example.test"} for number in range(103)]
     done(service.call("admin/users/upsert", {"users": people}))
     crew = a_group(service, "Crew", *(user(one["email"]) for one in people))
@@ -224,7 +216,6 @@ def test_only_the_first_hundred_are_looked_at(service: RunningService) -> None:
 
 
 def test_a_deleted_group_is_gone_from_everywhere(service: RunningService) -> None:
-    """Lists, groups around it and grants; the log has its name and who was in it; its id is unknown from then on."""
     crew, outer = ship(service)
     answer = done(service.call("admin/groups/delete", {"groupId": crew["id"]}))
     assert answer == {"groupId": crew["id"], "memberCount": 3, "resourceCount": 3}
@@ -243,7 +234,6 @@ def test_a_deleted_group_is_gone_from_everywhere(service: RunningService) -> Non
 
 
 def test_what_was_granted_to_a_deleted_group_can_be_granted_again(service: RunningService) -> None:
-    """Resources keep their other readers, and take new ones; a group of the same external id is a new one."""
     crew, _ = ship(service)
     old = a_group(service, "Crew", externalId="crew", id=crew["id"])
     done(service.call("admin/groups/delete", {"groupId": old["id"]}))

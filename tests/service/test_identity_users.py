@@ -1,4 +1,4 @@
-"""Users and the organization, as admins keep them and look at them, and the credentials that requests come with."""
+"""Users and the organization, as maintained by admins, and the credentials of requests."""
 
 import threading
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ def test_an_upsert_creates_and_then_changes_only_what_is_given(service) -> None:
 
 
 def test_an_address_is_one_however_its_letters_are_composed(service) -> None:
-    """An accent as a character of its own is the same address; so no second user, nor a document nobody finds."""
+    """A combining accent gives the same address: no second user, no unfindable document."""
     composed, decomposed = "andr\u00e9@example.test", "Andre\u0301@example.test"
     assert a_user(service, decomposed) == a_user(service, composed)
     assert a_user(service, composed)["email"] == composed
@@ -71,7 +71,7 @@ def test_the_last_active_admin_stays_one(service, change: dict[str, bool]) -> No
 
 
 def test_two_admins_who_demote_each_other_at_once_leave_one(service) -> None:
-    """Changes to an organization's principals happen one at a time, so that both cannot see the other still there."""
+    """Changes to an organization's principals are serialized."""
     ben, cyd, me = "ben@example.test", "cyd@example.test", service.admin_email
     done(service.call("admin/users/upsert", {"users": [{"email": ben}, {"email": cyd}]}))
     keys = {email: a_key(service, ownerEmail=email)["apiKey"] for email in (ben, cyd)}
@@ -141,7 +141,6 @@ def test_a_credential_that_is_no_ascii_is_a_401(service) -> None:
 
 
 def test_a_list_of_keys_says_which_were_revoked_or_have_expired(service) -> None:
-    """A key is revoked again with the same answer; a key that could never work is not made."""
     late = service.call("admin/apiKeys/create", {"name": "late", "expiresAt": "2020-01-01T00:00:00Z"})
     assert code(late) == (400, "expiry_past")
     revoked, expired = a_key(service), a_key(service, expiresAt="2036-01-01T00:00:00Z")
@@ -157,7 +156,6 @@ def test_a_list_of_keys_says_which_were_revoked_or_have_expired(service) -> None
 
 
 def test_an_inactive_users_credentials_stop_at_once_and_come_back(service) -> None:
-    """The owner is looked at on every request, also whether they are an admin; so is the user a key acts for."""
     a_user(service, "ben@example.test", isAdmin=True)
     key = a_key(service, ownerEmail="ben@example.test")["apiKey"]
     acting = READ | {"userEmail": "Ben@Example.TEST"}
@@ -208,7 +206,6 @@ def users(service: RunningService, **filters) -> list[str]:
 
 
 def test_users_are_narrowed_by_what_is_known_of_them(own_service: RunningService) -> None:
-    """Each filter both ways, and together; without any there is everybody. A row tells the same."""
     service, admin = own_service, own_service.admin_email
     a_person(service, ADA).tokens(an_app(service))
     a_user(service, BOB, active=False)
@@ -235,7 +232,6 @@ def test_users_are_narrowed_by_what_is_known_of_them(own_service: RunningService
 
 
 def test_groups_that_somebody_is_in_say_through_what(service: RunningService) -> None:
-    """Direct ones and those around them, each once, in a circle too; of people, groups and nobody else's."""
     a_user(service, ADA)
     crew = a_group(service, "Crew", user(ADA))
     watch = a_group(service, "Watch", user(ADA))
@@ -266,7 +262,7 @@ def test_keys_are_narrowed_to_an_owner(service: RunningService) -> None:
 
 @pytest.mark.timeout(120)
 def test_fifty_thousand_users_are_listed_by_one_statement(own_service: RunningService) -> None:
-    """Whatever filters: a page is one statement, and a count another, each within a second."""
+    """A statement for a page, a second for a count, each within a second."""
     own_service.execute(
         "INSERT INTO principals (principal_id, organization_id, kind, name, email)"
         " SELECT gen_random_uuid(), organization_id, 'user', 'User ' || n, 'u' || n || '@example.test'"

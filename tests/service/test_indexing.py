@@ -1,4 +1,4 @@
-"""The index itself: what is written, counted and moved, and what two connections can do to each other."""
+"""The index: writes, counts, moves, and interference of two connections."""
 
 import asyncio
 import math
@@ -26,7 +26,6 @@ from tests.harness.corpus import Corpus
 
 @pytest.fixture
 async def own_corpus(own_service):
-    """An empty catalog of a service in which nothing else is indexed."""
     corpus = await Corpus.open(own_service)
     yield corpus
     await corpus.close()
@@ -48,7 +47,7 @@ async def test_bm25_in_vectors_is_textbook_bm25(corpus):
 
 
 def textbook_bm25(chunks: list[tuple[str, str]], query: str) -> list[float]:
-    """BM25 written out from its definition, over words; of the code under test only the rounding."""
+    """Return BM25 computed from its definition, over words; only the rounding is from the code under test."""
     stem = stemmer_for("english").stemWord
 
     def words(passage: str) -> list[str]:
@@ -70,7 +69,7 @@ def textbook_bm25(chunks: list[tuple[str, str]], query: str) -> list[float]:
 
 
 async def test_a_large_document_is_written_in_parts(corpus, monkeypatch):
-    """Whatever takes several statements (chunks, code pages, counts of terms) is there once, as in one statement."""
+    """The parts (chunks, code pages, counts of terms) equal a single statement's."""
     monkeypatch.setattr(queries, "ROWS_AT_ONCE", 2)
     document_id = await corpus.add("Ships", [f"ship number {number}" for number in range(21)])
     assert await corpus.written(document_id) == (21, 3)
@@ -82,7 +81,7 @@ async def test_a_large_document_is_written_in_parts(corpus, monkeypatch):
 
 
 async def test_statistics_follow_every_change(corpus):
-    """Document frequencies equal a recount after every change, folded or not; the service's own folding is held off."""
+    """Document frequencies equal a recount, folded or not; the service's own folding is held off."""
     async with corpus.folding_alone() as connection:
         first = await corpus.add("Ships", ["the red ship", "the blue ship", "a green boat"])
         await corpus.add("Boats", ["a red boat"])
@@ -111,7 +110,6 @@ async def test_two_folds_at_once_count_nothing_twice(corpus):
 
 
 async def test_a_fold_keeps_the_portions_it_has_done(own_corpus, monkeypatch):
-    """When a later one fails, those before it are folded all the same. The service, which folds too, is kept off."""
     try_lock = indexing.try_lock_statistics
 
     async def lock_for_the_test(*arguments):
@@ -143,7 +141,6 @@ async def test_a_fold_keeps_the_portions_it_has_done(own_corpus, monkeypatch):
 
 
 async def test_terms_no_longer_used_go_and_no_others_are_looked_at(service, corpus):
-    """However many statistics other spaces have, a fold reads those of the terms it folds."""
     document_id = await corpus.add("Ships", ["the red ship", "the blue boat"])
     await corpus.add("Boats", ["a red boat"])
     await corpus.fold()
@@ -169,7 +166,7 @@ async def count_deltas(corpus):
 
 
 async def test_a_long_document_keeps_nobody_waiting(own_corpus, monkeypatch):
-    """Its terms and vectors are read and written by other threads than the event loop's; a few chunks' are not."""
+    """Terms and vectors are processed in other threads than the event loop's, except for a few chunks."""
     threads: set[str] = set()
 
     def noted(function):
@@ -195,7 +192,6 @@ async def test_a_long_document_keeps_nobody_waiting(own_corpus, monkeypatch):
 
 
 async def test_only_what_changed_is_written_again(corpus):
-    """Of a shorter version, the last page keeps only the codes that are left."""
     chunks = [f"chunk number {number} about ships" for number in range(20)]
     document_id = await corpus.add("Ships", chunks)
     before = await corpus.rows(document_id)
@@ -215,7 +211,7 @@ async def test_a_version_no_longer_wanted_is_not_written(corpus):
 
 
 async def test_vectors_are_kept_per_document_and_model(corpus):
-    """A text's vector is found again by its hash, as stored, but never through another document."""
+    """A text's vector is found again by its hash, but never through another document."""
     document_id = await corpus.add("Ships", ["one", "two"])
     other = await corpus.add("Boats", ["three"])
     digest = corpus.chunk("Ships", "two").hash
@@ -230,7 +226,7 @@ async def test_vectors_are_kept_per_document_and_model(corpus):
 
 
 class Held:
-    """Work in a transaction that is held open, behind which other work waits."""
+    """Work in an open transaction, with more work waiting behind."""
 
     def __init__(self, corpus):
         self._corpus, self._locked, self._may_end = corpus, asyncio.Event(), asyncio.Event()
@@ -246,7 +242,6 @@ class Held:
             return await work(connection)
 
     async def run(self, first, second):
-        """Do the first work, and what the second gives once the first has been committed."""
         leading = asyncio.create_task(self._lead(first))
         await self._locked.wait()
         following = asyncio.create_task(self._follow(second))
@@ -259,7 +254,6 @@ class Held:
 
 @pytest.mark.parametrize("first", ["grant", "write"])
 async def test_an_index_write_never_brings_an_older_access_class_back(corpus, first):
-    """A grant and an index write at the same moment, in either order, end with the grant's class in every row."""
     document_id = await corpus.add("Ships", ["one", "two"])
     reader = Access(owner_id=None, viewers=frozenset({corpus.organization_id}), editors=frozenset())
 
@@ -276,7 +270,6 @@ async def test_an_index_write_never_brings_an_older_access_class_back(corpus, fi
 
 
 async def test_a_removed_document_never_comes_back(corpus):
-    """An index write that waited for the document's removal writes nothing."""
     document_id = await corpus.add("Ships", ["one"])
 
     async def remove(connection):
@@ -314,7 +307,7 @@ async def test_the_catalog_is_created_once(corpus):
 
 
 class CountedTransactions:
-    """A database whose transactions are counted; the next one begins when `may_begin` is set."""
+    """A database with counted transactions; the next begins when `may_begin` is set."""
 
     def __init__(self, database) -> None:
         self.database = database
@@ -346,7 +339,6 @@ def write(corpus, database):
 
 
 async def documents(corpus, *chunks):
-    """Documents in the catalog that aren't indexed, one for each list of chunks."""
     ids = [await corpus.register(f"Ship {number}") for number, _ in enumerate(chunks)]
     return [corpus.document(key, f"Ship {at}", each) for at, (key, each) in enumerate(zip(ids, chunks, strict=True))]
 
@@ -356,7 +348,6 @@ async def texts(corpus, made):
 
 
 async def test_what_is_ready_at_once_shares_a_transaction(corpus, database, write):
-    """Each document has its own chunks and pages, the counts are those of all, and a term has one row of changes."""
     before = await corpus.frequency("harbours"), await corpus.total()
     wanted = [["one harbour"], [f"{number} harbour" for number in range(9)], ["three harbours", "and four"]]
     made = await documents(corpus, *wanted)
@@ -371,7 +362,7 @@ async def test_what_is_ready_at_once_shares_a_transaction(corpus, database, writ
 
 
 async def test_nobody_waits_for_a_group(corpus, database, write):
-    """Whoever comes when a transaction has begun opens another; a group holds what one statement writes."""
+    """After a transaction has begun, later documents open another; a group is limited to one statement."""
     first, second = await documents(corpus, ["one"], ["two"])
     assert await write(first)
     assert await write(second)
@@ -383,7 +374,6 @@ async def test_nobody_waits_for_a_group(corpus, database, write):
 
 
 async def test_a_document_that_is_held_keeps_no_other_waiting(corpus, write):
-    """The others of its group are indexed meanwhile, and it has the access class that it was given then."""
     made = await documents(corpus, ["one"], ["two"], ["three"])
     reader = Access(owner_id=None, viewers=frozenset({corpus.organization_id}), editors=frozenset())
     async with corpus.transaction() as connection:
@@ -400,7 +390,6 @@ async def test_a_document_that_is_held_keeps_no_other_waiting(corpus, write):
 
 
 async def test_a_document_that_cannot_be_written_stops_no_other(corpus, write):
-    """It fails by itself, with its own error; one whose version is overtaken is left as it is."""
     made = await documents(corpus, ["one"], ["PostgreSQL takes no \x00"], ["three"], ["old"])
     await corpus.want(made[3].document_id, corpus.space, version=2)
     outcomes = await asyncio.gather(*map(write, made), return_exceptions=True)
@@ -411,7 +400,6 @@ async def test_a_document_that_cannot_be_written_stops_no_other(corpus, write):
 
 @pytest.mark.parametrize("cancelled", [0, 1])
 async def test_a_document_that_is_given_up_stops_no_other(corpus, database, write, cancelled):
-    """Whoever opens the transaction is cancelled, or one who goes with it."""
     database.may_begin.clear()
     made = await documents(corpus, ["one"], ["two"], ["three"])
     tasks = [asyncio.create_task(write(each)) for each in made]

@@ -1,4 +1,4 @@
-"""Lists of documents say how far each is indexed, and are narrowed to those that are done, running, or have failed."""
+"""Lists of documents with indexing status, filtered by done, running or failed."""
 
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,6 @@ STATUSES = ["DONE", "RUNNING", "FAILED"]
 
 
 def left_behind(service: RunningService, document: str, *, in_catalog: bool, attempts: int) -> None:
-    """Have a document wait in an index after so many failures; nobody takes it up."""
     service.execute(
         "UPDATE space_documents SET indexed_version = NULL, attempts = %s, claimed_until = now() + interval '1 day'"
         " FROM spaces WHERE spaces.space_id = space_documents.space_id AND document_id = %s AND is_catalog = %s",
@@ -29,7 +28,7 @@ def statuses(service: RunningService, operation: str, **body: Any) -> dict[str, 
 
 
 def a_collection(service: RunningService) -> str:
-    """Four documents in a collection: of each status one in the catalog, and another one there."""
+    """Make four documents in a collection, each with a different pair of statuses in catalog and collection."""
     collection = create_collection(service, "Logs")
     states = {"a": (0, None), "b": (FAILED_AFTER - 1, FAILED_AFTER), "c": (FAILED_AFTER, 0), "d": (None, None)}
     for name, (catalog, there) in states.items():
@@ -46,7 +45,6 @@ def collection(module_service: RunningService) -> str:
 
 
 def test_each_document_says_how_far_it_is(module_service: RunningService, collection: str) -> None:
-    """In the catalog where the catalog is listed, in the collection where that is; a single document says the same."""
     assert statuses(module_service, DOCUMENTS) == {"a": "RUNNING", "b": "RUNNING", "c": "FAILED", "d": "DONE"}
     there = statuses(module_service, MEMBERS, documentCollectionId=collection)
     assert there == {"a": "DONE", "b": "FAILED", "c": "RUNNING", "d": "DONE"}
@@ -57,7 +55,6 @@ def test_each_document_says_how_far_it_is(module_service: RunningService, collec
 
 @pytest.mark.parametrize("status", STATUSES)
 def test_lists_are_narrowed_to_a_status(module_service: RunningService, collection: str, status: str) -> None:
-    """Page by page, in the same order, what has this status and nothing else; the filters narrow together."""
     for operation, body in ((DOCUMENTS, {}), (MEMBERS, {"documentCollectionId": collection})):
         expected = [row for row in walk(module_service, operation, body, page_size=10) if row["indexing"] == status]
         assert expected
@@ -67,7 +64,6 @@ def test_lists_are_narrowed_to_a_status(module_service: RunningService, collecti
 
 
 def test_a_status_opens_nothing(module_service: RunningService, collection: str) -> None:
-    """Who may read none of the documents is shown none of them; a status that there isn't is refused."""
     member = module_service.new_user("member@example.test")
     for status in STATUSES:
         assert walk(module_service, DOCUMENTS, {"indexing": status}, page_size=10, api_key=member) == []
@@ -76,7 +72,6 @@ def test_a_status_opens_nothing(module_service: RunningService, collection: str)
 
 
 def test_a_document_that_failed_is_indexed_again_at_once(service: RunningService) -> None:
-    """By its editors, its owner and admins, in the catalog alone; readers are told whom to ask, others know nothing."""
     collection = a_collection(service)
     editor, reader, stranger = (service.new_user(f"{name}@example.test") for name in ("ed", "ann", "ben"))
     [failed] = walk(service, DOCUMENTS, {"indexing": "FAILED"}, page_size=10)
@@ -98,7 +93,6 @@ def test_a_document_that_failed_is_indexed_again_at_once(service: RunningService
 
 @pytest.mark.usefixtures("collection")
 def test_documents_are_found_by_their_external_ids(module_service: RunningService) -> None:
-    """Those that the caller may read, each once; unknown ones are passed over, and the filters narrow together."""
     wanted = {"documentExternalIds": ["a", "c", "c", "A", "nowhere"]}
     assert statuses(module_service, DOCUMENTS, **wanted) == {"a": "RUNNING", "c": "FAILED"}
     assert statuses(module_service, DOCUMENTS, **wanted, indexing="FAILED") == {"c": "FAILED"}

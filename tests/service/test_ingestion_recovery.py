@@ -1,4 +1,4 @@
-"""What was acknowledged is indexed, whatever happens to the process in between; and nothing half done is ever seen."""
+"""Acknowledged uploads are indexed despite faults of the process, and no partial state is visible."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,8 +19,8 @@ def place(service: RunningService, document_id: str) -> dict:
 
 
 def test_indexing_that_takes_long_goes_on_in_the_background(make_service: MakeService) -> None:
-    """The upload answers RUNNING, and getDocument tells the end; the old version's words and vectors vanish together.
-    The sweeper leaves other workers' claims; waiting has no limit."""
+    """The upload answers RUNNING, and getDocument tells the end; the old version's words and vectors disappear
+    together. The sweeper leaves other workers' claims; waiting has no limit."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
     document_id = documents.ok(documents.upload(service, "a", "The ferry leaves at noon."))["documentId"]
     wait_until(lambda: place(service, document_id)["status"] == "DONE")
@@ -56,7 +56,6 @@ def test_a_document_tells_how_far_its_indexing_is(service: RunningService) -> No
 
 
 def test_what_an_embedder_refused_is_indexed_by_a_later_sweep(make_service, monkeypatch) -> None:
-    """A failing embedder costs no upload: it is RUNNING, says why, and the sweeper does it when it works again."""
     service = make_service(sweep_seconds=3600)
     embedder = service.runtime.embedders.default
 
@@ -76,7 +75,6 @@ def test_what_an_embedder_refused_is_indexed_by_a_later_sweep(make_service, monk
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_uploads_of_one_document_at_once_are_done_one_after_the_other(service: RunningService, is_there: bool) -> None:
-    """The first creates it; each gets a version of its own, one is the newest, and its text alone is indexed."""
     if is_there:
         documents.uploaded(service, "a", "The very first words.")
     texts = [f"Words of writer {number}." for number in range(6)]

@@ -1,4 +1,4 @@
-"""Jobs: enqueued in their asker's transaction, done once, in the order of their lock, and by whichever replica."""
+"""Jobs: enqueued in the caller's transaction, done once, in the order of the lock, by any replica."""
 
 import asyncio
 import re
@@ -32,7 +32,7 @@ COUNT = "SELECT count(*) FROM procrastinate_jobs"
 
 
 def test_a_first_connection_may_take_its_time(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine: the worker waits for it, and nothing is logged as failed."""
+    """On a busy machine the wait is not logged as a failure."""
     connect = psycopg.AsyncConnection.connect
 
     async def connect_slowly(*args, **options):
@@ -50,7 +50,6 @@ def test_a_first_connection_may_take_its_time(service: RunningService, monkeypat
 
 
 def test_it_is_enqueued_with_its_transaction(service: RunningService) -> None:
-    """Nobody sees a job before it is committed, nor ever when it is rolled back; it is done once, and then gone."""
     workshop = Workshop()
     organization_id = organization_of(service)
     work(service, workshop)
@@ -70,7 +69,6 @@ def test_it_is_enqueued_with_its_transaction(service: RunningService) -> None:
 
 
 def test_jobs_of_one_lock_run_one_after_the_other(service: RunningService) -> None:
-    """In the order in which they were enqueued, while others run beside them."""
     workshop = Workshop(is_open=False)
     locked = enqueue(service, workshop.task, count=3, lock="one thing")
     free = enqueue(service, workshop.task, count=3)
@@ -85,7 +83,6 @@ def test_jobs_of_one_lock_run_one_after_the_other(service: RunningService) -> No
 
 
 def test_the_next_of_a_lock_begins_when_the_one_before_has_ended(service, monkeypatch) -> None:
-    """The worker is told, and doesn't only find it when it looks again."""
     monkeypatch.setattr(worker, "LOOK_SECONDS", 3600)
     workshop = Workshop(is_open=False)
     things = enqueue(service, workshop.task, count=2, lock="one thing")
@@ -110,7 +107,6 @@ def test_no_more_run_than_may_at_a_time(service: RunningService) -> None:
 
 
 def test_a_full_queue_delays_no_other_and_goes_on_when_it_has_room(service, monkeypatch) -> None:
-    """One worker works all queues; each has its own limit. It is told of room, and doesn't only find it later."""
     monkeypatch.setattr(worker, "LOOK_SECONDS", 3600)
     fetch, found = worker.FencedJobManager.fetch_job, list[object]()
 
@@ -132,7 +128,6 @@ def test_a_full_queue_delays_no_other_and_goes_on_when_it_has_room(service, monk
 
 
 def test_a_job_of_a_newer_release_is_left_to_it(service: RunningService) -> None:
-    """While replicas of two releases run, the older one does what comes after, but not of the same lock."""
     old, new = Workshop(), Workshop()
     newer = Task("tests.newer", new.task.run, queue=QUEUE)
     things, later = enqueue(service, newer, lock="one thing"), enqueue(service, old.task, lock="one thing")
@@ -161,7 +156,7 @@ def test_a_job_of_a_newer_release_is_left_to_it(service: RunningService) -> None
 def test_a_failing_job_is_logged_and_tried_again_where_the_database_failed_it(
     service: RunningService, monkeypatch: pytest.MonkeyPatch, failure: BaseException, times: int
 ) -> None:
-    """A while later, and not for ever. Only a service that stops puts back a job that was cancelled."""
+    """After a delay, a limited number of times. Only a stopping service puts back a cancelled job."""
     monkeypatch.setattr(running, "RETRY_SECONDS", 0)
     monkeypatch.setattr(running, "MOST_ATTEMPTS", 3)
     failed = 'carrel_jobs_failed_total{{task="tests.work"}} {}.0'.format
@@ -184,7 +179,6 @@ def test_a_failing_job_is_logged_and_tried_again_where_the_database_failed_it(
 
 @pytest.mark.parametrize("trace", ["", f"00-{'a' * 32}-{'b' * 16}-01"])
 def test_what_a_job_logs_carries_the_id_of_its_request(service, monkeypatch, trace) -> None:
-    """The one that enqueued it, or one of its own; the release before takes the trace for a part of the id."""
     monkeypatch.setattr(traces, "traceparent", lambda: trace)
     seen: list[str] = []
 
@@ -213,7 +207,6 @@ def test_what_a_job_logs_carries_the_id_of_its_request(service, monkeypatch, tra
 
 
 def test_a_job_names_the_trace_that_it_is_a_part_of_or_comes_from() -> None:
-    """Behind the id of its request, whatever that looks like."""
     trace = f"00-{'a' * 32}-{'b' * 16}-01"
     assert split_request(f"asked.here.traceparent.{trace}") == ("asked.here", trace, "")
     assert split_request(f".tracelink.{trace}") == ("", "", trace)
@@ -221,7 +214,6 @@ def test_a_job_names_the_trace_that_it_is_a_part_of_or_comes_from() -> None:
 
 
 def test_an_organization_has_its_own_jobs_alone(service: RunningService) -> None:
-    """A transaction sees and enqueues nobody else's jobs, whatever it is made to run; a job holds nothing but ids."""
     workshop, organization_id = Workshop(), organization_of(service)
     enqueue(service, workshop.task)
     (_, _, arguments) = queued(service)[0]
@@ -240,7 +232,6 @@ def test_an_organization_has_its_own_jobs_alone(service: RunningService) -> None
 
 
 def test_the_service_may_do_with_the_queue_what_it_must(service: RunningService) -> None:
-    """It works jobs; it changes neither their tables nor their history."""
     with service.owner_connection() as connection:
         connection.execute(f"SET ROLE {SERVICE_ROLE}")
         for statement in (
@@ -270,7 +261,6 @@ def test_two_replicas_share_the_jobs(make_service: Make) -> None:
 
 
 def test_a_stopped_worker_puts_back_what_it_had(make_service: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What doesn't end within the grace is taken up by another; what does is done."""
     monkeypatch.setattr(worker, "GRACE_SECONDS", 0.2)
     one = make_service()
     other = make_service(database=one.database)
@@ -304,7 +294,6 @@ def test_a_stopping_worker_lets_a_job_end(service: RunningService) -> None:
 
 
 def test_a_worker_that_comes_back_ends_nothing_of_its_successor(make_service: Make) -> None:
-    """Taken for dead while it slept, it finishes in vain: the job is the other's until that has done it."""
     one = make_service()
     other = make_service(database=one.database)
     sleeper, successor = Workshop(is_open=False), Workshop(is_open=False)
@@ -360,7 +349,6 @@ def test_a_worker_can_be_stopped_while_the_database_is_away(service, databases, 
 
 
 def test_a_stopped_service_leaves_nothing_behind(service_harness: ServiceHarness, databases) -> None:
-    """No connection, and no worker that others would wait for."""
     service, stack = service_harness.start()
     workshop = Workshop()
     work(service, workshop)
@@ -380,5 +368,4 @@ def test_a_stopped_service_leaves_nothing_behind(service_harness: ServiceHarness
 
 
 def take_for_dead(service: RunningService) -> None:
-    """Release what workers have that showed no life for a moment: all of it."""
     assert service.in_transaction(None, partial(queries.release_stalled, seconds=0)) == 1

@@ -1,4 +1,4 @@
-"""Documents of several languages in one catalog: the same twelve office matters in each of six languages."""
+"""Documents of several languages in a catalog: twelve office matters , each in six languages."""
 
 import json
 from collections import Counter
@@ -42,8 +42,8 @@ def count_found(service: RunningService, mode: str) -> Counter[str]:
 
 @pytest.mark.slow
 def test_a_question_finds_its_document_among_those_of_many_languages(service: RunningService) -> None:
-    """Of fifty questions, 49 succeed by words and 50 with meaning, beside English documents. The default model knows
-    only English; with English stemming and no bigrams it was 32 and 48. Documents tell their language; other word forms
+    """Of fifty questions, 49 succeed by words and 50 with meaning, next to English documents. The default model knows
+    only English; with English stemming and no bigrams it was 32 and 48. Documents give their language; other word forms
     and bigram runs are marked whole."""
     add_documents(service)
     by_words, by_both = (count_found(service, mode) for mode in ("LEXICAL", "HYBRID"))
@@ -59,7 +59,6 @@ def test_a_question_finds_its_document_among_those_of_many_languages(service: Ru
 
 
 def test_a_document_of_before_is_brought_to_its_language(service, monkeypatch) -> None:
-    """One that was indexed while no language was told is found as it was; indexed again, by its own language."""
     with monkeypatch.context() as before:
         before.setattr(indexing, "tell_language", lambda _: None)
         text = "Die Mietverträge für alle Lager laufen zehn Jahre und werden schriftlich gekündigt."
@@ -71,8 +70,6 @@ def test_a_document_of_before_is_brought_to_its_language(service, monkeypatch) -
 
 
 async def test_chunks_are_counted_by_stemming(corpus) -> None:
-    """Chunks are counted by stemming, whatever a document was; English and unknown languages count nowhere."""
-
     async def write(version: int, chunks: list[str], language: str | None) -> dict[str, int]:
         document = replace(corpus.document(document_id, "Titel", chunks, version=version), language=language)
         await corpus.want(document_id, corpus.space, version=version)

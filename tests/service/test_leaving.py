@@ -1,4 +1,4 @@
-"""Leavers: by every way of ending somebody's access, nothing that they held works from the next request on."""
+"""Leavers: after every way of ending access, no credential works from the next request on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def active(*, value: bool) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Leaver:
-    """An admin who is signed in by everything that there is; `robot` is a service account's token that they made."""
+    """An admin with every kind of sign-in; `robot` is a service account's token made by the admin."""
 
     service: RunningService
     email: str
@@ -57,7 +57,6 @@ class Leaver:
 
     @classmethod
     def of(cls, service: RunningService, email: str, app: App, account: dict[str, Any]) -> "Leaver":
-        """Make one, with a key, tokens of an application, a browser, an invitation, a factor and an identity."""
         tokens = a_person(service, email, isAdmin=True).tokens(app, scope=f"{MESSAGES} api:catalog:read")
         key = a_key(service, ownerEmail=email)["apiKey"]
         body = {"serviceAccountId": account["serviceAccountId"], "name": "theirs", "scopes": ["catalog:read"]}
@@ -81,7 +80,6 @@ class Leaver:
 
 @pytest.mark.timeout(180)
 def test_nothing_that_a_leaver_held_works_from_the_next_request_on(desk: Desk, script: Script) -> None:
-    """Keys, tokens, browsers, invitations, replies on the way; coming back restores none; accounts' tokens go on."""
     service = desk.service
     provider, app = Provider(service), an_app(service)
     enable_service_accounts(service)

@@ -1,4 +1,4 @@
-"""Finding chunks by their terms gives what scoring every chunk gives, and never more than may be read."""
+"""Finding chunks by their terms equals scoring every chunk, within the reader's rights."""
 
 import random
 from collections.abc import AsyncIterator, Iterator
@@ -31,7 +31,7 @@ NEEDED = 10
 
 @pytest.fixture(autouse=True)
 def few_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let one readable page be much, so that a small catalog is searched as a large one."""
+    """Treat a single readable page as many: a small catalog is then searched like a large one."""
     monkeypatch.setattr(sql, "FEW_PAGES", 1)
     forget_statements()
     yield
@@ -40,7 +40,6 @@ def few_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 async def corpus(module_service: RunningService) -> AsyncIterator[Corpus]:
-    """A catalog of sixty documents, each third of which anybody may read, with words from common to rare."""
     corpus = await Corpus.open(module_service)
     draw = random.Random(3)  # noqa: S311 - nothing secret
     weights = [1 / (1 + number) for number in range(len(WORDS))]
@@ -54,7 +53,7 @@ async def corpus(module_service: RunningService) -> AsyncIterator[Corpus]:
 
 
 def forget_statements() -> None:
-    """Have the statements built again, with another number in them."""
+    """Rebuild the statements with a changed number."""
     for build in vars(sql).values():
         if hasattr(build, "cache_clear"):
             build.cache_clear()
@@ -69,7 +68,6 @@ def reader(corpus: Corpus, *, is_owner: bool) -> Caller:
 
 
 async def weigh(corpus: Corpus, words: list[str], *, most: int) -> SearchQuery:
-    """A query for words, of which about so many chunks are found by keys."""
     query = " ".join(words)
     asked = prepare_query(query, mode=SearchMode.LEXICAL, language="english", embedding=vector_of(query), model=MODEL)
     space_id = corpus.space.space_id
@@ -100,7 +98,6 @@ def by_every_chunk(asked: SearchQuery) -> SearchQuery:
 @pytest.mark.parametrize("by_chunk", [False, True])
 @pytest.mark.parametrize("is_owner", [False, True])
 async def test_the_first_hits_are_those_of_scoring_every_chunk(corpus: Corpus, by_chunk: bool, is_owner: bool) -> None:
-    """For any words, and however many chunks are to be found: the same hits in the same order."""
     draw = random.Random(5)  # noqa: S311 - nothing secret
     whole = Scope(caller=reader(corpus, is_owner=is_owner), space=corpus.space, by_chunk=by_chunk)
     narrowed = replace(whole, conditions=(Condition("kind", FilterOperator.NOT_EQUAL, Kind.STRING, "x"),))
@@ -115,7 +112,6 @@ async def test_the_first_hits_are_those_of_scoring_every_chunk(corpus: Corpus, b
 
 
 async def test_keys_find_chunks_until_that_is_not_enough(module_service: RunningService, corpus: Corpus) -> None:
-    """Only the keys' chunks if they suffice, else all; also for few rights, and owners without the index."""
     scope = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=True)
     asked = replace(await weigh(corpus, ["word0", "word30"], most=1000), few=NO_LOOKUP)
     every = await leg(corpus, scope, asked)
@@ -129,7 +125,6 @@ async def test_keys_find_chunks_until_that_is_not_enough(module_service: Running
 
 @pytest.mark.parametrize("by_chunk", [False, True])
 async def test_few_keys_do_where_more_would_not_change_the_leg(corpus, monkeypatch, by_chunk) -> None:
-    """They have to find as many chunks above their bound as the ranking is made of; otherwise more keys are tried."""
     scope = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=by_chunk)
     asked = await weigh(corpus, ["word12", "word20"], most=1000)
     every = await leg(corpus, scope, replace(asked, few=NO_LOOKUP))
@@ -147,7 +142,7 @@ async def test_few_keys_do_where_more_would_not_change_the_leg(corpus, monkeypat
 
 @contextmanager
 def function_of_the_service(service: RunningService) -> Iterator[None]:
-    """Let the function that finds chunks be owned by a role that can't read their index."""
+    """Let a role without read access own the function for finding chunks."""
     give = "ALTER FUNCTION chunks_with_terms_384 OWNER TO {}".format
     with service.owner_connection() as owner:
         owner.execute("GRANT CREATE ON SCHEMA public TO carrel_service")
@@ -162,7 +157,6 @@ def function_of_the_service(service: RunningService) -> Iterator[None]:
 
 @pytest.mark.parametrize("by_chunk", [False, True])
 async def test_little_is_found_as_it_is_out_of_much(corpus, monkeypatch, by_chunk) -> None:
-    """Below so many readable pages, every chunk is scored once for both legs, and no index of terms is read."""
     whole = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=by_chunk)
     narrowed = replace(whole, conditions=(Condition("kind", FilterOperator.NOT_EQUAL, Kind.STRING, "x"),))
     asked = replace(await weigh(corpus, ["word0", "word9"], most=1000), mode=SearchMode.HYBRID)
@@ -175,7 +169,6 @@ async def test_little_is_found_as_it_is_out_of_much(corpus, monkeypatch, by_chun
 
 
 async def test_the_function_shows_one_organization(corpus: Corpus) -> None:
-    """It returns rows of the transaction's organization: of another one's none, and none where there is no such."""
     asked = await weigh(corpus, WORDS[:3], most=1000)
     statement = text("SELECT count(*) FROM chunks_with_terms_384(:keys, cast(:terms AS sparsevec))")
     given: dict = {"keys": list(asked.lookup.keys), "terms": asked.terms}
@@ -188,7 +181,7 @@ async def test_the_function_shows_one_organization(corpus: Corpus) -> None:
 
 
 async def test_the_database_makes_the_keys_that_are_looked_up(corpus: Corpus) -> None:
-    """A key is of the space, the term and the tier of its weight; a chunk without terms has none."""
+    """A key consists of space, term and tier of weight; a chunk without terms has none."""
     weights = {1: 0.2, 2: 0.4999, 3: 0.5, 4: 0.59, 5: 0.6, 6: 0.7, 2**29: 0.93}
     vector = "{" + ",".join(f"{term}:{weight}" for term, weight in weights.items()) + f"}}/{2**29}"
     statement = text("SELECT term_keys(7, cast(:one AS sparsevec)), term_keys(7, cast(:other AS sparsevec))")

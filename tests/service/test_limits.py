@@ -1,4 +1,4 @@
-"""Bounds of a request: its address, headers, trailers, parts and encodings, and the pace it comes at."""
+"""Limits of a request: address, headers, trailers, parts, encodings, and pace."""
 
 import asyncio
 import gzip
@@ -32,7 +32,6 @@ def connected(service: RunningService) -> Iterator[socket.socket]:
 
 @pytest.fixture
 def connection(module_service: RunningService) -> Iterator[socket.socket]:
-    """A connection to the service that the tests share; others are served after what it was used for."""
     with connected(module_service) as connection:
         yield connection
     assert module_service.http.get("/healthz").status_code == 200
@@ -46,7 +45,6 @@ def head(
 
 
 def answer(connection: socket.socket) -> tuple[int, str]:
-    """The status of the answer, and everything the service sends until it hangs up; 0 when it sends nothing."""
     received = b""
     try:
         while piece := connection.recv(65536):
@@ -57,7 +55,6 @@ def answer(connection: socket.socket) -> tuple[int, str]:
 
 
 def next_status(connection: socket.socket) -> int:
-    """The status of the next answer on a connection that goes on, after reading the whole of it."""
     with connection.makefile("rb") as stream:
         status = int(stream.readline().split()[1])
         headers = dict(line.decode().lower().split(": ", 1) for line in iter(stream.readline, b"\r\n"))
@@ -66,7 +63,6 @@ def next_status(connection: socket.socket) -> int:
 
 
 def sent_until_hung_up(connection: socket.socket, piece: bytes, *, most: int = 64 * 1024 * 1024) -> int:
-    """Send the same again and again; how many bytes went out before the service hung up."""
     sent = 0
     try:
         while sent < most:
@@ -78,7 +74,6 @@ def sent_until_hung_up(connection: socket.socket, piece: bytes, *, most: int = 6
 
 
 def test_requests_sent_ahead_of_their_answers_have_a_number(module_service, connection) -> None:
-    """A few are answered one after the other; whoever sends very many is hung up on, and most aren't looked at."""
     ask = head(module_service, method="GET", path="/healthz", key=False)
     received = b""
     for number in (8, 12):
@@ -103,14 +98,13 @@ def test_a_head_has_bounds(module_service: RunningService) -> None:
 
 @pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\nX-Long: ", b"GET /", b"GET /?"])
 def test_a_head_without_end_is_cut_off(connection: socket.socket, start: bytes) -> None:
-    """A header, path or query string of 10 MB is hung up on when a fraction of it has come."""
+    """A header, path or query string of 10 MB is cut off after a fraction of it."""
     connection.sendall(start)
     assert sent_until_hung_up(connection, b"x" * 65536, most=10_000_000) < 8_000_000
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "gzip, gzip", "GZIP", "nonsense"])
 def test_a_packed_body_is_refused(module_service: RunningService, encoding: str) -> None:
-    """415, whether it is packed as it says or not: a small body may unpack without bound. `identity` is no encoding."""
     http, headers = module_service.http, {"Content-Type": JSON, "Content-Encoding": encoding}
     response = http.post(LIST_USERS, content=gzip.compress(b"{}"), headers=headers)
     assert code(response) == (415, "content_encoding_unsupported")
@@ -121,7 +115,7 @@ def test_a_packed_body_is_refused(module_service: RunningService, encoding: str)
 
 
 def test_trailers_are_no_headers(module_service: RunningService, connection: socket.socket) -> None:
-    """What comes after a chunked body changes nothing of the request; a credential there does not count."""
+    """A credential in a trailer does not count."""
     chunked = "Connection: close", f"Content-Type: {JSON}", "Transfer-Encoding: chunked"
     body = b"2\r\n{}\r\n0\r\nX-Request-Id: trailer\r\nIdempotency-Key: " + b"k" * 300 + b"\r\n\r\n"
     connection.sendall(head(module_service, *chunked) + body)
@@ -143,13 +137,12 @@ def test_trailers_are_no_headers(module_service: RunningService, connection: soc
     ],
 )
 def test_what_surrounds_a_chunked_body_has_an_end(module_service, connection, start, piece) -> None:
-    """Trailers and the extensions of a chunk are hung up on after a megabyte: nothing of them is kept meanwhile."""
     connection.sendall(head(module_service, f"Content-Type: {JSON}", "Transfer-Encoding: chunked") + start)
     assert sent_until_hung_up(connection, piece) < 16_000_000
 
 
 def test_an_upgrade_to_another_protocol_is_not_taken(module_service: RunningService, connection: socket.socket) -> None:
-    """There are no WebSockets: the request is answered as the HTTP it is."""
+    """WebSockets don't exist: the request is answered as plain HTTP."""
     upgrade = "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAA"
     connection.sendall(head(module_service, *upgrade, method="GET", path="/healthz"))
     assert connection.recv(1000).startswith(b"HTTP/1.1 200 ")
@@ -182,7 +175,6 @@ FORMS = {
 
 @pytest.mark.parametrize("case", FORMS)
 def test_a_form_has_bounds(module_service: RunningService, case: str) -> None:
-    """However many parts, headers or levels: a 400 in the one shape, quickly, and nothing is stored."""
     began = time.monotonic()
     response = module_service.http.post(UPLOAD, content=FORMS[case], headers={"Content-Type": FORM})
     assert code(response)[0] == 400, response.text[:300]
@@ -192,7 +184,6 @@ def test_a_form_has_bounds(module_service: RunningService, case: str) -> None:
 
 
 def test_what_surrounds_a_form_has_an_end(make_service) -> None:
-    """What comes before the first part or after the last is read no further than a form could be large."""
     service = make_service(max_upload_bytes=1000)
     for start in (b"", b"--x\r\n" + FILE + b"\r\n--x--\r\n"):
         content = (piece for pieces in ([start], [b"\r\n" * 32768] * 100) for piece in pieces)
@@ -204,7 +195,7 @@ def test_what_surrounds_a_form_has_an_end(make_service) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A service that waits for a third of a second where it usually waits for half a minute."""
+    """A service with timeouts of a third of a second instead of half a minute."""
     monkeypatch.setattr(Body, "patience", 0.3)
     monkeypatch.setattr(BoundedProtocol, "header_seconds", 0.3)
 
@@ -231,7 +222,6 @@ SLOW: dict[str, tuple[Start, int | None, int]] = {
 @pytest.mark.parametrize("case", SLOW)
 @pytest.mark.parametrize("dripping", [False, True])
 def test_what_comes_too_slowly_is_given_up(module_service, connection, case, dripping) -> None:
-    """Whether nothing comes any more or a byte now and then: a body is answered with 408, and all are hung up on."""
     start, first, last = SLOW[case]
     began = time.monotonic()
     connection.sendall(start(module_service))
@@ -247,7 +237,6 @@ def test_what_comes_too_slowly_is_given_up(module_service, connection, case, dri
 
 
 def drip(connection: socket.socket, count: int) -> int:
-    """Send so many bytes, one every tenth of a second, until the service says something or hangs up."""
     connection.settimeout(0.1)
     for number in range(count):
         try:
@@ -265,7 +254,6 @@ def drip(connection: socket.socket, count: int) -> int:
 
 @pytest.mark.usefixtures("impatient")
 def test_a_connection_in_use_is_not_given_up(service: RunningService) -> None:
-    """Neither while an answer takes longer than headers may, though the next begins meanwhile, nor between the two."""
     crew, path = a_group(service, "Crew"), "/api/v0/admin/groups/addMembers"
     body = json.dumps({"groupId": crew["id"], "members": [{"type": "user", "email": service.admin_email}]}).encode()
     request = head(service, f"Content-Type: {JSON}", f"Content-Length: {len(body)}", path=path)
@@ -284,7 +272,7 @@ def test_a_connection_in_use_is_not_given_up(service: RunningService) -> None:
 
 
 async def test_a_body_is_not_late_because_the_service_is() -> None:
-    """Only the time spent waiting for a piece counts; a body that comes fast enough may take as long as it needs."""
+    """Only waiting for a piece counts."""
 
     async def receive() -> Message:
         await asyncio.sleep(0.01)
@@ -299,7 +287,6 @@ async def test_a_body_is_not_late_because_the_service_is() -> None:
 
 
 async def test_a_body_that_has_come_is_waited_for_no_more() -> None:
-    """What follows is the news that the caller has gone, however late."""
     messages: list[Message] = [{"type": "http.request", "body": b"x"}, {"type": "http.disconnect"}]
 
     async def receive() -> Message:

@@ -1,4 +1,4 @@
-"""Lists that are narrowed to ids: what is looked at by its address is one call, whatever else there is."""
+"""Lists filtered by ids: a single call, however large the list."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,6 @@ IDS: Mapping[str, str] = cases("lists_by_id")
 
 @pytest.fixture(scope="module")
 def stocked(module_service: RunningService) -> RunningService:
-    """A service with at least two of everything that there are lists of."""
     service = module_service
     enable_service_accounts(service)
     for name in ("one", "two"):
@@ -44,7 +43,6 @@ def listed(service: RunningService, operation: str, **filters) -> list[str]:
 
 @pytest.mark.parametrize("operation", IDS)
 def test_a_list_is_narrowed_to_ids(stocked: RunningService, stranger: str, operation: str) -> None:
-    """Requested ids in list order, each once; unknown or foreign ids are skipped, an empty list refused."""
     first, *_, last = everything = listed(stocked, operation)
     for one in everything:
         assert listed(stocked, operation, ids=[one]) == [one]
@@ -64,7 +62,6 @@ def test_ids_narrow_beside_other_filters(stocked: RunningService) -> None:
 
 
 def test_documents_by_id_are_those_that_one_may_read(service: RunningService) -> None:
-    """An id opens nothing: a member gets the documents that they may read, and no word of the others."""
     mine, other = (uploaded(service, name)["documentId"] for name in ("mine", "other"))
     key = service.new_user("ada@example.test")
     grant(service, {"resourceType": "UPLOADED_DOCUMENT", "resourceId": mine}, user("ada@example.test"))

@@ -1,4 +1,4 @@
-"""copilots/sendMessage and provideMessageFeedback: who may, what they are told, and what is kept."""
+"""copilots/sendMessage and provideMessageFeedback: rights, answers, and stored data."""
 
 import socket
 from collections.abc import Callable
@@ -38,7 +38,6 @@ def turns(
 
 
 def test_a_message_is_answered_from_what_the_sender_may_read(desk: Desk) -> None:
-    """With the passage quoted word for word, its document named, and the request's id on the audit log."""
     answer = desk.send(QUESTION, headers={"X-Request-Id": "a-request-of-mine"})
     assert answer.headers["X-Request-Id"] == "a-request-of-mine"
     result = done(answer)["sendChatResult"]
@@ -80,7 +79,6 @@ WRONG: list[tuple[dict[str, Any], str | None]] = [
 
 
 def test_a_body_that_is_none_is_told(desk: Desk) -> None:
-    """400 naming the member, and nothing begins."""
     for change, field in WRONG:
         body = {"agentId": desk.agent_id, "message": "Hello", **change}
         body = {name: value for name, value in body.items() if value is not None}
@@ -91,7 +89,6 @@ def test_a_body_that_is_none_is_told(desk: Desk) -> None:
 
 
 def test_a_service_account_sends_messages_as_itself(desk: Desk) -> None:
-    """Where the agent is deployed to it; and it has conversations of its own."""
     service = desk.service
     enable_service_accounts(service)
     bosun = an_account(service, "Bosun")
@@ -107,7 +104,7 @@ def test_a_service_account_sends_messages_as_itself(desk: Desk) -> None:
 
 
 def test_an_agent_that_is_not_the_callers_is_not_there(desk: Desk) -> None:
-    """Unknown, of another organization, not deployed, deleted: 404, to the byte, whatever else is asked."""
+    """Unknown, another organization's, undeployed, and deleted agents: 404, to the byte, whatever the request."""
     service = desk.service
     a_user(service, BEN)
     stranger = another_organization(service)
@@ -134,7 +131,6 @@ def told(answer: Any) -> tuple[int, str, str]:
 
 
 def test_without_api_access_programs_are_refused(desk: Desk) -> None:
-    """403 to whom the agent is deployed; but 404 for a conversation they don't have."""
     desk.update(apiAccessEnabled=False)
     assert code(desk.send()) == (403, "api_access_off")
     assert code(desk.send(conversationId=str(uuid7()))) == (404, "conversation_not_found")
@@ -143,7 +139,7 @@ def test_without_api_access_programs_are_refused(desk: Desk) -> None:
 
 
 def test_a_conversation_is_its_callers_with_its_agent_alone(desk: Desk) -> None:
-    """Unknown, another person's, with another agent, of another organization: 404, to the byte."""
+    """Unknown, another person's, agent's or organization's: 404, to the byte."""
     service = desk.service
     a_user(service, ADA)
     a_user(service, BEN)
@@ -166,7 +162,6 @@ def test_a_conversation_is_its_callers_with_its_agent_alone(desk: Desk) -> None:
 
 
 def test_two_messages_at_once_are_both_answered_in_their_order(desk: Desk, script: Script) -> None:
-    """The second is asked when the first is answered, and is shown it; a conversation goes on with its id."""
     conversation = answered(script, lambda: desk.ask("Zero"), a_reply("Nothing"))["conversationId"]
     with ThreadPoolExecutor(3) as pool:
         sent = [pool.submit(desk.ask, f"Number {one}", conversationId=conversation) for one in range(3)]
@@ -181,7 +176,6 @@ def test_two_messages_at_once_are_both_answered_in_their_order(desk: Desk, scrip
 
 
 def test_a_message_sent_twice_is_answered_once(desk: Desk, script: Script) -> None:
-    """At once, or again later: the same turn, and its reply; another body under the key is 409."""
     headers = {"Idempotency-Key": "once"}
     with ThreadPoolExecutor(2) as pool:
         sent = [pool.submit(desk.send, "One", headers=headers) for _ in range(2)]
@@ -197,7 +191,6 @@ def test_a_message_sent_twice_is_answered_once(desk: Desk, script: Script) -> No
 
 
 def test_a_failed_message_sent_again_with_its_key_is_answered_anew(desk: Desk, script: Script) -> None:
-    """The same turn; without a key it is another one."""
     headers = {"Idempotency-Key": "once"}
     failure = ModelFailure("The model is overloaded. Try again later.", retry_after=7, code="model_rate_limited")
     refused = answered(script, lambda: desk.send("One", headers=headers), failure)
@@ -221,7 +214,6 @@ def test_a_replay_is_of_what_the_caller_may_read_now(desk: Desk) -> None:
 
 
 def answered(script: Script, send: Callable[[], Any], outcome: Reply | Exception, *, number: int = 0) -> Any:
-    """Have the model answer the message with this number, or fail; what came of sending it."""
     sent = in_background(send)
     script.end(outcome, number=number)
     return sent.result()
@@ -234,7 +226,6 @@ def test_a_defect_is_told_without_what_it_was(desk: Desk, script: Script) -> Non
 
 
 def test_a_caller_that_gives_up_leaves_the_turn_to_finish(desk: Desk, script: Script) -> None:
-    """The service stops waiting; the reply is kept, and its key finds it."""
     headers, before = {"Idempotency-Key": "once"}, in_flight(desk.service)
     body = {"agentId": desk.agent_id, "message": "One"}
     request = desk.service.http.build_request("POST", "/api/v0/copilots/sendMessage", json=body, headers=headers)
@@ -249,7 +240,6 @@ def test_a_caller_that_gives_up_leaves_the_turn_to_finish(desk: Desk, script: Sc
 
 
 def test_who_waits_too_long_is_told_how_to_go_on(desk: Desk, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    """503 with Retry-After; the reply is still made, and the same key waits for it."""
     monkeypatch.setattr(
         "service.domains.agents.conversations.streaming.QUEUE_SECONDS", -desk.service.settings.model_seconds
     )
@@ -273,7 +263,6 @@ def test_who_waits_too_long_is_told_how_to_go_on(desk: Desk, script: Script, mon
     ],
 )
 def test_a_right_taken_away_while_it_answers(desk, script, how, refusal, turn) -> None:
-    """As before the message was sent; what the model said is kept for whoever still may."""
     a_user(desk.service, ADA)
     key = a_key(desk.service, mayActForUsers=True)
     first = in_background(lambda: desk.send(userEmail=ADA, api_key=key["apiKey"]))
@@ -324,7 +313,6 @@ def feedback(desk: Desk, message_id: str, **members: Any) -> Any:
 
 
 def test_feedback_is_kept_on_the_audit_log(desk: Desk) -> None:
-    """Its words where they can be erased; the last verdict stands with the reply."""
     visitor = a_visitor(desk)
     result = desk.ask(userEmail=ADA)
     given = done(feedback(desk, result["messageId"], userEmail=ADA))
@@ -342,7 +330,7 @@ def test_feedback_is_kept_on_the_audit_log(desk: Desk) -> None:
 
 
 def test_feedback_is_for_replies_one_was_given(desk: Desk) -> None:
-    """Unknown, another's, another agent's: 404, to the byte."""
+    """Unknown, another person's, another agent's: 404, to the byte."""
     service = desk.service
     for email in (ADA, BEN):
         a_user(service, email)
@@ -359,7 +347,6 @@ def test_feedback_is_for_replies_one_was_given(desk: Desk) -> None:
 
 
 def test_an_admin_judges_every_reply(desk: Desk) -> None:
-    """By a key of their own, on behalf of somebody outside too."""
     visitor = a_visitor(desk)
     result = desk.ask(userEmail=ADA)
     done(feedback(desk, result["messageId"]))
@@ -373,7 +360,6 @@ def test_an_admin_judges_every_reply(desk: Desk) -> None:
 
 
 def test_a_key_passes_on_feedback_on_its_own_conversation(desk: Desk) -> None:
-    """Of members, who are named as such, and of others, whose addresses are text."""
     for email in (ADA, BEN):
         a_user(desk.service, email)
     key = a_key(desk.service, ownerEmail=BEN, mayActForUsers=True)["apiKey"]

@@ -1,4 +1,4 @@
-"""agents/sendMessage, fetchAgentResponse and feedback on v1: a message is a job, its sender's alone."""
+"""agents/sendMessage, fetchAgentResponse and feedback on v1: a message is a job, only for its sender."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -29,12 +29,10 @@ GETS = ("agents/fetchAgentResponse", "agents/streamAgentResponse")
 
 
 def age(desk: Desk, interval: str) -> None:
-    """Let the turns have been begun so long ago."""
     on_rows(desk.service, "UPDATE turns SET created_at = now() - %s::interval", interval)
 
 
 def test_a_message_is_a_job_that_is_fetched(desk: Desk, visitor: Visitor, script: Script) -> None:
-    """The answer comes at once; partial text while it runs, sources with the whole, and an entry on the audit log."""
     sent = done(visitor.send())
     assert sent.keys() == {"jobId", "conversationId"}
     assert visitor.fetch(sent["jobId"]) == {"status": "RUNNING"}
@@ -68,7 +66,6 @@ def test_the_built_in_model_answers_on_v1_as_on_v0(desk: Desk, visitor: Visitor)
 
 
 def test_a_job_its_conversation_and_its_reply_are_the_senders_alone(desk: Desk, visitor: Visitor) -> None:
-    """On whichever version they began: a key that acts for the person goes on, too. For others, 404 to the byte."""
     other = a_visitor(desk, BEN)
     began = done(visitor.send())
     job_id, conversation_id = began["jobId"], began["conversationId"]
@@ -101,7 +98,7 @@ def test_a_job_is_kept_for_a_day(desk: Desk, visitor: Visitor) -> None:
 
 
 def test_parameters_are_judged_like_bodies(desk: Desk, visitor: Visitor) -> None:
-    """400 naming the one that is missing, unknown or not one at all, after who asks and before what is there."""
+    """400 with the name, after authorization and before existence."""
     reader = a_visitor(desk, BEN, scope="api:catalog:read")
     sizes = [({"pageSize": size}, "pageSize") for size in ("0", "1001", "x", "1.5", "")]
     paged = [({"nonsense": "1"}, "nonsense"), ({"userEmail": ADA}, "userEmail"), *sizes]
@@ -133,7 +130,6 @@ def test_a_body_that_is_none_is_told(visitor: Visitor) -> None:
 
 
 def test_nobody_acts_for_somebody_else(desk: Desk, visitor: Visitor) -> None:
-    """Though on v0 feedback may be given for a user."""
     verdict = {"agentId": desk.agent_id, "messageId": str(uuid7()), "messageFeedback": {"feedback": "POSITIVE"}}
     for path, body in (("agents/provideMessageFeedback", verdict), ("agents/sendMessage", {})):
         refused = v1(desk.service, path, visitor.token, {**body, "userEmail": ADA})
@@ -141,7 +137,6 @@ def test_nobody_acts_for_somebody_else(desk: Desk, visitor: Visitor) -> None:
 
 
 def test_people_need_no_api_access(desk: Desk, visitor: Visitor) -> None:
-    """That is for programs; but the agent must be deployed to them."""
     desk.update(apiAccessEnabled=False)
     assert visitor.ask()["status"] == "COMPLETED"
     desk.deploy()
@@ -149,7 +144,6 @@ def test_people_need_no_api_access(desk: Desk, visitor: Visitor) -> None:
 
 
 def test_a_token_for_one_agent_is_for_that_one(desk: Desk) -> None:
-    """Messages to others are 403; their jobs and conversations are not there, nor on any list."""
     other = a_desk(desk.service, "Second desk")
     everything = a_visitor(desk)
     theirs = done(v1(desk.service, "agents/sendMessage", everything.token, body_of(other)))
@@ -178,7 +172,6 @@ def body_of(desk: Desk) -> dict:
 
 
 def test_a_message_sent_twice_is_one_job(visitor: Visitor, script: Script) -> None:
-    """At once, or later; one that failed is tried again as the same job."""
     once = {"headers": {"Idempotency-Key": "once"}}
     with ThreadPoolExecutor(2) as pool:
         sent = [one.result() for one in [pool.submit(visitor.send, "One", **once) for _ in range(2)]]
@@ -196,7 +189,6 @@ def test_a_message_sent_twice_is_one_job(visitor: Visitor, script: Script) -> No
 
 
 def test_a_turn_after_one_that_failed_is_answered(visitor: Visitor, script: Script) -> None:
-    """Both have a job at once; the failed one isn't part of what the model is shown."""
     job_id = done(visitor.send("One", done(visitor.send("Zero"))["conversationId"]))["jobId"]
     script.end(ModelFailure("No."))
     assert script.scene(1).assignment.history == []
@@ -205,7 +197,6 @@ def test_a_turn_after_one_that_failed_is_answered(visitor: Visitor, script: Scri
 
 
 def test_the_model_is_shown_fifty_exchanges_at_most(desk: Desk, visitor: Visitor, script: Script) -> None:
-    """The last ones, oldest first."""
     first = done(visitor.send("Zero"))
     script.end(a_reply("Reply 0"))
     visitor.finished(first["jobId"])
@@ -221,7 +212,6 @@ def test_the_model_is_shown_fifty_exchanges_at_most(desk: Desk, visitor: Visitor
 
 
 def test_a_worker_that_was_replaced_writes_nothing(desk: Desk, visitor: Visitor, script: Script) -> None:
-    """Neither progress nor an end: the turn is the later attempt's."""
     job_id = done(visitor.send())["jobId"]
     script.tell("First worker", passage(desk.document_id))
     again = in_background(lambda: answer_again(desk))
@@ -237,7 +227,6 @@ def test_a_worker_that_was_replaced_writes_nothing(desk: Desk, visitor: Visitor,
 
 
 def test_progress_is_not_written_all_the_time(visitor, script, monkeypatch) -> None:
-    """What comes right after something was written waits for what comes next; the end has it all."""
     job_id = done(visitor.send())["jobId"]
     script.tell("One")
     monkeypatch.setattr("service.domains.agents.conversations.drafts.PAUSE_SECONDS", 3600)
@@ -248,13 +237,12 @@ def test_progress_is_not_written_all_the_time(visitor, script, monkeypatch) -> N
 
 
 def answer_again(desk: Desk) -> None:
-    """Do the work of the one turn, as a second worker does that takes the first for dead."""
+    """Do the work of the turn, like a second worker that considers the first dead."""
     [(organization, turn_id)] = on_rows(desk.service, "SELECT organization_id, turn_id FROM turns")
     desk.service.run(answer_turn(desk.service.runtime, organization_id=organization, turn_id=turn_id))
 
 
 def test_a_turn_whose_job_is_gone_fails_in_time(desk: Desk, visitor: Visitor, script: Script) -> None:
-    """After longer than any reply takes, with a word why; a turn that has a job, or is young, is left alone."""
     service = desk.service
     first = done(visitor.send("One"))
     following = done(visitor.send("Two", first["conversationId"]))

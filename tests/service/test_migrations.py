@@ -1,4 +1,4 @@
-"""Migrations lead to the schema the code declares, and the service may do no more there than it must."""
+"""Migrations lead to the declared schema, and the service has minimal rights in it."""
 
 import re
 import shutil
@@ -49,7 +49,7 @@ def alembic_config() -> Config:
 
 @dataclass(frozen=True)
 class Place:
-    """A database: its address as that of its owner, and a connection that no row-level security holds back."""
+    """A database: the owner's address, and a connection without row-level security."""
 
     url: URL
     connection: psycopg.Connection[Any]
@@ -69,7 +69,6 @@ def migrated(databases: TestDatabases) -> Iterator[Place]:
 
 @contextmanager
 def outside_database(databases: TestDatabases) -> Generator[Place]:
-    """An empty database whose owner is no superuser, as on an outside PostgreSQL; its address works as the owner."""
     name = databases.empty()
     owner = f"owner_of_{name}"
     with databases.connect(name) as connection:
@@ -91,14 +90,14 @@ def outside(databases: TestDatabases) -> Iterator[Place]:
 
 @pytest.fixture(scope="module")
 def used(databases: TestDatabases) -> Iterator[psycopg.Connection[Any]]:
-    """A database that its owner, who is no superuser, has migrated; tests leave it as it is."""
+    """A database migrated by an owner without superuser rights, unchanged by tests."""
     with outside_database(databases) as place:
         migrations.upgrade(place.url)
         yield place.connection
 
 
 def test_migrations_lead_to_the_declared_tables(databases: TestDatabases, used: psycopg.Connection[Any]) -> None:
-    """Nothing is left to migrate; Alembic doesn't compare CHECK constraints, so their names are compared here."""
+    """Alembic doesn't compare CHECK constraints, so names are compared here."""
     engine = create_engine(databases.owner_url(used.info.dbname))
     with engine.connect() as connection:
         config = alembic_config()
@@ -121,7 +120,7 @@ def test_the_newest_revision_is_the_one_a_start_looks_for() -> None:
 
 
 def test_an_owner_who_made_the_services_role_may_become_it(outside: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Making a role is, from PostgreSQL 16 on, not yet being allowed to become it; the service becomes it."""
+    """From PostgreSQL 16 on, the creator of a role is not automatically a member of it."""
     monkeypatch.setattr(row_security, "SERVICE_ROLE", "made_by_owner")
     outside.connection.execute(f"ALTER ROLE owner_of_{outside.url.database} CREATEROLE")
     engine = create_engine(outside.url)
@@ -134,7 +133,6 @@ def test_an_owner_who_made_the_services_role_may_become_it(outside: Place, monke
 
 
 def test_a_database_of_a_newer_version_is_left_alone(migrated: Place) -> None:
-    """A start says so in words, and changes nothing: what it would write, the newer version couldn't read."""
     migrated.connection.execute("UPDATE alembic_version SET version_num = '9999', usable_from = '9998'")
     with pytest.raises(MigrationError, match="a newer Carrel's: its schema is 9999") as refused:
         migrations.upgrade(migrated.url)
@@ -144,7 +142,6 @@ def test_a_database_of_a_newer_version_is_left_alone(migrated: Place) -> None:
 
 
 def test_a_newer_version_that_only_added_something_can_be_served(migrated: Place) -> None:
-    """A start of the same or the older release leaves the database alone; commands, which must know all, refuse it."""
     migrations.upgrade(migrated.url)
     assert migrated.version() == migrations.HEAD
     migrated.connection.execute("UPDATE alembic_version SET version_num = '9999', usable_from = %s", [migrations.HEAD])
@@ -155,7 +152,7 @@ def test_a_newer_version_that_only_added_something_can_be_served(migrated: Place
 
 
 def test_a_newer_version_may_migrate_while_an_older_one_waits_for_it(outside, monkeypatch) -> None:
-    """The older one waits in no statement and no transaction, for which the newer one's indexes would wait."""
+    """The older version waits outside any statement and transaction, which would block the newer one's indexes."""
     newer = outside.connection
     newer.execute("SELECT pg_advisory_lock(%s)", [migrations.ADVISORY_LOCK])
 
@@ -180,7 +177,7 @@ def upgrade():
 
 
 def test_a_migration_waits_for_nobody_for_long(databases, migrated, tmp_path, monkeypatch) -> None:
-    """It gives way to who holds a table's lock, for whom others would wait behind it, and goes on where it was."""
+    """Sessions would queue behind the waiting migration, so the migration gives way and repeats."""
     folder, waits = tmp_path / "migrations", list[str]()
     shutil.copytree(migrations.FOLDER, folder)
     for before, following, table in ((migrations.HEAD, "9001", "documents"), ("9001", "9002", "turn_passages")):
@@ -203,7 +200,7 @@ def test_a_migration_waits_for_nobody_for_long(databases, migrated, tmp_path, mo
 
 
 def test_an_index_whose_migration_was_killed_is_built_anew(migrated: Place) -> None:
-    """In no transaction, beside the table's writers; what was left of it is invalid, and doesn't stay."""
+    """Built outside a transaction, alongside the table's writers; an invalid remainder is removed."""
     engine, other = create_engine(migrated.url), migrated.connection
     with engine.connect() as connection:
         other.execute("CREATE INDEX ix_left ON documents (name)")
@@ -226,7 +223,6 @@ UNKNOWN = {
 @pytest.mark.parametrize("arguments", [["backup", "x"], ["rotate-key"]])
 @pytest.mark.parametrize("schema", UNKNOWN)
 def test_an_unknown_schema_is_left_alone(migrated, tmp_path, arguments, schema, capsys) -> None:
-    """A start is refused; a command ends with status 1 and the sentence that its service would end with."""
     migrated.connection.execute("UPDATE alembic_version SET version_num = %s, usable_from = '9998'", [schema])
     with pytest.raises(MigrationError, match=re.escape(UNKNOWN[schema])):
         migrations.upgrade(migrated.url)
@@ -239,7 +235,7 @@ def test_an_unknown_schema_is_left_alone(migrated, tmp_path, arguments, schema, 
 
 
 def test_an_owner_who_may_not_make_the_extension_is_told(outside: Place) -> None:
-    """Without pgvector made beforehand, its owner is told what is missing, and nothing is begun."""
+    """Without an existing pgvector extension, no migration begins."""
     outside.connection.execute("DROP EXTENSION vector")
     with pytest.raises(MigrationError, match='permission denied to create extension "vector"'):
         migrations.upgrade(outside.url)
@@ -258,7 +254,6 @@ UNINDEXED = statement("references_without_an_index")
 
 
 def unindexed(connection: psycopg.Connection[Any]) -> set[str]:
-    """The foreign keys that no index begins with, though what they refer to can be deleted."""
     return {name for (name,) in connection.execute(UNINDEXED, [list(NEVER_DELETED)])}
 
 
@@ -270,7 +265,7 @@ def test_a_deletion_finds_what_refers_to_it_by_an_index(used: psycopg.Connection
 
 
 def test_every_table_is_under_row_level_security(used: psycopg.Connection[Any]) -> None:
-    """Each table names its organization, forces the policy on its owner too, and has a policy for every command."""
+    """Each table names an organization, forces the policy on the owner too, and has a policy for every command."""
     tables = """
         SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity,
                EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'organization_id'),
@@ -296,7 +291,7 @@ def queue_schema(connection: psycopg.Connection[Any]) -> dict[str, set[tuple[Any
 
 
 def test_the_job_queue_is_as_its_library_declares_it(databases: TestDatabases, used: psycopg.Connection[Any]) -> None:
-    """It fails when the library is upgraded without a migration."""
+    """Fails when the library is upgraded without a migration."""
     name = databases.empty()
     with databases.connect(name) as declared:
         declared.execute(SchemaManager.get_schema())
@@ -308,7 +303,6 @@ def test_the_job_queue_is_as_its_library_declares_it(databases: TestDatabases, u
 
 
 def test_backups_show_every_row_to_the_owner_alone(used: psycopg.Connection[Any]) -> None:
-    """Every protected table lets the database's owner, and nobody else, read all of it when it asks to."""
     policies = "SELECT tablename, cmd, roles::text, qual FROM pg_policies WHERE policyname = 'backup'"
     protected = "SELECT tablename FROM pg_policies WHERE policyname = 'organization'"
     found = {table: rest for table, *rest in used.execute(policies).fetchall()}
@@ -319,7 +313,7 @@ def test_backups_show_every_row_to_the_owner_alone(used: psycopg.Connection[Any]
 
 
 def test_the_service_changes_nothing_that_is_for_good(module_service: RunningService) -> None:
-    """The audit log can only grow; the secret key's fingerprint is set up once, and then the database owner's."""
+    """The audit log can only grow; only the database's owner changes the secret key's fingerprint after the set-up."""
     with module_service.owner_connection() as connection:
         connection.execute(f"SET ROLE {SERVICE_ROLE}")
         assert connection.execute("SELECT count(*) FROM deployment").fetchone() == (1,)
@@ -340,7 +334,6 @@ def test_the_service_changes_nothing_that_is_for_good(module_service: RunningSer
 
 
 def test_the_service_role_is_restricted(used: psycopg.Connection[Any]) -> None:
-    """It is no superuser, bypasses no policy, creates nothing, and owns nothing."""
     role = "SELECT rolsuper, rolbypassrls, rolcreaterole, rolcreatedb FROM pg_roles WHERE rolname = %s"
     assert used.execute(role, [SERVICE_ROLE]).fetchone() == (False, False, False, False)
     assert used.execute("SELECT count(*) FROM pg_class WHERE relowner = %s::regrole", [SERVICE_ROLE]).fetchone() == (0,)
@@ -355,7 +348,7 @@ def test_an_outside_database_is_served_as_the_restricted_role(module_service: Ru
 
 @pytest.mark.parametrize("address", cases("an_address_that_is_not_postgresql_is_refused"))
 def test_an_address_that_is_not_postgresql_is_refused(address: str) -> None:
-    """The message names the setting and doesn't repeat the address, which may hold a password."""
+    """The message doesn't repeat the address: passwords are possible."""
     with pytest.raises(ValueError, match="CARREL_DATABASE_URL") as caught:
         driver_url(address)
     assert not re.search("secret", str(caught.value))
@@ -414,14 +407,13 @@ ON_TABLE = re.compile(
 
 @dataclass(frozen=True)
 class Migration:
-    """What a migration does: its statements, and from which schema on code can use the database afterwards."""
+    """A migration's statements, and the oldest schema version whose code can use the database afterwards."""
 
     revision: str
     usable_from: str | None
     statements: Sequence[str]
 
     def faults(self) -> list[str]:
-        """Say what is wrong with it, a line for each statement."""
         made = {found[1] for each in self.statements if (found := re.match(r'CREATE TABLE "?(\w+)', each))}
         unused = {*made, "alembic_version"}
         used = [each for each in self.statements if not is_on(each, unused)]
@@ -442,7 +434,7 @@ class Migration:
 
 
 def locked_by(statement: str) -> set[str]:
-    """Return the tables whose writers wait for a statement: the one that it alters, and those that it references."""
+    """Return the tables with writers waiting for a statement: the altered table, and referenced tables."""
     if not (found := re.match(rf"(?:CREATE|(?P<alter>ALTER)) TABLE {NAME}", statement)):
         return set()
     referenced = set(re.findall(r'\bREFERENCES "?(\w+)', statement))
@@ -460,13 +452,12 @@ def matches(statement: str, shapes: Sequence[str]) -> bool:
 
 @pytest.mark.parametrize(("statement", "is_good", "is_good_where_told"), cases("expanding_statements"))
 def test_the_rule_knows_what_adds(statement: str, is_good: bool, is_good_where_told: bool) -> None:
-    """And, of what takes something away, what nobody has to wait for."""
     assert (Migration("1", None, [statement]).faults() == []) == is_good
     assert (Migration("1", "0042", [statement]).faults() == []) == is_good_where_told
 
 
 def test_the_rule_knows_tables_that_are_new() -> None:
-    """Nobody uses them yet: they are filled and indexed as is simplest. Others are altered one at a time."""
+    """New tables have no users, so filling and indexing at once is safe. Existing tables are altered in turn."""
     new = ["CREATE TABLE things (thing_id UUID)", "CREATE INDEX ix ON things (thing_id)", "UPDATE things SET a = 1"]
     assert Migration("1", None, [*new, "ALTER TABLE things FORCE ROW LEVEL SECURITY"]).faults() == []
     added, built = "ALTER TABLE documents ADD COLUMN a TEXT", "CREATE INDEX CONCURRENTLY ix ON documents (a)"
@@ -500,7 +491,7 @@ def migrate(connection: Connection, revision: str) -> None:
 
 
 def test_migrations_keep_to_the_rule(before: Connection) -> None:
-    """Each since the baseline: as CONTRIBUTING.md has it, under "Change the schema"."""
+    """Each since the baseline; the rule is in CONTRIBUTING.md, under "Change the schema"."""
     said: list[str] = []
 
     def note(_connection, _cursor, statement: str, *_) -> None:

@@ -1,4 +1,4 @@
-"""Offboarding: what a plan tells, what ends at once, and what is handed over, however often it is cut off."""
+"""Offboarding: the plan, the immediate end of access, and the transfer, despite interruptions."""
 
 from typing import Any, LiteralString
 from unittest.mock import AsyncMock
@@ -39,7 +39,6 @@ HELD: dict[str, LiteralString] = {
 
 
 def sign_in(service: RunningService, person_id: str) -> None:
-    """Give a person a browser's session, and an application with a consent, a token and a code not used yet."""
     app = an_app(service)
     an_access_token(app, person_id, scope="api:catalog:read")
     with service.owner_connection() as connection:
@@ -49,7 +48,6 @@ def sign_in(service: RunningService, person_id: str) -> None:
 
 
 def test_a_plan_says_what_would_end_and_what_is_owned(service: RunningService, ids: dict[str, str]) -> None:
-    """Keys, sessions, applications, groups, and what is owned by type; nothing of it is changed."""
     key = a_key(service, ownerEmail=ADA, name="Deck")["apiKey"]
     done(service.call("admin/apiKeys/revoke", {"apiKeyId": a_key(service, ownerEmail=ADA)["apiKeyId"]}))
     sign_in(service, ids[ADA])
@@ -86,7 +84,6 @@ def test_a_plan_says_what_would_end_and_what_is_owned(service: RunningService, i
 
 
 def test_what_somebody_alone_reads_is_what_nobody_else_does(service: RunningService) -> None:
-    """By every way: as owner, by a grant, by groups in groups, by a group of their own; others count while active."""
     key = a_key(service, ownerEmail=ADA)["apiKey"]
     enable_service_accounts(service)
     bosun = an_account(service)
@@ -121,7 +118,6 @@ def test_what_somebody_alone_reads_is_what_nobody_else_does(service: RunningServ
 
 
 def test_all_access_ends_and_everything_is_handed_over(service: RunningService, ids: dict[str, str]) -> None:
-    """At once and for good; the new owner reads it; the log names what ended; again changes nothing."""
     key = a_key(service, ownerEmail=ADA)["apiKey"]
     a_key(service, ownerEmail=ADA)
     sign_in(service, ids[ADA])
@@ -169,7 +165,6 @@ def test_all_access_ends_and_everything_is_handed_over(service: RunningService, 
 
 
 def test_a_killed_handover_is_finished_by_the_next(service, ids, monkeypatch) -> None:
-    """Cut off in the middle of a batch: access has ended, whole batches are handed over, the next does the rest."""
     key = a_key(service, ownerEmail=ADA)["apiKey"]
     make_resources(service, ids[ADA], count=25)
     monkeypatch.setattr(transferring, "BATCH", 10)
@@ -206,7 +201,6 @@ def test_access_ends_in_one_piece(service, ids, monkeypatch) -> None:
 
 
 def test_who_can_not_be_offboarded_or_own_is_refused(service: RunningService) -> None:
-    """Oneself, the unknown, service accounts; a new owner who is inactive, unknown or the same, or none for what is."""
     key = a_key(service, ownerEmail=ADA)["apiKey"]
     uploaded(service, "log", CALM, as_user=ADA)
     enable_service_accounts(service)
@@ -225,7 +219,6 @@ def test_who_can_not_be_offboarded_or_own_is_refused(service: RunningService) ->
 
 
 def test_an_admin_is_left_when_two_offboard_each_other(service, ids, monkeypatch) -> None:
-    """Of two requests that were let in, the second finds that it would leave nobody."""
     key = a_key(service, ownerEmail=ADA)["apiKey"]
     find_both, hindered = transferring._find_both, list[int]()
 

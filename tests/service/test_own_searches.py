@@ -1,4 +1,4 @@
-"""A caller's own searches: those of late and those that they saved; nobody sees anybody else's."""
+"""A caller's recent and saved searches, hidden from others."""
 
 from functools import partial
 
@@ -33,7 +33,6 @@ def saved(service: RunningService, key: str | None = None) -> list[dict]:
 
 
 def test_recent_searches_are_the_callers_own(service: RunningService, monkeypatch) -> None:
-    """Each once, newest first, and only as long as the log keeps their words; an admin's are no exception."""
     ada, ben, other = service.new_user(ADA), service.new_user(BEN), another_organization(service)
     for query in ("ferry", "dogs", "ferry"):
         search(service, query, ada)
@@ -61,7 +60,6 @@ def test_recent_searches_are_the_callers_own(service: RunningService, monkeypatc
 
 
 def test_saved_searches_are_the_callers_own(service: RunningService) -> None:
-    """Saving again adds nothing; others neither see nor delete them, and save the same for themselves."""
     ada, ben, other = service.new_user(ADA), service.new_user(BEN), another_organization(service)
     filters = [{"field": "team", "operator": "==", "value": "deck"}]
     first = save(service, "ferry", ada, mode="LEXICAL", metadataFilters=filters)
@@ -81,7 +79,6 @@ def test_saved_searches_are_the_callers_own(service: RunningService) -> None:
 
 
 def test_there_are_at_most_a_hundred_saved_searches(service: RunningService, monkeypatch) -> None:
-    """Of one caller, even when two are saved at once; one that is there already may be saved again."""
     assert MOST_SAVED == 100
     monkeypatch.setattr("service.domains.search.own.service.MOST_SAVED", 5)
     ada = service.new_user(ADA)

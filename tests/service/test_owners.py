@@ -1,4 +1,4 @@
-"""Owners: what belongs to whom, and giving it to somebody else; every reader is asked before and after."""
+"""Owners and transfers; every reader is checked before and after."""
 
 from functools import partial
 from uuid import UUID
@@ -49,7 +49,6 @@ def transfer(service: RunningService, **body) -> dict[str, int]:
 
 
 def owned(service: RunningService, email: str, **filters) -> set[str]:
-    """The ids of what belongs to somebody, from pages of two; the counts say the same."""
     rows = walk(service, OWNED, {"ownedBy": user(email), **filters}, page_size=2)
     assert number_owned(service, email, **filters) == len(rows)
     return {row["objectId"] for row in rows}
@@ -76,7 +75,6 @@ def counted(rows: list[dict]) -> dict[str, int]:
 
 
 def make_resources(service: RunningService, owner: str, *, count: int) -> None:
-    """Many resources of an owner (an id), each tenth with a reader of its own."""
     organization = organization_id(service)
     readers_of = [UUID(a_user(service, f"r{number}@example.test")["id"]) for number in range(10)]
 
@@ -95,7 +93,6 @@ def make_resources(service: RunningService, owner: str, *, count: int) -> None:
 
 
 def test_what_somebody_owns_is_listed_and_counted(service: RunningService) -> None:
-    """Documents and collections; also of somebody inactive, beside other filters, and never what is only shared."""
     document_id = uploaded(service, "log", CALM, as_user=ADA, allowedUsersEmailAddresses=BEN)["documentId"]
     shared = uploaded(service, "memo", CALM, as_user=BEN, allowedUsersEmailAddresses=ADA)["documentId"]
     collection = create_collection(service, "Logs", as_user=ADA)
@@ -110,7 +107,6 @@ def test_what_somebody_owns_is_listed_and_counted(service: RunningService) -> No
 
 
 def test_everything_of_somebody_goes_to_somebody_else(service: RunningService, people: dict[str, str]) -> None:
-    """The old owner reads no more what only ownership opened, at once; other readers stay; each thing is audited."""
     document_id = uploaded(service, "log", CALM, as_user=ADA, allowedUsersEmailAddresses=BEN)["documentId"]
     private = uploaded(service, "diary", CALM, as_user=ADA)["documentId"]
     collection = create_collection(service, "Logs", as_user=ADA)
@@ -153,7 +149,6 @@ def test_everything_of_somebody_goes_to_somebody_else(service: RunningService, p
 
 
 def test_some_types_or_named_resources_alone(service: RunningService) -> None:
-    """What isn't named stays; a service account may own, too; what it owns already is neither counted nor audited."""
     first, second = (uploaded(service, name, CALM, as_user=ADA)["documentId"] for name in ("one", "two"))
     collection = create_collection(service, "Logs", as_user=ADA)
     enable_service_accounts(service)
@@ -172,7 +167,6 @@ def test_some_types_or_named_resources_alone(service: RunningService) -> None:
 
 
 def test_syncs_act_as_their_new_owner(service: RunningService, people: dict[str, str]) -> None:
-    """A sync is handed over with the rest, or named; then its new owner may change it, and the old one not."""
     collection = create_collection(service, "Logs", as_user=ADA)
     body = {"documentCollectionId": collection, "docstoreURI": DOCSTORE_URI, "config": DOCSTORE_CONFIG}
     create, delete = (f"documentCollections/docstore/{verb}DocstoreSync" for verb in ("create", "delete"))
@@ -187,7 +181,6 @@ def test_syncs_act_as_their_new_owner(service: RunningService, people: dict[str,
 
 
 def test_who_can_not_own_is_refused(service: RunningService) -> None:
-    """Groups, inactive and unknown people, and the owner themself; nothing is changed, and nothing audited."""
     document_id = uploaded(service, "log", CALM, as_user=ADA)["documentId"]
     team = a_group(service, "Team", user(BEN))
     invalid = [(one, "invalid_new_owner") for one in (group(team), user(EVE), user(ADA))]
@@ -214,7 +207,7 @@ def test_who_can_not_own_is_refused(service: RunningService) -> None:
 
 
 def test_many_resources_take_few_statements(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many for each batch as for one resource, whatever the number of their access classes; all are audited."""
+    """The number per batch equals the number for a single resource, whatever the number of access classes."""
     monkeypatch.setattr(transferring, "BATCH", 200)
     make_resources(service, a_user(service, ADA)["id"], count=1000)
     with statements(service) as sent:
@@ -228,7 +221,6 @@ def test_many_resources_take_few_statements(service: RunningService, monkeypatch
 
 
 def test_a_request_without_time_left_says_what_remains(service, monkeypatch) -> None:
-    """Of very many resources a request transfers a part; those that follow do the rest."""
     make_resources(service, a_user(service, ADA)["id"], count=25)
     monkeypatch.setattr(transferring, "BATCH", 10)
     monkeypatch.setattr(transferring, "MOST_SECONDS", 0)
@@ -240,7 +232,6 @@ def test_a_request_without_time_left_says_what_remains(service, monkeypatch) -> 
 
 
 def test_two_transfers_at_once_end_with_one_owner_of_each(service, monkeypatch) -> None:
-    """To two people, and of named resources in another order beside them: none deadlocks, and each thing moves once."""
     monkeypatch.setattr(transferring, "BATCH", 20)
     make_resources(service, a_user(service, ADA)["id"], count=200)
     people = [BEN, a_user(service, "cat@example.test")["email"], service.admin_email]
@@ -256,7 +247,6 @@ def test_two_transfers_at_once_end_with_one_owner_of_each(service, monkeypatch) 
 
 
 def test_an_upload_beside_a_transfer_keeps_the_new_owner(service, people, race) -> None:
-    """An upload with another access waits for the transfer, and is judged after it: neither undoes the other."""
     document_id, admin = uploaded(service, "log", CALM, as_user=ADA)["documentId"], service.admin_email
     log, text = document(document_id), "Calm at sea, and foggy."
     grant(service, log, user(admin), role="EDITOR")

@@ -1,4 +1,4 @@
-"""Why somebody may read a resource, or why not."""
+"""Explanations of why a person may or may not read a resource."""
 
 import time
 from itertools import pairwise
@@ -18,7 +18,6 @@ def explained(service: RunningService, resource: dict[str, str], principal: dict
 
 
 def written(answer: dict) -> list[str]:
-    """Each path in one line: names of groups and the organization, addresses of people, roles of grants."""
     return [" > ".join(_word(step) for step in path) for path in answer["paths"]]
 
 
@@ -40,7 +39,6 @@ def join(service: RunningService, outer: dict, *members: dict) -> None:
 
 
 def test_every_shortest_chain_to_every_grant_is_shown(service: RunningService) -> None:
-    """Direct, through two groups at once, by owning it and as everyone: the shortest first, longer detours left out."""
     ada = a_user(service, "ada@example.test")
     left = a_group(service, "left", user("ada@example.test"))
     right = a_group(service, "right", user("ada@example.test"))
@@ -70,7 +68,6 @@ def test_every_shortest_chain_to_every_grant_is_shown(service: RunningService) -
 
 
 def test_what_it_leads_to_is_named(service: RunningService) -> None:
-    """A document, a collection and an agent by their names, beside the ids that requests name them by."""
     document_id = ok(upload(service, "log", documentName="Log of May"))["documentId"]
     collection_id, agent = create_collection(service, "Logs"), an_agent(service, name="Mate")
     deploy(service, agent, user(service.admin_email))
@@ -84,7 +81,6 @@ def test_what_it_leads_to_is_named(service: RunningService) -> None:
 
 
 def test_groups_and_service_accounts_are_explained_too(service: RunningService) -> None:
-    """A group by the groups around it; an account by its id or its address; neither by what everyone may read."""
     enable_service_accounts(service)
     robot = an_account(service, "Robot")
     inner = a_group(service, "inner", account(robot))
@@ -103,7 +99,6 @@ def test_groups_and_service_accounts_are_explained_too(service: RunningService) 
 
 
 def test_what_is_missing_is_said(service: RunningService) -> None:
-    """No grant; being active; being there at all; and that admins read by grants as well."""
     enable_service_accounts(service)
     robot = an_account(service)
     a_user(service, "ben@example.test")
@@ -122,7 +117,6 @@ def test_what_is_missing_is_said(service: RunningService) -> None:
 
 
 def test_cycles_lead_nowhere(service: RunningService) -> None:
-    """A ring of groups, one of them in itself, is walked once; the way round it is no shortest chain."""
     a_user(service, "ada@example.test")
     ring = [a_group(service, name) for name in "abc"]
     for one, following in pairwise([*ring, ring[0]]):
@@ -136,7 +130,7 @@ def test_cycles_lead_nowhere(service: RunningService) -> None:
 
 
 def test_a_lattice_with_a_billion_shortest_chains_is_explained_at_once(service: RunningService) -> None:
-    """Two groups a layer, each in both of the next: 100 different chains are shown, and said not to be all."""
+    """Two groups a layer, each in both of the next: 100 different chains are shown, marked as incomplete."""
     ada = user(a_user(service, "ada@example.test")["email"])
     lower = [ada]
     for depth in range(DEPTH):
@@ -171,7 +165,7 @@ def test_exactly_a_hundred_chains_are_all(service: RunningService) -> None:
 
 
 def test_what_is_unknown_is_refused(service: RunningService) -> None:
-    """A principal is looked for among those of its type."""
+    """A principal is searched for only within the type."""
     team, memo = a_group(service, "Team"), a_resource(service, "memo")
     admin, cleo = user(service.admin_email), a_user(service, "cleo@example.test")
 

@@ -1,4 +1,4 @@
-"""Grants, as admins set them."""
+"""Grants set by admins."""
 
 import asyncio
 from collections.abc import Iterator
@@ -33,7 +33,6 @@ def grants(resource: dict[str, str], *given: tuple[dict[str, Any], str], **body:
 
 
 def summary(answer: dict[str, Any]) -> tuple[set[tuple[str, str, str]], bool]:
-    """Who has which role, and whether everyone may read."""
     held = {(one["principal"]["type"], one["principal"]["name"], one["role"]) for one in answer["grants"]}
     return held, answer["organizationWide"]
 
@@ -47,7 +46,6 @@ async def register(connection: AsyncConnection, organization: UUID, access: Acce
 
 
 def test_setting_grants_replaces_them_and_keeps_the_owner(service) -> None:
-    """What is set is what is listed; the owner is not among the grants, and reads on."""
     ada, _, team = a_user(service, "ada@example.test"), a_user(service, "ben@example.test"), a_group(service, "Team")
     memo = a_resource(service, "memo", owner=ada["id"])
     first = grants(memo, (user("Ben@example.test"), "EDITOR"), (group(team), "VIEWER"))
@@ -66,7 +64,6 @@ def test_setting_grants_replaces_them_and_keeps_the_owner(service) -> None:
 
 
 def test_many_resources_are_set_at_once_or_not_at_all(service, elsewhere) -> None:
-    """Unknown resources and principals are named; equal access shares one class."""
     a_user(service, "ben@example.test")
     memos = [a_resource(service, f"memo-{number}") for number in range(20)]
     given = [grants(memo, (user("ben@example.test"), "VIEWER")) for memo in memos]
@@ -96,7 +93,7 @@ def test_many_resources_are_set_at_once_or_not_at_all(service, elsewhere) -> Non
 
 
 class CountedWalks(list[Any]):
-    """Rows that know how often all of them were walked through, by anybody."""
+    """Rows with a count of complete walks."""
 
     walks = 0
 
@@ -106,7 +103,7 @@ class CountedWalks(list[Any]):
 
 
 def test_setting_many_goes_through_their_readers_as_often_as_setting_one(service, monkeypatch) -> None:
-    """A thousand resources with a hundred readers each would otherwise stop everybody for minutes."""
+    """A thousand resources with a hundred readers each could otherwise block all requests for minutes."""
     a_user(service, "ben@example.test")
     memos = [a_resource(service, f"memo-{number}") for number in range(12)]
     list_readers = classes.list_readers
@@ -125,7 +122,6 @@ def test_setting_many_goes_through_their_readers_as_often_as_setting_one(service
 
 
 def test_the_audit_log_names_the_role_by_which_a_principal_may_do_most(service) -> None:
-    """Of a principal that is granted both, however they are ordered, and of an owner who is granted anything."""
     ada, ben = a_user(service, "ada@example.test"), a_user(service, "ben@example.test")
     memo = a_resource(service, "memo", owner=ada["id"])
     both = [(user("ben@example.test"), "EDITOR"), (user("ben@example.test"), "VIEWER")]
@@ -138,7 +134,7 @@ def test_the_audit_log_names_the_role_by_which_a_principal_may_do_most(service) 
 
 
 def test_only_viewer_and_editor_can_be_granted(service) -> None:
-    """An owner is whoever made the resource."""
+    """The owner is the resource's creator."""
     memo = a_resource(service, "memo")
     for role in ("OWNER", "ADMIN", ""):
         response = service.call("admin/grants/set", grants(memo, (user(service.admin_email), role)))
@@ -158,7 +154,7 @@ def test_concurrent_changes_of_overlapping_resources_neither_deadlock_nor_mix(se
 
 
 def test_resources_are_locked_in_the_order_of_their_ids(service) -> None:
-    """Whoever waits for the first has locked none of the others, so that two calls can't wait for each other."""
+    """A waiting call has locked no later resource, so two calls can't deadlock."""
     memos = [a_resource(service, f"memo-{number}") for number in range(12)]
     organization = organization_id(service)
     identities = [(memo["resourceType"], memo["resourceId"]) for memo in memos]
@@ -179,7 +175,6 @@ def test_resources_are_locked_in_the_order_of_their_ids(service) -> None:
 
 
 def test_two_transactions_that_need_the_same_new_class_get_the_same(service) -> None:
-    """The second waits for the first, and finds what it made with its readers."""
     organization = organization_id(service)
     access = Access(owner_id=None, viewers=frozenset({organization}))
 
@@ -203,7 +198,6 @@ def test_two_transactions_that_need_the_same_new_class_get_the_same(service) -> 
 
 
 def test_access_survives_a_round_trip_and_waits_for_whoever_locked_the_resource(service) -> None:
-    """An index write that holds the row is never overtaken by a change of access."""
     ada, team = UUID(a_user(service, "ada@example.test")["id"]), UUID(a_group(service, "Team")["id"])
     organization, database = organization_id(service), service.runtime.database
     access = Access(owner_id=ada, viewers=frozenset({organization}), editors=frozenset({team, ada}))

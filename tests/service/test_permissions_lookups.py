@@ -1,4 +1,4 @@
-"""Who may read what: checks of resources, the two look-ups of the seed, and the lists of all access."""
+"""Who may read what: checks of resources, the seed's two look-ups, and the lists of all access."""
 
 from collections import defaultdict
 
@@ -32,13 +32,11 @@ NOWHERE = {"resourceId": "nowhere", "resourceType": "UPLOADED_DOCUMENT"}
 
 
 def may(service: RunningService, resource: dict[str, str], email: str | None = None, **options) -> bool:
-    """Whether somebody (the caller unless an address is given) may read a resource."""
     named = {"userEmail": email} if email else {}
     return done(service.call(CHECK, {"resource": resource, "action": "READ", **named}, **options))["authorized"]
 
 
 def test_a_check_says_what_grants_groups_and_ownership_say(service: RunningService) -> None:
-    """Directly, through groups, organization-wide and as the owner; else no, also for an admin, or once it is taken."""
     ada = a_user(service, "ada@example.test")
     for name in ("ben", "cleo", "dan"):
         a_user(service, f"{name}@example.test")
@@ -56,7 +54,6 @@ def test_a_check_says_what_grants_groups_and_ownership_say(service: RunningServi
 
 
 def test_many_are_answered_in_the_order_asked(service: RunningService) -> None:
-    """One that is asked about twice is answered twice; an unknown one, or one of another type, is a no."""
     memos = [a_resource(service, f"memo-{number}") for number in range(4)]
     for memo in memos[::2]:
         grant(service, memo, organizationWide=True)
@@ -68,7 +65,7 @@ def test_many_are_answered_in_the_order_asked(service: RunningService) -> None:
 
 
 def test_a_thousand_are_one_query(service: RunningService) -> None:
-    """However many are asked about, the database is asked as often as for one; 1001 are refused."""
+    """As many queries as for a single resource; 1001 are refused."""
     memo = a_resource(service, "memo")
 
     def asked(number: int) -> int:
@@ -84,7 +81,6 @@ def test_a_thousand_are_one_query(service: RunningService) -> None:
 
 
 def test_who_may_be_asked_about(service: RunningService) -> None:
-    """Oneself by anyone; anybody by an admin; any active user by a key that may act for users; else 403."""
     for name in ("ben", "cleo"):
         a_user(service, f"{name}@example.test")
     a_user(service, "gone@example.test", active=False)
@@ -117,7 +113,6 @@ LOOKUP = "permissions/listAuthorizedPrincipalsForResource"
 
 
 def test_a_user_thirty_groups_deep_may_read(service) -> None:
-    """Every group on the way holds READ, and is listed once, in a ring too; one around it, and its others, do not."""
     for name in ("deep", "outside"):
         a_user(service, f"{name}@example.test")
     chain = [a_group(service, "level 30", user("deep@example.test"))]
@@ -139,7 +134,7 @@ def test_a_user_thirty_groups_deep_may_read(service) -> None:
 
 
 def test_organization_wide_means_every_active_user_each_once(service) -> None:
-    """However many ways lead to them; more inactive people than a page has room for leave no gap in it."""
+    """A page full of inactive people leaves no gap."""
     emails = {active: [f"{active}{number}@example.test".lower() for number in range(9)] for active in (True, False)}
     users = [{"email": email, "active": active} for active, some in emails.items() for email in some]
     done(service.call("admin/users/upsert", {"users": users}))
@@ -157,7 +152,6 @@ def test_organization_wide_means_every_active_user_each_once(service) -> None:
 
 
 def test_a_service_account_has_only_what_it_or_its_groups_were_granted(service) -> None:
-    """It is reported as a user with its own address; organization-wide does not reach it; deleted it is unknown."""
     enable_service_accounts(service)
     robot = an_account(service, "Robot")
     token = a_token(service, robot, "catalog:read")["token"]
@@ -188,7 +182,6 @@ def test_a_service_account_has_only_what_it_or_its_groups_were_granted(service) 
 
 
 def test_resources_are_listed_for_whoever_acts(service) -> None:
-    """For the key's owner by default, for a user when named; an admin sees only what access says."""
     ben = a_user(service, "ben@example.test")
     for number in range(12):
         a_resource(service, f"r{number}", resource_type="AGENT" if number % 5 == 0 else "BOX_FILE", owner=ben["id"])
@@ -207,12 +200,11 @@ HOLDERS, PEOPLE = "admin/access/listHolders", "admin/access/listGroupPeople"
 
 @pytest.fixture
 def ship(service: RunningService) -> RunningService:
-    """An organization in which people come by what they may read in every way there is."""
     return a_world(service).service
 
 
 def joined(service: RunningService, *, page_size: int) -> dict[str, set[str]]:
-    """Who may read what, from the lists alone: addresses of people by the resource's id in its source system."""
+    """Return the readers' addresses by the resource's id in its source system, from the lists alone."""
     people: dict[str, set[str]] = defaultdict(set)
     for row in walk(service, PEOPLE, {}, page_size=page_size):
         assert row["principalId"] not in people[row["groupId"]]
@@ -232,7 +224,6 @@ def joined(service: RunningService, *, page_size: int) -> dict[str, set[str]]:
 
 
 def test_joined_they_say_what_the_look_ups_say(ship: RunningService) -> None:
-    """By nested groups and cycles of them, directly, or with everyone: the same people, on pages of any size."""
     found = joined(ship, page_size=1000)
     assert [joined(ship, page_size=size) for size in (1, 2, 3)] == [found] * 3
     looked_up = {
@@ -294,7 +285,6 @@ def test_every_change_of_access_is_noticed(ship: RunningService) -> None:
 
 
 def test_what_changes_nobody_s_access_is_no_change(ship: RunningService) -> None:
-    """Searching, and giving a document other contents, leave the state as it is: a busy organization has one too."""
     ok(upload(ship, "log"))
     since = state(ship)["state"]
     ok(upload(ship, "log", "A storm at sea."))

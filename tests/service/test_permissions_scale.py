@@ -1,4 +1,4 @@
-"""Look-ups of many: every way a page is read gives the same list, and a walk is right while everything changes."""
+"""Look-ups of many: every strategy for a page gives the same list, and walks are right under changes."""
 
 from collections.abc import Callable
 
@@ -37,8 +37,6 @@ GROUPS = queries.FEW + 9
 
 @pytest.fixture
 def read_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
-    """Make a page read differently: from how many parts on it is walked, and how far."""
-
     def change(few: int, stretch: int) -> None:
         monkeypatch.setattr(queries, "FEW", few)
         monkeypatch.setattr(queries, "STRETCH", stretch)
@@ -54,7 +52,6 @@ WAYS = [(0, 1), (0, 3), (2, 5), (0, 17), (3, 10_000), (0, 10_000), (10_000, 10_0
 
 
 def test_every_way_to_read_a_page_of_resources_gives_the_same(service, read_by) -> None:
-    """Class by class, on a walk, or where a walk ended: in the order of the ids, nothing twice and nothing left out."""
     a_user(service, ADA)
     a_user(service, "ben@example.test")
     teams = [a_group(service, f"team {number}", user(ADA)) for number in range(5)]
@@ -83,7 +80,6 @@ def test_every_way_to_read_a_page_of_resources_gives_the_same(service, read_by) 
 
 
 def test_every_way_to_read_a_page_of_principals_gives_the_same(service, read_by) -> None:
-    """Group by group, on a walk, or where a walk ended; inactive people leave no gap, and all are listed once."""
     emails = [f"u{number:02}@example.test" for number in range(40)]
     gone = {*emails[8:14], emails[39]}
     users = [{"email": email, "active": email not in gone} for email in emails]
@@ -104,7 +100,6 @@ def test_every_way_to_read_a_page_of_principals_gives_the_same(service, read_by)
 
 
 def many_resources(service: RunningService, number: int) -> None:
-    """Resources r0, r1 … in classes that one group each may read, and a class that nobody may."""
     service.execute(
         statement("many_resources"), {"groups": GROUPS, "number": number, "organization": organization_id(service)}
     )
@@ -228,7 +223,7 @@ def test_a_page_of_grants_begins_between_two_roles_of_one_principal(service: Run
 
 
 def test_page_tokens_of_lists_are_bound_to_query_and_caller(service: RunningService) -> None:
-    """Of grants, of principals and of resources: with another query, by another admin, or changed, they are a 400."""
+    """With another query, another admin, or a changed token: 400."""
     a_user(service, "other@example.test", isAdmin=True)
     other = a_key(service, ownerEmail="other@example.test", mayActForUsers=True)["apiKey"]
     memos = [a_resource(service, f"memo-{number}") for number in range(3)]

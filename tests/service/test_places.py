@@ -1,4 +1,4 @@
-"""Where passages stand, on the wire: in searches, lists of chunks and replies; kept, moved and made good again."""
+"""Places of passages on the wire: in searches, lists of chunks and replies; stored, moved and repaired."""
 
 from tests import made_files
 from tests.harness.documents import add_to_collection, chunks, embedded, ok, search, uploaded
@@ -17,7 +17,6 @@ def places(service: RunningService, document_id: str, collection_id: str | None 
 
 
 def test_passages_say_where_they_stand(desk) -> None:
-    """In both searches, the list of chunks, and the sources of replies; a text without pages says nothing of it."""
     service = desk.service
     options = {"internalPublic": "true", "file_name": "fees.xlsx"}
     uploaded(service, "fees", "The fees of before.", internalPublic="true")
@@ -41,7 +40,6 @@ def test_passages_say_where_they_stand(desk) -> None:
 
 
 def test_a_passage_that_was_found_is_listed_by_its_number(service: RunningService) -> None:
-    """A search tells which chunk of the document its snippet is, and a list of chunks may begin there."""
     lines = [f"Rule {number}: {'A rule of the harbour. ' * 60}\n\n" for number in range(4)]
     document_id = uploaded(service, "rules", "".join([*lines, "The heron sleeps on the quay."]))["documentId"]
     [found] = ok(service.call("search/searchDocumentCatalog", {"searchQuery": "heron"}))["results"]
@@ -54,7 +52,6 @@ def test_a_passage_that_was_found_is_listed_by_its_number(service: RunningServic
 
 
 def test_a_thread_of_mails_is_found_where_it_says_something(service: RunningService) -> None:
-    """Each reply shows what it quotes, on the last page of its chunks, and isn't found by that."""
     asked = "When does the dredger leave the lock?"
     uploaded(service, "1.eml", f"From: Ben <b@x.example>\nSubject: Dredger\n\n{asked}\n", file_name="1.eml")
     text = "From: a@x.example\nSubject: Re: Dredger\n\nAt nine, says {}.\n\nOn 5 Jan 2026 Ben wrote:\n> {}\n"
@@ -68,7 +65,6 @@ def test_a_thread_of_mails_is_found_where_it_says_something(service: RunningServ
 
 
 def test_places_follow_new_versions_and_come_to_chunks_of_before(service: RunningService) -> None:
-    """What alone moved to another page isn't embedded again; nor is what has no place yet, when it is indexed again."""
     pages = [[(f"The rule of {name} has many words.", 12)] for name in ("anchors", "buoys")]
     document_id = uploaded(service, "rules", made_files.pdf(*pages), file_name="a.pdf")["documentId"]
     uploaded(service, "rules", made_files.pdf([("A page that was put in front.", 24)], *pages), file_name="a.pdf")

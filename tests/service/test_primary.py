@@ -1,4 +1,4 @@
-"""The primary among several servers: the one that was promoted last, and what is told while no standby follows it."""
+"""The primary among several servers: the last promoted, and messages while no standby follows it."""
 
 import asyncio
 import gc
@@ -31,7 +31,6 @@ def opened(known: NewestPrimary, *servers: Server) -> Database:
 
 
 async def use_all(old: Server, new: Server) -> None:
-    """Have pools of one process and of another meet the promotion, while the old primary goes on."""
     figures = Figures(2)
     mine, neighbour = (NewestPrimary(Share(worker, 2, figures)) for worker in range(2))
     others = NewestPrimary()
@@ -64,13 +63,14 @@ async def use_all(old: Server, new: Server) -> None:
 
 
 def test_a_primary_of_before_a_promotion_is_not_gone_back_to() -> None:
-    """Both take writes; only the newer one's are anybody's."""
+    """Both accept writes; only the newer primary's count."""
     with replicated(1) as (old, [new]):
         asyncio.run(use_all(old, new))
 
 
 async def test_a_connection_that_nobody_waits_for_any_more_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pool has it while its server is asked; one that is left open is told of when it is collected."""
+    """No pool has the connection while its server is asked; a leaked connection is reported by the garbage
+    collector."""
     monkeypatch.setattr(primary, "_ASK", "SELECT 1 FROM pg_sleep(20)")
     with replicated(0) as (server, _):
         database = opened(NewestPrimary(), server)
@@ -81,7 +81,6 @@ async def test_a_connection_that_nobody_waits_for_any_more_is_closed(monkeypatch
 
 
 async def write(database: Database) -> None:
-    """Change a row that others change, too."""
     async with database.transaction(None) as connection:
         await connection.exec_driver_sql("UPDATE kept SET number = number + 1")
 
@@ -92,7 +91,6 @@ async def read(database: Database) -> int:
 
 
 async def wait_for_a_standby(server: Server) -> None:
-    """Write while the server waits for a standby that isn't there, and then while it doesn't."""
     share, url = Share(), driver_url(server.address(user=SERVICE_ROLE).get_secret_value())
     database = Database(url, statement_seconds=0.5, primary=NewestPrimary(share))
     with pytest.raises(Unavailable, match="has not confirmed this change"):
@@ -110,7 +108,7 @@ async def wait_for_a_standby(server: Server) -> None:
 
 
 async def test_a_connection_comes_back_however_its_commit_ends() -> None:
-    """Nobody waits for it any more, so its error is logged."""
+    """No caller waits any more, so the error is logged."""
     fail = AsyncMock(side_effect=RuntimeError)
     given_back: list[str] = []
     async with AsyncExitStack() as held:
@@ -129,7 +127,7 @@ async def commit_and_go_on(connection) -> None:
 
 @pytest.mark.parametrize("turns", range(8))
 async def test_who_is_cancelled_while_a_commit_ends_ends(turns: int) -> None:
-    """So many turns of the loop after its commit may end: else a task that is told to stop would go on."""
+    """A commit may take several turns of the loop; a cancelled task must still end."""
     may_end = asyncio.Event()
     task = asyncio.create_task(commit_and_go_on(SimpleNamespace(commit=may_end.wait)))
     await asyncio.sleep(0.01)
@@ -142,7 +140,7 @@ async def test_who_is_cancelled_while_a_commit_ends_ends(turns: int) -> None:
 
 
 def test_a_change_that_no_standby_confirms_is_not_called_done() -> None:
-    """It is told in words, and not taken back: who tries again waits behind it, and it is there when a standby is."""
+    """The change is reported as unconfirmed, not rolled back: a retry waits behind it until a standby confirms."""
     with replicated(0) as (server, _):
         server.execute("CREATE TABLE kept AS SELECT 0 AS number")
         server.execute(f"GRANT ALL ON kept TO {SERVICE_ROLE}")

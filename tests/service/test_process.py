@@ -1,4 +1,4 @@
-"""`python -m service` as a process: starting, stopping, being killed, and its database going away under it."""
+"""`python -m service` as a process: starting, stopping, being killed, and losing its database."""
 
 import os
 import signal
@@ -46,7 +46,6 @@ SECONDS = 30
 
 
 def rename(service: ServiceProcess, name: str) -> None:
-    """Write something that must not be lost."""
     service.http.post("/api/v0/admin/organization/update", json={"name": name}).raise_for_status()
 
 
@@ -60,7 +59,7 @@ def run(**settings: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture(scope="module")
 def standing() -> Iterator[ServiceProcess]:
-    """A service that tests share, each of which leaves it running; `running` is how they get it."""
+    """A shared service left running by every test; use `running`."""
     process = ServiceProcess()
     yield process
     process.close()
@@ -68,7 +67,7 @@ def standing() -> Iterator[ServiceProcess]:
 
 @pytest.fixture
 def running(standing: ServiceProcess) -> ServiceProcess:
-    """The service that tests share, started again where a test has failed between its stop and its start."""
+    """The shared service, restarted if a test failed between stop and start."""
     if standing.process is None or standing.process.poll() is not None:
         standing.start()
     standing.wait_ready()
@@ -77,7 +76,6 @@ def running(standing: ServiceProcess) -> ServiceProcess:
 
 @contextmanager
 def waiting(service: ServiceProcess, path: str, body: dict[str, str]) -> Iterator["Future[httpx.Response]"]:
-    """Send a request that waits in the database until the block has ended, or the database."""
     lock = "LOCK TABLE organizations IN ACCESS EXCLUSIVE MODE"
     # Not what the service does beside: it is the request that looks for the caller.
     blocked = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%api_keys%'"
@@ -91,7 +89,8 @@ def waiting(service: ServiceProcess, path: str, body: dict[str, str]) -> Iterato
 
 
 def test_it_stops_cleanly_and_keeps_everything(service_process: Start) -> None:
-    """SIGTERM: status 0, database ended; restarted, all is there; no secret logged. It begins from nothing."""
+    """SIGTERM: status 0, database ended; a restart has all data; no secret is logged. The first start is from
+    nothing."""
     service = service_process(from_nothing=True, CARREL_LOG_LEVEL="DEBUG")
     rename(service, "Kept")
     assert service.database_server().process() is not None
@@ -140,7 +139,6 @@ def test_what_was_acknowledged_outlives_kills(running: ServiceProcess) -> None:
 
 
 def test_a_second_service_on_the_same_folder_is_refused(running: ServiceProcess) -> None:
-    """It says who is there and what to do, and harms neither the first service nor its database."""
     assert running.process is not None
     second = run(CARREL_DATA_DIR=str(running.data_dir), CARREL_PORT="0")
     assert second.returncode == 1
@@ -160,9 +158,8 @@ def test_a_taken_port_is_named(tmp_path) -> None:
 
 
 def test_a_database_that_goes_away_is_503_until_it_is_back(running: ServiceProcess) -> None:
-    """While PostgreSQL is away every answer is 503 with Retry-After; then the service recovers, whoever restarts it.
-    Connections' processes are killed too, as they answer on; the restarting process is held up until the first
-    request."""
+    """While PostgreSQL is away every answer is 503 with Retry-After. Connections' processes are killed too, as they
+    still answer; the restarting process is delayed until the first request."""
     running.signal(signal.SIGSTOP)
     running.kill_database()
     statuses: set[int] = set()
@@ -184,7 +181,6 @@ def test_a_database_that_goes_away_is_503_until_it_is_back(running: ServiceProce
 
 
 def test_a_database_restarted_mid_request_is_503(running: ServiceProcess) -> None:
-    """Or the request is answered after all, where the database was back before the request needed it."""
     database = running.database_server()
     with waiting(running, ORGANIZATION, {}) as request:
         database.stop()
@@ -203,7 +199,6 @@ def test_a_database_restarted_mid_request_is_503(running: ServiceProcess) -> Non
     ids=["each", "address"],
 )
 def test_wrong_settings_are_named(tmp_path, wrong: dict[str, str]) -> None:
-    """It ends with status 1, and a line for each that names the variable, without repeating the value."""
     ended = run(CARREL_DATA_DIR=str(tmp_path), **wrong)
     assert ended.returncode == 1
     lines = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
@@ -215,7 +210,7 @@ def test_wrong_settings_are_named(tmp_path, wrong: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("name", ['$HOME`id`" é', "a,\nb"])
 def test_a_data_folder_may_have_any_name(tmp_path, name: str) -> None:
-    """No shell reads it, and a client that would read it as several gets another folder for the socket."""
+    """No shell parses the name; clients that would split the name get a different folder for the socket."""
     tmp_path.chmod(0o711)
     data = tmp_path / name
     data.mkdir(mode=0o711)
@@ -249,7 +244,7 @@ def test_a_newer_versions_database_is_refused_in_a_sentence(databases, tmp_path)
 
 
 def test_a_killed_database_comes_back_though_nobody_took_its_status(tmp_path) -> None:
-    """Where the service is a container's first process, a database that was killed is its zombie, and no server."""
+    """In a container the service is the first process, and a killed database becomes a zombie."""
     tmp_path.chmod(0o711)
     command = [sys.executable, "-c", ADOPTING, str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)

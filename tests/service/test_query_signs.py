@@ -1,4 +1,4 @@
-"""Signs of a query: phrases, exclusion, alternatives and fields, in the three modes and as several people."""
+"""Operators of a query: phrases, exclusion, alternatives and fields, in the three modes and as several people."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,6 @@ def texts(module_service: RunningService) -> RunningService:
 
 @pytest.fixture(scope="module", params=[2000, 0], ids=["little", "much"])
 def library(request: pytest.FixtureRequest, texts: RunningService) -> Iterator[RunningService]:
-    """Search the documents both as a reader of little, whose chunks are all scored, and by the index of terms."""
     statements = (sql.dense_leg, sql.lexical_leg, sql.candidates, sql.chunks_containing)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sql, "FEW_PAGES", request.param)
@@ -86,8 +85,6 @@ def test_signs_come_back(library: RunningService) -> None:
 
 
 def test_a_field_that_fits_no_readable_document_is_named(library: RunningService) -> None:
-    """Another person's folder counts as none; a field that fits is not blamed for another."""
-
     def notes(query: str, **options) -> list[str | None]:
         return [sign.get("note") for sign in search(library, query, **options)["applied"]["syntax"]["signs"]]
 
@@ -127,7 +124,6 @@ def test_a_misspelt_word_is_corrected_from_what_the_reader_may_read(library, typ
 
 
 def test_a_document_that_is_called_by_the_query_comes_first(module_service: RunningService) -> None:
-    """Before those that say its number more often; a single word is a subject as often as a name."""
     add_users(module_service, FAY)
     for name, text in (
         ("Invoice RE-88213", "Rope for mooring lines. 1,204.00 euros."),

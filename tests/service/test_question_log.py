@@ -1,4 +1,4 @@
-"""The question log: what people asked agents, with the replies that the admin who looks may read, and in numbers."""
+"""The question log: questions to agents, with replies as far as the admin may read them, and statistics."""
 
 import asyncio
 from collections.abc import Iterator
@@ -40,7 +40,6 @@ def judge(desk: Desk, message_id: str, verdict: str, **words: str) -> None:
 
 
 def ask_thrice(desk: Desk) -> Desk:
-    """Have Ada ask twice, and Ben once; the second question has no answer in the documents."""
     for email, name in ((ADA, "Ada"), (BEN, "Ben")):
         directory.a_user(desk.service, email, name=name)
     desk.ask(ANSWERED, userEmail=ADA)
@@ -125,7 +124,6 @@ def test_a_reply_is_shown_to_an_admin_who_may_read_what_it_rests_on(people: Desk
 
 
 def test_questions_stay_when_their_agent_and_documents_go(people: Desk) -> None:
-    """A reply that rests on a deleted document is withheld from everybody, its former owner too."""
     directory.done(people.service.call("catalog/deleteDocument", {"documentId": people.document_id}))
     assert [one["withheld"] for one in asked(people.service)] == [True, False, True]
     people.delete()
@@ -133,7 +131,6 @@ def test_questions_stay_when_their_agent_and_documents_go(people: Desk) -> None:
 
 
 def test_the_log_is_narrowed(people: Desk) -> None:
-    """Also by feedback, of which the newest is shown with its words."""
     service = people.service
     other = a_desk(service, "Canteen desk", text="The canteen is closed on Fridays.")
     other.ask("When is the canteen closed?", userEmail=BEN)
@@ -184,7 +181,6 @@ def test_a_group_stands_for_everybody_in_it(house: Desk) -> None:
 
 
 def test_what_was_erased_is_shown_as_erased(own_service: RunningService) -> None:
-    """The question stays, with who asked, when and what came of it; no word of it, of the reply or of feedback does."""
     people = ask_thrice(a_desk(own_service))
     judge(people, asked(own_service)[-1]["messageId"], "NEGATIVE", descriptiveFeedback="Too long.")
     before = asked(own_service)
@@ -236,7 +232,6 @@ USUAL = {"asker": ADA, "outcome": "ANSWERED", "feedback": None, "words": None, "
 
 
 def insert(desk: Desk, at: datetime, **values) -> None:
-    """Put questions into the log, from a moment backwards."""
     where = {"organization": directory.organization_id(desk.service), "agent": desk.agent_id, "at": at}
     desk.service.execute(INSERT, USUAL | where | values)
 
@@ -256,7 +251,6 @@ def test_every_question_is_on_one_page_of_a_walk(people: Desk) -> None:
 
 
 def test_a_query_by_words_looks_through_a_bounded_number(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages may be short or empty, and the walk finds each question once all the same."""
     directory.a_user(desk.service, ADA)
     insert(desk, MONDAY, words="a needle", step=timedelta(minutes=1))
     insert(desk, MONDAY - timedelta(hours=1), words="hay", count=25, step=timedelta(minutes=1))
@@ -272,7 +266,6 @@ def test_a_query_by_words_looks_through_a_bounded_number(desk: Desk, monkeypatch
 
 
 def test_a_page_by_words_is_of_one_moment(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked between its two statements shifts nothing: the next page begins where this one has looked to."""
     directory.a_user(desk.service, ADA)
     insert(desk, MONDAY, words="a needle", count=3, step=timedelta(minutes=1))
     monkeypatch.setattr(queries, "MOST_LOOKED_THROUGH", 2)
@@ -301,7 +294,6 @@ def summary(service: RunningService, since: datetime, until: datetime, bucket: s
 
 
 def totals(service: RunningService, **body) -> tuple[int, ...]:
-    """The numbers of the week up to now, with the different people who asked in it."""
     now = datetime.now(UTC) + timedelta(minutes=1)
     found = summary(service, now - timedelta(days=7), now, **body)
     sums = [sum(part) for part in zip(*(numbers(one) for one in found["buckets"]), strict=True)]
@@ -316,7 +308,7 @@ def ranked(service: RunningService, by: str, **body) -> list[tuple]:
 
 @pytest.fixture(scope="module")
 def logged(shared_service: RunningService) -> Iterator[Desk]:
-    """Four days of a log: two people ask two agents. A group has both, in a cycle, and two groups have Ada."""
+    """A log of four days: two people ask two agents. A group has both, in a cycle, and two groups have Ada."""
     with shared_service.new_organization() as service:
         for email in (ADA, BEN):
             directory.a_user(service, email)
@@ -358,7 +350,6 @@ def test_every_day_is_counted_and_the_numbers_are_narrowed(logged: Desk) -> None
 
 
 def test_agents_and_groups_are_ranked(logged: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By their questions; who is in several groups counts once in each; of too many the first are left."""
     service = logged.service
     assert ranked(service, "AGENT") == [("Desk", 5, 2, 0, 1, 1, 2), ("Other", 2, 0, 1, 0, 0, 1)]
     groups = ranked(service, "GROUP")
@@ -375,7 +366,7 @@ def test_agents_and_groups_are_ranked(logged: Desk, monkeypatch: pytest.MonkeyPa
 
 
 def test_pages_and_numbers_are_read_by_an_index(own_service: RunningService) -> None:
-    """However many questions there are and how rare the wanted ones; the statements are few, whatever the page has."""
+    """With any number of questions, and rare matches; the number of statements is constant."""
     service, now = own_service, datetime.now(UTC)
     directory.a_user(service, ADA)
     directory.a_group(service, "Crew", directory.user(ADA))

@@ -1,4 +1,4 @@
-"""Questions people ask find their document in the top 3; who may not read it finds nothing of it."""
+"""People's questions find the right document in the top 3; people without access don't."""
 
 import csv
 import json
@@ -42,7 +42,7 @@ def questions_of(path: Path) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A service with documents in it."""
+    """A service with documents."""
 
     service: RunningService
     client: carrel.Carrel
@@ -107,7 +107,6 @@ QUESTIONS = questions_of(SAMPLE_QUESTIONS)
 
 @pytest.mark.timeout(900)
 def test_questions_about_the_sample_find_their_documents(sample: Loaded) -> None:
-    """In the top 3 of what the admin finds, who loaded everything; people find a document if they may read it."""
     assert [question for question, document in QUESTIONS if document not in sample.search(question)[:TOP]] == []
     people = cycle(ALLOWED.users)
     for question, document in QUESTIONS:
@@ -118,7 +117,7 @@ def test_questions_about_the_sample_find_their_documents(sample: Loaded) -> None
 
 
 def test_a_person_finds_exactly_what_the_manifest_lets_them_read(sample: Loaded) -> None:
-    """A search by meaning ranks everything there is, and so finds all that a person may read and nothing else."""
+    """Semantic search ranks all documents, finding exactly the readable documents."""
     for person in ALLOWED.users:
         found = sample.search("the ferry", as_user=person, mode="SEMANTIC", most=EVERYTHING)
         assert sorted(found) == sorted(ALLOWED.readable(person)), person
@@ -126,7 +125,7 @@ def test_a_person_finds_exactly_what_the_manifest_lets_them_read(sample: Loaded)
 
 @pytest.mark.parametrize("mode", ["HYBRID", "LEXICAL"])
 def test_an_outsider_sees_nothing_of_what_is_confidential(sample: Loaded, mode: str) -> None:
-    """No name, path or passage of it, whatever in it is asked for: Jonas, an apprentice, is in no group."""
+    """Jonas, an apprentice, is in no group."""
     jonas = "jonas.abara@northlight.example"
     rows = rows_of(MANIFEST)
     readable = ALLOWED.readable(jonas)
@@ -141,7 +140,6 @@ def test_an_outsider_sees_nothing_of_what_is_confidential(sample: Loaded, mode: 
 
 
 def handbook_pages(share: int, expected: Iterable[str]) -> list[Path]:
-    """The handbook's pages that answer a question, and of its 250 pages every fourth, say, for a share of 4."""
     if not HANDBOOK.is_dir():
         pytest.skip(f"The handbook is not at {HANDBOOK}; CARREL_HANDBOOK says where it is.")
     pages = [path for path in sorted(HANDBOOK.rglob("*")) if path.suffix in {".md", ".docx"}]
@@ -151,7 +149,6 @@ def handbook_pages(share: int, expected: Iterable[str]) -> list[Path]:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("share", [pytest.param(4, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.long)])
 def test_questions_about_the_handbook_find_their_documents(service_harness: ServiceHarness, share: int) -> None:
-    """In the top 3 of what the admin finds, who alone may read it; a person without access finds nothing."""
     questions = questions_of(HANDBOOK_QUESTIONS)
     with serving(service_harness) as handbook:
 

@@ -1,4 +1,4 @@
-"""Rate limits: of a credential's requests, and of an address's failed authentications."""
+"""Rate limits of a credential's requests, and of an address's failed authentications."""
 
 import asyncio
 import socket
@@ -34,14 +34,12 @@ def ask(service: RunningService, api_key: str | None = None, **headers: str) -> 
 
 
 def refused(response: httpx.Response) -> tuple[int, str]:
-    """The status and code of a refusal that says when to come back."""
     assert 1 <= int(response.headers["Retry-After"]) <= 60
     assert response.json()["error"]["requestId"] == response.headers["X-Request-Id"]
     return code(response)
 
 
 def fail(service: RunningService, *addresses: str) -> list[str]:
-    """The codes of a failed authentication from each of these addresses, as a proxy tells them."""
     return [code(ask(service, WRONG, **{"X-Forwarded-For": address}))[1] for address in addresses]
 
 
@@ -62,7 +60,6 @@ def limited(behind_proxy: RunningService) -> Iterator[RunningService]:
 
 
 def test_a_credential_beyond_its_limit_is_told_when_to_come_back(limited: RunningService) -> None:
-    """429 `rate_limited` with Retry-After for this credential, though its body never comes; another is served on."""
     other = a_key(limited)["apiKey"]
     assert [ask(limited).status_code for _ in range(8)] == [200] * 7 + [429]
     beyond = ask(limited)
@@ -97,7 +94,7 @@ def test_valid_requests_are_no_failures(limited: RunningService) -> None:
 
 
 def test_a_credential_that_counts_for_nothing_is_a_failure(limited: RunningService) -> None:
-    """A token of an organization that has no service accounts any more is no credential, though its 403 says why."""
+    """A token of an organization without service accounts, although the 403 gives the reason."""
     enable_service_accounts(limited)
     token = a_token(limited, an_account(limited), "catalog:read")["token"]
     enable_service_accounts(limited, enabled=False)
@@ -113,13 +110,11 @@ def test_nought_is_no_limit(make_service: MakeService) -> None:
 
 
 def test_a_forwarded_address_counts_only_from_a_trusted_proxy(make_service: MakeService) -> None:
-    """Whoever makes up X-Forwarded-For is still counted as the address it comes from."""
     service = make_service(**FAILURES)
     assert fail(service, *(f"203.0.113.{number}" for number in range(5))) == [FAILED] * 3 + [TOO_MANY] * 2
 
 
 def test_behind_a_trusted_proxy_the_address_it_saw_counts(limited: RunningService) -> None:
-    """What the proxy added, and not what clients wrote before it; an IPv6 network (/64) counts as a single address."""
     written = ("", "198.51.100.7, ", "127.0.0.2, ::1, ", "198.51.100.8, ")
     assert fail(limited, *(f"{each}203.0.113.4" for each in written)) == [FAILED] * 3 + [TOO_MANY]
     assert fail(limited, "203.0.113.4:50000", "203.0.113.5") == [TOO_MANY, FAILED]
@@ -181,7 +176,7 @@ def test_processes_count_together() -> None:
 
 
 async def test_a_burst_beyond_the_limit_finishes(make_service: MakeService) -> None:
-    """The client waits as long as it is told to, so that two and a half times the limit at once all get through."""
+    """The client waits as requested, so that two and a half times the limit at once succeed."""
     counter = Counter(RateLimitItemPerSecond(20, 1), kind="requests", shared=None)
     service = make_service(rate_limits=RateLimits(requests=counter, failures=None))
     began = time.monotonic()
@@ -193,7 +188,7 @@ async def test_a_burst_beyond_the_limit_finishes(make_service: MakeService) -> N
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that answers is waited for however busy the machine is; a store that failed is asked again soon."""
+    """Wait for a working store on busy machines; ask a failed store again soon."""
     monkeypatch.setattr(shared_store_module, "STORE_SECONDS", 60.0)
     monkeypatch.setattr(shared_store_module, "STORE_REST_SECONDS", 0.2)
 
@@ -210,7 +205,6 @@ def test_replicas_share_their_counts(make_service: MakeService) -> None:
 
 @pytest.mark.usefixtures("patience")
 def test_without_its_store_each_replica_counts_for_itself(make_service, monkeypatch) -> None:
-    """Requests go on, within the limit; the service is ready; the log tells it now and then, without the password."""
     logger = Mock()
     monkeypatch.setattr(shared_store_module, "logger", logger)
     address = f"redis://:hunter2@127.0.0.1:{free_port()}"
@@ -246,7 +240,7 @@ def test_a_store_that_hangs_holds_up_one_request_for_a_moment(make_service: Make
 
 @pytest.mark.parametrize("address", cases("an_address_that_is_no_stores_is_refused"))
 def test_an_address_that_is_no_stores_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message says what is one, and repeats nothing of what may be a password."""
+    """The message repeats no possible password."""
     monkeypatch.setenv("CARREL_RATE_LIMIT_STORE", address)
     with pytest.raises(ValidationError, match="must be memory, or an address such as redis://") as caught:
         Settings()

@@ -1,4 +1,4 @@
-"""Previews of what a token could do: what it then gets over HTTP, no more and no less."""
+"""Previews of a token's rights equal the real access over HTTP."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -27,7 +27,7 @@ def preview(service: RunningService, robot: dict, *scopes: str) -> dict:
 
 @dataclass(frozen=True)
 class World:
-    """A service account that has what it has in every way there is; `names` are its documents' external ids."""
+    """A service account with access by every possible way; `names` are its documents' external ids."""
 
     service: RunningService
     robot: dict
@@ -36,7 +36,6 @@ class World:
 
     @classmethod
     def make(cls, service: RunningService) -> "World":
-        """A document each: granted to it, to change, to a group around its group, to all users, to nobody."""
         enable_service_accounts(service)
         robot = an_account(service)
         inner = a_group(service, "Inner", account(robot))
@@ -95,7 +94,6 @@ class World:
         return {(one["collectionName"], "EDITOR") for one in everything if writes and self._may_fill(one, token)}
 
     def _may_fill(self, one: dict, token: str) -> bool:
-        """Whether it gets as far as to be told that the metadata is wrong, which comes after its role."""
         body = {
             "documentId": self.direct_id,
             "documentCollectionId": one["documentCollectionId"],
@@ -112,7 +110,6 @@ def _said(response) -> tuple[int, str]:
 
 @pytest.fixture(scope="module")
 def world(module_service: RunningService) -> World:
-    """A service account whose access no test changes."""
     return World.make(module_service)
 
 
@@ -136,7 +133,6 @@ def test_a_preview_is_what_the_token_then_gets(world: World) -> None:
 
 
 def test_a_preview_says_what_an_admin_may_not_expect(world: World) -> None:
-    """On v1 too, and without a trace: a preview is about the account's token."""
     service = world.service
     before = done(service.call("admin/auditLog/query"))
     told = preview(service, world.robot, *SCOPES)
@@ -153,7 +149,6 @@ def test_a_preview_says_what_an_admin_may_not_expect(world: World) -> None:
 
 
 def _answering(service: RunningService, robot: dict) -> dict[str, dict]:
-    """Agents by name, deployed to the account; `Bosun` and `Cook` have documents for it, each of another sort."""
     inner = a_group(service, "Inner", account(robot))
     names = ("red", "green", "blue", "black", "white")
     made = {name: uploaded(service, name, f"The {name} ferry leaves at noon.")["documentId"] for name in names}
@@ -181,7 +176,6 @@ def _answering(service: RunningService, robot: dict) -> dict[str, dict]:
 
 
 def _quoted(service: RunningService, agents: dict[str, dict], token: str) -> set[str]:
-    """The documents that replies to the token quote, whichever agent it asks for whichever ferry."""
     found: set[str] = set()
     for agent in agents.values():
         for name in ("red", "green", "blue", "black", "white"):
@@ -194,7 +188,6 @@ def _quoted(service: RunningService, agents: dict[str, dict], token: str) -> set
 
 
 def test_documents_behind_agents_are_counted_as_replies_quote_them(service: RunningService) -> None:
-    """Each once, of agents that take its messages; warnings name agents that have nothing to search for the account."""
     enable_service_accounts(service)
     robot = an_account(service)
     agents = _answering(service, robot)
@@ -248,7 +241,6 @@ def test_an_account_without_access_reaches_nothing_and_the_preview_says_why(serv
 
 
 def test_a_preview_follows_what_changes(service: RunningService) -> None:
-    """Memberships, grants, deletions, disabled service accounts; of a token that stopped it gives the reason."""
     world = World.make(service)
     everything = {one["documentExternalId"]: one for one in walk(service, "catalog/listDocuments", {}, page_size=9)}
     robot = {"serviceAccountId": world.robot["serviceAccountId"]}
@@ -292,7 +284,6 @@ def test_a_preview_is_of_one_token_planned_or_there(module_service: RunningServi
 
 
 def test_of_many_collections_a_thousand_are_named_and_all_are_counted(service: RunningService) -> None:
-    """The answer stays of a size; whether there is one to change is asked of all of them."""
     enable_service_accounts(service)
     robot = an_account(service)
     seen, changed = create_collection(service, "seen"), create_collection(service, "changed")
@@ -310,7 +301,7 @@ def test_of_many_collections_a_thousand_are_named_and_all_are_counted(service: R
 
 
 def _copy(connection, collection_id: UUID, number: int, *, prefix: str) -> None:
-    """Make more collections of the same organization, model and access; their ids begin with `prefix`."""
+    """Make more collections of equal organization, model and access; ids begin with `prefix`."""
     connection.execute(
         statement("many_collections"), {"collection_id": collection_id, "number": number, "prefix": prefix}
     )

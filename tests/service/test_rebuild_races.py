@@ -1,4 +1,4 @@
-"""Rebuilds beside everything else: each test stops one in the middle of its transaction, and lets another come by."""
+"""Rebuilds with concurrent operations: each test stops a transaction, and lets a second pass."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -31,7 +31,6 @@ from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass, 
 
 
 def ready(shelf: Shelf) -> RunningRebuild:
-    """Start a rebuild, take every step but the swap, and return it; the swap waits for nobody who begins later."""
     shelf.start()
     runtime, organization = shelf.service.runtime, organization_id(shelf.service)
 
@@ -58,7 +57,6 @@ def swap(service: RunningService, rebuild: RunningRebuild) -> Coroutine[Any, Any
 
 
 def test_an_upload_that_is_in_the_middle_of_it_is_in_the_new_index(shelf: Shelf, race: Race) -> None:
-    """The swap waits for its transaction; the upload then waits for the index that is searched by that time."""
     rebuild = ready(shelf)
     race.stop_behind(uploads, "_write")
     adding = race.begin(shelf.add, "gull", "The gull follows the boat.")
@@ -86,7 +84,6 @@ def test_an_upload_that_an_index_is_replaced_under_is_found_when_it_says_so(shel
 
 
 def test_a_version_that_is_being_indexed_in_the_old_index_alone_holds_the_swap_back(shelf: Shelf, race: Race) -> None:
-    """Whoever has been told that it is searchable finds it, before and after the swap."""
     rebuild = ready(shelf)
     race.stop_behind(index_queries, "write_words")
     changing = race.begin(shelf.add, "ferry", "The ferry leaves at one now.")
@@ -110,7 +107,6 @@ def test_a_version_that_is_being_indexed_in_the_old_index_alone_holds_the_swap_b
     ("place", "name"), [(pipeline, "embed"), (search_queries, "find_candidates")], ids=["before", "within"]
 )
 def test_a_search_that_an_index_is_replaced_under_is_whole(shelf: Shelf, race: Race, place: object, name: str) -> None:
-    """It embeds its query again for the new index, or goes on in the old index if it has its snapshot."""
     ready(shelf)
     race.stop_behind(place, name)
     searching = race.begin(shelf.search, "the lamp at dusk")
@@ -166,7 +162,6 @@ def test_a_document_that_goes_while_it_is_copied_is_in_neither_index(paused, rac
 
 
 def beside_a_swap(shelf: Shelf, race: Race, work: Callable[..., Any], *args: Any) -> Any:
-    """Do something that waits for a swap which has begun; return what came of it."""
     ready(shelf)
     race.stop_behind(queries, "swap")
     swapping = race.begin(shelf.take_all_steps)
@@ -211,7 +206,6 @@ def test_an_editor_that_waits_for_a_swap_adds_to_the_new_index(paused: RunningSe
 
 
 def test_what_a_transaction_of_before_the_rebuild_adds_is_in_the_new_index(paused, monkeypatch) -> None:
-    """It knows of the old index alone. The swap waits for it, copies what it has added, and waits for nobody later."""
     shelf = a_shelf(paused, "ferry")
     document_id = uploaded(paused, "gull", "The gull follows the boat.", file_name="gull.txt")["documentId"]
     monkeypatch.setattr(running, "OLDER_SECONDS", 0)
@@ -232,7 +226,7 @@ def test_what_a_transaction_of_before_the_rebuild_adds_is_in_the_new_index(pause
 
 
 def test_a_rebuild_begins_though_its_documents_can_not_be_counted(paused, monkeypatch) -> None:
-    """Counting may take longer than a statement may; the answer goes without the counts."""
+    """Counting may exceed the statement timeout; the answer then has no counts."""
     shelf = a_shelf(paused, "ferry")
 
     async def count(connection: AsyncConnection, *_: object, **__: object) -> None:
@@ -247,7 +241,7 @@ def test_a_rebuild_begins_though_its_documents_can_not_be_counted(paused, monkey
 
 
 def test_a_version_that_the_old_index_waits_for_is_in_the_new_one(paused: RunningService) -> None:
-    """The old index is replaced because its model is gone, say: it waits for a version, and the new one has it."""
+    """The old index is replaced, for example, because of a missing model."""
     shelf = a_shelf(paused, "ferry")
     ready(shelf)
     waits = """
@@ -269,13 +263,11 @@ READ = """
 
 
 async def count_read(connection: AsyncConnection) -> int:
-    """How many rows and entries of indexes have been read, also by earlier transactions of the connection."""
     return int((await connection.execute(text(READ))).scalar_one())
 
 
 @pytest.mark.usefixtures("embeddings")
 def test_the_swap_reads_nothing_that_has_not_changed(make_service, monkeypatch) -> None:
-    """Others wait for its lock: it reads few entries, however many there are; so does looking for missing entries."""
     monkeypatch.setattr(rules, "_run_now", AsyncMock())
     service = make_service(sweep_seconds=3600)
     rebuild = ready(a_shelf(service, "ferry"))
@@ -300,7 +292,6 @@ def test_the_swap_reads_nothing_that_has_not_changed(make_service, monkeypatch) 
 
 
 async def look_on(service: RunningService, organization: UUID, rebuild: RunningRebuild) -> int:
-    """Look for what is missing after the first 19,990 entries, which is nothing; return how much that read."""
     some = "SELECT document_id FROM space_documents WHERE space_id = :old ORDER BY document_id OFFSET 19990 LIMIT 1"
     async with service.runtime.database.transaction(organization) as connection:
         after = (await connection.execute(text(some), {"old": rebuild.replaces_space_id})).scalar_one()

@@ -1,4 +1,4 @@
-"""An index is rebuilt with another model beside the one that is searched, and swapped in at once."""
+"""An index is rebuilt with another model next to the searched index, and swapped in at once."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from tests.service.test_ingestion_recovery import wait_until
 
 
 def test_a_rebuilt_index_finds_the_same_documents_by_another_model(shelf, embeddings) -> None:
-    """Until the swap the old model answers, from then on the new model, whose vectors have other dimensions."""
+    """The new model's vectors have other dimensions."""
     assert shelf.search("the lamp at dusk")[0] == "lamp.txt"
     started = shelf.start()
     models = started["embeddingsModel"], started["previousEmbeddingsModel"]
@@ -54,7 +54,6 @@ def test_documents_are_counted_and_listed_once_while_two_indexes_are_there(shelf
 
 
 def test_an_upload_answers_done_though_the_new_index_waits(shelf: Shelf, embeddings: EmbeddingsEndpoint) -> None:
-    """What a caller waits for is the index that is searched; a new model that is away costs nothing there."""
     shelf.start()
     embeddings.refuse("The")
     shelf.take_all_steps()
@@ -66,7 +65,6 @@ def test_an_upload_answers_done_though_the_new_index_waits(shelf: Shelf, embeddi
 
 
 def test_what_happens_during_a_rebuild_is_in_the_new_index(paused) -> None:
-    """Added, changed, given metadata or chunks, removed and deleted, before and after its copy is made: all of it."""
     shelf = Shelf(paused, create_collection(paused, "Shelf", team="STRING"))
     ids = {
         name: shelf.add(name, f"The {name} of old.")
@@ -102,8 +100,6 @@ def test_what_happens_during_a_rebuild_is_in_the_new_index(paused) -> None:
 
 
 def copy(shelf: Shelf) -> None:
-    """Want all documents in the new index, and index none."""
-
     runtime, organization = shelf.service.runtime, organization_id(shelf.service)
 
     async def work() -> None:
@@ -116,7 +112,6 @@ def copy(shelf: Shelf) -> None:
 
 
 def test_chunks_of_a_callers_making_come_along_as_they_are(paused) -> None:
-    """Their texts are in the old index alone; they are embedded anew, also those that still waited to be indexed."""
     shelf = a_shelf(paused, "ferry")
     document_id = uploaded(paused, "log", "A log.", file_name="log.txt")["documentId"]
     shelf.add_chunks(document_id, "the first anchor", "the second buoy")
@@ -182,7 +177,7 @@ def test_a_cancelled_rebuild_leaves_the_index_as_it_is(shelf: Shelf) -> None:
 
 
 def test_what_was_replaced_is_emptied_after_a_while(shelf: Shelf) -> None:
-    """Requests that began before the swap have time to end; then rows of the old index go, and its statistics."""
+    """Earlier requests have time to end."""
     shelf.start()
     shelf.finish()
     tables = ("space_documents", "chunks_384", "vectors_384", "code_pages_384", "term_statistics", "term_deltas")
@@ -228,7 +223,6 @@ def test_access_moves_with_a_document_into_the_new_index(shelf: Shelf) -> None:
 
 
 def test_who_may_rebuild_what(shelf: Shelf) -> None:
-    """The catalog's index is an admin's; a collection's is its editors', who learn only of documents they may READ."""
     service, key = shelf.service, shelf.service.new_user("ann@example.test")
 
     def ask(operation: str, **members: Any) -> Any:
@@ -249,7 +243,6 @@ def test_who_may_rebuild_what(shelf: Shelf) -> None:
 
 
 def test_one_rebuild_at_a_time(shelf: Shelf) -> None:
-    """The same again is the same rebuild; another model has to wait; a model that is there is refused, or done."""
     refused(shelf.call("get"), 409, "no_rebuild")
     refused(shelf.call("start", embeddingsModel="unheard-of"), 400, "unknown_model")
     refused(shelf.call("start", embeddingsModel=LOCAL), 409, "model_in_use")
@@ -262,7 +255,7 @@ def test_one_rebuild_at_a_time(shelf: Shelf) -> None:
 
 
 def test_a_rebuild_is_the_newest_whatever_a_replicas_clock_says(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that a replica with a slow clock starts, and whose id is therefore less, goes on, is shown, and ends."""
+    """A slow clock gives a lower id; the rebuild still runs, is shown, and ends."""
     shelf.start()
     shelf.finish()
     small = UUID(int=organization_id(shelf.service).int >> 64)
@@ -274,7 +267,6 @@ def test_a_rebuild_is_the_newest_whatever_a_replicas_clock_says(shelf: Shelf, mo
 
 
 def test_what_is_to_be_copied_is_not_looked_for_with_every_document(shelf, monkeypatch) -> None:
-    """Places of both indexes are compared for that: each batch from where the one before ended, then for the swap."""
     looked: list[tuple[UUID, Sequence[UUID]]] = []
     missing_places = queries.list_missing_entries
 
@@ -312,7 +304,6 @@ def test_an_organization_whose_rebuild_fails_keeps_no_other_from_its_own(shelf, 
 
 
 def test_an_empty_collection_is_rebuilt_at_once(paused) -> None:
-    """There is nothing to wait for; and before the first upload there is no catalog to rebuild."""
     refused(Shelf(paused, None).call("start", embeddingsModel=MODEL), 409, "no_catalog")
     shelf = a_shelf(paused)
     shelf.start()

@@ -1,4 +1,4 @@
-"""The release before runs on the schema of this one: what its replicas need while a deployment is upgraded."""
+"""The previous release runs on the new schema, as required during an upgrade."""
 
 import subprocess
 from typing import cast
@@ -26,7 +26,6 @@ def sign_in(service: ServiceProcess) -> str:
 
 
 def walk_main_road(admin: Carrel, ada: Carrel) -> None:
-    """Load a document, find it, ask an agent about it; Ada may only while it is shared with her; then it is gone."""
     collection = admin.document_collections.create_document_collection("Timetable").document_collection_id
     document = admin.catalog.upload_file(
         b"The ferry to Northlight leaves at noon.",
@@ -54,7 +53,7 @@ def walk_main_road(admin: Carrel, ada: Carrel) -> None:
 
 
 def schema_of(url: URL) -> str:
-    """Return all of a database but its rows, in SQL; without the lines that carry a random key."""
+    """Return a database's schema in SQL, without lines with a random key."""
     address = url.set(drivername="postgresql").render_as_string(hide_password=False)
     command = [own_binaries() / "pg_dump", "--schema-only", address]
     dumped = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -62,7 +61,7 @@ def schema_of(url: URL) -> str:
 
 
 def test_a_migrated_database_equals_a_new_one(databases, tmp_path) -> None:
-    """The release before made it; tables, functions, policies and privileges are the same, and so is its revision."""
+    """Migrated from the previous release: tables, functions, policies, privileges and revision are the same."""
     urls = [databases.owner_url(databases.empty()) for _ in range(2)]
     migrate_before(export_release_before(tmp_path), urls[0])
     for url in urls:
@@ -78,7 +77,6 @@ def test_a_migrated_database_equals_a_new_one(databases, tmp_path) -> None:
 
 @pytest.mark.slow
 def test_the_release_before_serves_on_the_new_schema(databases, tmp_path) -> None:
-    """Its main road, from signing in to deleting; started there, it leaves the schema as it is."""
     tree = export_release_before(tmp_path)
     known = head_of_before(tree)
     name = databases.clone()

@@ -1,4 +1,4 @@
-"""What an earlier version indexed comes to the present forms of words, and to the present place of vectors."""
+"""Data indexed by an earlier version get the present forms of words, and the present place of vectors."""
 
 from typing import Any
 from unittest.mock import AsyncMock
@@ -24,18 +24,17 @@ from tests.harness.services import RunningService
 CHUNKS = ["Send an e-mail to Zürich.", "Plain words.", "See Q3_travel_budget.pdf", "It costs 1,234.56", "The end."]
 FOUND = [term_of(word, "english") for word in ("email", "zurich", "budget", "1234.56", "plain")]
 EARLIER, PRESENT = ([0], 1), ([RULES], None)
-"""The forms that are noted, and how many documents Health counts as not renewed."""
+"""The noted forms, and the number of documents that Health counts as not renewed."""
 
 
 @pytest.fixture(autouse=True)
 def the_service_itself_renews_nothing(monkeypatch):
-    """Let only the tests renew: a second renewal at the same time ends at once."""
+    """Disable the service's renewal: a second one at the same time ends at once."""
     monkeypatch.setattr("service.main.renew_all", AsyncMock())
 
 
 @pytest.fixture
 async def corpus(own_service, monkeypatch):
-    """A catalog with a document as an earlier version has indexed it."""
     corpus = await Corpus.open(own_service)
     monkeypatch.setattr(renewal, "SLICE", 2)
     with monkeypatch.context() as earlier:
@@ -61,7 +60,6 @@ async def state(corpus: Corpus, *, renewed: bool = False) -> tuple[list[int], in
 
 
 async def has_terms(corpus: Corpus, name: str) -> bool:
-    """Return whether the chunks have the present forms of words of a document of this name."""
     async with corpus.transaction() as connection:
         rows = await connection.execute(text("SELECT terms::text FROM chunks_384"))
     present = weigh_chunks(CHUNKS, title=name, stemming="english")
@@ -126,7 +124,6 @@ TEXTS = {
 
 
 def found(service: RunningService) -> list[list[tuple[Any, ...]]]:
-    """Search by meaning, by both, and by a document: each result with its score and passage."""
     answers: list[list[tuple[Any, ...]]] = []
     for mode in ("SEMANTIC", "HYBRID"):
         body = {"searchQuery": QUESTION, "searchOptions": {"mode": mode, "passagesPerDocument": 3}}

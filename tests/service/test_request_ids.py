@@ -1,4 +1,4 @@
-"""A request's id is the same in its answer, its log lines, and what it left in the audit and the search log."""
+"""A request's id is equal in the answer, the log lines, and the audit and search log."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +16,6 @@ def post(service: ServiceProcess, operation: str, body: object, **headers: str) 
 
 
 def test_one_id_goes_through_answer_log_and_audit(service_process: Start) -> None:
-    """The caller's own or one that was made, of changes and refusals; what the service does of itself has none."""
     service = service_process()
     update = "admin/organization/update"
     status, given, _ = post(service, update, {"name": "A"}, **{"X-Request-Id": "caller-1.2:3"})

@@ -1,4 +1,4 @@
-"""What every request gets: checks in one order, an error that names the usual mistake, an id, and bounds."""
+"""Common rules for requests: the order of checks, errors with helpful names, an id, and limits."""
 
 import contextlib
 import socket
@@ -56,7 +56,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("case", MALFORMED)
 def test_a_malformed_body_is_refused_in_the_one_shape(module_service: RunningService, case: str) -> None:
-    """Never 422, never 500; the message doesn't repeat what was sent. A missing credential comes before the body."""
+    """Never 422 or 500, and without the sent data. A missing credential is reported before the body."""
     content, content_type, status = MALFORMED[case]
     response = post(module_service, content, content_type)
     assert code(response)[0] == status, response.text[:500]
@@ -67,7 +67,7 @@ def test_a_malformed_body_is_refused_in_the_one_shape(module_service: RunningSer
 
 
 def test_who_may_not_call_is_refused_before_the_body_is_read(module_service: RunningService) -> None:
-    """401 comes when the headers are there: a body costs memory and time, which a stranger gets none of."""
+    """Strangers must not cost the memory and time of a body."""
     member = module_service.new_user("member@example.test")
     content, content_type, _ = MALFORMED["too much"]
     assert post(module_service, content, content_type, Authorization=f"Bearer {member}").status_code == 403
@@ -123,7 +123,7 @@ def test_v1_asks_for_a_token_of_oauth(module_service: RunningService) -> None:
 
 
 def test_no_operation_answers_422(module_service: RunningService) -> None:
-    """None has slipped past the routes that judge a body after the caller."""
+    """Every route checks a body after the caller."""
     paths = module_service.http.get("/openapi.json").json()["paths"]
     assert not any("422" in item["post"]["responses"] for item in paths.values() if "post" in item)
 
@@ -149,7 +149,7 @@ def test_the_descriptions_and_their_page_need_no_credential(module_service: Runn
 
 
 def test_deprecated_operations_say_so_in_every_answer(module_service: RunningService) -> None:
-    """By the Deprecation header (RFC 9745), also of refusals; a link leads to what takes its place."""
+    """By the Deprecation header (RFC 9745), also in refusals, with a link to the replacement."""
     paths = module_service.http.get("/openapi.json").json()["paths"]
     marked = [path for path, item in paths.items() if item.get("post", {}).get("deprecated")]
     deprecated = [path for path in marked if path.startswith("/api/v0/")]

@@ -1,4 +1,4 @@
-"""Searches that are reranked by an endpoint with a known rule: their order, what is sent there, and when it fails."""
+"""Searches reranked by an endpoint with a known rule: order, sent data, and failures."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -59,7 +59,6 @@ def names(answer: dict) -> list[str]:
 
 
 def test_a_search_is_reranked_when_it_says_so(reranked: RunningService, endpoint: RerankingEndpoint) -> None:
-    """The model's favourite comes before what it finds dreadful, scores still fall, and the log has what was shown."""
     plain = search(reranked)
     assert plain["applied"] == {}
     assert names(plain)[0] == "first"
@@ -86,7 +85,6 @@ def test_texts_that_the_searcher_may_not_read_never_leave(reranked, endpoint) ->
 
 
 def test_the_searchs_order_stands_without_scores(reranked, endpoint, monkeypatch) -> None:
-    """Whatever goes wrong, a search is answered as without reranking, and says why; it is counted."""
     plain = names(search(reranked))
     endpoint.answer = lambda _: (200, {"results": [{"index": 99, "relevance_score": 1.0}]})
     failed = search(reranked, enableReranking=True)
@@ -105,7 +103,7 @@ def test_the_searchs_order_stands_without_scores(reranked, endpoint, monkeypatch
 
 
 def test_no_database_connection_is_held_while_the_endpoint_is_waited_for(reranked, endpoint) -> None:
-    """A slow endpoint holds up those alone who asked it, not everybody who needs the database."""
+    """A slow endpoint must not hold up users of the database."""
     database = reranked.runtime.database
     endpoint.open.clear()
     with ThreadPoolExecutor(1) as people:
@@ -130,7 +128,6 @@ def test_without_an_endpoint_a_search_says_so(service: RunningService) -> None:
 
 
 def test_an_organization_has_what_is_looked_up_reranked(reranked: RunningService, endpoint: RerankingEndpoint) -> None:
-    """By its default searches are that don't say it themselves, and what agents look up; nothing of others leaves."""
     collection = create_collection(reranked, "agent's", as_user=BEN)
     share(reranked, collection, everybody=True)
     for document in ok(reranked.call("catalog/listDocuments", {"userEmail": BEN}))["documents"]:
@@ -162,7 +159,6 @@ def test_an_organization_has_what_is_looked_up_reranked(reranked: RunningService
 
 
 def test_a_longer_list_begins_like_a_short_one(reranked: RunningService, endpoint: RerankingEndpoint) -> None:
-    """A collection's best chunks are scored, however many are asked for; those after them keep their order."""
     collection = create_collection(reranked, "many")
     passages = [
         f"# Part {number}\n\nThe zebra report number {number} is {(WORSE, BETTER)[number % 2]}."

@@ -1,4 +1,4 @@
-"""A right taken away is gone with the answer that says so: whatever is asked after it, however busy the service is."""
+"""A revoked right is gone with the response, for every later request, under any load."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
 
 @dataclass(frozen=True)
 class Scene:
-    """A document in a collection that every user may search; the reader is in a group inside a group."""
+    """A document in a collection that every user may search; the reader is in a nested group."""
 
     service: RunningService
     document_id: str
@@ -50,11 +50,9 @@ class Scene:
         ok(self.service.call("admin/users/upsert", {"users": [{"email": READER, "active": active}]}))
 
     def share(self, emails: str) -> None:
-        """Say who may read the document by an upload of what is there already."""
         ok(upload(self.service, "log", _contents(0), allowedUsersEmailAddresses=emails))
 
     def looks(self) -> list[tuple[str, dict]]:
-        """Every request by which the reader comes across the document."""
         of_document, within = {"documentId": self.document_id}, {"documentCollectionId": self.collection_id}
         searches = (("search/searchDocumentCatalog", {}), ("search/searchDocumentCollection", within))
         return [
@@ -76,8 +74,8 @@ class Scene:
 
 @dataclass
 class Watch:
-    """Threads that ask for the document again and again, each worker in turn, and one that changes its contents. They
-    note when they asked, for what, whether the document was shown, and the status."""
+    """Threads that ask for the document repeatedly, each worker in turn, and a thread for changing the contents. All
+    record the time and kind of request, whether the document was shown, and the status."""
 
     scene: Scene
     credential: str | None = None
@@ -95,13 +93,11 @@ class Watch:
         self._members = {"userEmail": READER} if self.credential is None else {}
 
     def begin(self) -> None:
-        """Return when every thread has asked everything once."""
         for thread in self._threads:
             thread.start()
         self._warm.wait(SECONDS)
 
     def end(self) -> None:
-        """Return when every thread has asked everything once more from here on."""
         self.revoked.set()
         for thread in self._threads:
             thread.join(SECONDS)
@@ -178,7 +174,6 @@ WAYS: dict[str, tuple[Callable[[Scene], None], Callable[[Scene], None]]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_nothing_asked_after_a_right_was_taken_away_shows_the_document(scene: Scene, way: str) -> None:
-    """Not in results, snippets, counts or files, while the contents keep changing; before it, everything does."""
     give, take = WAYS[way]
     for _ in range(ROUNDS):
         give(scene)
@@ -186,7 +181,6 @@ def test_nothing_asked_after_a_right_was_taken_away_shows_the_document(scene: Sc
 
 
 def watch_beside(watch: Watch, change: Callable[[], None]) -> set[int]:
-    """All show the document before the change's request, none after its answer; return later statuses."""
     watch.begin()
     asked = monotonic()
     change()
@@ -204,7 +198,7 @@ def watch_beside(watch: Watch, change: Callable[[], None]) -> set[int]:
 
 @dataclass(frozen=True)
 class Held:
-    """A credential that shows the document to whoever has it, through a group inside a group."""
+    """A credential for reading the document, through a nested group."""
 
     scene: Scene
     value: str

@@ -1,4 +1,4 @@
-"""Scanned pages and pictures: taken at once, read by machine afterwards, and found by what is on them."""
+"""Scanned pages and pictures: accepted at once, read afterwards, and found by their text."""
 
 import asyncio
 import errno
@@ -42,7 +42,6 @@ def read_out(service: RunningService, document_id: str) -> dict:
 
 
 def test_scans_and_pictures_are_taken_at_once_and_found_once_they_are_read(reading: RunningService) -> None:
-    """A PDF of two scans, a TIFF of three pages where two are read, a picture without words, and one in bad order."""
     pages = made_files.scan(LANTERN), made_files.scan(KEEPER)
     content = made_files.scanned(*pages, kind="PDF")
     pdf = uploaded(reading, "scan", content, file_name="scan.pdf")
@@ -104,7 +103,6 @@ def test_reading_goes_on_where_it_was_cut_off(service: RunningService, monkeypat
     "error", [OSError(errno.ENOSPC, "No space left on device"), BrokenProcessPool("All workers expired")]
 )
 def test_pages_wait_while_none_can_be_read(service, monkeypatch, error) -> None:
-    """A full disk, or a reader that can't start, costs no page: another job comes back to it."""
     monkeypatch.setattr(PageReader, "read", AsyncMock(side_effect=error))
     document = uploaded(service, "a", made_files.scanned(made_files.scan(LANTERN), kind="PNG"), file_name="a.png")
     document_id = document["documentId"]
@@ -120,7 +118,6 @@ def test_pages_wait_while_none_can_be_read(service, monkeypatch, error) -> None:
 
 
 def test_a_page_that_is_always_interrupted_is_given_up_alone(service, monkeypatch) -> None:
-    """Its reader is killed each time: the other pages come first, and it is tried a few times."""
     read: list[int] = []
 
     async def read_one(*_, page: int, **__) -> list[Block]:
@@ -160,7 +157,6 @@ def test_a_page_whose_job_ends_the_service_each_time_is_given_up_alone(service, 
 
 
 def test_pages_without_a_job_are_taken_up_again(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once each; not while a job is there, nor while their document's indexing has failed, which no job waits for."""
     monkeypatch.setattr(PageReader, "read", AsyncMock(return_value=[Block("paragraph", LANTERN)]))
     collection = create_collection(service, "Scans")
     content = made_files.scanned(made_files.scan(LANTERN), kind="PNG")

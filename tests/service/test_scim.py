@@ -1,4 +1,4 @@
-"""SCIM: what an identity provider sends keeps people and groups, ends access at once, and reaches nothing else."""
+"""SCIM: an identity provider's requests maintain people and groups, end access at once, and have no further rights."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -19,7 +19,6 @@ from tests.service.service_accounts import an_account, enable_service_accounts
 
 @pytest.mark.slow
 def test_a_checker_that_nobody_here_wrote_finds_no_error(service, monkeypatch) -> None:
-    """scim2-tester is told that user names are addresses, which a schema can't say."""
     # Its models take five seconds to import, which every process that runs tests would need.
     from scim2_client.engines.httpx2 import SyncSCIMClient  # noqa: PLC0415
     from scim2_tester import Status, check_server  # noqa: PLC0415
@@ -37,7 +36,7 @@ def test_a_checker_that_nobody_here_wrote_finds_no_error(service, monkeypatch) -
 
 
 def test_entra_keeps_people_and_groups(service: RunningService) -> None:
-    """The requests of Entra's provisioning, as its documentation has them: cases, strings for flags, paths."""
+    """The requests in the documentation of Entra's provisioning: cases, strings for flags, paths."""
     entra = Provider(service)
     assert entra.find("Users", filter='userName eq "Non-Existent"')["totalResults"] == 0
     extension = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User"
@@ -93,7 +92,7 @@ def test_entra_keeps_people_and_groups(service: RunningService) -> None:
 
 
 def test_okta_keeps_people_and_groups(service: RunningService) -> None:
-    """The requests of Okta's provisioning: whole people by PUT, members by values' paths, and who left as inactive."""
+    """The requests of Okta's provisioning: whole people by PUT, members by values' paths, leavers as inactive."""
     okta = Provider(service)
     assert okta.find("Users", filter='userName eq "ben@example.test"', startIndex=1, count=100)["totalResults"] == 0
     body = {
@@ -176,7 +175,7 @@ def test_the_last_admin_is_not_locked_out(service: RunningService) -> None:
 
 @pytest.mark.parametrize("changed", ["userName", "externalId"])
 def test_an_admins_account_goes_to_nobody_else(service: RunningService, changed: str) -> None:
-    """An admin whom a provider comes to know stays one; with another address or external id they are none any more."""
+    """An admin stays an admin when provisioned, except with a new address or external id."""
     provider = Provider(service)
     service.new_user("ada@example.test", is_admin=True)
     [ada] = provider.find("Users", filter='userName eq "ada@example.test"')["Resources"]
@@ -232,7 +231,6 @@ def test_filters_find_what_they_say(service: RunningService) -> None:
 
 
 def test_a_token_opens_scim_alone_and_nothing_else_opens_scim(service: RunningService) -> None:
-    """Not v0 or v1, not another organization's ids; revoked and expired ones nothing; only admins make them."""
     provider, key = Provider(service), another_organization(service)
     other = Provider(service, api_key=key)
     assert service.call("admin/users/list", api_key=provider.token).status_code == 401
@@ -260,7 +258,6 @@ def test_a_token_opens_scim_alone_and_nothing_else_opens_scim(service: RunningSe
 
 
 def test_known_members_come_in_without_those_that_are_unknown(service: RunningService) -> None:
-    """The refusal is on the audit log, with the group and the ids; with nobody known, the answer is one, too."""
     provider = Provider(service)
     ada, ben, nobody = provider.user("ada@example.test"), provider.user("ben@example.test"), {"id": str(uuid4())}
     crew = provider.group("Crew", ada, nobody)
@@ -301,7 +298,6 @@ def test_what_cannot_be_done_is_said_in_scims_form(service: RunningService) -> N
 
 
 def test_thousands_of_members_and_two_at_once(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page of groups ends before it has too many members, and without members it doesn't."""
     provider, other = Provider(service), Provider(service)
     ids: list[str] = []
     for start in range(0, 3000, 1000):
@@ -354,5 +350,4 @@ def people(service: RunningService, query: str) -> list[dict[str, Any]]:
 
 
 def audited(service: RunningService) -> list[dict[str, Any]]:
-    """The newest entries of the audit log that a provider made."""
     return [one for one in entries(service) if "scimTokenId" in one.get("details", {})]

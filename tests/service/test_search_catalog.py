@@ -1,4 +1,4 @@
-"""search/searchDocumentCatalog over HTTP, on documents that were really uploaded."""
+"""search/searchDocumentCatalog over HTTP, on uploaded documents."""
 
 import json
 
@@ -65,7 +65,7 @@ def test_a_snippet_shows_the_words_of_the_query_in_any_inflection(library: Runni
 
 
 def test_the_modes_differ(library: RunningService) -> None:
-    """LEXICAL finds the exact identifier and only it, SEMANTIC ranks everything by meaning, HYBRID does both."""
+    """LEXICAL finds only the exact identifier, SEMANTIC ranks everything by meaning, HYBRID does both."""
     assert ids(found(library, "INV-2291", mode="LEXICAL")) == ["invoice"]
     assert ids(found(library, "INV-2291", mode="HYBRID"))[0] == "invoice"
     assert found(library, "puppy", mode="LEXICAL") == []
@@ -98,7 +98,7 @@ def test_an_empty_catalog_is_no_error(service: RunningService) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_others_have_is_not_found_and_does_not_fill_the_list(library: RunningService, mode: str) -> None:
-    """Thirty better matches that Ben may not read take no place of the one that he may; an admin reads no more."""
+    """Thirty better matches that Ben may not read take no place of his match; an admin reads no more."""
     assert ids(found(library, "zebra report", as_user=BEN, mode=mode, maxResults=1)) == ["note"]
     assert ids(found(library, "zebra report", as_user=BEN, mode=mode, maxResults=100)) == ["note"]
     assert set(ids(found(library, "zebra report", as_user=ANN, mode=mode, maxResults=100))) == set(map(str, REPORTS))
@@ -106,7 +106,7 @@ def test_what_others_have_is_not_found_and_does_not_fill_the_list(library: Runni
 
 
 def test_filters_narrow_inside_the_search(library: RunningService) -> None:
-    """Metadata filters of every operator and kinds of resource decide what is ranked, not what is left of a ranking."""
+    """Filters restrict the ranked set, not the result of a ranking."""
 
     def numbers(*filters: tuple[str, str, str], **options) -> set[int]:
         conditions = [{"field": field, "operator": operator, "value": value} for field, operator, value in filters]

@@ -13,7 +13,6 @@ ANN, BEN = "ann@example.test", "ben@example.test"
 
 
 def asked(service: RunningService, collection_id: str, query: str, *, as_user: str | None = None, **members) -> dict:
-    """The answer to a search of a collection; `filters` are (field, operator, value), the rest are options."""
     body: dict = {"documentCollectionId": collection_id, "searchQuery": query}
     if as_user:
         body["userEmail"] = as_user
@@ -23,12 +22,10 @@ def asked(service: RunningService, collection_id: str, query: str, *, as_user: s
 
 
 def names(answer: dict) -> list[str]:
-    """The external ids of the documents found."""
     return [result["documentExternalId"] for result in answer["results"]]
 
 
 def a_document(service: RunningService, external_id: str, contents: str, collection_id: str, **metadata: str) -> str:
-    """Upload a document everybody may read and add it to a collection."""
     document_id = uploaded(service, external_id, contents, internalPublic="true", file_name="a.md")["documentId"]
     ok(add_to_collection(service, document_id, collection_id, customMetadata=metadata))
     return document_id
@@ -50,7 +47,6 @@ class Library:
 
 @pytest.fixture(scope="module")
 def library(module_service: RunningService) -> Library:
-    """Documents that everybody may read."""
     service = module_service
     law = create_collection(service, "law", year="INT")
     rules = chapters("Dogs need a leash aboard.", "Cats need a box.", "Tickets cost ten.")
@@ -115,8 +111,6 @@ def test_metrics_rank_alike(library: Library, metric: str) -> None:
 
 
 def test_filters_compare_by_the_fields_type(library: Library) -> None:
-    """Numbers as numbers, times as times (whatever their offset), booleans and text; applied before ranking."""
-
     def search(*filters: tuple[str, str, str], **options) -> dict:
         return asked(library.service, library.reports, "zebra report", filters=filters, **options)
 
@@ -152,7 +146,7 @@ def test_filters_that_do_not_fit_the_schema_are_refused(library: Library, field:
 
 
 def test_a_result_needs_the_collection_and_the_document(service: RunningService) -> None:
-    """VIEWER on the collection shows only documents one may READ; without it the collection does not exist."""
+    """VIEWER on the collection shows only readable documents; without VIEWER the collection does not exist."""
     add_users(service, ANN, BEN)
     collection = create_collection(service, "law", as_user=ANN)
     for external_id, public in (("secret", {}), ("public", {"internalPublic": "true"})):

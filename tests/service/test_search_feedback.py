@@ -1,4 +1,4 @@
-"""search/submitSearchFeedback: on a search of one's own or by an admin, on what it found, for members and others."""
+"""search/submitSearchFeedback: by the searcher or an admin, on found documents, for members and others."""
 
 import random
 from typing import Any
@@ -20,12 +20,10 @@ VISITOR, LEFT = "visitor@elsewhere.test", "left@example.test"
 
 @pytest.fixture(scope="module")
 def library(module_service: RunningService) -> RunningService:
-    """An organization with three people and two documents that everybody may read."""
     return a_library(module_service)
 
 
 def a_library(service: RunningService) -> RunningService:
-    """Give an organization the people and documents."""
     for email in (ADA, BEN, CARL):
         a_user(service, email)
     uploaded(service, "ferry", "Dogs may travel on the ferry.", file_name="a.md", internalPublic="true")
@@ -58,7 +56,6 @@ def thumbs(service: RunningService, search_id: str) -> str | None:
 
 
 def told(response: httpx.Response, *unlike: str) -> str:
-    """The text of a 404 without its request id, and without the ids that were asked for."""
     assert code(response) == (404, "search_not_found")
     text = response.text
     for each in (response.headers["X-Request-Id"], *unlike):
@@ -67,7 +64,6 @@ def told(response: httpx.Response, *unlike: str) -> str:
 
 
 def test_feedback_is_for_searches_of_ones_own(library: RunningService) -> None:
-    """With any key of whom the search was made by or for, and by an admin; to others it looks like no search."""
     unknown = str(uuid7())
     keys = {email: key_of(library, email) for email in (ADA, BEN)}
     by_ada = searched(library, api_key=keys[ADA])["searchId"]
@@ -100,7 +96,6 @@ def test_a_service_account_judges_its_own_searches(library: RunningService) -> N
 
 
 def test_a_key_passes_on_what_members_say(library: RunningService) -> None:
-    """Of searches that it made for them, and of those it made by its own right; not of another member's."""
     key = key_of(library, CARL, mayActForUsers=True)
     own = searched(library, api_key=key)["searchId"]
     for_ben = searched(library, api_key=key, userEmail=BEN)["searchId"]
@@ -113,7 +108,6 @@ def test_a_key_passes_on_what_members_say(library: RunningService) -> None:
 
 
 def test_an_admins_key_judges_for_a_member_what_the_member_may(library: RunningService) -> None:
-    """Naming a member takes away what the key's owner may do as an admin; naming somebody outside doesn't."""
     by_ben = searched(library, api_key=key_of(library, BEN))["searchId"]
     told(judge(library, by_ben, userEmail=ADA))
     done(judge(library, by_ben, userEmail=BEN))
@@ -137,7 +131,6 @@ def test_only_what_was_found_is_judged(library: RunningService) -> None:
 
 
 def test_a_thumb_is_counted_for_each_result(own_service: RunningService) -> None:
-    """Only the newest thumb on the same result replaces a thumb; a thumb from before they were kept counts."""
     library = a_library(own_service)
     options, older = {"mode": "LEXICAL", "maxResults": 9}, searched(library)["searchId"]
     on_rows(library, "UPDATE searches SET feedback = 'THUMBS_UP'")
@@ -164,7 +157,6 @@ def test_a_thumb_is_counted_for_each_result(own_service: RunningService) -> None
 
 
 def test_what_was_found_in_a_collection_is_judged_also_when_it_is_gone(service: RunningService) -> None:
-    """A document of which several chunks were found is kept once; of searches from before they were kept, any was."""
     collection_id = create_collection(service, "Rules")
     found = uploaded(service, "long", "Some dogs swim farther than others. " * 200, collectionId=collection_id)
     other = uploaded(service, "cats", "Cats stay ashore.", collectionId=collection_id)
@@ -182,7 +174,7 @@ def test_what_was_found_in_a_collection_is_judged_also_when_it_is_gone(service: 
 
 
 def test_an_end_user_who_is_no_member_is_kept_as_text(own_service: RunningService) -> None:
-    """The key's owner gives it; the address stands in the entry's text, before the comment, where it can be erased."""
+    """Given by the key's owner; the address precedes the comment in the entry's text, for erasure."""
     library = a_library(own_service)
     key = key_of(library, CARL, mayActForUsers=True)
     search_id = searched(library, api_key=key)["searchId"]
@@ -219,7 +211,7 @@ def test_what_is_no_address_is_refused(library: RunningService, address: str) ->
 
 
 def test_a_key_that_may_not_act_names_nobody(library: RunningService) -> None:
-    """403 for a member and for anybody else alike, so that the answer doesn't tell who is a member."""
+    """403 for members and others, to avoid revealing members."""
     key = key_of(library, CARL)
     search_id = searched(library, api_key=key)["searchId"]
     for email in (ADA, VISITOR):

@@ -1,4 +1,4 @@
-"""The search log: who searched for what, how it went, and what people thought of it; and the same in numbers."""
+"""The search log: searches with results and feedback, and statistics."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,7 +40,6 @@ def words(found: list[dict[str, Any]]) -> list[str]:
 
 
 def a_log(service: RunningService) -> RunningService:
-    """Upload a document, and search for it four times."""
     a_user(service, ADA, name="Ada")
     uploaded(service, "ferry", "Dogs may travel on the ferry.", file_name="a.md", internalPublic="true")
     search(service, "may I bring my dog")
@@ -94,7 +93,7 @@ def test_a_search_of_a_collection_names_it(searched: RunningService) -> None:
 
 
 def test_a_search_whose_words_nothing_has_is_told_from_others(searched: RunningService) -> None:
-    """Words that one may not read don't count; a search by meaning, or of words that every text has, looks for none."""
+    """Unreadable words don't count; semantic searches, and words of every text, are exempt."""
     uploaded(searched, "kite", "Kites are put away in a storm.", file_name="b.md")
     search(searched, "quixotic windmills")
     search(searched, "kites", userEmail=ADA)
@@ -153,7 +152,6 @@ USUAL = {"count": 1, "step": timedelta(0), "result_count": 3, "has_words": True,
 
 
 def fill(service: RunningService, at: datetime, *, api_key: str | None = None, **values: Any) -> None:
-    """Log searches by the admin of an organization at one moment, with their words, or from it backwards."""
     where = {"at": at, "organization": organization_id(service, api_key=api_key)}
     service.execute(FILL, USUAL | where | values)
 
@@ -172,7 +170,7 @@ def statements(service: RunningService) -> Iterator[list[tuple[str, Any]]]:
 
 
 def test_a_page_is_one_query_by_an_index(own_service: RunningService) -> None:
-    """However many rows there are, how rare the wanted ones, and how long the page."""
+    """For any number of rows, rare matches, and long pages."""
     searched, now = a_log(own_service), datetime.now(UTC)
     fill(searched, now - timedelta(days=1), count=50_000, step=timedelta(seconds=1))
     long_ago = now - timedelta(days=300)
@@ -207,7 +205,6 @@ def summary(
 
 
 def numbers(buckets: list[dict[str, Any]]) -> list[tuple[int, ...]]:
-    """Searches, without results, thumbs up, thumbs down."""
     return [tuple(one[name] for name in ("searches", "withoutResults", "thumbsUp", "thumbsDown")) for one in buckets]
 
 
@@ -248,7 +245,6 @@ def test_a_day_in_which_clocks_go_forward_has_23_hours(service: RunningService) 
 
 
 def test_no_more_buckets_than_a_page_can_show(service: RunningService) -> None:
-    """400 are given, one more is refused with what to do; so is a time that ends before it begins."""
     end = MONDAY + timedelta(days=400)
     assert len(summary(service, MONDAY, end)) == 400
     body = {"from": MONDAY.isoformat(), "to": (end + timedelta(microseconds=1)).isoformat(), "bucket": "day"}

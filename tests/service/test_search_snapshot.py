@@ -1,4 +1,4 @@
-"""What search holds while the world changes, how PostgreSQL answers it, and how often a search and an upload ask it."""
+"""Promises of search under changes, PostgreSQL's plans, and the number of messages of a search and an upload."""
 
 import asyncio
 import threading
@@ -131,7 +131,6 @@ COUNTED = "ReadyForQuery"
 
 @pytest.fixture(scope="module")
 def fleet(service_harness: ServiceHarness) -> Iterator[tuple[RunningService, str]]:
-    """A service of its own, in which nothing works beside the searches, and a collection with four documents."""
     with service_harness.running(sweep_seconds=3600) as service:
         collection_id = create_collection(service, "Fleet")
         for number in range(4):
@@ -141,7 +140,6 @@ def fleet(service_harness: ServiceHarness) -> Iterator[tuple[RunningService, str
 
 @pytest.fixture
 def answers(fleet: tuple[RunningService, str], tmp_path) -> Iterator[Callable[[], int]]:
-    """Count how often the database has said since the last call that it is ready for the requests' next message."""
     engine = fleet[0].runtime.database._engine.sync_engine
     path = tmp_path / "messages"
     with path.open("wb") as file:
@@ -183,8 +181,8 @@ def test_a_search_waits_for_seven_answers_at_most(fleet, answers, mode, user) ->
 
 
 def test_an_upload_sends_few_messages(service: RunningService) -> None:
-    """The words of a new document take seven, and its vectors three; of a changed one ten and four, as its vectors
-    before are looked for. Statements that belong together go in one message."""
+    """The words of a new document take seven, and its vectors three; of a changed document ten and four, because
+    earlier vectors are looked for. Related statements share a message."""
     uploaded(service, "first", "The first ferry leaves at noon.")
     with messages_of(service) as created:
         uploaded(service, "second", "The second ferry leaves at one.")

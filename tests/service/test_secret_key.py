@@ -1,4 +1,4 @@
-"""The secret key: one for a deployment, changed as a whole or not at all, whatever kills the change."""
+"""The secret key: one for a deployment, changed completely or not at all, even when the change is killed."""
 
 import asyncio
 import io
@@ -32,7 +32,7 @@ KILLS = {
 
 @dataclass(frozen=True)
 class StoppedDeployment:
-    """A database and a data folder that nobody uses at the moment."""
+    """A database and a data folder without users."""
 
     url: str
     data_dir: Path
@@ -63,7 +63,6 @@ class StoppedDeployment:
 
 
 def rotate(settings: Settings, *arguments: str) -> tuple[int, str]:
-    """Run the command in a thread, because an event loop of the tests' is in this one."""
     statuses: list[int] = []
     said = io.StringIO()
     thread = threading.Thread(target=lambda: statuses.append(run(["rotate-key", *arguments], settings)))
@@ -75,7 +74,6 @@ def rotate(settings: Settings, *arguments: str) -> tuple[int, str]:
 
 @pytest.fixture
 def place(databases, tmp_path: Path) -> Iterator[StoppedDeployment]:
-    """A migrated database whose service was never started."""
     name = databases.clone()
     url = databases.owner_url(name).set(drivername="postgresql").render_as_string(hide_password=False)
     yield StoppedDeployment(url, tmp_path, Database(databases.service_url(name)))
@@ -83,7 +81,6 @@ def place(databases, tmp_path: Path) -> Iterator[StoppedDeployment]:
 
 
 def test_the_first_start_makes_a_key_which_is_replaced_only_when_that_is_said(place: StoppedDeployment) -> None:
-    """The file is its owner's alone. Where it is lost, `--lost` makes another key."""
     key = place.start()
     assert len(key.get_secret_value()) >= 43
     assert place.names() == ["secret.key"]
@@ -139,7 +136,6 @@ def test_keys_differ_by_purpose_organization_and_secret_key() -> None:
 
 @pytest.mark.parametrize("moment", KILLS)
 def test_a_rotation_killed_at_any_moment_leaves_a_deployment_that_starts(place: StoppedDeployment, moment: str) -> None:
-    """With the key that the database has. Run again instead, a rotation ends the first and does its own."""
     old = place.start()
     place.rotate_killed(moment)
     assert ("secret.key.next" in place.names()) == (moment != "before anything")
@@ -156,7 +152,6 @@ def test_a_rotation_killed_at_any_moment_leaves_a_deployment_that_starts(place: 
 
 
 def test_a_key_of_the_environment_is_rotated_by_the_environment(place: StoppedDeployment) -> None:
-    """To CARREL_NEW_SECRET_KEY, which must be there; once changed, again is no error; no key is ever shown."""
     place.start(given=OLD)
     status, said = place.rotate(secret_key=OLD)
     assert (status, "CARREL_NEW_SECRET_KEY" in said) == (1, True)

@@ -1,4 +1,4 @@
-"""Service accounts, with addresses of their own and no access but what they are given, and their tokens."""
+"""Service accountswith addresses and only explicit access, and tokens."""
 
 from calendar import isleap
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -47,7 +47,6 @@ def service(service: RunningService) -> RunningService:
 
 
 def test_an_account_can_be_deleted_where_service_accounts_are_disabled(service: RunningService) -> None:
-    """Its token stops at once, and does not work again when they are enabled again."""
     robot = an_account(service)
     token = a_token(service, robot, "catalog:read")
     assert service.call(LOOKUP, READ, api_key=token["token"]).status_code == 200
@@ -92,7 +91,6 @@ ADDRESSES = {
 
 
 def test_an_address_is_made_of_any_name(service: RunningService) -> None:
-    """Plain ASCII that every other request takes as an address, whatever was written."""
     assert {name: make_local_part(name) for name in ADDRESSES} == ADDRESSES
     made = [an_account(service, name) for name in ADDRESSES]
     assert [one["displayName"] for one in made] == [*ADDRESSES]
@@ -193,7 +191,6 @@ def test_an_account_is_deleted_once_by_two_at_once(service: RunningService) -> N
 
 @pytest.mark.parametrize("first", ["mint", "delete"])
 def test_a_token_that_is_minted_while_its_account_is_deleted_does_not_survive(own_service, first) -> None:
-    """The second request waits for the first: a deletion revokes the token that was minted before it."""
     service = own_service
     enable_service_accounts(service)
     named = {"serviceAccountId": an_account(service)["serviceAccountId"]}
@@ -238,7 +235,6 @@ def test_a_request_that_runs_while_its_account_is_deleted_ends_well_and_is_the_l
 
 
 def test_what_happens_to_accounts_and_tokens_is_on_the_audit_log_without_a_word_of_theirs(service) -> None:
-    """Who, what and when, with scopes and expiry; neither names nor values. What came to nothing is not on it."""
     robot = an_account(service, "Secretive Robot")
     team = a_group(service, "Team", account(robot))
     words = {"name": "Quiet token", "description": "A silent job"}
@@ -271,7 +267,6 @@ def test_what_happens_to_accounts_and_tokens_is_on_the_audit_log_without_a_word_
 
 
 def test_a_token_acts_as_its_account_until_it_is_revoked(service: RunningService) -> None:
-    """Expiry is looked at on every request and in every list, by the database's clock."""
     robot = an_account(service)
     token, other = (a_token(service, robot, "catalog:read") for _ in range(2))
     assert service.call(LOOKUP, READ, api_key=token["token"]).status_code == 200
@@ -290,7 +285,6 @@ def test_a_token_acts_as_its_account_until_it_is_revoked(service: RunningService
 
 
 def test_a_tokens_value_is_shown_once_and_kept_nowhere(service: RunningService) -> None:
-    """A scope that is given twice counts once."""
     scopes = ("catalog:read", "agent:message", "catalog:read")
     token = a_token(service, an_account(service), *scopes, name="nightly", description="loads at night")
     value = token.pop("token")
@@ -306,7 +300,7 @@ def test_a_tokens_value_is_shown_once_and_kept_nowhere(service: RunningService) 
 
 
 def test_an_expiry_is_a_year_from_now_unless_given(service: RunningService) -> None:
-    """The same day and time of the next year; the day before a 29th of February that it has not."""
+    """Day and time of the next year; February 28 for February 29."""
     token = a_token(service, an_account(service))
     made, ends = (datetime.fromisoformat(token[name]) for name in ("createdAt", "expiresAt"))
     leap_day = (made.month, made.day) == (2, 29) and not isleap(made.year + 1)

@@ -1,4 +1,4 @@
-"""A reply is shown as long as all that it rests on may be read: asked at every turn and every look."""
+"""A reply is shown while all its sources are readable, checked at every turn and view."""
 
 from collections.abc import Callable
 
@@ -53,7 +53,6 @@ def test_a_reply_is_withheld_once_its_document_is_away(visitor, script, away) ->
 
 
 def test_a_reply_is_shown_again_with_the_names_and_addresses_of_now(visitor: Visitor, script: Script) -> None:
-    """Once access is given back, with the quote as it was read then."""
     desk = visitor.desk
     sent = replied(visitor, script, a_reply("Noon [1]", passage(desk.document_id), cited=[0]))
     desk.share()
@@ -89,7 +88,6 @@ def test_between_retrieval_and_the_end_access_goes_away(desk, script, away) -> N
 
 @pytest.mark.parametrize(("quotes_only", "expected"), [(True, "COMPLETED"), (False, "FAILED")])
 def test_a_reply_of_quotes_rests_on_what_it_cites_alone(visitor, script, quotes_only, expected) -> None:
-    """Any other on all that the model was given; and a source that may not be read is never shown."""
     desk = visitor.desk
     second = second_document(desk)
     passages = (passage(desk.document_id), passage(second, SECOND))
@@ -102,7 +100,6 @@ def test_a_reply_of_quotes_rests_on_what_it_cites_alone(visitor, script, quotes_
 
 
 def test_what_was_retrieved_is_shown_as_far_as_it_may_be_read(desk: Desk, script: Script) -> None:
-    """On v0, which lists all of it: a replay leaves out what has been taken away."""
     a_user(desk.service, ADA)
     second = second_document(desk)
     headers = {"Idempotency-Key": "once"}
@@ -119,7 +116,6 @@ def test_what_was_retrieved_is_shown_as_far_as_it_may_be_read(desk: Desk, script
 
 
 def test_the_model_is_not_shown_what_is_withheld(visitor: Visitor, script: Script) -> None:
-    """Neither the reply nor the message; what comes after is answered from the rest."""
     desk = visitor.desk
     first = replied(visitor, script, a_reply("Noon", passage(desk.document_id)), "About ferries")
     conversation, nine = first["conversationId"], passage(second_document(desk), SECOND)
@@ -135,7 +131,6 @@ def test_the_model_is_not_shown_what_is_withheld(visitor: Visitor, script: Scrip
 
 
 def test_a_reply_rests_on_what_the_replies_before_it_did(visitor: Visitor, script: Script) -> None:
-    """However far back, since the model was shown them, and from its first word; but not a reply that only quotes."""
     desk = visitor.desk
     first = replied(visitor, script, a_reply("Noon", passage(desk.document_id)), "One")
     conversation = first["conversationId"]
@@ -152,7 +147,6 @@ def test_a_reply_rests_on_what_the_replies_before_it_did(visitor: Visitor, scrip
 
 
 def test_a_word_of_the_reply_repeated_by_a_document_is_still_that_documents(visitor: Visitor) -> None:
-    """With the built-in model, from upload to answer: what was read from a document goes with it."""
     desk = visitor.desk
     assert "noon" in visitor.ask("When does the ferry to Northlight leave?")["result"]["agentResponseText"]
     desk.share()

@@ -1,4 +1,4 @@
-"""Sources and their quarantine: reported as a whole, seen by who reports them and by admins, ignored item by item."""
+"""Sources and quarantine: reported completely, visible to the reporter and admins, ignored by item."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -60,7 +60,6 @@ def test_a_report_replaces_the_one_before(reporter: Reporter) -> None:
 
 
 def test_a_batch_that_is_sent_again_adds_nothing(reporter: Reporter) -> None:
-    """An item of the same name and place is the same one, in one batch and in two; in another place it is another."""
     report = reporter.begin()
     for _ in range(2):
         done(reporter.add(report, an_item("a"), an_item("a", message="Again."), an_item("a", place="b.md")))
@@ -96,7 +95,6 @@ def test_of_two_reports_the_newer_wins_whole(reporter: Reporter) -> None:
 
 
 def test_nothing_is_sent_when_nothing_has_changed(reporter: Reporter) -> None:
-    """With the last report's fingerprint none is begun and an unended one is over; another one, or text, is news."""
     first = reporter.report([an_item("a")], fingerprint="one")
     unended = reporter.begin(fingerprint="two")
     assert reporter.begin(fingerprint="one") == {"sourceId": first["sourceId"]}
@@ -120,7 +118,6 @@ def test_what_is_ignored_stays_so_while_it_is_the_same(reporter: Reporter) -> No
 
 
 def test_what_is_ignored_before_and_during_a_report_is_ignored_after_it(reporter: Reporter) -> None:
-    """What the reporter had ignored before its first report is taken once."""
     items = [an_item("a"), an_item("b", ignored=True)]
     source_id = reporter.report(items)["sourceId"]
     assert reporter.names(source_id, ignored=True) == ["b"]
@@ -135,7 +132,6 @@ def test_what_is_ignored_before_and_during_a_report_is_ignored_after_it(reporter
 
 
 def test_pages_of_many_items(reporter: Reporter) -> None:
-    """Each item is seen once, by name, also when the source is reported again between two pages."""
     items = [an_item(f"{number:04}") for number in range(1200)]
     source = reporter.report(items)
     names = [item["documentExternalId"] for item in items]
@@ -152,7 +148,6 @@ def test_pages_of_many_items(reporter: Reporter) -> None:
 
 
 def test_large_reports_replace_each_other(reporter: Reporter) -> None:
-    """20,000 items are compared with as many before them in the time a statement has."""
     items = [an_item(f"{number:05}") for number in range(20_000)]
     reporter.ignore(reporter.report(items)["sourceId"], "00007", "19999")
     again = reporter.report([*items[1:], an_item("new")])
@@ -172,7 +167,6 @@ def test_a_page_token_is_good_for_its_query_alone(reporter: Reporter) -> None:
 
 
 def test_for_others_there_is_no_source(reporter: Reporter) -> None:
-    """They change nothing, not even a report; what they report of a ledger with the same name is their own."""
     service = reporter.service
     source = reporter.report([an_item("a")])
     report = reporter.begin()
@@ -187,7 +181,6 @@ def test_for_others_there_is_no_source(reporter: Reporter) -> None:
 
 
 def test_an_admin_may_what_the_reporter_may(reporter: Reporter) -> None:
-    """To remove a source ends its report; the source may come back, with nothing ignored."""
     admin = Reporter(reporter.service)
     source = reporter.report([an_item("a")])
     assert admin.sources() == [source]
@@ -204,7 +197,6 @@ def test_an_admin_may_what_the_reporter_may(reporter: Reporter) -> None:
 
 
 def test_whoever_reports_is_named(reporter: Reporter) -> None:
-    """A service account, which needs the scope of uploads, or the user for whom a key acts."""
     service = reporter.service
     enable_service_accounts(service)
     account = an_account(service)
@@ -223,7 +215,7 @@ def test_whoever_reports_is_named(reporter: Reporter) -> None:
 
 
 WRONG = json.loads(Path(__file__).with_name("wrong_sources.json").read_text("utf-8"))
-"""Members that make a source or an item wrong, and the fields that the answer names."""
+"""Members that make a source or an item invalid, and the fields named in the answer."""
 
 
 def fields_of(answer: httpx.Response) -> list[str]:
@@ -232,7 +224,6 @@ def fields_of(answer: httpx.Response) -> list[str]:
 
 
 def test_a_source_that_can_not_be_one_is_refused(reporter: Reporter) -> None:
-    """By the member that is wrong, without repeating what it holds; and nothing is made."""
     for members, field in WRONG["sources"]:
         answer = reporter.call("reportSource", {"ledger": LEDGER, "source": "/srv/handbook", **members})
         assert (members, fields_of(answer)) == (members, [field])
@@ -274,7 +265,7 @@ def test_long_names_are_kept_told_apart_and_paged(reporter: Reporter) -> None:
 
 
 def test_an_organization_has_so_many_sources(reporter: Reporter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody can see or remove a source that was never reported whole, so a day later it makes room by itself."""
+    """A source never reported completely is invisible, so it is removed after a day."""
     monkeypatch.setattr(rules, "MOST_SOURCES", 1)
     too_many = (409, "too_many_sources")
     other = Reporter(reporter.service, ledger=OTHER_LEDGER)
@@ -346,7 +337,6 @@ def test_a_source_that_two_report_first_is_one(reporter: Reporter, race) -> None
 
 
 def test_the_middle_of_an_end_is_not_seen(reporter: Reporter, race) -> None:
-    """Until its commit the report before is seen whole; who ignores an item meanwhile ignores it in the new one."""
     source = reporter.report([an_item("a"), an_item("b")])
     report = reporter.begin()
     done(reporter.add(report, an_item("b"), an_item("c"), an_item("d")))

@@ -1,4 +1,4 @@
-"""Each operation that changes what people edit refuses a save at an older version, also when two saves come at once."""
+"""Each operation on people's edits refuses a save of an older version, also for concurrent saves."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ MEMBER = "member@example.test"
 
 @dataclass(frozen=True)
 class Edit:
-    """The operation that reads what an operation changes, and the bodies of two saves; `inside` is their list."""
+    """The operation for reading the edited object, and the bodies of two saves; `inside` is their list."""
 
     read: str
     asked: Callable[[Things], Body]
@@ -172,13 +172,12 @@ def things(service_harness) -> Iterator[Things]:
 
 
 def takes_version(model: type[BaseModel]) -> bool:
-    """Whether a request, or a part of it, takes a version."""
     parts = [args_of(field.annotation) for field in model.model_fields.values()]
     return any(isinstance(one, type) and issubclass(one, VersionedRequest) for one in (model, *chain(*parts)))
 
 
 def test_each_operation_that_changes_what_people_edit_takes_a_version() -> None:
-    """What only adds or removes changes nothing that others did; what is uploaded is a source's, not an edit."""
+    """Operations for only adding or removing, and uploads from a source, are exempt."""
     taking = {path for path, one in OPERATIONS.items() if one.request is not None and takes_version(one.request)}
     assert taking == EDITS.keys()
     assert {path for path in taking if not OPERATIONS[path].has(CONFLICT)} == set()

@@ -1,4 +1,4 @@
-"""Searches and lists are read from standbys of the database, and none shows what the primary no longer would."""
+"""Searches and lists are read from standbys of the database, without stale rights."""
 
 import asyncio
 import os
@@ -45,7 +45,6 @@ def servers(service_harness: ServiceHarness) -> Iterator[Servers]:
 
 @pytest.fixture
 def service(servers: Servers, make_service: MakeService) -> RunningService:
-    """A service on both, whose standby serves; its housekeeping has begun."""
     return started(make_service, servers[0], servers[1].address())
 
 
@@ -103,7 +102,6 @@ def test_each_change_of_rights_that_was_answered_before_shows(service: RunningSe
 
 
 def test_a_standby_that_is_late_is_left_out_until_it_has_caught_up(service: RunningService, servers: Servers) -> None:
-    """What it has not replayed yet, a revocation, is answered by the primary; afterwards it serves again."""
     document_id = a_document(service)
     grant(service, document_id, READER)
     be(service, "SERVING")
@@ -191,7 +189,6 @@ def test_a_standby_that_no_longer_answers_holds_up_nobody(service, servers, monk
 
 @pytest.mark.long
 def test_each_change_that_was_answered_is_in_the_next_snapshot(service: RunningService, servers: Servers) -> None:
-    """10,000 times, by several tasks, while the standby is paused and goes on again and again."""
     be(service, "SERVING")
     runtime = service.runtime
     [[organization_id]] = service.execute("SELECT organization_id FROM organizations")
@@ -241,7 +238,6 @@ def test_each_change_that_was_answered_is_in_the_next_snapshot(service: RunningS
 
 
 def test_marks_that_are_written_during_a_search_leave_no_standby_out(service, servers, monkeypatch) -> None:
-    """A search that takes longer than it takes to write several marks is read from the standby all the same."""
     document_id = a_document(service)
     be(service, "SERVING")
     embed = pipeline.embed  # what a search waits for before it reads
@@ -260,7 +256,6 @@ def test_marks_that_are_written_during_a_search_leave_no_standby_out(service, se
 
 
 def test_a_mark_is_written_once_and_counts_until_the_next_start(service, servers, monkeypatch) -> None:
-    """Processes that mark at once write one mark; a primary that is started again may have lost what a standby has."""
     no_mark = AsyncMock()
     be(service, "SERVING")
     monkeypatch.setattr(position_queries, "write_mark", no_mark)
@@ -288,14 +283,12 @@ async def ask_position(service: RunningService) -> Position:
 
 
 async def write_mark(service: RunningService, *, after: float = 0, write: Write = position_queries.write_mark) -> None:
-    """Write a mark if one is due, so many seconds after the transaction's begin."""
     async with service.runtime.database.transaction(None) as connection:
         await asyncio.sleep(after)
         await write(connection)
 
 
 async def write_two_marks(service: RunningService) -> None:
-    """Let two processes write a mark, of which the one that began first comes second."""
     await asyncio.gather(write_mark(service, after=0.1), write_mark(service, after=0.02))
 
 
@@ -339,5 +332,4 @@ MARK = UUID(int=1)
     ],
 )
 def test_a_standby_confirms_by_position_and_mark(position: Position, progress: Progress, reaches: bool) -> None:
-    """It has replayed as much, and the log it has replayed is the primary's."""
     assert progress.reaches(position) is reaches

@@ -1,4 +1,4 @@
-"""How an organization is doing: each figure counts what it says, of that organization alone."""
+"""The status of an organization: each figure counts exactly its meaning, for the organization alone."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -50,7 +50,6 @@ def test_an_empty_organization(service: RunningService) -> None:
 
 
 def test_documents_and_how_far_they_are_indexed(service: RunningService) -> None:
-    """Done, running and failed are as listed, together all documents; chunks are the catalog's."""
     stranger = another_organization(service)
     into = {"collectionId": create_collection(service, "Logs")}
     ids = [uploaded(service, name, f"The log of {name}.", **into)["documentId"] for name in "abcdef"]
@@ -98,7 +97,6 @@ def test_documents_and_how_far_they_are_indexed(service: RunningService) -> None
 
 
 def test_jobs_syncs_and_rebuilds(desk) -> None:
-    """What failed long ago is not told; a run that failed is told by its sync alone; agents are no documents."""
     service = desk.service
     stranger = another_organization(service)
     own, collection = organization_id(service), UUID(create_collection(service, "Synced"))
@@ -158,7 +156,6 @@ def a_turn(
 
 
 def a_job(connection: Connection, organization: UUID, state: str, **about: UUID) -> None:
-    """A job in a queue that nobody works; what is taken up stays so, by a worker that shows life for long."""
     ids = {name: str(one) for name, one in about.items()}
     args = {"organization_id": str(organization), **ids, "request_id": "r"}
     [(worker,)] = connection.execute(
@@ -183,7 +180,6 @@ def a_sync(connection: Connection, collection: UUID, state: str, *, finished: da
 
 
 def test_the_agents_own_model_is_named(make_service: MakeService) -> None:
-    """The first of the models of an endpoint, which need not answer for that."""
     service = make_service(model_url="http://127.0.0.1:9/v1", model_names=("small", "large"))
     assert status(service)["languageModel"] == "small"
 

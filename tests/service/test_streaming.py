@@ -1,4 +1,4 @@
-"""agents/streamAgentResponse: server-sent events from wherever a client left off, and their end."""
+"""agents/streamAgentResponse: server-sent events from any position, and the end."""
 
 import pytest
 
@@ -33,7 +33,6 @@ def watched(visitor: Visitor, job_id: str, last_event_id: str | None = None) -> 
 
 
 def test_a_reply_is_watched_as_it_grows(visitor: Visitor, script: Script) -> None:
-    """Deltas whose ids say how much there is, then what fetching gives; nobody on the way may keep them back."""
     job_id = job(visitor)
     with Watch(visitor, job_id) as watch:
         assert watch.response.headers["Content-Type"] == "text/event-stream; charset=utf-8"
@@ -51,7 +50,6 @@ def test_a_reply_is_watched_as_it_grows(visitor: Visitor, script: Script) -> Non
 
 
 def test_a_stream_goes_on_from_every_event(visitor: Visitor, script: Script) -> None:
-    """Whoever comes again with the id of any event has exactly the same text in the end, also beside others."""
     job_id = job(visitor)
     with Watch(visitor, job_id) as watch:
         events: list[Event] = []
@@ -108,7 +106,6 @@ def test_a_reply_that_becomes_another_text_says_so(visitor: Visitor, script: Scr
 
 
 def test_a_finished_job_is_watched_in_one_go(visitor: Visitor, script: Script) -> None:
-    """An id that fits nothing begins anew, since whatever the client has is void; what is no id is 400."""
     job_id = job(visitor)
     script.end(a_reply("At noon."))
     visitor.finished(job_id)
@@ -136,7 +133,6 @@ def test_a_job_that_fails_ends_its_stream(visitor: Visitor, script: Script) -> N
 
 @pytest.mark.parametrize("how", ["revoked", "expired", "deactivated"])
 def test_a_token_that_stops_ends_the_stream(visitor: Visitor, script: Script, how: str) -> None:
-    """Nothing more is sent; coming again is 401. The job goes on."""
     job_id = job(visitor)
     with Watch(visitor, job_id) as watch:
         script.tell("At")
@@ -169,7 +165,6 @@ def test_words_of_a_document_that_is_taken_away_are_not_sent(visitor: Visitor, s
 
 
 def test_a_quiet_stream_shows_that_it_lives(visitor: Visitor, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By comments, which no client takes for events."""
     monkeypatch.setattr("service.domains.agents.conversations.streaming.HEARTBEAT_SECONDS", 0)
     with Watch(visitor, job(visitor)) as watch:
         assert next(watch.lines) == ": ping"
@@ -178,7 +173,6 @@ def test_a_quiet_stream_shows_that_it_lives(visitor: Visitor, script: Script, mo
 
 
 def test_who_hangs_up_leaves_nothing_behind(visitor: Visitor, script: Script) -> None:
-    """The stream's work ends with its connection, however quiet it is."""
     before = in_flight(visitor.desk.service)
     with Watch(visitor, job(visitor)) as watch:
         script.tell("At")

@@ -21,7 +21,6 @@ Rows = list[list[str]]
 
 
 def questions() -> list[dict[str, str]]:
-    """Each question with its table, and the row and the column that answer it."""
     with (Path(__file__).parent / "tables" / "questions.csv").open(newline="") as file:
         return list(csv.DictReader(file))
 
@@ -66,7 +65,6 @@ def timetable(random: Random) -> Rows:
 
 
 def grouped(header: list[str], *groups: str) -> tuple[list[str], list[str]]:
-    """Divide a header into two rows: the names of groups of columns above, and what follows them below."""
     pairs = [
         next(((group, name[len(group) + 1 :]) for group in groups if name.startswith(f"{group} ")), ("", name))
         for name in header
@@ -90,7 +88,6 @@ def pdf(rows: Rows) -> bytes:
 
 
 def word(rows: Rows) -> bytes:
-    """A Word document with a table whose header has two rows: contacts over office and extension."""
     upper, lower = grouped(rows[0], "Contact")
     document = docx.Document()
     table = document.add_table(rows=0, cols=len(lower))
@@ -132,7 +129,6 @@ def excel(rows: Rows) -> bytes:
 
 
 def html(rows: Rows) -> bytes:
-    """A page with a table whose header has two rows: a journey over its two ends."""
     upper, lower = grouped(rows[0], "Journey")
     head = "".join(
         f"<th colspan=2>{group}</th>" if group else f"<th rowspan=2>{name}</th>"

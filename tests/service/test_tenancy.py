@@ -1,4 +1,4 @@
-"""The second wall: a query without an organization, or with the wrong one, reads and changes nothing of another. Two
+"""The second wall: a query without an organization, or with the wrong one, reads and changes no foreign data. Two
 organizations hold equal users, groups, documents and collections; only row-level security separates them here."""
 
 import asyncio
@@ -72,7 +72,6 @@ class Tenant:
 
 
 def a_tenant(service: RunningService) -> Tenant:
-    """Make one of everything that operations are about."""
     enable_service_accounts(service)
     things = Things(Owner(service, service.api_key, "harbour"), ADA)
     for email in (ADA, things.spare_email):
@@ -87,7 +86,6 @@ Pair = tuple[Tenant, Tenant]
 
 @pytest.fixture(scope="module")
 def pair(service_harness: ServiceHarness) -> Iterator[Pair]:
-    """The two; nothing works on them in the background. One connection serves all, so that each is used by both."""
     with (
         service_harness.running(sweep_seconds=3600, docstore_workers=0, database_pool_size=1) as service,
         service.new_organization() as other,
@@ -123,7 +121,6 @@ VALUES = cases("values_of_types")
 
 
 def fill(connection: Connection, table: str, organization: UUID, number: int) -> None:
-    """Give an organization a row of a table, with any values, and this number for every number."""
     known = {"organization_id": f"'{organization}'", "state": "'WAITING'"}
     values = dict[str, str]()
     for name, kind in connection.execute(COLUMNS, [table]).fetchall():
@@ -142,7 +139,6 @@ def on(statement: LiteralString, table: str) -> sql.Composed:
 
 @pytest.fixture
 def entered(pair: Pair) -> Iterator[Connection]:
-    """A connection with nothing but the service's rights, in a transaction of the first organization."""
     with pair[0].service.owner_connection() as connection, connection.transaction(force_rollback=True):
         connection.execute(f"SET LOCAL ROLE {SERVICE_ROLE}")
         connection.execute(f"SELECT enter_organization('{pair[0].organization_id}')")
@@ -156,7 +152,6 @@ def test_both_have_rows_in_every_table(pair: Pair, protected: list[str]) -> None
 
 
 def test_a_query_that_names_no_organization_reads_its_own(pair, protected, entered) -> None:
-    """Whatever the table: not when it asks for all, nor for the other's by name, nor to lock them."""
     own, other = (one.organization_id for one in pair)
     database = pair[0].service.runtime.database
     for table in protected:
@@ -190,7 +185,6 @@ def test_a_row_of_the_other_cannot_be_written(pair: Pair, protected: list[str], 
 
 
 def refused(connection: Connection, statement: sql.Composed, parameters: list[Any]) -> None:
-    """Row-level security refuses the statement; a cluster says of some that it can't do them beside it."""
     with (
         pytest.raises((InsufficientPrivilege, FeatureNotSupported), match="row-level security"),
         connection.transaction(),
@@ -217,7 +211,7 @@ LOOK_UPS = {
 
 
 def test_functions_beside_the_policies_find_nothing_of_another(pair: Pair) -> None:
-    """They ask for the organization themselves; there is no other function of the kind, and no view."""
+    """The list of functions is complete; views don't exist."""
     beside = """
         SELECT proname FROM pg_proc WHERE prosecdef AND pronamespace = 'public'::regnamespace
         UNION ALL SELECT relname FROM pg_class WHERE relkind IN ('v', 'm') AND relnamespace = 'public'::regnamespace
@@ -245,7 +239,6 @@ def queries() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def arguments_of(tenant: Tenant) -> dict[str, Any]:
-    """Return the arguments of queries, by the names of their parameters: an organization's ids, and wide limits."""
     caller = caller_of(tenant)
     ids = {name: UUID(value) for name, value in vars(tenant.things).items() if name.endswith("_id") and value}
     ids |= {name: ids[known] for known, name in CALLED.items()} | dict.fromkeys(PEOPLE, caller.principal_id)
@@ -263,7 +256,7 @@ def caller_of(tenant: Tenant) -> Caller:
 
 
 def chosen(query: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments that a query takes; None when one is missing."""
+    """Return the arguments of a query; None when a value is missing."""
     taken = dict[str, Any]()
     for name, parameter in list(inspect.signature(query).parameters.items())[1:]:
         kind = parameter.annotation
@@ -298,7 +291,6 @@ def found_in(tenant: Tenant, query: Callable[..., Any], given: dict[str, Any]) -
 
 
 def test_a_query_told_another_organization_finds_nothing(pair: Pair) -> None:
-    """Every query that reads, asked for the second about the first's things, in a transaction of the first."""
     first, second = pair
     own = arguments_of(first)
     others = own | {"organization_id": second.organization_id, "caller": caller_of(second)}
@@ -314,7 +306,6 @@ def test_a_query_told_another_organization_finds_nothing(pair: Pair) -> None:
 
 
 def test_requests_served_in_the_wrong_organization_show_and_change_nothing(pair, protected, monkeypatch) -> None:
-    """Every operation, asked by the second's admin about its own things, while all its transactions enter the first."""
     first, second = pair
     requests = {name: example.body(second.things) for name, example in EXAMPLES.items()}
     before = rows_of(second, protected), rows_of(first, protected)
@@ -339,8 +330,6 @@ def rows_of(tenant: Tenant, tables: list[str]) -> dict[str, int]:
 
 
 def in_organization(transaction: Callable[..., Any], wrong_id: UUID) -> Callable[..., Any]:
-    """Transactions like these, but for one: whatever organization they are to enter, they enter the wrong one."""
-
     @asynccontextmanager
     async def wrong(organization_id: UUID | None, **options: Any) -> AsyncGenerator[AsyncConnection]:
         async with transaction(organization_id and wrong_id, **options) as connection:
@@ -350,7 +339,6 @@ def in_organization(transaction: Callable[..., Any], wrong_id: UUID) -> Callable
 
 
 def test_a_connection_keeps_no_organization(make_service: Callable[..., RunningService]) -> None:
-    """The next transaction on it has none: after a commit, an error, or a transaction that was cancelled half-way."""
     service = make_service(sweep_seconds=3600, docstore_workers=0, database_pool_size=1)
     database, own = service.runtime.database, organization_id(service)
 
@@ -371,14 +359,13 @@ def test_a_connection_keeps_no_organization(make_service: Callable[..., RunningS
 
 
 async def state(connection: AsyncConnection) -> tuple[int, str]:
-    """The server's process behind a connection, and the organization it has entered."""
     row = await connection.exec_driver_sql("SELECT pg_backend_pid(), current_setting('carrel.organization_id', true)")
     backend, organization = row.one()
     return backend, organization or ""
 
 
 def test_the_policy_is_looked_at_once_a_statement(pair: Pair, protected: list[str], entered: Connection) -> None:
-    """A query that names its organization, as all do, isn't held up at each row: scans cost what they would without."""
+    """A check at each row would slow down scans."""
     for table in (name for name in protected if name not in CREDENTIALS):
         explain = on("EXPLAIN (COSTS OFF) SELECT * FROM {} WHERE organization_id = %s", table)
         plan = "\n".join(line for (line,) in entered.execute(explain, [pair[0].organization_id]))

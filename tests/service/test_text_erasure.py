@@ -1,4 +1,4 @@
-"""What people wrote can be erased: by age, or one person's; the entries it belonged to stay."""
+"""People's texts can be erased, by age or for a person; the entries stay."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -51,7 +51,6 @@ def wordy(own_service: RunningService) -> RunningService:
 
 
 def test_one_persons_words_are_erased_and_nobody_elses(wordy: RunningService) -> None:
-    """In every organization; the entries stay. The owner of a key that acts for users wrote none of their words."""
     other = another_organization(wordy)
     done(wordy.call("admin/users/upsert", {"users": [{"email": ADA}]}, api_key=other))
     key = done(wordy.call("admin/apiKeys/create", {"name": "hers", "ownerEmail": ADA}, api_key=other))["apiKey"]
@@ -84,7 +83,6 @@ def test_one_persons_words_are_erased_and_nobody_elses(wordy: RunningService) ->
 
 
 def age(connection: psycopg.Connection[Any], organization: UUID, moment: datetime, count: int = 1) -> None:
-    """Write searches and their words as if at a moment long ago."""
     for number in range(count):
         search_id = UUID(int=first_uuid7_at(moment).int + number)
         connection.execute(

@@ -1,4 +1,4 @@
-"""Traces: what a collector is sent of a search, an upload and a message, from every process; and what it never is."""
+"""Traces: the spans sent to a collector for a search, an upload and a message, from every process, without contents."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ TREES: dict[str, dict[str, tuple[str, str]]] = {
 
 @dataclass
 class Spans:
-    """The spans that came, by trace; each with its name, its parent's, its process and its attributes."""
+    """The received spans, by trace; each with name, parent, process and attributes."""
 
     receiver: Receiver
 
@@ -52,7 +52,6 @@ class Spans:
         )
 
     def wait_for(self, trace_id: str, *names: str) -> dict[str, tuple[str, str]]:
-        """Wait until spans of these names have come; a process sends its own when it likes."""
         until(lambda: set(names) <= self.read(trace_id).keys())
         return self.read(trace_id)
 
@@ -69,7 +68,6 @@ def trace(service: ServiceProcess, trace_id: str) -> None:
 
 
 def test_each_step_is_told_and_nothing_of_contents(service_process: Callable[..., ServiceProcess]) -> None:
-    """In one tree across processes; a collector that refuses or hangs changes no answer, and holds up no end."""
     with receiving() as receiver:
         service = service_process(
             CARREL_WORKERS="1", OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url, OTEL_BSP_SCHEDULE_DELAY="50"

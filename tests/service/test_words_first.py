@@ -1,4 +1,4 @@
-"""A document is found by its words when its upload is answered, and by its meaning once its vectors are there."""
+"""A document is found by its words when the upload is answered, and by meaning once the vectors exist."""
 
 import asyncio
 import threading
@@ -37,7 +37,7 @@ READER = "reader@example.test"
 
 
 class Gate:
-    """Lets documents be embedded while it is open; queries are embedded at any time."""
+    """Lets documents be embedded while open; queries are always embedded."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -177,7 +177,6 @@ def test_an_update_takes_the_words_and_vectors_of_the_version_before(service: Ru
 def test_embedding_is_told_of_words_that_are_awaited(
     service: RunningService, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the file to the words, and not while the vectors are awaited."""
     told, read_text, read_file = list[float](), indexing._read_text, uploads.read
 
     def count() -> float:
@@ -191,7 +190,6 @@ def test_embedding_is_told_of_words_that_are_awaited(
 
 
 def test_a_version_that_an_earlier_release_writes_is_shown(service: RunningService, gate: Gate) -> None:
-    """It knows nothing of `words_version`, which stays at the version before."""
     gate.open.set()
     document_id = uploaded(service, "log", FERRY, file_name="log.txt")["documentId"]
     service.execute("UPDATE space_documents SET version = 2, indexed_version = 2")
@@ -208,7 +206,6 @@ def test_a_deletion_between_the_halves_leaves_nothing(service: RunningService, g
 
 
 def test_a_newer_version_is_found_by_its_words_while_the_older_is_embedded(service: RunningService, gate: Gate) -> None:
-    """The vectors of the older one are given up, and no text of it is left."""
     document_id = send(service, "log", FERRY)["documentId"]
     until(lambda: service.runtime.indexer.embedding.running == 1)
     assert send(service, "log", "The galleon leaves at dusk.")["wordsIndexed"]
@@ -221,8 +218,6 @@ def test_a_newer_version_is_found_by_its_words_while_the_older_is_embedded(servi
 def test_what_waits_for_its_meaning_is_gone_on_with_by_another_process_the_newest_first(
     service: RunningService, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a kill between the halves: nothing of it is lost, and nothing is written or cut into chunks twice, but
-    for a document whose title has changed since."""
     indexer, cut, unpack = service.runtime.indexer, list[bytes](), indexing.unpack_blocks
     monkeypatch.setattr(indexing, "unpack_blocks", lambda blocks: cut.append(blocks) or unpack(blocks))
     assert indexer.meaning is not None
@@ -262,7 +257,6 @@ def test_what_waits_for_its_meaning_is_gone_on_with_by_another_process_the_newes
 
 
 def test_the_claim_on_a_document_of_a_rebuild_is_renewed(service: RunningService, gate: Gate) -> None:
-    """The indexer that embeds writes its words, too."""
     gate.open.set()
     document_id = uploaded(service, "log", FERRY, file_name="log.txt")["documentId"]
     gate.open.clear()
@@ -316,7 +310,7 @@ def test_a_collection_has_its_words_first_too(service: RunningService, gate: Gat
 
 
 def test_a_document_without_a_vector_ranks_as_if_its_meaning_were_average(service: RunningService, gate: Gate) -> None:
-    """All have the same words of the question. Those that answer it come first, and those about something else last."""
+    """All share words with the question. Answers come first, foreign subjects last."""
     gate.open.set()
     near = [f"The boat sails to the island at {hour}." for hour in ("noon", "dusk", "dawn")]
     far = [f"Payroll codes: boat {name}, island {name}, dentist." for name in ("AX", "BX", "CX")]

@@ -1,4 +1,4 @@
-"""Fixtures that tests of extraction share."""
+"""Fixtures shared by tests of extraction."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ settings.load_profile("tests")
 
 @pytest.fixture
 def extract(tmp_path) -> Callable[..., Extraction]:
-    """Parse content under a name, within other limits where they are given: `extract("a.txt", b"words", pages=1)`."""
+    """Parse content under a name, with other limits if given: `extract("a.txt", b"words", pages=1)`."""
 
     def run(name: str, content: bytes, **limits: object) -> Extraction:
         path = made_files.saved(tmp_path, "file", content)

@@ -1,4 +1,4 @@
-"""The parts of an answer that need neither a database nor a model, and small talk in the language of the question."""
+"""Parts of an answer without a database or a model, and small talk in the question's language."""
 
 import asyncio
 from types import SimpleNamespace
@@ -95,7 +95,6 @@ def test_what_can_be_quoted_is_whole() -> None:
 
 @pytest.mark.parametrize(("passage", "quotable"), cases("titles_are_no_quotes_and_quotes_are_understood_alone"))
 def test_titles_are_no_quotes_and_quotes_are_understood_alone(passage: str, quotable: dict[str, list[str]]) -> None:
-    """A title is what the quotes stand under; `quotable` are the quotes by the document's name."""
     [(document, texts)] = quotable.items()
     assert [segment.text for segment in segments_of(passage, document=document)] == texts
 
@@ -134,7 +133,7 @@ def test_models_are_named_the_default_first() -> None:
     "url", ["127.0.0.1:9/v1", "ftp://models.example/v1", "https://user:key@models.example", "https:///v1"]
 )
 def test_an_endpoint_that_is_no_address_is_refused_before_the_start(url: str) -> None:
-    """Otherwise the first message would be the first to fail. What was given isn't repeated: a key may be in it."""
+    """Otherwise the first message would fail. The error doesn't repeat the value, which may contain a key."""
     with pytest.raises(ValidationError, match="must be an http or https address") as refused:
         Settings(model_url=url, model_names=("large",))
     assert url not in str(refused.value)

@@ -1,4 +1,4 @@
-"""The archive as objects: pieces of the log put together, what is removed from it, and files on their way."""
+"""The archive as objects: joining pieces of the log, removal, and copying of files."""
 
 import os
 import signal
@@ -73,7 +73,6 @@ def test_pieces_of_a_segment_are_put_together(tmp_path_factory, pieces):
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Archive:
-    """An archive with a full backup of 20 days ago, an incremental one, a full one, and six old files."""
     made = Archive.create(tmp_path.as_uri())
     names = [put_file(made, tmp_path, str(number)) for number in range(6)]
     put_base(made, "a", days=20, parent=None, begins=2, files=names[:2])
@@ -94,7 +93,6 @@ def put_file(archive: Archive, folder: Path, content: str) -> bytes:
 
 
 def put_base(archive: Archive, name: str, *, days: int, parent: str | None, begins: int, files: list[bytes]) -> None:
-    """Describe a backup of some days ago, whose log begins with a segment."""
     ended_at = NOW - timedelta(days=days)
     base = Base(
         name=name,
@@ -144,7 +142,7 @@ def test_a_file_that_was_stored_since_is_kept(archive: Archive, monkeypatch: pyt
 
 
 def test_each_kept_backup_keeps_what_it_is_made_of(archive: Archive) -> None:
-    """Of two that were taken at once, the one that ended last may have begun first, upon an older one."""
+    """Of two concurrent backups, the last to end may have begun first, based on an older backup."""
     put_base(archive, "d", days=2, parent="a", begins=8, files=[])
     remove_old(archive, keep=timedelta(days=2, hours=12))
     assert [base.name for base in archive.bases()] == ["a", "c", "d"]
@@ -226,7 +224,6 @@ def test_a_gap_in_the_log_ends_what_can_be_restored(archive: Archive) -> None:
 
 
 def test_a_backup_that_becomes_whole_meanwhile_is_no_part_of_a_plan(archive, monkeypatch):
-    """The log that it needs may have been archived after the position was read."""
     position = archive.position()
 
     def read_position(_: Archive) -> Position:
@@ -266,7 +263,7 @@ def test_a_standby_gets_the_log_that_is_new(archive: Archive, tmp_path: Path) ->
 
 
 def test_a_segment_that_became_full_is_read_whole(archive: Archive) -> None:
-    """The pieces that were listed before are deleted then."""
+    """The earlier listed pieces are deleted then."""
     archive.put_log(segment(12), 0, bytes([1] * SEGMENT))
     assert archive.read_log(segment(12), [0, 100, 200], segment_bytes=SEGMENT) == bytes([1] * SEGMENT)
 
@@ -307,7 +304,7 @@ async def test_a_stored_file_is_noted_once_for_the_archive(tmp_path: Path) -> No
 
 
 def test_copying_can_be_ended_within_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large file on a slow way holds up no stop of the service; of large ones, one at a time lies on the disk."""
+    """A large file on a slow connection must not delay a stop; only a single large file is on the disk at a time."""
     monkeypatch.setattr(shipping, "_IN_MEMORY", 1)
     source = FileStore.from_url((tmp_path / "source").as_uri())
     contents = {sha256(content).digest(): content for content in (bytes([n]) * 2_000_000 for n in range(9))}
@@ -348,7 +345,7 @@ def archiving(tmp_path: Path, work: Callable[[], None]) -> Generator[tuple[Forke
 
 
 def test_the_supervisor_is_told_once_that_the_archiver_is_at_work(tmp_path: Path) -> None:
-    """It listens until then alone, so whoever went on telling it would be held up for good."""
+    """The supervisor reads only until then; a second message would block for good."""
     left = iter(range(1000))
 
     def fail() -> None:
@@ -363,7 +360,6 @@ def test_the_supervisor_is_told_once_that_the_archiver_is_at_work(tmp_path: Path
 
 
 def test_the_archiver_ends_with_its_supervisor(tmp_path: Path) -> None:
-    """At once, also while it waits for the archive: it would keep the data folder from the next service."""
     with archiving(tmp_path, signal.pause) as (process, orders):
         assert wait([process.sentinel], 0.05) == []
         orders.close()

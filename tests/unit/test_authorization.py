@@ -1,4 +1,4 @@
-"""Every operation is declared once, says what it requires of its caller, and is served as it is declared."""
+"""Every operation is declared once with requirements, and served as declared."""
 
 import re
 from inspect import unwrap
@@ -76,7 +76,6 @@ def test_an_operation_that_is_not_declared_cannot_be_made() -> None:
 
 
 def test_every_operation_that_writes_says_whether_it_adds_data() -> None:
-    """What a full disk refuses and what goes on is decided operation by operation, and for none forgotten."""
     scopes = {ApiScope.CATALOG_WRITE, ApiScope.AGENT_MESSAGE}
     writing = {name for name, one in OPERATIONS.items() if one.requires.api_scope in scopes}
     assert writing - {name for name, one in OPERATIONS.items() if one.has(ADDS_DATA)} == NOT_GROWING

@@ -1,4 +1,4 @@
-"""Calls share the model fairly: order kept, small ones first, none starved, and too many refused in time."""
+"""Calls share the model fairly: order kept, small texts first, none starved, and overload refused early."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ from service.text.embedding.batching import Batcher, BatchLimits, Rows, Tokens
 
 
 class StandIn:
-    """Runs batches without a model: a text's row is its first token and its length. Waits where it is told to."""
+    """Runs batches without a model: a text's row is the first token and the length. Waits at a gate on request."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
@@ -33,7 +33,6 @@ class StandIn:
         return np.array([[text[0], len(text)] for text in texts], np.float32)
 
     async def hold(self, batcher: Batcher, texts: Sequence[Tokens]) -> "asyncio.Future[Rows]":
-        """Begin a call whose first batch waits at the gate."""
         self.gate.clear()
         call = asyncio.ensure_future(batcher.embed(texts))
         assert await asyncio.to_thread(self.entered.acquire, timeout=20)

@@ -1,4 +1,4 @@
-"""Chunks fit the model, hold all of the text in order, and hardly move when something is edited."""
+"""Chunks fit the model, hold all text in order, and change little after an edit."""
 
 import hashlib
 from collections.abc import Sequence
@@ -49,7 +49,6 @@ def paragraph(seed: Random, sentences: int) -> str:
 
 
 def handbook(seed: Random, sections: int = 50) -> list[Block]:
-    """Make sections up, with headings, and paragraphs short and long."""
     blocks: list[Block] = []
     for _ in range(sections):
         blocks.append(Block("heading", " ".join(seed.choices(WORDS, k=4)), seed.randint(1, 3)))
@@ -58,12 +57,10 @@ def handbook(seed: Random, sections: int = 50) -> list[Block]:
 
 
 def flat(seed: Random, paragraphs: int = 550) -> list[Block]:
-    """One short paragraph after the other, and no heading: nothing but the text itself says where to begin."""
     return [Block("paragraph", paragraph(seed, seed.randint(1, 3))) for _ in range(paragraphs)]
 
 
 def chunks_changed(blocks: list[Block], seed: Random) -> int:
-    """Edit one paragraph in one of several ways; count the chunks that weren't there before."""
     place = seed.choice([number for number, block in enumerate(blocks) if block.kind == "paragraph"])
     text = blocks[place].text
     edited = seed.choice([text + " " + paragraph(seed, 1), paragraph(seed, 2), text[: len(text) // 2] or "x"])
@@ -75,7 +72,7 @@ def chunks_changed(blocks: list[Block], seed: Random) -> int:
 @given(blocks=BLOCKS, title=WILD_TEXT)
 @settings(max_examples=150, deadline=None)
 def test_chunks_fit_the_model_and_lose_nothing(blocks: list[Block], title: str):
-    """With its title, a chunk has at most 254 word pieces; every character but white space is there, in order."""
+    """With its title, a chunk has at most 254 word pieces; white space may change."""
     chunks = chunks_of(blocks, title)
     assert all(pieces <= MAX_PIECES for pieces in TOKENIZER.count([chunk.dense_text for chunk in chunks]))
     assert all(len(chunk.text) <= 8000 for chunk in chunks)

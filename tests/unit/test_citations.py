@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - the quotation marks of many languages
-"""Whatever a model writes, what is shown of it is checked."""
+"""Any output of a model is checked before display."""
 
 import re
 from collections.abc import Sequence
@@ -59,7 +59,6 @@ def checked(text: str, *, passages: Sequence[Passage] = PASSAGES, known: Sequenc
 @example("https[1]://evil.test")
 @settings(max_examples=700)
 def test_only_verified_citations_and_known_addresses_are_ever_shown(text: str) -> None:
-    """Every quote stands in its passage, no raw mark is shown, and every number in brackets is a citation's."""
     found = checked(text)
     for citation in found.citations:
         assert citation.quote in TEXTS[citation.passage_no]
@@ -72,7 +71,7 @@ def test_only_verified_citations_and_known_addresses_are_ever_shown(text: str) -
 
 
 def assert_leads_nowhere(shown: str) -> None:
-    """No image, no tag, and no address but the passages' own, whole, neither written out nor behind a link."""
+    """Assert no image, no tag, and only the passages' complete addresses, in text and in links."""
     shown = re.sub(r"\[\d+\]", " ", shown)
     assert {address.rstrip(".,;:!?)]}'*_~|") for address in ADDRESS.findall(shown)} <= ADDRESSES
     assert not re.search(r"!\[", shown)
@@ -132,7 +131,7 @@ def test_bare_numbers_are_dropped_and_other_brackets_stay() -> None:
 
 @pytest.mark.parametrize(("text", "shown", "removed"), cases("ways_out_are_removed"))
 def test_ways_out_are_removed(text: str, shown: str, removed: str) -> None:
-    """An address that a model put together itself can carry what it read to somebody else, however it is written."""
+    """An address composed by a model can carry data to strangers."""
     known = ["[a](//person.test/) and [b](javascript:alert(1))"]
     assert checked(text, known=known) == Checked(shown, [], [{"image": IMAGE_REMOVED, "link": LINK_REMOVED}[removed]])
 
@@ -157,5 +156,5 @@ def test_links_of_the_passages_and_of_the_person_may_be_repeated() -> None:
 
 @pytest.mark.parametrize(("start", "part"), [("", " "), ("<b ", "="), ("[](", " "), ("[1", " ")])
 def test_checking_takes_time_in_proportion_to_the_text(start: str, part: str) -> None:
-    """Whatever a model repeats, nobody waits for it to be looked at: minutes, were each part tried with each other."""
+    """Pairwise comparisons would take minutes."""
     assert_leads_nowhere(checked(start + part * 300_000 + "x").text)

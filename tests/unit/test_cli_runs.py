@@ -1,4 +1,4 @@
-"""What a run prints for people and for programs, also where it ends as no command foresees."""
+"""Output of runs for people and for programs, also after unexpected errors."""
 
 import json
 from unittest.mock import Mock
@@ -53,7 +53,6 @@ def _blue(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_blue")
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_unexpected_error_is_one_line_and_a_code_of_its_own(options, capsys):
-    """A scheduled job tells it from a run that is done with problems; a program gets an object as well."""
     assert run(["plan", "reports", *options]) == 70
     out, err = capsys.readouterr()
     assert len(err.splitlines()) == 1

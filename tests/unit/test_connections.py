@@ -1,4 +1,4 @@
-"""Which connections are admitted, and which make room."""
+"""Admission of connections, and the choice of connections to close."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ HERE, THERE = "192.0.2.1", "198.51.100.7"
 
 @dataclass(eq=False)
 class Caller:
-    """The other end of a connection, and what became of it."""
+    """The remote end of a connection, and the fate."""
 
     origin: str
     has_unsent: bool = False
@@ -82,7 +82,6 @@ async def test_a_slow_body_goes_when_nobody_waits_and_a_fast_one_stays() -> None
 
 
 async def test_slow_bodies_leave_half_of_all_connections_to_others() -> None:
-    """Beyond that they go first, so a newcomer has time to send a request."""
     connections = from_anywhere(4)
     slow = [sending(connections, is_slow=True) for _ in range(3)]
     waiting = connected(connections)
@@ -164,7 +163,6 @@ def test_a_limit_that_is_too_small_says_what_to_set() -> None:
 
 
 def test_workers_divide_what_there_is() -> None:
-    """The sum is what the settings say, unless a worker had nothing left to work with."""
     settings = Settings(workers=3, database_pool_size=10, extraction_workers=4, agent_workers=8, docstore_workers=2)
     parts = [descriptors.part_of(settings, worker=worker) for worker in range(3)]
     assert [part.database_pool_size for part in parts] == [4, 3, 3]

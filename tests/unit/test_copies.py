@@ -1,4 +1,4 @@
-"""What is kept of other places: copies of files, which go when nobody reads them, and answers."""
+"""Copies of files, removed when unused, and cached answers."""
 
 import asyncio
 import time
@@ -14,7 +14,6 @@ from tests.harness.jobs import until
 
 
 async def test_a_copy_is_made_once_and_goes_when_there_are_more_or_nobody_reads_it(tmp_path, monkeypatch):
-    """Two who want it at once share it, what somebody still reads stays, and what is too large holds nobody up."""
     made: list[bytes] = []
     monkeypatch.setattr(copies, "MOST_BYTES", 10)
     monkeypatch.setattr(copies, "MOST_COPIES", 2)
@@ -84,11 +83,10 @@ def open_below(folder: Path) -> list[str]:
 
 
 class AwayError(Exception):
-    """The other can't be asked."""
+    """The remote side can't be asked."""
 
 
 async def test_an_answer_stays_until_there_is_another_one() -> None:
-    """Who asks again and is cancelled takes nothing from the others; an error is in its place for a while."""
     kept, begun = Kept(), time.monotonic()
 
     async def get(answer: str | None, *, since: float) -> str:

@@ -1,4 +1,4 @@
-"""What deployments start from: systemd understands the units, and each process and setting named there exists."""
+"""Deployment files: systemd accepts the units, and each process and setting named there exists."""
 
 import json
 import os

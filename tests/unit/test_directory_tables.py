@@ -1,4 +1,4 @@
-"""What is read from the files of a directory, and what is said of those that can't be."""
+"""Reading the files of a directory, and errors."""
 
 import io
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""When a disk counts as short of room, and what is promised to requests that are under way."""
+"""The levels of disk space, and reservations for running requests."""
 
 import os
 from pathlib import Path
@@ -16,13 +16,13 @@ RESERVE = 8 * MEBIBYTE
 
 
 def a_disk(free: int, *, keep_free: int | None = None, share: Share | None = None) -> FileSystem:
-    """A disk of 800 MiB, of which 100 are kept free, with so many MiB free."""
+    """Return a disk of 800 MiB, of which 100 are kept free, with `free` MiB free."""
     options = {"share": share or Share(), "total": 800 * MEBIBYTE, "free": free * MEBIBYTE}
     return FileSystem(AREAS, Path("/"), keep_free, **options)
 
 
 def levels(*frees: int) -> list[StorageLevel]:
-    """The level after each measurement, in MiB."""
+    """Return the level after each measurement, in MiB."""
     disk, found = a_disk(800), list[StorageLevel]()
     for free in frees:
         disk.measure(disk.total, free * MEBIBYTE)
@@ -67,7 +67,6 @@ def test_bodies_of_other_workers_are_counted() -> None:
 
 
 def test_a_promise_grows_with_a_body_of_unknown_length() -> None:
-    """A piece that was received lies on the disk, and its room isn't asked for twice."""
     guard = DiskGuard([a_disk(100 + 60)])
     disk = guard.file_systems[0]
 
@@ -88,7 +87,6 @@ def test_a_promise_grows_with_a_body_of_unknown_length() -> None:
 
 
 def test_a_body_that_does_not_fit_alone_is_told_so() -> None:
-    """Waiting for others doesn't help; where nothing is to be kept free, nothing is refused."""
     guard, body = DiskGuard([a_disk(100 + 60)]), 10 * MEBIBYTE
     message = r"has 160 MiB free, and this needs 180 MiB"
     with guard.room_for(body), pytest.raises(InsufficientStorage, match=message), guard.room_for(2 * body):
@@ -100,7 +98,7 @@ def test_a_body_that_does_not_fit_alone_is_told_so() -> None:
 
 
 def a_disk_with_reserve(folder: Path, *, low: int, size: int = RESERVE) -> tuple[FileSystem, Path]:
-    """A disk that keeps so many bytes free, whose whole reserve lies in a folder."""
+    """Return a disk that keeps `low` bytes free, with a whole reserve in a folder."""
     disk = FileSystem(AREAS, folder, low, reserve=Reserve(folder, size=size))
     disk.measure(800 * MEBIBYTE, 400 * MEBIBYTE)
     return disk, folder / RESERVE_NAME
@@ -108,7 +106,7 @@ def a_disk_with_reserve(folder: Path, *, low: int, size: int = RESERVE) -> tuple
 
 @pytest.mark.parametrize("low", [0, 1024])
 def test_the_reserve_is_given_up_whatever_is_to_be_kept_free(tmp_path: Path, low: int) -> None:
-    """PostgreSQL is in danger without a slice of the reserve, and nothing is taken from its last bytes for another."""
+    """Without a slice of the reserve PostgreSQL is in danger."""
     disk, file = a_disk_with_reserve(tmp_path, low=low)
     assert file.stat().st_size == RESERVE
     disk.measure(disk.total, 0)
@@ -124,7 +122,7 @@ def test_the_reserve_is_given_up_whatever_is_to_be_kept_free(tmp_path: Path, low
 
 
 def test_a_reserve_takes_up_room_where_the_system_has_no_call_for_it(tmp_path, monkeypatch):
-    """As on macOS: its bytes are written, and a part that is there already stays."""
+    """As on macOS: the bytes are written; an existing part stays."""
     monkeypatch.delattr(os, "posix_fallocate")
     reserve = Reserve(tmp_path, size=3 * MEBIBYTE + 5)
     (tmp_path / RESERVE_NAME).write_bytes(b"x" * MEBIBYTE)

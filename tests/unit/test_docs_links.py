@@ -1,4 +1,4 @@
-"""Links between the pages of the documentation lead somewhere."""
+"""Links between pages of the documentation have targets."""
 
 import re
 from pathlib import Path

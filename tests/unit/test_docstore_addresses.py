@@ -1,4 +1,4 @@
-"""Web addresses: what is this machine's or only looks so, and what a sync may connect to."""
+"""Web addresses: loopback and lookalikes, and allowed targets of a sync."""
 
 import asyncio
 import ipaddress
@@ -118,7 +118,7 @@ def test_an_address_of_this_machine_loses_its_port(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["[::1].evil.test", "evil.test[::1]", "[::1]evil.test:80", "127.0.0.1.evil.test"])
 def test_an_address_of_elsewhere_is_never_taken_for_this_machine(host: str) -> None:
-    """Whatever Python's `hostname` says of it: people would be sent there with a code."""
+    """Despite Python's `hostname`: people would be sent to a foreign host with a code."""
     address = f"http://{host}/callback"
     assert (without_local_port(address), is_confidential(address)) == (None, False)
     with pytest.raises(ValidationError):

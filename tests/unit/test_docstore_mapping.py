@@ -1,4 +1,4 @@
-"""From source documents to uploads: dotted paths, every type of BSON, and what can't be mapped."""
+"""From source documents to uploads: dotted paths, every BSON type, and failures."""
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
@@ -81,7 +81,7 @@ def test_ids_of_different_types_are_different() -> None:
 
 
 def test_a_position_holds_nothing_that_a_database_cannot_keep() -> None:
-    """PostgreSQL's JSON has no NUL, and an id may have one anywhere in it."""
+    """PostgreSQL's JSON has no NUL, but ids may."""
     for value in ("a\0b", {"a": ["\0"]}, Regex("\0")):
         kept = json.dumps(Position(MOMENT, values.SourceId(value)).to_json())
         assert "\\u0000" not in kept.replace("\\\\", "")
@@ -151,7 +151,7 @@ def test_what_cannot_be_mapped_says_why(fields: dict[str, Any], code: str, membe
 
 
 def test_a_document_nested_beyond_reason_fails_alone() -> None:
-    """Deeper than calls can be, and than MongoDB lets a document be: that one can't be mapped, and says so."""
+    """Deeper than the call stack, and than MongoDB's limit."""
     nested: Any = "text"
     for _ in range(20_000):
         nested = {"a": nested}

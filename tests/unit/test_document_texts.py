@@ -1,4 +1,4 @@
-"""Texts of documents in parts: what is unpacked for a part, and where."""
+"""Texts of documents in parts: the unpacked amount for a part, and the thread used."""
 
 import asyncio
 import threading
@@ -62,7 +62,6 @@ async def test_much_that_is_packed_small_is_unpacked_in_the_one_thread_for_it(un
 
 
 async def test_messages_need_a_thread_for_the_first_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The protocol's library is loaded in a thread; once it is there, none is taken from others."""
     taken: list[object] = []
     to_thread = asyncio.to_thread
     monkeypatch.setattr(asyncio, "to_thread", lambda work: taken.append(work) or to_thread(work))

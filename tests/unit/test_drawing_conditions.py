@@ -71,7 +71,7 @@ def test_the_samples_documents_have_dates_that_narrow() -> None:
 
 
 def test_questions_that_state_no_condition_are_left_alone() -> None:
-    """What is asked of the handbook and of the sample is about their subjects: the ranking is the same with filters."""
+    """Questions about the handbook and the sample are about their subjects, so filters must not change the ranking."""
     tests = Path(__file__).parents[1]
     with (tests / "answering" / "answer_set.csv").open(newline="") as lines:
         asked = [(row["question"], row["corpus"]) for row in csv.DictReader(lines)]
@@ -88,7 +88,7 @@ def test_other_languages_are_left_alone() -> None:
 
 @pytest.mark.parametrize("question", cases("one_of_several_alternatives_is_no_condition"))
 def test_one_of_several_alternatives_is_no_condition(question: str) -> None:
-    """A search with the first of them would leave out what fits another."""
+    """A filter for one alternative would exclude the rest."""
     assert draw(question) == []
 
 
@@ -128,7 +128,7 @@ def test_a_value_is_taken_as_people_write_it(kind: str, written: str, kept: str 
 
 
 def test_long_texts_are_not_read() -> None:
-    """Every pattern looks at every place of a question, so a longer one would keep other requests waiting."""
+    """Every pattern looks at every position, so a long text would delay other requests."""
     fields = {f"x{'y' * (number % 40)} {number}": kind for number in range(200) for kind in ("BOOLEAN", "STRING")}
     question = "finance documents " + "documents " * 48
     assert len(draw(question.strip()[:500])) == 1

@@ -1,4 +1,4 @@
-"""Embedding in another process and at a remote endpoint: what is asked for comes back, or what went wrong is said."""
+"""Embedding in another process and at a remote endpoint: correct results and errors."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ SECONDS = 20
 
 
 class StandIn:
-    """Gives each text its first token, and its length with a sign for documents; some texts have a meaning. Or dies."""
+    """Gives each text the first token, and the length with a sign for documents; some texts have a meaning. Or dies."""
 
     BUSY, BROKEN, ENDLESS = range(3)
 
@@ -52,12 +52,11 @@ class StandIn:
         return np.array([[text[0], sign * len(text)] for text in texts], np.float32)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing without resources."""
 
 
 @pytest.fixture
 def line() -> Iterator[Line]:
-    """A line along which nobody answers yet."""
     line = Line()
     yield line
     line.close()
@@ -65,7 +64,6 @@ def line() -> Iterator[Line]:
 
 @pytest.fixture
 async def asking(line: Line) -> AsyncIterator[DistantArithmetic]:
-    """The asking end of the line, whose other end answers in this process."""
     until: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     answering = asyncio.create_task(line.answer(StandIn(), until))
     distant = DistantArithmetic(line)
@@ -131,7 +129,6 @@ async def test_nobody_waits_for_ever(line: Line, monkeypatch: pytest.MonkeyPatch
 
 
 def fork_answering(line: Line, *, dies: bool) -> int:
-    """Start a process that answers on the line, and return its id."""
     child = os.fork()
     if child:
         return child
@@ -162,12 +159,11 @@ def embedder(answer: Answer, *, ask_for_dimensions: bool = True, workers: int = 
 
 
 def vector(text: str, dimensions: int = 384) -> list[float]:
-    """Make a vector up whose first number tells the text."""
+    """Return a vector with a first number for identifying the text."""
     return [float(text.rsplit(maxsplit=1)[-1]) if text.strip() else 1.0, 3.0] + [0.0] * (dimensions - 2)
 
 
 def good(request: httpx.Request) -> httpx.Response:
-    """Answer as an endpoint does, though in another order."""
     texts = json.loads(request.content)["input"]
     rows = [{"index": number, "embedding": vector(text), "object": "embedding"} for number, text in enumerate(texts)]
     return httpx.Response(200, json={"object": "list", "data": rows[::-1], "usage": {"total_tokens": 1}})

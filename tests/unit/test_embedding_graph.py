@@ -1,4 +1,4 @@
-"""The local model computes what its weights say, in both precisions, and its files are built once and safely."""
+"""The local model computes according to the weights, in both precisions; files are built once and safely."""
 
 import json
 import os
@@ -42,12 +42,12 @@ def exact(folder: Path) -> Session:
 
 @pytest.fixture(scope="module")
 def references() -> NDArray[np.float32]:
-    """What sentence-transformers 6.2.0 on torch 2.13.0 made of the reference texts, normalised."""
+    """The reference texts' vectors by sentence-transformers 6.2.0 on torch 2.13.0, normalised."""
     return np.load(DATA / "reference_vectors.npy")
 
 
 def test_int8_fits_16_bits(folder: Path):
-    """Two neighbouring 8-bit weights times the largest activations fit 16 bits, which CPUs without VNNI add them in."""
+    """Two neighbouring 8-bit weights times the largest activations fit 16 bits, used for sums by CPUs without VNNI."""
     model = onnx.load(prepare(folder, "int8", files=locate()))
     weights = [value for each in model.graph.initializer if (value := numpy_helper.to_array(each)).dtype == np.int8]
     assert len(weights) == 22
@@ -58,7 +58,7 @@ def test_int8_fits_16_bits(folder: Path):
 
 
 async def test_int8_is_near_and_the_same_in_any_company(folder: Path, references: NDArray[np.float32]):
-    """A text's 8-bit vector is the same to the last bit, alone and among texts of other lengths."""
+    """A text's 8-bit vector is equal to the last bit, alone and among longer and shorter texts."""
     embedder = await LocalEmbedder.open(folder, precision="int8")
     together = await embedder.embed(TEXTS)
     alone = [await embedder.embed([text]) for text in TEXTS]
@@ -82,7 +82,7 @@ async def test_equals_sentence_transformers_in_the_order_of_the_texts(folder: Pa
 
 
 def test_the_faster_arithmetic_is_measured_once_a_processor(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    """What is configured wins, and measures nothing. Another processor, or an unreadable file, is measured."""
+    """A configured value wins without measuring. Another processor, or an unreadable file, causes a measurement."""
     monkeypatch.setattr(local, "MEASURED_SECONDS", 0)
     measured: list[str] = []
 
@@ -132,7 +132,7 @@ def test_wrong_weights_are_refused(tmp_path: Path):
 
 
 def test_two_processes_build_at_once(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory):
-    """Nothing else stays behind: onnxruntime would note a number of this machine in the home folder, for its maker."""
+    """No further file is left: onnxruntime would store a machine id in the home folder, for the vendor."""
     home = tmp_path_factory.mktemp("home")
     environment = {**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home)}
     (tmp_path / "killed.partial").write_bytes(b"left by a process that was killed")
@@ -169,7 +169,6 @@ def test_the_mean_is_the_models(exact: Session):
 
 @pytest.fixture
 def given(tmp_path: Path) -> Path:
-    """A folder with the files of the local model."""
     shutil.copytree(
         locate().weights.parent, tmp_path / "given", copy_function=lambda one, copy: Path(copy).symlink_to(one)
     )
@@ -177,7 +176,6 @@ def given(tmp_path: Path) -> Path:
 
 
 def export(folder: Path) -> None:
-    """Put a graph of ONNX, which asks for the types of tokens too, in the place of the weights."""
     graph = (model := build(replace(locate(), pooling="cls"))).graph
     (folder / "model.safetensors").unlink()
     del graph.output[:], graph.node[-2:]

@@ -1,4 +1,4 @@
-"""docs/errors.md, help in place, the service's errors and the command line's exit codes are one."""
+"""docs/errors.md, help topics, the service's errors and the command line's exit codes agree."""
 
 import ast
 import re
@@ -25,7 +25,6 @@ HEAD = "from service.platform import errors\nfrom service.platform.errors import
 
 @pytest.fixture(scope="module")
 def source() -> Source:
-    """The service's source, of which the refusals are found once."""
     source = Source()
     refusals = list(source.refusals())
     source.refusals = lambda: iter(refusals)
@@ -41,7 +40,7 @@ def read(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[t
 
 
 def test_the_page_is_what_the_code_says(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each code has a word of explanation; `make docs` brings it there."""
+    """Each code has an explanation; `make docs` updates the page."""
     monkeypatch.setattr(errors_reference, "Source", lambda: source)
     page = errors_reference.PAGE.read_text()
     assert page == errors_reference.reference()
@@ -51,7 +50,6 @@ def test_the_page_is_what_the_code_says(source: Source, monkeypatch: pytest.Monk
 
 
 def test_what_is_named_apart_is_there(source: Source) -> None:
-    """Modules that are left out, told apart or passed over have errors, and codes of unreadable files are made."""
     refusals = list(source.refusals())
     assert set(FailureCode.__args__) <= {one.code for one in refusals}
     modules = {one.module for one in refusals}
@@ -81,7 +79,7 @@ def test_what_can_not_be_told_is_said(source: str, tmp_path: Path, monkeypatch: 
 
 
 HELPERS = {"help_address": 0, "help_link": 1, "show_help": 1}
-"""The functions that take a topic, and which of their arguments it is."""
+"""The functions with a topic argument, and the position."""
 
 
 def topics(source: str) -> Iterator[str]:
@@ -93,14 +91,12 @@ def topics(source: str) -> Iterator[str]:
 
 
 def leads_somewhere(topic: str) -> bool:
-    """Tell whether the documentation has the page of a topic, and the heading or code on it."""
     name, _, anchor = topic.partition("#")
     page = read_page(name)
     return page is not None and (not anchor or anchor in page.anchors)
 
 
 def reasons() -> set[str]:
-    """Return the codes for which runs keep a document out: those of unreadable files, and those of the flows."""
     codes = set(get_args(FailureCode))
     for path in (ROOT / "flows" / "operations").rglob("*.py"):
         for node in ast.walk(parse_python(path.read_text())):

@@ -1,4 +1,4 @@
-"""Measurements: rankings scored like trec_eval, growth in a soak, and comparisons in turns."""
+"""Measurements: rankings scored like trec_eval, growth in a soak test, and alternating comparisons."""
 
 import doctest
 import math
@@ -110,7 +110,7 @@ def test_what_is_behind_the_cutoff_does_not_matter(found, relevant, cutoff, data
 
 
 def samples(**grown: float) -> list[Figures]:
-    """An hour of noisy samples, one each 30 s, in which some figures grow by so much in all."""
+    """Return an hour of noisy samples, every 30 s, in which `grown` figures grow by the given total."""
     dice = random.Random(1)  # noqa: S311 - no secret
     return [
         Figures(

@@ -1,4 +1,4 @@
-"""What files keep beside their running text is found: notes, comments, charts, fields, and the numbers of lists."""
+"""Contents outside the running text are found: notes, comments, charts, fields, and numbers of lists."""
 
 import datetime as dt
 from email.message import EmailMessage
@@ -171,7 +171,6 @@ def test_html_in_utf16(texts, name, encoding):
 
 
 def numbered(levels: str, *, overrides: str = "", restart: str = "") -> bytes:
-    """Return a Word document of items by their levels, `use:level` where they are of another list than the first."""
     heading = '<w:pStyle w:val="Heading2"/>'
     forms = [("decimal", "%1.", ""), ("decimal", "%1.%2", heading), ("lowerRoman", "(%3)", restart)]
     defined = "".join(
@@ -291,7 +290,7 @@ def test_items_and_headings_have_their_numbers(texts):
 
 
 def test_a_word_97_document_has_the_same_numbers(texts):
-    """LibreOffice made lists.doc from that text; it continues the list that begins anew there, and shows it so."""
+    """LibreOffice made lists.doc from the text; it continues the restarted list."""
     shown = ["4. anew" if line == "1. anew" else line for line in SHOWN]
     assert texts("a.doc", (OFFICE / "lists.doc").read_bytes()) == shown
 

@@ -1,4 +1,4 @@
-"""Every format gives its headings, paragraphs and rows, in order, under its own title."""
+"""Every format gives headings, paragraphs and rows, in order, under the right title."""
 
 import json
 import zlib
@@ -50,7 +50,6 @@ def test_blocks_survive_packing():
 
 
 def test_the_first_blocks_are_unpacked_without_the_others():
-    """However small they are packed, many blocks are not called short."""
     packed = pack_blocks(Block("table_row", str(number)) for number in range(60_000))
     assert next(iterate_blocks(packed[: len(packed) // 2])) == Block("table_row", "0")
     alike = pack_blocks([Block("table_row", "x")] * 10_000)
@@ -78,7 +77,6 @@ def test_pdf_headings_come_from_size_and_pages_are_numbered(extract):
 
 
 def test_pdf_lines_are_joined_to_paragraphs():
-    """Lines far apart belong together where the whole page is spaced so; PDFium marks words that a line divides."""
     spaced = [Line(f"line {place}", bottom=place, top=place + 11) for place in [700, 676, 652, 600, 576]]
     divided = [Line("the or\ufffe", 20, 31), Line("chard grows", 8, 19)]
     builder = BlockBuilder(Limits())

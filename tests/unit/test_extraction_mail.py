@@ -41,7 +41,7 @@ def test_what_is_readable_of_a_message_is_read(extract, mail):
 
 @pytest.mark.parametrize("encoding", NAMES)
 def test_all_names_of_an_archive_tell_their_encoding_together(tmp_path, encoding):
-    """A byte of a character that looks like a backslash divides no path."""
+    """Together, because a byte of a character can look like a backslash, which would divide a path."""
     names = [name.encode(encoding) for name in NAMES[encoding]]
     plain = ["~_^!=%&"[number] * len(name) for number, name in enumerate(names)]
     content = made_files.archive(dict.fromkeys(plain, "Quay."))
@@ -90,7 +90,6 @@ BYTES = bytes(range(256)) * 20
 
 
 def mail(subject: str = "Pears für Łódź", forwarded: EmailMessage | None = None) -> EmailMessage:
-    """Return a mail of two halves that shows a picture, and carries a table, a program's file and another mail."""
     message = EmailMessage()
     message["Subject"], message["Date"] = subject, "Mon, 05 Jan 2026 10:00:00 +0000"
     message["From"], message["To"] = "Ann Šik <ann@example.test>", "Ben Oak <ben@example.test>, Cy <cy@example.test>"

@@ -1,4 +1,4 @@
-"""What a file holds and extraction leaves out is told by kind, number and place; a file read in whole tells nothing."""
+"""Unread parts of a file are reported by kind, number and place; a completely read file reports none."""
 
 import io
 import re
@@ -36,7 +36,7 @@ EMBEDDED, RECORDING, ENCRYPTED = NotReadKind.EMBEDDED, NotReadKind.RECORDING, No
 
 @pytest.fixture
 def not_read(extract):
-    """Parse content under a name, and return what was left out; `file_count` is of the last one."""
+    """Return a function for parsing content and listing unread parts; `file_count` is of the last call."""
 
     def run(name: str, content: bytes) -> list[NotRead] | None:
         found = extract(name, content)
@@ -75,7 +75,6 @@ def pages(*kinds: str) -> bytes:
 
 
 def test_scanned_pages_and_pictures_of_a_pdf(not_read):
-    """A few characters over a picture of the whole page, such as its number, aren't its text."""
     assert not_read("a.pdf", pages(*["text", "scan", "both", "recognized", "blank", "line", *["scan"] * 6])) == [
         NotRead(PAGE, 7, ("page 2", "page 7", "page 8", "page 9", "page 10")),
         NotRead(PICTURE, 1, ("page 3",)),
@@ -93,7 +92,6 @@ CODES = "Part 4411-BX, 20 pcs, 3,99 EUR; " * 20
     [(SHIFTED, False), ("\ue001\ue002\ue003 " * 90, False), (CODES, True), ("XKCD-BRKT 17 | " * 90, True)],
 )
 def test_a_page_whose_text_is_no_words_is_a_scan(extract, monkeypatch, written, is_read):
-    """Its fonts don't say which letters their glyphs are, or say it wrongly; other pages are read."""
     text = pypdfium2.PdfTextPage.get_text_range
     monkeypatch.setattr(pypdfium2.PdfTextPage, "get_text_range", lambda *given: text(*given).replace("Pears", written))
     found = extract("a.pdf", pages("text"), reads_scans=True)
@@ -128,7 +126,7 @@ def test_a_page_whose_fonts_name_no_letters_is_a_scan(extract):
     ],
 )
 def test_pictures_in_forms_of_a_pdf_are_measured_on_the_page(not_read, drawn, left_out):
-    """The size of a picture in a form XObject, or in one in another, is what both matrices make of it."""
+    """The size of a picture in nested form XObjects is the product of the matrices."""
     writer = pypdf.PdfWriter(clone_from=io.BytesIO(pages("both")))
     page = writer.pages[0]
     held = page["/Resources"]["/XObject"]
@@ -281,7 +279,7 @@ def test_attachments_pictures_and_encrypted_parts_of_mail(not_read):
 
 
 def parted(kind: str, *parts, level: int = 0) -> str:
-    """Return a part of a mail that holds others, each its type with other headers, or a part that holds others."""
+    """Return a multipart part of a mail; each part is a type with further headers, or another multipart."""
     each = (
         parted(*part, level=level + 1) if isinstance(part, tuple) else f"Content-Type: {part}\n\nx" for part in parts
     )

@@ -1,4 +1,4 @@
-"""XML, TeX, mailboxes, presentations and variants of Office files are read whole, within limits."""
+"""XML, TeX, mailboxes, presentations and variants of Office files are read completely, within limits."""
 
 import io
 import json
@@ -144,7 +144,6 @@ def test_opendocument_slides_have_their_titles_tables_charts_and_notes(extract):
 
 
 def test_opendocument_cells_stay_in_their_columns(texts):
-    """Covered and repeated cells take columns; repeated rows come again; a claim of millions is bounded."""
     covered = "<table:covered-table-cell/>"
     many = '<table:table-cell table:number-columns-repeated="{}">{}</table:table-cell>'
     empty, three = many.format(2, ""), many.format(2, "<text:p>3</text:p>")
@@ -254,7 +253,7 @@ def test_rtf_says_what_its_control_words_mean(texts, content, said):
 
 
 def test_presentations_of_powerpoint_95_are_read(extract):
-    """The text that it keeps for searches is read; a file for it and for PowerPoint 97 is read as one of the latter."""
+    """The text stored for searches is read; a combined file for PowerPoint 95 and 97 is read as PowerPoint 97."""
     of_95 = {"Text_Content": "Größe\r\rTides\x0bturn".encode("cp1252"), "PowerPoint Document": b"95"}
     extraction = extract("a.ppt", made_files.compound(of_95))
     assert ([block.text for block in extraction.blocks], extraction.not_read) == (["Größe", "Tides turn"], None)

@@ -1,4 +1,4 @@
-"""What can't be read is refused with its own code and a message that says what to do."""
+"""Unreadable files are refused with a code and advice."""
 
 import gzip
 
@@ -28,12 +28,12 @@ def plain_zip(name: str = "a.txt", content: bytes = b"words") -> bytes:
 
 
 def stream(name: str) -> bytes:
-    """The beginning of a compound file whose directory names a stream, and nothing of the rest."""
+    """Return the beginning of a compound file whose directory names a stream, without the rest."""
     return COMPOUND + name.encode("utf-16-le") + bytes(400)
 
 
 def test_a_pdf_is_told_by_its_mark_and_read_where_everybody_can_open_it(extract):
-    """The mark may stand within the first 1,024 bytes, but not in words, nor in a file that is something else."""
+    """The mark may stand within the first 1,024 bytes, but not in words, nor in a file of another format."""
     assert extract("a.zip", plain_zip("a.pdf", PDF)).media_type == "application/zip"
     assert extract("a.md", b"A PDF begins with %PDF-1.7 and ends with %%EOF.").media_type == "text/markdown"
     assert extract("a.pdf", made_files.encrypted_pdf(asks=False)).blocks[0].text == "Private words"
@@ -155,7 +155,6 @@ def test_each_unreadable_file_has_its_code(extract, name, content, code):
     ],
 )
 def test_each_limit_refuses_what_passes_it(extract, limits, name, content):
-    """Within the default limits, each of the files is read."""
     with pytest.raises(Unreadable) as caught:
         extract(name, content, **limits)
     assert caught.value.code == "file_too_complex"
@@ -164,7 +163,7 @@ def test_each_limit_refuses_what_passes_it(extract, limits, name, content):
 
 
 class Panic(BaseException):
-    """What the libraries in Rust raise where they give up: no Exception."""
+    """The panic of a Rust library, not an Exception."""
 
 
 @pytest.mark.parametrize("error", [Panic(), ValueError("odd"), RecursionError(), corrupt_file("a picture")])

@@ -1,4 +1,4 @@
-"""Tables keep their rows, and cells the names of their columns: in PDFs by columns that line up, elsewhere by spans."""
+"""Tables keep rows, and cells the names of columns: in PDFs by alignment, elsewhere by spans."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -114,7 +114,7 @@ def test_a_pdf_table_loses_no_words(blocks_of, cells, borders):
 
 
 def written(*rows: Sequence[str], headers: int = 0) -> list[str]:
-    """What a table of these rows becomes, the first of which are marked as headers."""
+    """Return the text of a table with these rows; the first `headers` rows are headers."""
     builder = BlockBuilder(Limits())
     writer = TableWriter(builder)
     for number, row in enumerate(rows):
@@ -162,7 +162,6 @@ def test_what_a_browser_prints_at_the_edges_is_no_row_of_a_table(blocks_of, coun
 
 
 def test_a_sentence_goes_on_over_a_page_and_a_font(extract):
-    """Its words on the next page stand where it begins; fonts of a size differ in the height of their boxes."""
     document = page()
     document.multi_cell(0, 5, PROSE * 99)
     found = extract("a.pdf", bytes(document.output())).blocks

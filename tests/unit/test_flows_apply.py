@@ -1,4 +1,4 @@
-"""Sending a batch: outcomes are kept, bad documents set aside, outages waited out, refusals final."""
+"""Sending a batch: results are stored, bad documents quarantined, outages waited out, refusals final."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -128,7 +128,6 @@ async def test_outage_is_waited_out(ledger: Ledger) -> None:
 
 
 async def test_busy_service_is_asked_again_soon_and_then_ever_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database that starts again costs a run a second, and a service that stays busy isn't pressed."""
     pause, busy = AsyncMock(), _refusal(503, "database_unavailable")
     monkeypatch.undo()
     monkeypatch.setattr("flows.operations.outages._pause", pause)
@@ -151,7 +150,6 @@ async def test_busy_service_costs_no_document(ledger: Ledger, error: errors.APIE
 
 
 async def test_refused_document_shows_that_the_service_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lies between two outages is no outage, be it refusals alone; and after them nothing is waited for."""
     hours = iter(range(1, 100))
     monkeypatch.setattr("flows.operations.outages.time", SimpleNamespace(monotonic=lambda: 3600.0 * next(hours)))
 
@@ -227,7 +225,7 @@ def test_large_file_is_streamed_and_a_change_meanwhile_noticed(tmp_path: Path, m
 
 
 def test_path_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
-    """A file replaced by a link after the scan is refused: it could lead out of the source."""
+    """A link could lead out of the source."""
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "a").symlink_to(tmp_path / "secret")
     with pytest.raises(OSError, match="symbolic link"):

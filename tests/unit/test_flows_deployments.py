@@ -1,4 +1,4 @@
-"""The file of deployments: what is served from it, what is refused, and how changes are followed."""
+"""The file of deployments: serving, refusals, and following of changes."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -57,7 +57,7 @@ def _entry(name: str) -> str:
 
 
 class Followed:
-    """A file that is followed; `registered` are the names at each success but Carrel's own, `troubles` come first."""
+    """A followed file; `registered` are the names at each success, except Carrel's own; `troubles` come first."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -81,7 +81,6 @@ class Followed:
 
 @pytest.fixture
 async def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Followed]:
-    """A file without entries, followed every twentieth of a second."""
     one = Followed(tmp_path / "deployments.yaml")
     one.path.write_text(EMPTY)
     monkeypatch.setattr(serving, "_LOOKING", 0.05)
@@ -114,7 +113,7 @@ async def test_wrong_file_is_said_once_and_a_mended_one_taken(followed: Followed
 
 
 async def test_file_that_is_being_written_is_left_until_it_rests(followed: Followed) -> None:
-    """A file that is cut off can be right as it is; it counts when it is the same at two looks."""
+    """A cut file can be valid, so it counts when equal at two looks."""
     for number in range(12):
         followed.path.write_text(EMPTY + "#" * number)
         await asyncio.sleep(0.03)

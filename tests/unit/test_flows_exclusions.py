@@ -1,4 +1,4 @@
-"""What a run leaves out by default, and the fingerprints and partitions of what it loads."""
+"""Files excluded from a run by default, and the fingerprints and partitions of the rest."""
 
 import itertools
 import re
@@ -24,7 +24,6 @@ FILES = ("notes.md", "Package-Lock.json", "site/main.css", "site/app.min.js", "a
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A project: notes and a program, and what of it nobody searches."""
     for name in (*FILES, ".env"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)

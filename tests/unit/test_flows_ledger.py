@@ -1,4 +1,4 @@
-"""The ledger: what it keeps over runs, crashes and rivals, and which hashes of files it trusts."""
+"""The ledger: persistence over runs, crashes and rivals, and trust in hashes of files."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Sources: what a folder, a glob and a manifest give, and what they refuse."""
+"""Sources: items of a folder, a glob and a manifest, and refusals."""
 
 import hashlib
 import json
@@ -58,7 +58,6 @@ def test_hidden_files_are_left_out_and_said(folder: Path) -> None:
 
 
 def test_links_that_lead_out_are_refused(folder: Path) -> None:
-    """A link to a file outside is a problem, also in a folder whose name begins alike; folder links aren't walked."""
     sibling = folder.with_name("library-secret")
     sibling.mkdir()
     for secret in (folder.parent / "secret.txt", sibling / "s.txt"):
@@ -100,7 +99,6 @@ def test_unreadable_source_says_what_to_give(folder: Path, source: str) -> None:
 
 
 def test_a_single_file_is_the_one_document_of_its_source(folder: Path) -> None:
-    """It is called as the file is; a manifest is read as one, and a hidden file is left out as everywhere."""
     [item] = _documents(_read(folder / "b.md"))
     assert (item.external_id, item.file_name) == ("b.md", "b.md")
     assert source_identity(str(folder / "b.md")) != source_identity(str(folder))
@@ -109,7 +107,6 @@ def test_a_single_file_is_the_one_document_of_its_source(folder: Path) -> None:
 
 
 def test_a_link_that_is_a_source_is_a_link_as_everywhere(folder: Path) -> None:
-    """It has its own name, and leads out of its folder no more than others."""
     inside, outside = folder / "inside.md", folder / "outside.md"
     inside.symlink_to(folder / "b.md")
     [item] = _documents(_read(inside))
@@ -247,7 +244,6 @@ def test_names_in_either_form_of_unicode_are_one_document(folder: Path) -> None:
 
 
 def test_a_file_that_is_written_to_is_left_for_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It changes while it is young, and while it is read. All young files cost one wait."""
     monkeypatch.setattr(contents, "QUIET_SECONDS", 60.0)
     names = ["long.md", "young.md", "younger.md"]
     append = lambda name: (tmp_path / name).write_text("Half, and half")  # noqa: E731

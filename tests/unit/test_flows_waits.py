@@ -1,4 +1,4 @@
-"""How a run waits and adapts its pace: busy services and Prefect servers, slow answers, slots; and what ends it."""
+"""Waits and pace of a run: busy services and Prefect servers, slow answers, slots, and the end."""
 
 import asyncio
 import signal
@@ -63,7 +63,6 @@ def test_words_and_bars_know_of_files_in_archives() -> None:
 
 
 def test_notes_of_old_runs_are_dropped() -> None:
-    """A process that does run after run keeps notes of the latest only."""
     kept = notes_of("first")
     for number in range(500):
         notes_of(f"run-{number}")
@@ -73,7 +72,6 @@ def test_notes_of_old_runs_are_dropped() -> None:
 
 @pytest.fixture
 def give_up(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """The decision of a wait that has no patience: by documents left, answers and the backlog."""
     monkeypatch.setattr(index_waits, "STALLED_SECONDS", 0.0)
     nothing = cast("Any", None)
     with Ledger.at(tmp_path, target="t", source="s") as ledger:
@@ -82,7 +80,6 @@ def give_up(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[...,
 
 @pytest.mark.parametrize(("level", "said"), [("OK", "the service continues with it"), ("LOW", "make room there")])
 def test_wait_that_stalls_is_given_up_whatever_the_pace(give_up, level, said):
-    """A pace that trembles, or a backlog that can't be read for once, is no progress; a disk without room is named."""
     disk = {"areas": ["DATABASE"], "freeBytes": 1, "totalBytes": 9, "lowBelowBytes": 2, "level": level}
 
     def backlog(pace: float) -> Backlog:
@@ -102,7 +99,6 @@ def test_wait_that_stalls_is_given_up_whatever_the_pace(give_up, level, said):
 
 @pytest.mark.parametrize("moves", [[(1, 7), (2, 7), (3, 7)], [(0, 7), (0, 6), (0, 5)]], ids=["embedded", "backlog"])
 def test_wait_goes_on_while_chunks_move(give_up, moves):
-    """The last document may be long: its own chunks, or those ahead of it, are progress though no document is done."""
     for embedded, ahead in moves:
         give_up(1, index_waits._Answers(embedded=embedded, expected=9), Backlog(1, ahead))
 
@@ -217,14 +213,13 @@ async def _most_at_a_time(pace: Pace) -> int:
 
 
 def server(*statuses: int) -> Runs:
-    """A server that answers with these statuses, one after the other."""
     answers: Iterator[int] = iter(statuses)
     transport = httpx.MockTransport(lambda _: httpx.Response(next(answers), json=[]))
     return Runs("http://prefect.test/api", http_client=httpx.Client(transport=transport))
 
 
 def test_a_busy_server_is_asked_again_and_named_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A 503 says that nothing was done, so asking again does nothing twice."""
+    """A 503 has had no effect, so repeating is safe."""
     monkeypatch.setattr(runs, "_PAUSES", (0.0, 0.0, 0.0))
     assert server(503, 503, 200).rows("/flow_runs/filter", {}) == []
     with pytest.raises(RunsError, match="503"):
@@ -234,7 +229,6 @@ def test_a_busy_server_is_asked_again_and_named_in_the_end(monkeypatch: pytest.M
 
 
 def raise_where_it_is(number: int, _frame: FrameType | None) -> None:
-    """Do as Prefect's handler of SIGTERM does."""
     raise TerminationSignal(number)
 
 
@@ -247,7 +241,7 @@ def _as_in_a_flow() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_as_in_a_flow")
 async def test_sigterm_in_a_callback_ends_the_run() -> None:
-    """A program is most often in the event loop's own code when it comes."""
+    """The signal usually arrives in the event loop's own code."""
     went_on = False
 
     async def run() -> None:
@@ -265,7 +259,6 @@ async def test_sigterm_in_a_callback_ends_the_run() -> None:
 
 @pytest.mark.parametrize("name", ["Handbook", "a [workbench; made by x; changed by y; z]", "Ünï & 100 %\n=?", ""])
 def test_the_name_of_a_schedule_is_plain_in_prefect(name: str) -> None:
-    """A slug begins with the name as people wrote it, and holds the rest; those of 0.2.0 are read."""
     label = Label(name, made_by="ada+x@example.com", changed_by='"b; en"@example.com', key="k1")
     assert Label.of(label.slug) == label
     assert label.slug.startswith(f"{name} [workbench; made by ada+x@example.com; changed by ")

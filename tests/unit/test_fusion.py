@@ -25,7 +25,6 @@ COSINES = st.floats(-1, 1, width=32)
 
 @st.composite
 def searches(draw):
-    """Units with both scores, and the two legs that found them."""
     scores = draw(st.lists(st.tuples(st.floats(0, 60, width=32), COSINES), min_size=1, max_size=30))
     made = {Hit(UUID(int=number), WHOLE): Scores(*each) for number, each in enumerate(scores)}
     lexical = sorted((hit for hit in made if made[hit].lexical > 0), key=lambda hit: -made[hit].lexical)
@@ -122,7 +121,6 @@ def behave(endpoint: RerankingEndpoint) -> None:
 async def score(
     endpoint: RerankingEndpoint, texts: list[str], *, times: int = 1, key: str = KEY, **options: object
 ) -> tuple[Mapping[int, float] | Outcome, Reranker, Share]:
-    """Ask for scores so many times; returns the last ones or why there are none, and who asked."""
     share = Share()
     settings = Settings(reranking_api_key=SecretStr(key), workers=1, **{"reranking_seconds": 10.0, **options})
     reranker = Reranker(endpoint.url, settings, share=share)

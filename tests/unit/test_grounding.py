@@ -1,4 +1,4 @@
-"""How much of a reply its cited passages support, by the rules of `answering.grounding`."""
+"""The share of a reply supported by its cited passages, by the rules of `answering.grounding`."""
 
 import time
 
@@ -41,7 +41,7 @@ def test_groundedness_is_a_share(reply: str, passage: str) -> None:
 
 @pytest.mark.parametrize("text", [".", " ", "\n", "[1", "> ", "1", ".[1", "a "])
 def test_hostile_replies_take_no_time_that_grows_with_their_square(text: str) -> None:
-    """Ten times the longest reply there may be, within a few seconds of the processor's time."""
+    """Ten times the longest reply, within a few seconds of processor time."""
     reply, began = f"a{text * (400_000 // len(text))}b", time.process_time()
     find_unsaid(reply, ["noon"])
     measure_groundedness(reply, {1: "noon"})

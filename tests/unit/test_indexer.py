@@ -1,4 +1,4 @@
-"""What the indexer has in memory, whom it answers, and what it has room for; without a database."""
+"""The indexer's memory, answers and limits; without a database."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -26,7 +26,7 @@ DOCUMENT = UUID(int=100)
 
 
 class NoDatabase:
-    """Stands for connections that nothing is asked of."""
+    """A stand-in for connections that must not be used."""
 
     @asynccontextmanager
     async def transaction(self, *_: object, **__: object) -> AsyncGenerator[None]:
@@ -158,7 +158,7 @@ async def test_words_that_can_not_be_claimed_keep_no_vectors_from_it(indexer, re
 
 
 async def test_every_fourth_claim_for_vectors_takes_the_oldest(indexer, replace):
-    """Each organization and lane is counted by itself."""
+    """Each organization and lane is counted separately."""
     claimed: dict[Any, list[bool]] = {}
 
     async def claim(_: object, organization_id: UUID, *, lane: Lane, newest_first: bool, **__: object) -> list[object]:
@@ -177,7 +177,7 @@ async def test_every_fourth_claim_for_vectors_takes_the_oldest(indexer, replace)
 
 
 async def test_uploads_leave_places_to_vectors_that_wait(indexer, monkeypatch):
-    """Each place that is free again would else be the next upload's, and nothing that waits would be claimed."""
+    """Otherwise each free place would go to the next upload, and waiting vectors would starve."""
     ends = asyncio.Semaphore(0)
 
     async def index(work: Any, _: object) -> dict[int, IndexOutcome]:
@@ -200,7 +200,7 @@ async def test_uploads_leave_places_to_vectors_that_wait(indexer, monkeypatch):
 
 
 async def test_a_backlog_that_can_not_be_measured_stays_as_it_was(indexer, replace):
-    """An organization isn't let in because the look at what waits for it failed."""
+    """A failed measurement must not let an organization in."""
 
     async def count(_: object, organization_id: UUID, *, half: Half) -> Backlog:
         assert half is Half.WORDS

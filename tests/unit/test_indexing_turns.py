@@ -1,4 +1,4 @@
-"""Whose turn at indexing is next, and when more is refused."""
+"""Turns at indexing, and refusals."""
 
 import asyncio
 from uuid import UUID

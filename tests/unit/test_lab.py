@@ -1,4 +1,4 @@
-"""`make lab`: what JupyterLab starts with, and what is said when it can't be of use; and the ports of `make up`."""
+"""`make lab`: JupyterLab's settings and error messages; and the ports of `make up`."""
 
 import re
 import socket

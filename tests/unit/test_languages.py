@@ -1,4 +1,4 @@
-"""Telling languages, and the terms of words in them."""
+"""Detecting languages, and terms of words."""
 
 import asyncio
 import unicodedata
@@ -44,7 +44,6 @@ def test_languages_are_told(text, language):
 
 
 def test_a_model_that_is_kept_tells_the_same(monkeypatch, tmp_path):
-    """One process writes it, and others read it; what a process that was killed has written doesn't count."""
     texts = [text for text, _ in cases("told_languages").items()]
     before = languages._model_folder.folder
     monkeypatch.setattr(languages._model_folder, "folder", None)
@@ -147,7 +146,6 @@ def test_words_count_more_in_a_language_that_the_model_does_not_know(text, germa
 
 
 async def test_sentences_answer_in_their_language():
-    """By a model to which all texts mean the same."""
     texts = ("Der Mietvertrag für das Lager gilt zehn Jahre.", "Die Kantine öffnet mittags und bietet viele Gerichte.")
     quotable = [Quotable(number, "Handbuch", "", text) for number, text in enumerate(texts)]
     even = SimpleNamespace(embed=lambda texts: asyncio.sleep(0, np.ones((len(texts), 1), np.float32)))

@@ -1,4 +1,4 @@
-"""What is logged never holds a secret, and always the request's id; the end of it is shown of a failed test."""
+"""Logs never contain a secret, and always the request's id; failed tests show their end."""
 
 import io
 import json
@@ -24,7 +24,6 @@ SECRETS = [
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch):
-    """Configure logging for one test; gives the function that returns the lines so far."""
     stream = io.StringIO()
     root = logging.getLogger()
     level = root.level

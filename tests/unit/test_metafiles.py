@@ -1,4 +1,4 @@
-"""Drawings of Windows: the lines of text that they draw, the bitmap that they hold, and files that are damaged."""
+"""Windows metafiles: lines of text, bitmaps, and damaged files."""
 
 import gzip
 import io
@@ -23,7 +23,6 @@ def emf(*records: tuple[int, bytes]) -> bytes:
 
 
 def text(words: str, x: int, y: int, width: int = 0, options: int = 0) -> tuple[int, bytes]:
-    """Return a record that draws a text of a width, each character as wide as the others."""
     drawn = words.encode("utf-16-le")
     step = width // max(len(words), 1)
     place = 76 + len(drawn) + -len(drawn) % 4
@@ -66,7 +65,6 @@ TEXTS = [
     ],
 )
 def test_texts_are_joined_by_their_places(content, lines):
-    """Pieces of a word run on, words have a space, others lines of their own; signs of fonts and code pages count."""
     assert read_metafile(content).lines == lines
 
 
@@ -95,7 +93,7 @@ def test_damaged_drawings_say_what_they_have() -> None:
 
 
 def test_many_texts_of_the_same_bytes_do_not_multiply_them() -> None:
-    """A record of 50 kB that claims to draw its last 40 kB 250 times says 1,000 characters each time."""
+    """A record of 50 kB claiming to draw the last 40 kB 250 times gives 1,000 characters each time."""
     count, held = 250, b"A\0" * 20_000
     texts = b"".join(
         struct.pack("<2i3I4iI", 0, 20 * each, len(held), 40 + 40 * count, 0, 0, 0, 0, 0, 0) for each in range(count)

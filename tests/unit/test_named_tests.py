@@ -1,4 +1,4 @@
-"""What names tests elsewhere (docs/oauth-conformance.md, the two TOML files) names tests that are there."""
+"""Tests named in docs/oauth-conformance.md and the two TOML files exist."""
 
 import ast
 import re
@@ -39,7 +39,6 @@ def test_every_mutation_has_its_text_and_its_tests() -> None:
 
 
 def test_every_test_left_to_the_second_lane_has_another_in_the_first() -> None:
-    """Each pattern names tests of its file; the test that holds their guarantee is another, or has other cases."""
     for path, tests in SLOW.items():
         for pattern, holder in tests.items():
             where, _, name = holder.rpartition("::")

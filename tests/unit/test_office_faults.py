@@ -1,4 +1,4 @@
-"""Ordinary Office files with something odd or missing keep their text, and cells say what programs show."""
+"""Ordinary Office files with an odd or missing part keep the text, and cells read as programs show them."""
 
 import io
 import json
@@ -25,7 +25,6 @@ SHEET = made_files.workbook(Stock=[["Tree", "Tons"], ["Pear", 3]])
 
 
 def rewritten(package: bytes, change) -> bytes:
-    """A package whose entries are renamed and changed; those that get no name are left out."""
     with zipfile.ZipFile(io.BytesIO(package)) as archive:
         entries = (change(name, archive.read(name)) for name in archive.namelist())
         return made_files.archive({name: content for name, content in entries if name})

@@ -1,4 +1,4 @@
-"""The API's description as a contract: what is in it is described, named once, and holds for the version it is of."""
+"""The API's description as a contract: complete, unique names, and correct for its version."""
 
 import json
 import shutil
@@ -64,7 +64,7 @@ def properties(document: dict) -> dict[str, dict]:
 
 
 def test_what_a_service_answers_is_what_the_code_says() -> None:
-    """/openapi.json, which is read from a file, is the description that the code has; `make docs` brings it there."""
+    """/openapi.json is served from a file, updated by `make docs`."""
     assert DOCUMENT.read_text() == openapi_reference.reference()
     assert description(None)["openapi"].startswith("3.1")
 
@@ -76,7 +76,6 @@ def needs(prefix: str) -> dict:
 
 
 def test_every_operation_says_which_credentials_it_takes() -> None:
-    """Of v0 with a key's scope or the admin's role, of v1 with an access token's scope; no scope for any member's."""
     on_v0 = {
         name: [{SCHEME: [one.scope.value] if one.scope else ["admin"] if one.admin else []}]
         for name, one in ON_V0.items()
@@ -96,7 +95,7 @@ def test_every_operation_says_which_credentials_it_takes() -> None:
 
 
 def test_extensions_say_that_they_are() -> None:
-    """Exactly the operations that published clients don't share carry the tag `extension`."""
+    """Exactly the operations unknown to published clients carry the tag `extension`."""
     paths = {path.removeprefix("/api/v0/"): item["post"] for path, item in description("v0")["paths"].items()}
     assert {name for name, one in paths.items() if "extension" in one["tags"]} == ON_V0.keys() - SHARED
 
@@ -159,7 +158,7 @@ def test_what_tells_types_apart_is_required(document: dict) -> None:
 
 
 def test_members_of_answers_are_never_null() -> None:
-    """What has no value is left out of an answer, so no answer's member may be null or has a default."""
+    """Answers omit members without a value, so no member may be null or have a default."""
     schemas = description(None)["components"]["schemas"]
     answers = {name: one for name, one in schemas.items() if name.endswith("Response") and "properties" in one}
     assert len(answers) > 50

@@ -1,4 +1,4 @@
-"""Orders to a worker that starts, serves or stops, around an application that takes as long as a test wants."""
+"""Orders to a worker that starts, serves or stops, around an application with controlled delays."""
 
 import asyncio
 from collections import defaultdict
@@ -23,7 +23,7 @@ SECONDS = 20
 
 
 class Application:
-    """Notes what happens to it; its opening, its requests and its closing wait until they are allowed to end."""
+    """Records events; opening, requests and closing wait until allowed to end."""
 
     def __init__(self) -> None:
         self.state = SimpleNamespace(metrics=self)
@@ -34,7 +34,7 @@ class Application:
         self._noted = defaultdict[str, asyncio.Event](asyncio.Event)
 
     def watch(self, connections: Connections) -> None:
-        """Take what the metrics are to show."""
+        """Take the connections for the metrics."""
 
     @asynccontextmanager
     async def open(self, _: Settings, **parts: object) -> AsyncGenerator["Application"]:
@@ -47,7 +47,6 @@ class Application:
             self._note("closed")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take a request, which has something to do when it is cancelled."""
         del scope, receive, send
         try:
             await self._wait("request")
@@ -69,8 +68,6 @@ class Application:
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, during: Callable[[Application], Awaitable[None]]) -> list[str]:
-    """Serve until orders end that, and do something meanwhile; returns what happened to the application."""
-
     async def within() -> list[str]:
         application, settings = Application(), Settings(port=0)
         monkeypatch.setattr(server, "open_app", application.open)
@@ -132,12 +129,11 @@ def test_a_second_order_ends_a_close_that_hangs(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_connection_is_kept_for_longer_than_by_clients() -> None:
-    """A request that is sent as the service closes an idle connection fails, and nobody knows whether it was done."""
+    """A request sent while the service closes an idle connection fails with an unknown result."""
     assert server.server_config(Settings(port=0)).timeout_keep_alive > 2 * httpx.Limits().keepalive_expiry
 
 
 def test_an_order_to_stop_breaks_off_nothing_of_a_worker_that_drains(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that ends anyway, as another replaces it, has its time of grace as all have when the service is stopped."""
     monkeypatch.setattr(server, "DRAIN_SECONDS", 0)
 
     async def during(application: Application) -> None:

@@ -1,4 +1,4 @@
-"""What of this project can be installed elsewhere: the SDK alone, and what comes with which extra."""
+"""Installing the project elsewhere: the SDK alone, and the dependencies of each extra."""
 
 import json
 import os
@@ -21,7 +21,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def _build(folder: Path, into: Path) -> "subprocess.CompletedProcess[str]":
-    """Build a folder's wheel with what is installed here; no index is asked for anything."""
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index"]
     offline = {**os.environ, "PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     return subprocess.run(
@@ -74,7 +73,7 @@ def _imported_by_the_sdk() -> set[str]:
 
 
 def test_the_project_is_installed_where_it_lies_or_not_at_all(tmp_path: Path) -> None:
-    """Packages named `app`, `cli`, `flows` and `service` reach nobody's site-packages: no wheel of them is built."""
+    """Packages named `app`, `cli`, `flows` and `service` must not be in site-packages: no wheel of them is built."""
     built = _build(ROOT, tmp_path)
     assert built.returncode != 0
     assert "pip install ./client" in built.stderr
@@ -144,7 +143,7 @@ def test_version_help_and_completion_import_next_to_nothing(option: str) -> None
 
 
 def test_completing_what_follows_a_command_imports_no_client() -> None:
-    """Every command's module is imported without what only a request needs: each press of Tab would wait for it."""
+    """Each press of Tab would wait for imports needed only by requests."""
     ended = _python(
         "from importlib import import_module\nfrom cli.app import COMMANDS\n"
         "for place, _ in COMMANDS.values(): import_module(place.partition(':')[0])\n"

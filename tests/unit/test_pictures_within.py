@@ -1,4 +1,4 @@
-"""Pictures within files: found at their places where that is asked, each once, and read back by their addresses."""
+"""Pictures within files, on request: found at the right places, each once, and read back by address."""
 
 import base64
 import io
@@ -27,7 +27,6 @@ DRAWN = "Tides at the northern quay Größe der Schiffe"
 
 
 def word() -> bytes:
-    """Return a Word document: an icon, two pictures between paragraphs, and the first once more."""
     document = docx.Document()
     for number, each in enumerate(PICTURES):
         document.add_paragraph(f"Paragraph {number}")
@@ -80,7 +79,6 @@ def mail_of_web_page() -> bytes:
 
 
 def opendocument(kind: str = "text") -> bytes:
-    """Return an OpenDocument file that shows the pictures below a line of text each, but the second, which it holds."""
     shown = "".join(f'<text:p>Words<draw:image xlink:href="Pictures/{number}.png"/></text:p>' for number in (0, 1, 3))
     sheet = made_files.open_table([["Words"]], "Plans").replace("<table:table-row>", "{}<table:table-row>", 1)
     body = {
@@ -93,7 +91,6 @@ def opendocument(kind: str = "text") -> bytes:
 
 
 def rich_text() -> bytes:
-    """Return RTF that shows the pictures as Word and LibreOffice write them: in digits, in bytes, and in a shape."""
     icon, red, blue, again = PICTURES
     shape = rf"{{\*\shpinst{{\sp{{\sn pib}}{{\sv {{\pict\pngblip {again.hex()}}}}}}}}}"
     said = (
@@ -193,7 +190,6 @@ def test_what_shows_an_object_of_another_program_is_read(extract):
 
 
 def test_a_file_of_pictures_alone_says_how_to_have_them_read(extract):
-    """The refusal names the option, and with it the file is taken; where nothing in it can be read, it is refused."""
     content = made_files.word(picture=Image.open(io.BytesIO(PICTURES[1])))
     with pytest.raises(Unreadable, match="readPictures"):
         extract("a.docx", content)

@@ -1,4 +1,4 @@
-"""Where passages stand: told by the readers, joined by chunks, and named in words."""
+"""Places of passages: from the readers, joined by chunks, and described in words."""
 
 import datetime as dt
 import io
@@ -94,7 +94,6 @@ def test_readers_tell_where_blocks_stand(places_in, name, content, expected):
 @pytest.mark.parametrize("cut", [False, True])
 @pytest.mark.parametrize("turned", [0, 90, 180, 270])
 def test_boxes_are_of_pages_as_people_see_them(places_in, tmp_path, turned, cut):
-    """The box of a line is where the picture of the page shows its letters, be the page turned or cut."""
     [page] = pypdf.PdfReader(io.BytesIO(made_files.pdf([("Pear", 12)]))).pages
     left, top, right, bottom = 0.0524, 0.0336, 0.095, 0.0502
     if cut:
@@ -130,7 +129,6 @@ def block(number: int, page: int | None, edge: float, is_row: bool, times: int) 
 @given(members=BLOCKS)
 @settings(max_examples=60, deadline=None)
 def test_a_chunk_stands_where_its_blocks_do(members):
-    """In the rectangle around them; boxes of several pages tell, too, where the text of each begins."""
     blocks = [block(number, *member) for number, member in enumerate(members)]
     for chunk in chunk_blocks(blocks, title="", tokenizer=TOKENIZER, media_type="application/pdf"):
         inside = [each for number, each in enumerate(blocks) if f"number{number}" in chunk.text.split()]
@@ -168,7 +166,6 @@ def place_of(block: Block, part: str) -> PassagePlace:
 
 
 def test_a_passage_in_two_columns_is_marked_in_each():
-    """Each box is a column's, and tells where its text begins, also within a divided word."""
     block = joined(
         *(
             Line(text, bottom, bottom + 12, box=(left / 600, 1 - bottom / 800, left / 600 + 0.4, 1.02 - bottom / 800))
@@ -199,7 +196,6 @@ def test_a_passage_of_a_long_paragraph_is_marked_alone():
 
 
 def test_a_place_of_what_a_machine_read() -> None:
-    """A picture has a box and no page; a chunk is as certain as its least certain block."""
     box = (0.1, 0.1, 0.5, 0.2)
     shown = join_places([Block("paragraph", "a", box=box, confidence=0.9)], starts=[0], media_type="image/png")
     assert shown.page is None

@@ -1,4 +1,4 @@
-"""How the process of the service begins, the processors that it may use, and how the processes that it forks end."""
+"""The service's process: start, available processors, and the end of forked processes."""
 
 import errno
 import gc
@@ -34,7 +34,6 @@ def become_another_program() -> None:
 
 
 def listen_in_a_folder() -> None:
-    """Make the folder that multiprocessing keeps a forkserver's socket in."""
     processes.current_process()._config.pop("tempdir", None)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     util.get_temp_dir()  # pyright: ignore[reportUnknownMemberType]
 
@@ -63,7 +62,7 @@ def test_the_end_of_a_process_is_noticed(work, status: int) -> None:
 
 
 def test_a_process_removes_the_folder_of_its_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    """A worker makes one for its readers, and workers are replaced again and again."""
+    """A worker makes a folder for readers, and workers are often replaced."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     process = ForkedProcess(listen_in_a_folder)
     assert wait([process.sentinel], 20) == [process.sentinel]
@@ -74,7 +73,7 @@ def test_a_process_removes_the_folder_of_its_sockets(monkeypatch: pytest.MonkeyP
 
 
 def test_a_process_that_can_not_be_forked_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system has no room for a process, it may be tried for days."""
+    """Without room for processes, starts may be repeated for days."""
     monkeypatch.setattr(os, "fork", Mock(side_effect=BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")))
     before = psutil.Process().num_fds()
     with pytest.raises(BlockingIOError):
@@ -83,7 +82,6 @@ def test_a_process_that_can_not_be_forked_leaves_nothing_open(monkeypatch: pytes
 
 
 def test_garbage_is_looked_for_again_after_the_imports():
-    """No search while modules are imported; afterwards there is one, which leaves what they hold alone."""
     left_alone = gc.get_freeze_count()
     with without_collecting():
         assert not gc.isenabled()
@@ -94,7 +92,6 @@ def test_garbage_is_looked_for_again_after_the_imports():
 
 @pytest.mark.parametrize(("groups", "files", "expected"), cases("quotas_of_control_groups"))
 def test_quotas_of_control_groups(tmp_path, groups, files, expected) -> None:
-    """Of containers and services, in both versions; what can't be read limits nothing."""
     (tmp_path / "groups").write_text(groups) if groups is not None else None
     for name, text in files.items():
         path = tmp_path / "mount" / name

@@ -1,4 +1,4 @@
-"""Reading a query: its signs, its questions, and the conditions that a language model finds in it."""
+"""Parsing a query: operators, questions, and the conditions found by a language model."""
 
 import csv
 from datetime import date
@@ -97,12 +97,11 @@ ORDINARY: dict = {
     },
     "values": {"team": ["Finance"], "status": ["new", "open", "closed"]},
 }
-"""Fields whose names and values are ordinary words, which texts are about."""
+"""Fields with ordinary words as names and values."""
 CORPORA = {**SET["corpora"], "ordinary": ORDINARY}
 
 
 def check(query: str, *stated: tuple[str, str, str, str], corpus: str = "sample") -> list[list[str]]:
-    """The conditions of a query over a corpus, of which a model stated some."""
     about = CORPORA[corpus]
     conditions = [
         StatedCondition(field=field, operator=FilterOperator(operator), value=value, words=words)

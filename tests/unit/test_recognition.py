@@ -1,4 +1,4 @@
-"""Pages: recognized text and its order, and pictures of pages as JPEGs."""
+"""Pages: recognized text in order, and page pictures as JPEGs."""
 
 import io
 from collections.abc import Iterator
@@ -22,7 +22,6 @@ PAGE = PageView((1000, 1400))
 
 
 def line(text: str, left: float, top: float, *, width: float = 400, height: float = 20, turn: float = 0):
-    """Return a line of text whose upper left corner is there, on a page that is turned by so many degrees."""
     corners = ((left, top), (left + width, top), (left + width, top + height), (left, top + height))
     across, down = cos(radians(turn)), sin(radians(turn))
     return RecognizedLine(text, 0.9, tuple((x * across - y * down, x * down + y * across) for x, y in corners))
@@ -71,7 +70,6 @@ def as_png(picture) -> bytes:
 
 
 async def test_a_page_that_is_damaged_or_takes_too_long_is_told(tmp_path, monkeypatch, reader):
-    """Neither ends the reader: the next page is read."""
     page = made_files.saved(
         tmp_path, "page", as_png(made_files.scan(*["The lantern room is painted every spring"] * 20))
     )
@@ -100,7 +98,7 @@ async def test_the_photograph_of_a_phone_is_read(extract, reader):
 
 
 async def test_boxes_are_of_the_page_as_its_file_shows_it(tmp_path, reader):
-    """A page that lies on its side or upside down is turned to be read, and not where its text is said to stand."""
+    """A page on the side or upside down is turned for reading only."""
     page = made_files.scan("The lantern room is painted every spring").crop((0, 0, 850, 300))
 
     async def read_turned(degrees: int) -> tuple[float, ...]:
@@ -117,7 +115,6 @@ async def test_boxes_are_of_the_page_as_its_file_shows_it(tmp_path, reader):
 
 
 async def test_a_process_that_cannot_start_costs_no_page(tmp_path):
-    """Where the models can't be loaded, no page is called unreadable, however often it is tried."""
     path = made_files.saved(tmp_path, "page", as_png(made_files.scan("A")))
     with closing(PageReader(workers=1, seconds=60, memory_bytes=100 << 20, pixels=10**8)) as reader:
         for _ in range(2):
@@ -175,7 +172,7 @@ def test_what_cannot_be_shown_is_refused(tmp_path, content, media_type, code):
 
 @pytest.mark.parametrize(("dots", "width"), [(200, 1654), (150, 1240), (96, 793)])
 def test_a_page_that_is_one_picture_is_recognized_in_the_pixels_of_its_scan(tmp_path, dots, width):
-    """Spread over other pixels, letters are soft, and their words are read run together."""
+    """Resampled letters are soft, and words run together."""
     picture = Image.effect_noise((width, 200), 128).convert("1")
     path = tmp_path / "scan.pdf"
     picture.save(path, resolution=dots)

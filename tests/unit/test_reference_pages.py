@@ -1,4 +1,4 @@
-"""The pages: what the code and the committed results say is in them, and what they tell people to type is there."""
+"""Pages match the code and the committed results, and shown commands exist."""
 
 import re
 import shlex
@@ -20,12 +20,12 @@ from tests.harness.requirements import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIRE
 
 @pytest.mark.parametrize("module", [endpoints_reference, settings_reference])
 def test_a_page_is_what_the_code_says(module) -> None:
-    """`make docs` brings it there."""
+    """Updated by `make docs`."""
     assert module.PAGE.read_text() == module.reference()
 
 
 def test_resources_are_what_the_operations_say() -> None:
-    """`make docs` brings them there, and no other file says that it is generated."""
+    """Updated by `make docs`; no further file claims to be generated."""
     generated = write_resources.generate()
     assert {path: path.read_text() for path in generated} == generated
     marked = {path for path in write_resources.FOLDER.rglob("*.py") if path.read_bytes().startswith(GENERATED)}

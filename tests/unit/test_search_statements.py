@@ -1,4 +1,4 @@
-"""The statements of search, as text: nothing may be read outside the organization and the caller's classes."""
+"""The statements of search, as text: they read only the organization and the caller's classes."""
 
 import re
 from dataclasses import replace
@@ -72,7 +72,6 @@ def test_access_stands_in_both_legs_of_a_search(shape):
 
 
 def test_a_statement_is_built_and_compiled_once_for_all_values():
-    """The value is a parameter: a statement is neither built nor compiled again for each value that is asked for."""
     caller: Any = SimpleNamespace(collection_ids=None)
     scope = Scope(caller=caller, space=Space(1, "model", 384), by_chunk=False, conditions=CONDITION)
     other = replace(scope, conditions=(replace(CONDITION[0], value="c"),))

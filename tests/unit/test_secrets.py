@@ -1,4 +1,4 @@
-"""Ids and credentials: their spellings, digests, and bytes as text without padding."""
+"""Ids and credentials: spellings, digests, and bytes as text without padding."""
 
 import re
 from datetime import UTC, datetime
@@ -45,7 +45,7 @@ def test_a_secret_shows_its_value_neither_in_repr_nor_in_what_is_kept() -> None:
     ["svc_key_" + "x" * 31, "x" * 60, "svc_sa_" + "x" * 40, "svc_key_" + "x" * 32 + " y", "svc_key_" + "é" * 40],
 )
 def test_a_given_api_key_needs_its_prefix_and_32_further_characters(value: str) -> None:
-    """Anything else could not be sent, or be guessed; the message doesn't repeat it."""
+    """Other keys could not be sent, or could be guessed; the message doesn't repeat the key."""
     with pytest.raises(ValueError, match="svc_key_") as caught:
         secrets.accept_api_key(SecretStr(value))
     assert value not in str(caught.value)
@@ -78,7 +78,7 @@ def test_uuid7_is_one_and_sorts_by_the_time_it_was_made(monkeypatch) -> None:
 
 
 def test_a_document_id_is_the_same_for_the_same_name_in_the_same_organization_only() -> None:
-    """So that an upload needs no look-up, and two organizations never meet."""
+    """An upload needs no look-up, and two organizations never share an id."""
     one, other = uuid4(), uuid4()
     assert identifiers.document_id_for(one, "a") == identifiers.document_id_for(one, "a")
     assert identifiers.document_id_for(one, "a") != identifiers.document_id_for(one, "b")

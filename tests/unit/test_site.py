@@ -1,4 +1,4 @@
-"""The documentation as a site: it is built without a warning, fetches nothing elsewhere, and has all of the SDK."""
+"""The documentation as a site: built without warnings or external resources, with all of the SDK."""
 
 import os
 import re
@@ -17,7 +17,6 @@ FETCHING |= dict.fromkeys(("script", "img", "iframe", "source", "video", "embed"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site strictly: a warning, such as a link that leads nowhere, fails it."""
     folder = tmp_path_factory.mktemp("site")
     # Not --quiet: it hides warnings from what counts them, too.
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]

@@ -1,4 +1,4 @@
-"""The code stays within its budgets (`make size` prints them)."""
+"""The code stays within budgets (see `make size`)."""
 
 import pytest
 

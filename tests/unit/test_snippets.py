@@ -1,4 +1,4 @@
-"""The passage that is shown of a result."""
+"""The displayed passage of a result."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +38,6 @@ def test_without_a_match_the_beginning_is_shown():
 
 
 def test_whole_sentences_are_shown_where_there_are_some():
-    """A decimal point ends none; nothing begins in the middle of a sentence that fits whole."""
     around = "It costs 3.50 a day, whoever asks. " * 20, "And 9.99 for a car. " * 30
     passage = shown("The ferry costs 7.25 a crossing. ".join(around), "ferry")
     assert passage.text.startswith("It costs")

@@ -1,4 +1,4 @@
-"""What is promised about the service's structure, held by reading its source."""
+"""The service's structural rules, checked in the source."""
 
 import ast
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def query_functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunction
 
 
 def names_in(node: ast.AST) -> set[str]:
-    """Collect the names in a piece of code, also of SQLAlchemy (`sa.`) and of `service.platform.sql` (`sql.`)."""
+    """Return the names in a piece of code, also of SQLAlchemy (`sa.`) and of `service.platform.sql` (`sql.`)."""
     nodes = list(ast.walk(node))
     of_modules = {
         one.attr for one in nodes if isinstance(one, ast.Attribute) and ast.unparse(one.value) in {"sa", "sql"}

@@ -1,7 +1,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 # lxml has no types of its own.
-"""SVG drawings: their text is read wherever a file may hold one, and what can't be read of them is told."""
+"""SVG drawings: text is read in any containing file, and unreadable parts are reported."""
 
 import base64
 import zipfile
@@ -69,7 +69,6 @@ def office(content: bytes, part: str, drawing: str) -> bytes:
 
 
 def open_document(drawing: str, *, times: int = 1) -> bytes:
-    """Return an OpenDocument text that shows a drawing with a bitmap in its place for other programs, so often."""
     root = made_files.part_of(opendocument(), "content.xml")
     image = b'<draw:image xlink:href="Pictures/1.png"/>'
     forms = b'<draw:frame><draw:image xlink:href="Pictures/d.svg"/>' + image + b"</draw:frame>"
@@ -77,12 +76,10 @@ def open_document(drawing: str, *, times: int = 1) -> bytes:
 
 
 def holding(drawing: str) -> bytes:
-    """Return an OpenDocument text that holds a drawing and doesn't show it."""
     return made_files.with_part(opendocument(), "Pictures/d.svg", drawing.encode())
 
 
 def deck(slides: int) -> bytes:
-    """Return a presentation so many of whose slides show a drawing."""
     content = made_files.slides_of_pictures(Image.new("RGB", (200, 200), "red"))
     for number in range(1, slides + 1):
         content = office(content, f"ppt/slides/slide{number}.xml", DRAWN)
@@ -132,7 +129,6 @@ DATA = address_of(DRAWN)
     ],
 )
 def test_text_of_drawings_is_read_unasked(extract, name, content, others):
-    """The bitmap that shows the same is not counted as not read."""
     found = extract(name, content if isinstance(content, bytes) else content())
     text = " ".join(" ".join(block.text for block in found.blocks).split())
     assert [text.count(line) for line in SAID[1:]] == [1, 1, 1]
@@ -151,7 +147,7 @@ def test_text_of_drawings_is_read_unasked(extract, name, content, others):
     ],
 )
 def test_xml_with_a_drawing_in_it_is_xml(extract, content):
-    """Only the first element tells a drawing, where the name of a file says nothing."""
+    """Without a telling file name, only the first element makes a drawing."""
     found = extract("report", content.encode())
     assert found.media_type == "application/xml"
     assert "Tide tables" in " ".join(block.text for block in found.blocks)
@@ -189,7 +185,7 @@ def test_a_drawing_that_is_shown_often_costs_no_more(extract, monkeypatch, name,
     [("a.docx", word(), office(word(), "word/document.xml", SILENT)), ("a.odt", opendocument(), open_document(SILENT))],
 )
 def test_a_drawing_without_text_is_read_as_the_bitmap_beside_it(extract, name, whole, content):
-    """Where letters are drawn as lines, text recognition gets the bitmap, and both are one picture."""
+    """Letters drawn as lines need text recognition of the bitmap; both are a single picture."""
     for finds in (False, True):
         wanted, found = (extract(name, each, finds_pictures=finds) for each in (whole, content))
         assert (told(found), len(found.pictures)) == (told(wanted), len(wanted.pictures))
@@ -210,7 +206,6 @@ def test_alternatives_cost_no_file_its_text(texts, name, content):
 
 
 def test_bitmaps_within_a_drawing_are_told_or_read(extract, tmp_path):
-    """The largest waits for text recognition where that is asked; the other one is told, an icon is not."""
     found = extract("a.svg", f"<svg {NAMES}>{SHOWN}{BITMAPS}</svg>".encode(), finds_pictures=True)
     assert told(found) == {NotReadKind.PICTURE: 2}
     path, kind = tmp_path / "file", found.media_type
@@ -234,7 +229,6 @@ def test_bitmaps_within_a_drawing_are_told_or_read(extract, tmp_path):
     ],
 )
 def test_hostile_drawings_are_refused_alone_and_told_within_files(extract, monkeypatch, drawing, code):
-    """A drawing costs itself: the file that holds it is read, and says what was not."""
     with pytest.raises(Unreadable) as refused:
         extract("a.svg", drawing.encode())
     assert refused.value.code == code

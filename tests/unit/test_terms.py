@@ -1,4 +1,4 @@
-"""Words to weighted terms: their further forms, and the keys that a search looks up."""
+"""Words to weighted terms: further forms, and the keys for searches."""
 
 import math
 import time
@@ -31,7 +31,6 @@ STEMS: dict[str, str] = cases("stems")
 
 
 def test_terms_are_as_the_design_fixes_them():
-    """Case, inflection and Unicode's forms make no difference, and a long word counts by its beginning."""
     assert len(INDEX_STOP_WORDS) == 33  # as Lucene has them
     assert INDEX_STOP_WORDS < QUERY_STOP_WORDS
     forms = [("Running", "runs"), ("PERMISSIONS", "permission"), ("café", unicodedata.normalize("NFD", "café"))]
@@ -47,7 +46,7 @@ def test_terms_are_as_the_design_fixes_them():
 
 @pytest.mark.parametrize(("word", "stem"), STEMS.items())
 def test_stems_stay_those_of_existing_indexes(word, stem):
-    """Another stemmer, or another version of it, must not change what a stored term means."""
+    """Another stemmer, or another version, would change the meaning of stored terms."""
     assert terms.term_of(word, ENGLISH) == terms.term_of(stem, "simple")
 
 
@@ -61,7 +60,7 @@ def test_the_title_counts_twice():
 
 
 def test_query_words_leave_out_what_says_nothing():
-    """A query of nothing but stop words is asked with the words that are indexed, if there are any."""
+    """A query of only stop words uses the indexed words, if any."""
     assert terms.query_words("When does the Ferry leave, please?", [ENGLISH]) == ["Ferry", "leave"]
     assert terms.query_words("who are you", [ENGLISH]) == ["who", "you"]
     assert terms.query_words("to be or not to be", [ENGLISH]) == []
@@ -89,7 +88,6 @@ def test_any_text_makes_a_vector_pgvector_can_hold(text):
 
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_counts_of_two_texts_add_up(one, other):
-    """Lines are read apart; within a line, words have forms by what stands beside them."""
     assert terms.count_terms(f"{one}\n{other}", ENGLISH) == pytest.approx(
         Counter(terms.count_terms(one, ENGLISH)) + Counter(terms.count_terms(other, ENGLISH))
     )
@@ -155,7 +153,7 @@ QUERIES = [
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_weights_do_not_tell_whether_a_chunk_has_a_term(query):
-    """What the reader can't see counts among the rounded frequencies alone, in which none, one and two are equal."""
+    """Unreadable chunks count only in rounded frequencies, where none, one and two are equal."""
     found = {term: 0 for each in read_query(query, STEMMINGS).sought for term in each.terms}
     weights = weigh_query(query, stemmings=STEMMINGS, frequencies=found, total=100)
     old = weigh_query(query, stemmings=STEMMINGS, frequencies={}, total=100, has_old_forms=True)
@@ -201,7 +199,7 @@ HIGHEST = (0.499999, 0.599999, 0.699999, 0.999999)
 
 
 def keys_of(weights: dict[int, float]) -> dict[int, int]:
-    """The keys of a chunk's terms, as the database makes them (tests/service/test_lexical_leg.py compares)."""
+    """Return the keys of a chunk's terms, as the database makes them (tests/service/test_lexical_leg.py compares)."""
     return {
         (SPACE << 31) + (term - 1) * 4 + bisect_right([0.5, 0.6, 0.7], weight): term for term, weight in weights.items()
     }

@@ -1,4 +1,4 @@
-"""Callers that don't read their answers, on real sockets."""
+"""Callers without reading answers, on real sockets."""
 
 import asyncio
 import socket
@@ -23,7 +23,7 @@ SECONDS = 20
 
 
 class Application:
-    """Answers with more than a socket takes, and keeps what answering failed with."""
+    """Answers with more than a socket holds, and records the error."""
 
     def __init__(self) -> None:
         self.failed: list[Exception] = []
@@ -41,7 +41,7 @@ class Application:
 
 
 class BrokenApplication(Application):
-    """Fails in the middle of an answer, as soon as a little of it is left that the socket doesn't take."""
+    """Fails in the middle of an answer, once the socket is full."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         del scope, receive
@@ -94,7 +94,6 @@ async def until(claim: Callable[[], bool]) -> None:
 
 @on_its_loop
 async def test_a_caller_that_reads_no_answer_is_hung_up_on(monkeypatch) -> None:
-    """However many requests it has sent at once, and without an error of the application's."""
     monkeypatch.setattr(BoundedProtocol, "reading_seconds", 0.3)
     for request in (REQUEST * 50, REQUEST, LAST_REQUEST):
         application = Application()
@@ -119,7 +118,7 @@ async def test_the_rest_of_an_answer_that_broke_off_is_not_kept_for_ever(monkeyp
 
 @on_its_loop
 async def test_a_caller_that_reads_slowly_gets_the_whole_answer(monkeypatch) -> None:
-    """As long as it reads more than 1,000 bytes a second."""
+    """While reading more than 1,000 bytes a second."""
     monkeypatch.setattr(BoundedProtocol, "reading_seconds", 0.5)
     async with serving(Application()) as (_, client):
         loop = asyncio.get_running_loop()

@@ -13,7 +13,7 @@ UPLOADS = 20
 
 
 class Application:
-    """Knows each caller when `known` is set, then reads the body to its end and answers."""
+    """Authenticates each caller when `known` is set, then reads the body to its end and answers."""
 
     def __init__(self) -> None:
         self.known = asyncio.Event()

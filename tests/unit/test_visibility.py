@@ -1,5 +1,5 @@
-"""Every query of readable data names the one condition of visibility, or is excused with a reason. `readable_classes`
-(decision 002) is that condition. A function counts with its module's helpers and statements, so a helper's condition
+"""Every query of readable data names the condition of visibility, or is excused with a reason. `readable_classes`
+(decision 002) is the condition. A function counts with the module's helpers and statements, so a helper's condition
 counts for all its users. Building on another module's statement without the condition selects protected data, too."""
 
 import ast
@@ -67,7 +67,7 @@ async def list_all(connection, organization_id):
 
 @dataclass(frozen=True)
 class Module:
-    """A module of queries: its name without `service.`, its source, and the statements that others build on."""
+    """A module of queries: name without `service.`, source, and statements used by other modules."""
 
     name: str
     source: str
@@ -79,7 +79,6 @@ class Module:
 
     @cached_property
     def definitions(self) -> dict[str, ast.stmt]:
-        """Every function and every value of the module, by name."""
         found = dict[str, ast.stmt]()
         for node in self.tree.body:
             match node:
@@ -100,7 +99,6 @@ class Module:
         return {one.asname or one.name for one in tables if one.name in PROTECTED}
 
     def used_by(self, name: str) -> set[str]:
-        """The definitions that a function is made of: itself and, however indirectly, what it names."""
         used, open_names = set[str](), [name]
         while open_names:
             one = open_names.pop()
@@ -110,7 +108,6 @@ class Module:
         return used
 
     def selections(self) -> Iterator[tuple[str, int]]:
-        """Yield each function that others may call and that selects what is protected, with its conditions' number."""
         for name, node in self.definitions.items():
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or name.startswith("_"):
                 continue
@@ -134,13 +131,12 @@ def names_in(node: ast.AST) -> tuple[str, ...]:
 
 @cache
 def members_in(node: ast.AST) -> frozenset[str]:
-    """Every name that is looked up in something."""
     return frozenset(one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute))
 
 
 @cache
 def find_builders() -> frozenset[str]:
-    """Return functions that build a statement over protected data without its condition; their callers add it."""
+    """Return functions for building a statement over protected data without the condition; callers add it."""
     known, is_whole = frozenset[str](), False
     while not is_whole:
         found = frozenset(
@@ -160,12 +156,11 @@ def read_modules(builders: frozenset[str]) -> list[Module]:
 
 
 def modules() -> list[Module]:
-    """Return those modules, with the statements that they build on one another."""
     return read_modules(find_builders())
 
 
 def without_condition(module: Module) -> set[str]:
-    """The functions that select what is protected with fewer conditions than they need, and aren't excused."""
+    """Return functions selecting protected data with too few conditions, without an excuse."""
     missing = set[str]()
     for name, conditions in module.selections():
         is_of_nobody = name.startswith(tuple(WITHOUT_CALLERS)) and name not in FOR_CALLERS
@@ -176,7 +171,7 @@ def without_condition(module: Module) -> set[str]:
 
 
 def test_every_query_names_the_condition_of_visibility() -> None:
-    """Each function that selects what is protected has the condition, or a reason to go without that it needs."""
+    """An excuse must still be needed."""
     assert set().union(*[without_condition(module) for module in modules()]) == set()
     selections = {name: conditions for module in modules() for name, conditions in module.selections()}
     assert {name: selections.get(name) for name in SEVERAL} == SEVERAL

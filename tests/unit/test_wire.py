@@ -1,4 +1,4 @@
-"""Requests and responses as JSON: what requests refuse, what responses tolerate, and what can't be stored."""
+"""Requests and responses as JSON: refusals, tolerance, and unstorable values."""
 
 import contextlib
 import inspect
@@ -42,7 +42,7 @@ def _models(base: type[BaseModel]) -> list[type[BaseModel]]:
 
 
 def _is_unbounded(schema: dict[str, Any]) -> bool:
-    """Whether a part of a schema takes free text, a list or a map of any size."""
+    """Return whether a part of a schema takes free text, a list or a map of any size."""
     is_fixed = {"enum", "const"} & schema.keys() or schema.get("format") in {"uuid", "date-time"}
     return (
         (schema.get("type") == "string" and not is_fixed and "maxLength" not in schema)
@@ -261,7 +261,7 @@ def test_whole_characters_and_escaped_backslashes_are_fine(content: bytes, value
 
 @pytest.mark.parametrize("content", MANY.values(), ids=MANY)
 def test_a_body_holds_only_so_many_values(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However short they are written, values cost memory and time, so they are counted before they are made."""
+    """Values cost memory and time, however short: the count comes before parsing."""
     monkeypatch.setattr(routing, "MOST_VALUES", 100)
     with pytest.raises(TooLarge, match="more than 100 values"):
         decode(content)

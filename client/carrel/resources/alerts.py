@@ -51,7 +51,8 @@ class Alerts(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ReportRunResponse]:
-        """Report that a run is in progress, or how it ended. Repeat the report after `report_again_seconds` until the run ends.
+        """Report that a run is in progress, or how it ended. Repeat the report after `report_again_seconds` until the
+        run ends.
 
         Raises ConflictError `too_many_reports`.
         """

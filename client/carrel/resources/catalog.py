@@ -119,14 +119,14 @@ class Catalog(Uploads[M]):
     ) -> Listing[Document, ListDocumentsResponse]:
         """List the documents readable by the caller, in a stable order; all filters must match.
 
-        `ids` and `document_external_ids` take at most 1000 each; unknown ones are ignored. `document_name` is part of the name
-        or the file name, in any case. `updated_from` is inclusive, `updated_to` exclusive. `indexing` (DONE, RUNNING or FAILED)
-        is the status in the catalog's index. `parent_document_id`: only files in this archive or mail. `contained`: only files
-        in archives and mails (True), or only other documents (False). `folder` is the beginning of external ids, whole folders
-        in any case. `readable_by` is for admins.
+        `ids` and `document_external_ids` take at most 1000 each; unknown ones are ignored. `document_name` is part of
+        the name or the file name, in any case. `updated_from` is inclusive, `updated_to` exclusive. `indexing` (DONE,
+        RUNNING or FAILED) is the status in the catalog's index. `parent_document_id`: only files in this archive or
+        mail. `contained`: only files in archives and mails (True), or only other documents (False). `folder` is the
+        beginning of external ids, whole folders in any case. `readable_by` is for admins.
 
-        `order` is CREATED, UPDATED, NAME or SIZE, `descending` except for NAME. If documents change while you iterate, only
-        CREATED returns each document exactly once.
+        `order` is CREATED, UPDATED, NAME or SIZE, `descending` except for NAME. If documents change while you iterate,
+        only CREATED returns each document exactly once.
         """
         request = ListDocumentsRequest(
             page_size=page_size,
@@ -176,8 +176,8 @@ class Catalog(Uploads[M]):
     ) -> Listing[DocumentFolder, ListFoldersResponse]:
         """List the folders directly in `folder` (default: the top), each with its number of documents.
 
-        Folders are the parts of external ids before each `/`, in any case. Filters are the filters of `list_documents`, and
-        apply to the counts.
+        Folders are the parts of external ids before each `/`, in any case. Filters are the filters of `list_documents`,
+        and apply to the counts.
         """
         request = ListFoldersRequest(
             page_size=page_size,
@@ -298,8 +298,9 @@ class Catalog(Uploads[M]):
     ) -> Call[Any]:
         """Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` is the number of pages.
 
-        The default is the newest version. The boxes of a passage's `place` are in fractions of the picture's width and height.
-        Raises NotFoundError `page_not_found` after the last page, BadRequestError `document_without_pages` for other formats.
+        The default is the newest version. The boxes of a passage's `place` are in fractions of the picture's width and
+        height. Raises NotFoundError `page_not_found` after the last page, BadRequestError `document_without_pages` for
+        other formats.
         """
         request = DownloadDocumentPageRequest(
             user_email=user_email, document_id=as_any(UUID, document_id), document_version=document_version, page=page

@@ -73,9 +73,9 @@ class Docstore(Resource[M]):
     ) -> Call[CreateDocstoreSyncResponse]:
         """Keep a collection up to date with a collection of a document database, and launch the first run.
 
-        `docstore_uri` is mongodb://user:password@host:port/database or mongodb+srv://…; it is encrypted at rest and never
-        returned. `config` is `{"sync_name": …, "collection_name": …, "source_fields": {"body": …, "source_name": …}}`, with
-        more optional members in `carrel.wire.docstore.DocstoreConfig`.
+        `docstore_uri` is mongodb://user:password@host:port/database or mongodb+srv://…; it is encrypted at rest and
+        never returned. `config` is `{"sync_name": …, "collection_name": …, "source_fields": {"body": …, "source_name":
+        …}}`, with more optional members in `carrel.wire.docstore.DocstoreConfig`.
         """
         request = CreateDocstoreSyncRequest(
             user_email=user_email,

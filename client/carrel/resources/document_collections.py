@@ -87,8 +87,8 @@ class DocumentCollections(Resource[M]):
     ) -> Call[CreateDocumentCollectionResponse]:
         """Create a collection owned by the caller. Raises ConflictError `collection_name_taken`.
 
-        The schema is `{"fields": [{"name": "team", "type": "STRING"}, …]}`, with the types STRING, INT, DOUBLE, DATETIME and
-        BOOLEAN; without a schema, documents have no metadata in the collection.
+        The schema is `{"fields": [{"name": "team", "type": "STRING"}, …]}`, with the types STRING, INT, DOUBLE,
+        DATETIME and BOOLEAN; without a schema, documents have no metadata in the collection.
         """
         request = CreateDocumentCollectionRequest(
             user_email=user_email,
@@ -113,8 +113,8 @@ class DocumentCollections(Resource[M]):
     ) -> Call[AddDocumentToCollectionResponse]:
         """Add a catalog document to a collection, or update it in the collection; needs EDITOR and READ.
 
-        Keys of the metadata must be in the collection's schema. Values are always strings and must parse as their types. The
-        files in an archive or a mail are added with it, with the same metadata.
+        Keys of the metadata must be in the collection's schema. Values are always strings and must parse as their
+        types. The files in an archive or a mail are added with it, with the same metadata.
         """
         request = AddDocumentToCollectionRequest(
             user_email=user_email,
@@ -223,8 +223,8 @@ class DocumentCollections(Resource[M]):
     ) -> Call[RenameDocumentCollectionResponse]:
         """Rename a collection; schedules, manifests and `in:` in searches still work with the former name.
 
-        Raises PermissionDeniedError `collection_owner_required` for callers other than the owner and admins, and ConflictError
-        `collection_name_taken`.
+        Raises PermissionDeniedError `collection_owner_required` for callers other than the owner and admins, and
+        ConflictError `collection_name_taken`.
         """
         request = RenameDocumentCollectionRequest(
             user_email=user_email,
@@ -266,8 +266,8 @@ class DocumentCollections(Resource[M]):
     ) -> Listing[DocumentInCollection, ListDocumentsInCollectionResponse]:
         """List the documents of a collection readable by the caller, each with its version in the collection.
 
-        `ids` (at most 1000) limit the list to these documents. `indexing` (DONE, RUNNING or FAILED) is the status in the
-        collection's index.
+        `ids` (at most 1000) limit the list to these documents. `indexing` (DONE, RUNNING or FAILED) is the status in
+        the collection's index.
         """
         request = ListDocumentsInCollectionRequest(
             page_size=page_size,

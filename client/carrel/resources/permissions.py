@@ -110,7 +110,8 @@ class Permissions(Resource[M]):
     ) -> Call[ExplainAuthorizationResponse]:
         """Explain a principal's access to a resource by chains of groups and grants, or the missing access; for admins.
 
-        `principal` is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or `{"type": "serviceAccount", "id": …}`.
+        `principal` is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or `{"type": "serviceAccount", "id":
+        …}`.
         """
         request = ExplainAuthorizationRequest(
             resource=reference_to(resource),

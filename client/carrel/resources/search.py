@@ -76,9 +76,9 @@ class Search(Resource[M]):
     ) -> Call[SearchDocumentCatalogResponse]:
         """Find up to 100 documents, best first, by words and meaning (HYBRID), words (LEXICAL) or meaning (SEMANTIC).
 
-        A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`; all
-        filters must match. `enable_reranking` lets a model reorder the best 50; `applied.reranking` in the answer reports the
-        result.
+        A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`;
+        all filters must match. `enable_reranking` lets a model reorder the best 50; `applied.reranking` in the answer
+        reports the result.
         """
         request = SearchDocumentCatalogRequest(
             user_email=user_email,
@@ -118,12 +118,13 @@ class Search(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[SearchDocumentCollectionResponse]:
-        """Find up to 100 chunks in a collection, grouped by document; needs VIEWER on the collection and READ on each document.
+        """Find up to 100 chunks in a collection, grouped by document; needs VIEWER on the collection and READ on each
+        document.
 
-        `threshold` drops chunks with lower scores (0 to 1); `merge_contents` also joins a document's chunks. Filters compare by
-        the field's type in the collection's schema. `enable_smart_filtering` draws filters from the query ("finance reports
-        since March 2025"), `enable_query_extraction` searches for the questions of a message; `enable_reranking` lets a model
-        reorder the best 50 chunks; `applied` in the answer reports their effects.
+        `threshold` drops chunks with lower scores (0 to 1); `merge_contents` also joins a document's chunks. Filters
+        compare by the field's type in the collection's schema. `enable_smart_filtering` draws filters from the query
+        ("finance reports since March 2025"), `enable_query_extraction` searches for the questions of a message;
+        `enable_reranking` lets a model reorder the best 50 chunks; `applied` in the answer reports their effects.
         """
         request = SearchDocumentCollectionRequest(
             user_email=user_email,
@@ -157,9 +158,9 @@ class Search(Resource[M]):
     ) -> Call[SubmitSearchFeedbackResponse]:
         """Record THUMBS_UP or THUMBS_DOWN on a search, or on a document in its results, in the audit log.
 
-        The search must belong to the caller, or to the user named by `user_email`; admins may judge all searches. An end user
-        outside the organization is named in the entry's text. Raises NotFoundError `search_not_found` for other searches,
-        BadRequestError `document_not_in_results` for other documents.
+        The search must belong to the caller, or to the user named by `user_email`; admins may judge all searches. An
+        end user outside the organization is named in the entry's text. Raises NotFoundError `search_not_found` for
+        other searches, BadRequestError `document_not_in_results` for other documents.
         """
         request = SubmitSearchFeedbackRequest(
             user_email=user_email,

@@ -199,8 +199,8 @@ ADMIN_ACCESS_LIST_RESOURCES = ApiOperation(
 )
 """List resources with their names and access classes: all, or those matching `ResourceFilters`.
 
-Sorted by their objects' ids, or by NAME unless there are too many resources. With `with_through`, each resource says
-how `readable_by` has its access: directly, through groups, or as a member of the organization."""
+Sorted by their objects' ids, or by NAME unless there are too many resources. With `with_through`, each resource
+says how `readable_by` has its access: directly, through groups, or as a member of the organization."""
 ADMIN_ACCESS_COUNT_RESOURCES = ApiOperation(
     "admin/access/countResources", AdminAccessCountResourcesRequest, AdminAccessCountResourcesResponse, ADMIN
 )

@@ -319,7 +319,8 @@ ADMIN_GROUPS_UPSERT = ApiOperation(
 )
 """Create or change up to 1000 groups, found by `id`, else by `external_id`; all or none.
 
-A group is `{"name": …}` with any of `id`, `external_id`, `members`; the given members replace all current members."""
+A group is `{"name": …}` with any of `id`, `external_id`, `members`; the given members replace all current
+members."""
 ADMIN_GROUPS_LIST = ApiOperation("admin/groups/list", AdminGroupsListRequest, AdminGroupsListResponse, ADMIN)
 """List the groups, or only those with the given `ids` (at most 1000); `query` is part of a name."""
 ADMIN_GROUPS_LIST_MEMBERS = ApiOperation(
@@ -337,7 +338,8 @@ ADMIN_GROUPS_REMOVE_MEMBERS = ApiOperation(
 ADMIN_GRANTS_SET = ApiOperation(
     "admin/grants/set", AdminGrantsSetRequest, AdminGrantsSetResponse, ADMIN, CONFLICT | _ACCESS
 )
-"""Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read the resource."""
+"""Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read the
+resource."""
 ADMIN_GRANTS_SET_MANY = ApiOperation(
     "admin/grants/setMany", AdminGrantsSetManyRequest, AdminGrantsSetManyResponse, ADMIN, CONFLICT | _ACCESS
 )

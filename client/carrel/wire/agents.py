@@ -261,11 +261,11 @@ ADMIN_AGENTS_CREATE = ApiOperation(
 )
 """Define an agent; usable only after `deploy`.
 
-The agent searches its collections, limited to documents that the message's sender may read; without collections, it
-searches nothing. `api_access_enabled` lets programs message it on v0. `model` is a model named by `list` (None: the
-service's default). `retrieval` are search options for its look-ups, such as `{"enable_smart_filtering": True}`.
-`starter_questions` are offered at the beginning of a conversation. `answers_searches` shows the agent's answer above
-the results of the Search page."""
+The agent searches its collections, limited to documents that the message's sender may read; without
+collections, it searches nothing. `api_access_enabled` lets programs message it on v0. `model` is a model named
+by `list` (None: the service's default). `retrieval` are search options for its look-ups, such as
+`{"enable_smart_filtering": True}`. `starter_questions` are offered at the beginning of a conversation.
+`answers_searches` shows the agent's answer above the results of the Search page."""
 ADMIN_AGENTS_UPDATE = ApiOperation(
     "admin/agents/update", AdminAgentsUpdateRequest, AdminAgentsUpdateResponse, ADMIN, NOT_FOUND | CONFLICT
 )
@@ -291,6 +291,6 @@ ADMIN_AGENTS_DEPLOY = ApiOperation(
 )
 """Change who may use an agent: users, groups and service accounts, and optionally every active user.
 
-They replace the current ones unless `change` is ADD or REMOVE. Deploying gives no access to collections or documents.
-"""
+They replace the current ones unless `change` is ADD or REMOVE. Deploying gives no access to collections or
+documents."""
 LIST_AGENTS = ApiOperation("agents", ListAgentsRequest, ListAgentsResponse, MESSAGE, method="GET", version="v1")

@@ -406,7 +406,8 @@ class AdminAlertsUpdateResponse(Alert):
 REPORT_RUN = ApiOperation(
     "alerts/reportRun", ReportRunRequest, ReportRunResponse, WRITE, CONFLICT, by_position=("run_id", "outcome")
 )
-"""Report that a run is in progress, or how it ended. Repeat the report after `report_again_seconds` until the run ends.
+"""Report that a run is in progress, or how it ended. Repeat the report after `report_again_seconds` until the
+run ends.
 
 Raises ConflictError `too_many_reports`."""
 REPORT_SCHEDULES = ApiOperation(
@@ -424,8 +425,8 @@ ADMIN_ALERT_RULES_CREATE = ApiOperation(
 )
 """Create a rule for a webhook or for mail (exactly one of them), and send the open alerts.
 
-`webhook_secret` in the answer is the signing key, shown only once. Raises InvalidRequestError `webhook_not_allowed`,
-`mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`."""
+`webhook_secret` in the answer is the signing key, shown only once. Raises InvalidRequestError
+`webhook_not_allowed`, `mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`."""
 ADMIN_ALERT_RULES_LIST = ApiOperation(
     "admin/alertRules/list", AdminAlertRulesListRequest, AdminAlertRulesListResponse, ADMIN
 )

@@ -325,8 +325,8 @@ CREATE_DOCUMENT_COLLECTION = ApiOperation(
 )
 """Create a collection owned by the caller. Raises ConflictError `collection_name_taken`.
 
-The schema is `{"fields": [{"name": "team", "type": "STRING"}, …]}`, with the types STRING, INT, DOUBLE, DATETIME and
-BOOLEAN; without a schema, documents have no metadata in the collection."""
+The schema is `{"fields": [{"name": "team", "type": "STRING"}, …]}`, with the types STRING, INT, DOUBLE,
+DATETIME and BOOLEAN; without a schema, documents have no metadata in the collection."""
 ADD_DOCUMENT_TO_COLLECTION = ApiOperation(
     "documentCollections/addDocumentToCollection",
     AddDocumentToCollectionRequest,
@@ -337,8 +337,8 @@ ADD_DOCUMENT_TO_COLLECTION = ApiOperation(
 )
 """Add a catalog document to a collection, or update it in the collection; needs EDITOR and READ.
 
-Keys of the metadata must be in the collection's schema. Values are always strings and must parse as their types. The
-files in an archive or a mail are added with it, with the same metadata."""
+Keys of the metadata must be in the collection's schema. Values are always strings and must parse as their
+types. The files in an archive or a mail are added with it, with the same metadata."""
 ADD_DOCUMENT_CHUNKS_TO_COLLECTION = ApiOperation(
     "documentCollections/addDocumentChunksToCollection",
     AddDocumentChunksToCollectionRequest,
@@ -387,8 +387,8 @@ RENAME_DOCUMENT_COLLECTION = ApiOperation(
 )
 """Rename a collection; schedules, manifests and `in:` in searches still work with the former name.
 
-Raises PermissionDeniedError `collection_owner_required` for callers other than the owner and admins, and ConflictError
-`collection_name_taken`."""
+Raises PermissionDeniedError `collection_owner_required` for callers other than the owner and admins, and
+ConflictError `collection_name_taken`."""
 LIST_DOCUMENT_COLLECTIONS = ApiOperation(
     "documentCollections/listDocumentCollections", ListDocumentCollectionsRequest, ListDocumentCollectionsResponse, READ
 )
@@ -402,8 +402,8 @@ LIST_DOCUMENTS_IN_COLLECTION = ApiOperation(
 )
 """List the documents of a collection readable by the caller, each with its version in the collection.
 
-`ids` (at most 1000) limit the list to these documents. `indexing` (DONE, RUNNING or FAILED) is the status in the
-collection's index."""
+`ids` (at most 1000) limit the list to these documents. `indexing` (DONE, RUNNING or FAILED) is the status in
+the collection's index."""
 GET_DOCUMENT_CHUNKS = ApiOperation(
     "documentCollections/getDocumentChunks", GetDocumentChunksRequest, GetDocumentChunksResponse, READ, NOT_FOUND
 )

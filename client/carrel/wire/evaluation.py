@@ -268,10 +268,11 @@ ADMIN_EVALUATION_SETS_PUT_JUDGEMENTS = ApiOperation(
 )
 """Add at most 100 questions, expectations and notes to a set; omitted values stay.
 
-A case is `{"question": …, "judgements": [{"document_external_id": …, "grade": 2}], "statements": [words that the reply
-must say], "nothing_answers": False, "note": …}`. Repeating has no effect. `carrel.evaluation.add_judgements` sends more
-than 100. Raises ConflictError `too_many_cases` (a set has at most 2000), `too_many_judgements` (a question has at most
-200) and `case_contradicts_itself` (an unanswerable question with expected documents or statements)."""
+A case is `{"question": …, "judgements": [{"document_external_id": …, "grade": 2}], "statements": [words that
+the reply must say], "nothing_answers": False, "note": …}`. Repeating has no effect.
+`carrel.evaluation.add_judgements` sends more than 100. Raises ConflictError `too_many_cases` (a set has at most
+2000), `too_many_judgements` (a question has at most 200) and `case_contradicts_itself` (an unanswerable
+question with expected documents or statements)."""
 ADMIN_EVALUATION_SETS_REMOVE_JUDGEMENTS = ApiOperation(
     "admin/evaluationSets/removeJudgements",
     AdminEvaluationSetsRemoveJudgementsRequest,

@@ -217,10 +217,10 @@ ADMIN_EVALUATION_SETS_ADD_RUN = ApiOperation(
 )
 """Save results as a run of the caller; `mode` is None for a set that asks an agent.
 
-`agent_id` is the agent asked, if different from the set's. Cases no longer in the set are left out. A long run is saved
-in parts: the first says how many cases are planned, and the following parts name the run, like `carrel.evaluation.run`.
-Raises NotFoundError for an unknown set, agent or run, BadRequestError `unknown_case` and `wrong_mode`, ConflictError
-`too_many_evaluation_runs` (a set has at most 1000)."""
+`agent_id` is the agent asked, if different from the set's. Cases no longer in the set are left out. A long run
+is saved in parts: the first says how many cases are planned, and the following parts name the run, like
+`carrel.evaluation.run`. Raises NotFoundError for an unknown set, agent or run, BadRequestError `unknown_case`
+and `wrong_mode`, ConflictError `too_many_evaluation_runs` (a set has at most 1000)."""
 ADMIN_EVALUATION_SETS_LIST_RUNS = ApiOperation(
     "admin/evaluationSets/listRuns",
     AdminEvaluationSetsListRunsRequest,

@@ -196,8 +196,8 @@ PROVIDE_MESSAGE_FEEDBACK = ApiOperation(
 )
 """Record POSITIVE or NEGATIVE feedback on a reply, with an optional comment, in the audit log.
 
-The reply must belong to the caller, or to the user named by `user_email`; admins may judge all replies. An end user
-outside the organization is named in the entry's text."""
+The reply must belong to the caller, or to the user named by `user_email`; admins may judge all replies. An end
+user outside the organization is named in the entry's text."""
 SEND_AGENT_MESSAGE = ApiOperation(
     "agents/sendMessage",
     SendAgentMessageRequest,

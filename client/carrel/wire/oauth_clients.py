@@ -285,8 +285,8 @@ ADMIN_OAUTH_CLIENTS_CREATE = ApiOperation(
 )
 """Create a client, approved at once; `client_secret` is shown only once.
 
-`audience` is the API for its tokens: `"api"` (v1), or `"mcp"` (the endpoint /mcp). Only `"mcp"` allows a public client
-(`is_public`), which has no secret.
+`audience` is the API for its tokens: `"api"` (v1), or `"mcp"` (the endpoint /mcp). Only `"mcp"` allows a public
+client (`is_public`), which has no secret.
 
 If the answer was lost, the retry raises ConflictError `already_done`: rotate the secret."""
 ADMIN_OAUTH_CLIENTS_REQUEST = ApiOperation(
@@ -348,4 +348,5 @@ ADMIN_OAUTH_CLIENTS_WITHDRAW_CONSENTS = ApiOperation(
     ADMIN,
     NOT_FOUND | CONFIRMED,
 )
-"""Withdraw all consents to a client, or a person's consent: the client's codes and tokens for them stop at once."""
+"""Withdraw all consents to a client, or a person's consent: the client's codes and tokens for them stop at
+once."""

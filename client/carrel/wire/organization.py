@@ -95,9 +95,9 @@ ADMIN_ORGANIZATION_UPDATE = ApiOperation(
 """Change the organization's settings; omitted settings stay. Service accounts have addresses on `domain`.
 
 `second_factor`: who must give a second factor after a Carrel password: `"NOBODY"`, `"ADMINS"` or `"EVERYBODY"`.
-`passwords_enabled=False` limits sign-in to the organization's provider, and raises ConflictError `no_sign_in_provider`
-without a provider. `client_document_hosts` are hosts, such as `claude.ai`, whose documents describe OAuth clients for
-/mcp; people may allow these clients. Removing a host deletes its clients. `added_client_document_hosts` and
-`removed_client_document_hosts` change part of the list, safe with concurrent changes. `enable_reranking` is the default
-for searches and agents' look-ups. `enable_query_model` lets the language model read queries for smart filtering and
-query extraction."""
+`passwords_enabled=False` limits sign-in to the organization's provider, and raises ConflictError
+`no_sign_in_provider` without a provider. `client_document_hosts` are hosts, such as `claude.ai`, whose
+documents describe OAuth clients for /mcp; people may allow these clients. Removing a host deletes its clients.
+`added_client_document_hosts` and `removed_client_document_hosts` change part of the list, safe with concurrent
+changes. `enable_reranking` is the default for searches and agents' look-ups. `enable_query_model` lets the
+language model read queries for smart filtering and query extraction."""

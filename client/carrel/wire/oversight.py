@@ -399,13 +399,13 @@ ADMIN_AUDIT_LOG_QUERY = ApiOperation(
 )
 """List the audit log, newest first; `actor` is an email address, `from_` is inclusive, `to` exclusive.
 
-`query` is part of the name of the changed object or of the actor, at the time of the change. `contained` False omits
-entries about files in archives and mails (summarized by `document.unpack`); True returns only these entries, and
-`container_id` only the entries of one archive or mail. `ids` (at most 1000) selects entries."""
+`query` is part of the name of the changed object or of the actor, at the time of the change. `contained` False
+omits entries about files in archives and mails (summarized by `document.unpack`); True returns only these
+entries, and `container_id` only the entries of one archive or mail. `ids` (at most 1000) selects entries."""
 ADMIN_SEARCH_LOG_QUERY = ApiOperation(
     "admin/searchLog/query", AdminSearchLogQueryRequest, AdminSearchLogQueryResponse, ADMIN
 )
 """List the searches, newest first; `from_` is inclusive, `to` exclusive.
 
-Filters: `without_results` (nothing found), `without_words` (no readable document has any word of the query), `feedback`
-(THUMBS_UP or THUMBS_DOWN), and `ids` (at most 1000)."""
+Filters: `without_results` (nothing found), `without_words` (no readable document has any word of the query),
+`feedback` (THUMBS_UP or THUMBS_DOWN), and `ids` (at most 1000)."""

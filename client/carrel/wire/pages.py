@@ -34,6 +34,6 @@ DOWNLOAD_DOCUMENT_PAGE: ApiOperation[Any, Any] = ApiOperation(
 )
 """Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` is the number of pages.
 
-The default is the newest version. The boxes of a passage's `place` are in fractions of the picture's width and height.
-Raises NotFoundError `page_not_found` after the last page, BadRequestError `document_without_pages` for other formats.
-"""
+The default is the newest version. The boxes of a passage's `place` are in fractions of the picture's width and
+height. Raises NotFoundError `page_not_found` after the last page, BadRequestError `document_without_pages` for
+other formats."""

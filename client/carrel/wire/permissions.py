@@ -187,7 +187,8 @@ EXPLAIN_AUTHORIZATION = ApiOperation(
 )
 """Explain a principal's access to a resource by chains of groups and grants, or the missing access; for admins.
 
-`principal` is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or `{"type": "serviceAccount", "id": …}`."""
+`principal` is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or `{"type": "serviceAccount", "id":
+…}`."""
 WHO_AM_I = ApiOperation("permissions/whoAmI", WhoAmIRequest, WhoAmIResponse, ANYBODY)
 """Return the client's key or token: kind, owner, scopes and expiry."""
 CHECK_RESOURCE_AUTHORIZATION_FOR_USER = ApiOperation(

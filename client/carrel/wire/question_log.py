@@ -169,8 +169,9 @@ ADMIN_QUESTION_LOG_QUERY = ApiOperation(
 )
 """List the questions, newest first; `from_` is inclusive, `to` exclusive, and `query` is part of a message.
 
-`outcome="UNANSWERED"` selects questions whose reply cites no document, `group_id` the questions of a group's members,
-`ids` (at most 1000) messages. A reply is withheld if it is based on documents that the caller may not read."""
+`outcome="UNANSWERED"` selects questions whose reply cites no document, `group_id` the questions of a group's
+members, `ids` (at most 1000) messages. A reply is withheld if it is based on documents that the caller may not
+read."""
 ADMIN_QUESTION_LOG_SUMMARIZE = ApiOperation(
     "admin/questionLog/summarize",
     AdminQuestionLogSummarizeRequest,

@@ -126,9 +126,9 @@ START_INDEX_REBUILD = ApiOperation(
 )
 """Build an index with another model while searches use the old index; returns at once.
 
-A running rebuild with the same model retries its failures at once; with `force`, the new index replaces the old index
-without the failed documents. Raises ConflictError `model_in_use` for the current model, `rebuild_running` during a
-rebuild with a third model."""
+A running rebuild with the same model retries its failures at once; with `force`, the new index replaces the old
+index without the failed documents. Raises ConflictError `model_in_use` for the current model, `rebuild_running`
+during a rebuild with a third model."""
 GET_INDEX_REBUILD = ApiOperation(
     "documentCollections/getIndexRebuild",
     GetIndexRebuildRequest,

@@ -14,7 +14,8 @@ from typing import Any
 from pydantic import BaseModel
 
 _OF_SEVERAL: dict[str, str] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
-"""Descriptions of attributes with the same meaning in many models, by name; a string under an attribute comes first."""
+"""Descriptions of attributes with the same meaning in many models, by name; a string under an attribute comes
+first."""
 
 
 def complete_request(model: type[BaseModel], schema: dict[str, Any]) -> None:

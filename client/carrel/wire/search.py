@@ -435,9 +435,9 @@ SEARCH_DOCUMENT_CATALOG = ApiOperation(
 )
 """Find up to 100 documents, best first, by words and meaning (HYBRID), words (LEXICAL) or meaning (SEMANTIC).
 
-A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`; all
-filters must match. `enable_reranking` lets a model reorder the best 50; `applied.reranking` in the answer reports the
-result."""
+A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`;
+all filters must match. `enable_reranking` lets a model reorder the best 50; `applied.reranking` in the answer
+reports the result."""
 SEARCH_DOCUMENT_COLLECTION = ApiOperation(
     "search/searchDocumentCollection",
     SearchDocumentCollectionRequest,
@@ -446,12 +446,13 @@ SEARCH_DOCUMENT_COLLECTION = ApiOperation(
     NOT_FOUND,
     by_position=("search_query",),
 )
-"""Find up to 100 chunks in a collection, grouped by document; needs VIEWER on the collection and READ on each document.
+"""Find up to 100 chunks in a collection, grouped by document; needs VIEWER on the collection and READ on each
+document.
 
-`threshold` drops chunks with lower scores (0 to 1); `merge_contents` also joins a document's chunks. Filters compare by
-the field's type in the collection's schema. `enable_smart_filtering` draws filters from the query ("finance reports
-since March 2025"), `enable_query_extraction` searches for the questions of a message; `enable_reranking` lets a model
-reorder the best 50 chunks; `applied` in the answer reports their effects."""
+`threshold` drops chunks with lower scores (0 to 1); `merge_contents` also joins a document's chunks. Filters
+compare by the field's type in the collection's schema. `enable_smart_filtering` draws filters from the query
+("finance reports since March 2025"), `enable_query_extraction` searches for the questions of a message;
+`enable_reranking` lets a model reorder the best 50 chunks; `applied` in the answer reports their effects."""
 SUBMIT_SEARCH_FEEDBACK = ApiOperation(
     "search/submitSearchFeedback",
     SubmitSearchFeedbackRequest,
@@ -462,9 +463,9 @@ SUBMIT_SEARCH_FEEDBACK = ApiOperation(
 )
 """Record THUMBS_UP or THUMBS_DOWN on a search, or on a document in its results, in the audit log.
 
-The search must belong to the caller, or to the user named by `user_email`; admins may judge all searches. An end user
-outside the organization is named in the entry's text. Raises NotFoundError `search_not_found` for other searches,
-BadRequestError `document_not_in_results` for other documents."""
+The search must belong to the caller, or to the user named by `user_email`; admins may judge all searches. An
+end user outside the organization is named in the entry's text. Raises NotFoundError `search_not_found` for
+other searches, BadRequestError `document_not_in_results` for other documents."""
 
 # A search by meaning always finds something, however far it is. A result is strong whose relevance is at least this
 # share of the best one's; the first results need a smaller share.

@@ -205,7 +205,7 @@ Its address is made from its name, on the organization's domain."""
 ADMIN_SERVICE_ACCOUNTS_LIST = ApiOperation(
     "admin/serviceAccounts/list", AdminServiceAccountsListRequest, AdminServiceAccountsListResponse, ADMIN
 )
-"""List the service accounts; `ids` (at most 1000) and `query` (part of a name or address) are optional filters."""
+"""List the service accounts, filtered by `ids` (at most 1000) or `query` (part of a name or address)."""
 ADMIN_SERVICE_ACCOUNTS_DELETE = ApiOperation(
     "admin/serviceAccounts/delete",
     AdminServiceAccountsDeleteRequest,
@@ -254,5 +254,5 @@ ADMIN_SERVICE_ACCOUNT_TOKENS_PREVIEW_REACH = ApiOperation(
 )
 """Return the current access of a token with these scopes.
 
-For a planned token, pass an account and scopes; for an existing token, only `token_id`. Other combinations raise
-InvalidArgumentError."""
+For a planned token, pass an account and scopes; for an existing token, only `token_id`. Other combinations
+raise InvalidArgumentError."""

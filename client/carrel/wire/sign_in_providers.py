@@ -228,9 +228,9 @@ ADMIN_SIGN_IN_PROVIDERS_CREATE = ApiOperation(
 )
 """Add a provider; its name is on the button of the sign-in page.
 
-`trust_addresses` treats the provider's email addresses as verified even if its tokens don't say so, for example with
-Microsoft Entra ID. Raises InvalidRequestError `issuer_not_allowed` and `addresses_not_trustable`, ConflictError
-`issuer_taken`, `domain_taken` and `too_many_sign_in_providers`."""
+`trust_addresses` treats the provider's email addresses as verified even if its tokens don't say so, for example
+with Microsoft Entra ID. Raises InvalidRequestError `issuer_not_allowed` and `addresses_not_trustable`,
+ConflictError `issuer_taken`, `domain_taken` and `too_many_sign_in_providers`."""
 ADMIN_SIGN_IN_PROVIDERS_LIST = ApiOperation(
     "admin/signInProviders/list", AdminSignInProvidersListRequest, AdminSignInProvidersListResponse, ADMIN
 )

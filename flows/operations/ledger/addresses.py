@@ -1,4 +1,4 @@
-"""Where a ledger is, and how it is named."""
+"""The places and names of ledgers."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -10,7 +10,6 @@ _COLLECTION = "collection "
 
 
 def kind_of(collection: str | None) -> str:
-    """Return the kind of ledgers of additions to a collection (its id), or of uploads (None)."""
     return "upload" if collection is None else f"{_COLLECTION}{collection}"
 
 
@@ -27,7 +26,7 @@ def ledger_name(source: str, *, target: str, collection: str | None = None) -> s
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The place of a ledger: a file in `folder`, where files for people go too, or a source in a database."""
+    """The place of a ledger: a file in `folder`, which also holds files for people, or a source in a database."""
 
     folder: Path
     name: str
@@ -39,7 +38,6 @@ class Address:
 
     @property
     def quarantine_file(self) -> Path:
-        """Where this machine keeps the quarantine of the ledger's last run for people to read."""
         return self.folder / f"{self.name}.quarantine.jsonl"
 
     @property
@@ -48,11 +46,10 @@ class Address:
 
     @property
     def exists(self) -> bool:
-        """Whether anything is there that can be opened without being made."""
         return self.shared or self.path.exists()
 
     def places(self) -> "list[Address]":
-        """Return what has the ledgers of all sources in the same place: the database, or each file of the folder."""
+        """Return all ledgers' addresses in a place: the database, or each file of the folder."""
         names = [self.name] if self.shared else sorted(path.stem for path in self.folder.glob("*.sqlite"))
         return [replace(self, name=name) for name in names]
 

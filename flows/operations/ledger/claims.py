@@ -1,4 +1,4 @@
-"""Sources and their runs: a run is claimed, taken up and finished, and writes only as long as its claim holds."""
+"""Sources and their runs: a run is claimed, taken over and finished, and writes only while its claim holds."""
 
 import os
 import socket
@@ -22,8 +22,8 @@ from flows.operations.ledger.tables import documents, runs, sent, sources
 
 
 class ClaimedRun:
-    """A run of a source with the right to write for it: every write raises SourceBusyError once another process has
-    taken that run up, and LedgerError once the lock on the source is lost."""
+    """A run of a source with the right to write: every write raises SourceBusyError after another process has taken the
+    run over, and LedgerError after the lock on the source is lost."""
 
     def __init__(self, address: Address, *, kind: str = "", target: str = "", source: str = "") -> None:
         self.address = address
@@ -48,7 +48,8 @@ class ClaimedRun:
 
     @classmethod
     def join(cls, address: Address, claim: str) -> Self:
-        """Open the ledger of a run that somebody else holds; raises SourceBusyError once another has taken it up."""
+        """Open the ledger of a run held elsewhere; raises SourceBusyError after another process has taken the run
+        over."""
         ledger = cls(address)
         ledger.run = Run(claim=claim)
         try:
@@ -61,7 +62,7 @@ class ClaimedRun:
 
     @classmethod
     def watch(cls, address: Address, *, process: int) -> Self | None:
-        """Open the ledger of the run that a process of this machine has begun, to read; None as long as it has not."""
+        """Open for reading the ledger of the run of a local process; None until the run begins."""
         if not address.exists:
             return None
         ledger = cls(address)
@@ -88,7 +89,8 @@ class ClaimedRun:
         self._store.close()
 
     def begin(self, *, options: str | None = None, retry: Retry | None = None) -> None:
-        """Take the source and its unfinished run, else (or for a `retry`) begin a run. Raises SourceBusyError."""
+        """Take the source and its unfinished run; without an unfinished run, or for a `retry`, begin a run. Raises
+        SourceBusyError."""
         if not self._store.lock():
             who = _name_holder(self._latest_run(), shared=self.address.shared)
             advice = "Wait for it to end, or stop it, then run again."
@@ -106,13 +108,13 @@ class ClaimedRun:
             self._doubtful = run_key is not None or bool(connection.execute(intents).scalar_one())
 
     def finish(self) -> None:
-        """Mark the run finished. What it looked for, and has not found, is in quarantine no more."""
+        """Mark the run finished. Items searched for and not found leave the quarantine."""
         with self._writing() as connection:
             self._update_run(connection, finished_at=time.time())
             release_unseen(connection, self.run, names=self._retry.names)
 
     def assure(self) -> None:
-        """Raise what a write would when this run is no longer the one that has the source."""
+        """Raise the error that a write would raise if this run no longer holds the source."""
         with self._writing():
             pass
 
@@ -133,7 +135,7 @@ class ClaimedRun:
         return found[0] if found else None
 
     def _keep_source(self, connection: sa.Connection, options: str | None) -> int:
-        """Keep what a source is and the options of its run, by default those of the run before; return its id."""
+        """Store the source and the run's options, by default the previous run's options; return the source's id."""
         new = {"name": self.address.name, **self._described, "options": options or "{}", "scans": 0}
         statement = insert_into(connection.dialect, sources).values(**new)
         fresh = {**self._described, "options": options or sources.c.options}
@@ -158,7 +160,6 @@ class ClaimedRun:
         self._follow(connection.execute(sa.select(runs).where(runs.c.run_key == run_key)).one())
 
     def _own_run(self, connection: sa.Connection) -> AnyRow:
-        """Return the run of this claim, and keep others from claiming it until the transaction ends."""
         found = sa.select(runs, self._store.held.label("held")).where(runs.c.claim == self.run.claim)
         run = connection.execute(found.with_for_update(read=True, of=runs)).one_or_none()
         if run is None:
@@ -172,7 +173,7 @@ class ClaimedRun:
 
     @contextmanager
     def _writing(self) -> Generator[sa.Connection]:
-        """Write as who has the run; nobody takes it up before this is committed."""
+        """Write as the holder of the run; another process can take the run over only after the commit."""
         with self._store.write() as connection:
             self._own_run(connection)
             yield connection
@@ -194,7 +195,6 @@ def _runs_of(name: str) -> sa.Select[Any]:
 
 
 def _name_holder(run: AnyRow | None, *, shared: bool) -> str:
-    """Return who has a source, by its latest run, for people; in `shared` ledgers, the machine too."""
     if run is None:
         return "another process"
     since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.started_at))

@@ -1,5 +1,5 @@
-"""The ledger: what a run has found, planned and done, and what is in quarantine, by service and source. Each change is
-committed at once, so a killed run goes on where it was. A lost ledger costs time and never a document."""
+"""The ledger: what a run has found, planned and done, and the quarantine, by service and source. Each change is
+committed at once, so a killed run continues from there. A lost ledger costs time, never a document."""
 
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ from flows.operations.ledger.tables import documents, files, quarantine, runs, s
 from flows.operations.sources.documents import Problem, former_fingerprint, key_of, key_range
 
 PAGE = 1000
-"""Documents that are read at a time."""
+"""Documents per read."""
 _FORBIDDEN = ("external_id_taken", "The external id names a document that this caller may not update.")
 _TWO = "external_id_in_two_sources"
 _TWO_SOURCES = (
@@ -62,7 +62,7 @@ class Ledger(ClaimedRun):
         return self._rows(sa.select(sa.func.count()).where(self._of_run(*conditions)))[0][0]
 
     def digests(self, names: Sequence[str]) -> dict[str, Digest]:
-        """Return the digests kept under these names (paths of files, addresses of objects), at most a thousand."""
+        """Return the digests stored by name (paths of files, addresses of objects), for at most a thousand names."""
         by_key = {key_of(name): name for name in names}
         found = sa.select(files).where(files.c.source_id == self.run.source_id, files.c.key.in_(by_key))
         return {
@@ -78,7 +78,7 @@ class Ledger(ClaimedRun):
                 upsert(connection, files, rows)
 
     def record(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Keep a scan's entries; return those of repeated external ids. A document that was sent stays so."""
+        """Store a scan's entries; return entries with repeated external ids. A document already sent stays sent."""
         keys = [key_of(entry.document.external_id) for entry in entries]
         in_scan = self._of_run(documents.c.scan == self.run.scan, documents.c.key.in_(keys))
         fresh: dict[bytes, Entry] = {}
@@ -105,7 +105,6 @@ class Ledger(ClaimedRun):
         return repeated
 
     def record_problems(self, problems: Iterable[Problem]) -> None:
-        """Keep what of the source can't be a document."""
         by_key: dict[bytes, Values] = {}
         for problem in problems:
             self._position += 1
@@ -116,7 +115,7 @@ class Ledger(ClaimedRun):
                 quarantine_items(connection, list(by_key.values()))
 
     def forget_unseen(self) -> None:
-        """Drop what an earlier scan of this run found and this one no longer did; what the run deleted stays known."""
+        """Drop entries of this run's earlier scan missing in the new scan; deleted documents stay recorded."""
         unseen = self._of_run(documents.c.scan != self.run.scan, documents.c.state != "deleted")
         with self._writing() as connection:
             keep_intents(connection, self.run.source_id, unseen)
@@ -126,7 +125,6 @@ class Ledger(ClaimedRun):
         return self._count(documents.c.scan == self.run.scan, ~DELETES)
 
     def count_known(self) -> int:
-        """Return how many of the documents found were in the catalog before this run."""
         asked_after = sa.and_(documents.c.state.in_(("uploaded", "indexed")), documents.c.action.is_(None))
         known = sa.or_(documents.c.state == "unchanged", documents.c.action == "update", asked_after)
         return self._count(~DELETES, known)
@@ -138,7 +136,8 @@ class Ledger(ClaimedRun):
         return [(bytes(row.key), row.external_id, row.fingerprint) for row in self._rows(found)]
 
     def former_fingerprints(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the fingerprints that earlier versions gave documents, for those of up to a thousand that differ."""
+        """Return the fingerprints computed by earlier versions, for documents (of up to a thousand) whose fingerprint
+        differs."""
         which = self._of_run(documents.c.key.in_([key_of(name) for name in names]))
         found = [entry_of(row) for row in self._rows(sa.select(documents).where(which))]
         return {entry.document.external_id: value for entry in found if (value := _former(entry))}
@@ -152,8 +151,8 @@ class Ledger(ClaimedRun):
     ) -> None:
         """Set up to a thousand documents to PLANNED with an action, to UNCHANGED or to FORBIDDEN.
 
-        Documents in `former` keep an earlier version's fingerprint. Sent ones that are UNCHANGED stay sent; those in
-        quarantine for their index, with an id in `document_ids`, are UPLOADED."""
+        Documents in `former` keep an earlier version's fingerprint. Sent documents stay sent when UNCHANGED. Documents
+        in quarantine for their index, with an id in `document_ids`, become UPLOADED."""
         by_verdict: dict[Action | State, list[bytes]] = {}
         for external_id, verdict in plan.items():
             by_verdict.setdefault(verdict, []).append(key_of(external_id))
@@ -174,7 +173,7 @@ class Ledger(ClaimedRun):
                     self._quarantine(connection, keys, verdict, _FORBIDDEN)
 
     def _adopt(self, connection: sa.Connection, keys: Sequence[bytes]) -> None:
-        """Mark documents as sent that the catalog has as they are here, and that this source had meant to send."""
+        """Mark documents as sent if the catalog already has the same version and this source had meant to send them."""
         source_id = self.run.source_id
         same = sent.c.intended == documents.c.fingerprint
         intended = sa.exists().where(sent.c.source_id == source_id, sent.c.key == documents.c.key, same)
@@ -188,7 +187,7 @@ class Ledger(ClaimedRun):
         connection.execute(statement.on_conflict_do_update(index_elements=["source_id", "key"], set_=values))
 
     def _ask_after(self, connection: sa.Connection, keys: Sequence[bytes], document_ids: Mapping[str, str]) -> None:
-        """Set documents, as they are, that came into quarantine since their index could not be made to UPLOADED."""
+        """Set unchanged documents in quarantine for a failed index to UPLOADED."""
         found = sa.select(documents.c.key).join(quarantine, quarantine.c.key == documents.c.key)
         is_same = quarantine.c.fingerprint == documents.c.fingerprint
         same = self._in_quarantine(quarantine.c.code == "indexing_failed", is_same)
@@ -202,7 +201,7 @@ class Ledger(ClaimedRun):
         return sa.and_(quarantine.c.source_id == self.run.source_id, quarantine.c.part == 1, *conditions)
 
     def _plan_rest(self, connection: sa.Connection, state: State, keys: Sequence[bytes]) -> None:
-        """Set documents that need not or can't be sent to a state; what this run has sent itself stays sent."""
+        """Set documents that need no sending, or can't be sent, to a state; documents sent by this run stay sent."""
         which = self._of_run(documents.c.key.in_(keys), documents.c.state.not_in(("uploaded", "indexed")))
         connection.execute(sa.update(documents).where(which).values(state=state, action=None))
 
@@ -220,7 +219,7 @@ class Ledger(ClaimedRun):
         connection.execute(sa.update(documents).where(self._of_run(documents.c.key == key)).values(**values))
 
     def set_aside(self, *, refused: bool = True) -> None:
-        """Set aside what is as it was when it was ignored or (`refused`) when the service refused it for good."""
+        """Skip documents unchanged since being ignored, or (`refused`) since a final refusal by the service."""
         unwanted = (State.PLANNED, State.FORBIDDEN, State.UPLOADED, State.FAILED)
         with self._writing() as connection:
             self._set_aside(connection, unwanted, quarantine.c.ignored, state="ignored")
@@ -241,12 +240,12 @@ class Ledger(ClaimedRun):
         connection.execute(aside)
 
     def forget_plan(self) -> None:
-        """Forget what was planned to be sent, since nothing of it is: a later run need not ask if it arrived."""
+        """Forget planned documents when none was sent: a later run need not ask about arrival."""
         planned = self._of_run(documents.c.state == "planned", ~DELETES)
         self._write(sa.update(documents).where(planned).values(state="found", action=None))
 
     def identify(self, document_ids: Mapping[str, str]) -> None:
-        """Keep the document ids that belong to external ids; those the source does not name are passed over."""
+        """Store document ids by external id; unknown external ids are skipped."""
         values = [{"of_key": key_of(name), "its_id": document_id} for name, document_id in document_ids.items()]
         if values:
             which = self._of_run(documents.c.key == sa.bindparam("of_key"))
@@ -254,7 +253,7 @@ class Ledger(ClaimedRun):
                 connection.execute(sa.update(documents).where(which).values(document_id=sa.bindparam("its_id")), values)
 
     def keep_as_it_is(self, there: Mapping[str, Mapping[str, str]], *, current: Container[str]) -> None:
-        """Keep the metadata that documents have `there`; those that are `current` are UNCHANGED."""
+        """Keep the metadata of documents `there`; `current` documents become UNCHANGED."""
         with self._writing() as connection:
             entries = self._entries_of(connection, [key_of(name) for name in there], State.FOUND)
             silent = {entry.document.external_id: entry.document for entry in entries if not entry.document.metadata}
@@ -264,7 +263,7 @@ class Ledger(ClaimedRun):
                     self._update(connection, key_of(name), payload=pack(replace(document, metadata=there[name])))
 
     def plan_identified(self) -> None:
-        """Plan every document that has an id; the others are in no catalog that this caller can read."""
+        """Plan every document with an id; documents without an id are in no catalog readable by the caller."""
         known = self._of_run(documents.c.state == "found", documents.c.document_id.is_not(None))
         self._write(sa.update(documents).where(known).values(state="planned", action="create"))
         while entries := self.page(State.FOUND):
@@ -276,7 +275,7 @@ class Ledger(ClaimedRun):
     def page(
         self, state: State, *, after: bytes = FIRST, last: bytes = LAST, action: Action | None = None, limit: int = PAGE
     ) -> list[Entry]:
-        """Return up to `limit` documents in a state, by key: those of an action, or all but deletions."""
+        """Return up to `limit` documents in a state, by key, with an action or, by default, without deletions."""
         which = self._of_run(
             documents.c.state == state,
             documents.c.key > after,
@@ -294,13 +293,11 @@ class Ledger(ClaimedRun):
         action: Action | None = None,
         page_size: int = PAGE,
     ) -> Iterator[Entry]:
-        """Yield the documents that `page` returns, page after page."""
         while page := self.page(state, after=after, last=last, action=action, limit=page_size):
             yield from page
             after = key_of(page[-1].document.external_id)
 
     def pending(self, *, partition: int, partitions: int, deleting: bool = False) -> list[Entry]:
-        """Return the partition's documents that are planned to be sent, or to be deleted."""
         first, last = key_range(partition, partitions=partitions)
         after = (int.from_bytes(first, "big") - 1).to_bytes(len(first), "big") if first != FIRST else FIRST
         action = Action.DELETE if deleting else None
@@ -319,12 +316,12 @@ class Ledger(ClaimedRun):
             self._update(connection, key_of(external_id), state=State.INDEXED)
 
     def keep_contained(self, external_id: str, found: ContainedFiles, *, parts_not_read: int) -> None:
-        """Record how far the files in an archive or mail are, and how many of its parts were not read."""
+        """Record the progress of the files in an archive or mail, and the number of unread parts."""
         with self._writing() as connection:
             self._update(connection, key_of(external_id), **as_row(found), parts_not_read=parts_not_read)
 
     def leave_unasked(self) -> None:
-        """Set documents that this run has not sent and would still ask after to FAILED; they stay in quarantine."""
+        """Set unsent documents without an answer to FAILED; all stay in quarantine."""
         unasked = self._of_run(documents.c.state == "uploaded", documents.c.action.is_(None))
         same = sa.exists().where(unasked, documents.c.key == quarantine.c.key)
         with self._writing() as connection:
@@ -332,14 +329,14 @@ class Ledger(ClaimedRun):
             connection.execute(sa.update(documents).where(unasked).values(state="failed"))
 
     def mark_failed(self, entry: Entry, *, state: State, code: str, message: str, for_good: bool) -> None:
-        """Put a document into quarantine; `for_good`: later runs don't send it again while it is unchanged."""
+        """Put a document into quarantine; `for_good`: later runs skip the document until a change."""
         values = failure_values(entry, self.run, code=code, message=message)
         with self._writing() as connection:
             self._update(connection, values["key"], state=state)
             quarantine_items(connection, [{**values, "for_good": for_good}])
 
     def counts(self) -> list[Count]:
-        """Return the run's documents by state, action, and how far the files in each are."""
+        """Return the run's documents by state, action, and progress of the files in each."""
         alike = (documents.c.state, documents.c.action, documents.c.contained)
         numbers = (
             sa.func.count(),
@@ -354,12 +351,11 @@ class Ledger(ClaimedRun):
         ]
 
     def partly_read(self, *, limit: int | None = None) -> list[str]:
-        """Return the external ids of the run's documents that have parts that were not read, by key."""
         found = sa.select(documents.c.external_id).where(self._of_run(documents.c.parts_not_read > 0))
         return [row.external_id for row in self._rows(found.order_by(documents.c.key).limit(limit))]
 
     def find_missing(self, *, after: bytes = FIRST, limit: int = PAGE) -> list[tuple[bytes, Missing]]:
-        """Return up to `limit` documents (with their keys) that the source has sent and this run has not found."""
+        """Return up to `limit` documents (with keys) sent by the source before and not found by this run."""
         found = sa.exists().where(self._of_run(documents.c.key == sent.c.key))
         rows = sa.select(sent).where(sent.c.source_id == self.run.source_id, sent.c.key > after, ~found)
         return [
@@ -368,12 +364,12 @@ class Ledger(ClaimedRun):
         ]
 
     def has_sent(self) -> bool:
-        """Return whether the source has sent any document, in any run."""
         known = sa.select(sent.c.key).where(sent.c.source_id == self.run.source_id, sent.c.fingerprint.is_not(None))
         return bool(self._rows(known.limit(1)))
 
     def found_by_others(self, names: Sequence[str]) -> set[str]:
-        """Return which of at most a thousand external ids the last run of another source here has found."""
+        """Return the external ids, of at most a thousand, found by the last run of another source in this ledger's
+        place."""
         return {str(row.external_id) for row in self._others(documents.c.external_id, names=names)}
 
     def _others(self, *columns: Any, names: Sequence[str]) -> Iterator[AnyRow]:
@@ -390,7 +386,7 @@ class Ledger(ClaimedRun):
                     yield from connection.execute(others).all()
 
     def refuse_replacing(self, names: Sequence[str]) -> set[str]:
-        """Put documents into quarantine that would replace another source's file; return their external ids."""
+        """Put documents that would replace another source's file into quarantine; return the external ids."""
         keys = {key_of(name): name for name in names}
         ours = sa.select(sent.c.key).where(sent.c.source_id == self.run.source_id, sent.c.key.in_(keys))
         known = {keys[bytes(key)] for (key,) in self._rows(ours)}
@@ -413,20 +409,21 @@ class Ledger(ClaimedRun):
         return set(refused)
 
     def named_by_problems(self, names: Sequence[str]) -> set[str]:
-        """Return which of these external ids this scan has come upon as what can't be a document."""
+        """Return the external ids that this scan recorded as problems."""
         problems = of_scan(self.run, ignored=None, part=0)
         found = sa.select(quarantine.c.external_id).where(problems, quarantine.c.external_id.in_(names))
         return {str(row.external_id) for row in self._rows(found)}
 
     def hidden_by_problems(self, codes: Sequence[str]) -> tuple[int, str]:
-        """Return how many problems may hide documents (no external id, or one of `codes`), and one of their places."""
+        """Return the number of problems that may hide documents (no external id, or a code in `codes`), and an
+        example's place."""
         hiding = sa.or_(quarantine.c.external_id.is_(None), quarantine.c.code.in_(codes))
         found = sa.select(sa.func.count(), sa.func.min(quarantine.c.place))
         number, place = self._rows(found.where(of_scan(self.run, ignored=None, part=0), hiding))[0]
         return number, place or ""
 
     def mark(self, missing: Sequence[Missing], *, state: State = State.FOUND) -> None:
-        """Mark documents that may be deleted once that is confirmed; documents marked UNCHANGED are left alone."""
+        """Mark documents for deletion once confirmed; documents marked UNCHANGED stay."""
         if missing:
             members = {"state": state, "action": Action.DELETE}
             rows = [values_of(deletion_of(one), key_of(one.external_id), self.run) | members for one in missing]
@@ -434,12 +431,10 @@ class Ledger(ClaimedRun):
                 upsert(connection, documents, rows)
 
     def decide_deletions(self, state: State) -> None:
-        """Plan the deletion of all marked documents (PLANNED), or keep them (KEPT)."""
         marked = self._of_run(DELETES, documents.c.state == "found")
         self._write(sa.update(documents).where(marked).values(state=state))
 
     def forget_sent(self, external_ids: Sequence[str]) -> None:
-        """Forget documents that are in the catalog no more."""
         if external_ids:
             keys = [key_of(name) for name in external_ids]
             self._write(sa.delete(sent).where(sent.c.source_id == self.run.source_id, sent.c.key.in_(keys)))
@@ -452,7 +447,8 @@ class Ledger(ClaimedRun):
             release(connection, self.run, key)
 
     def problem_count(self, *, ignored: bool = False) -> int:
-        """Return how many of the source's items can't be a document, without those that are ignored, or only those."""
+        """Return the number of the source's items that can't be a document: without ignored items, or only ignored
+        items."""
         return self._rows(sa.select(sa.func.count()).where(of_scan(self.run, ignored=ignored, part=0)))[0][0]
 
     def failures(self, *, limit: int | None = None) -> Iterator[Failure]:
@@ -460,7 +456,6 @@ class Ledger(ClaimedRun):
         return read_failures(self._store, self.run, limit=limit)
 
     def quarantined_among(self, names: Sequence[str]) -> set[str]:
-        """Return which of these external ids and places are in quarantine, ignored or not, from any run."""
         found: set[str] = set()
         for start in range(0, len(names), PAGE):
             by_key = {key_of(storable(name)): name for name in names[start : start + PAGE]}
@@ -478,7 +473,7 @@ def _former(entry: Entry) -> str | None:
 
 
 def _keep_done(new: Any) -> Values:
-    """Keep documents as FOUND; one that this run has sent stays so while its fingerprint is the same."""
+    """Keep documents as FOUND; a document sent by this run stays sent while the fingerprint is unchanged."""
     # Not as a list, which no statement for many rows may have.
     done = sa.or_(documents.c.state == "uploaded", documents.c.state == "indexed")
     stays = sa.and_(documents.c.fingerprint == new.fingerprint, done)

@@ -1,4 +1,4 @@
-"""The sources that have a ledger, and the items of each that did not get into the catalog, over all its runs."""
+"""The sources with a ledger, and the quarantined items, over all runs."""
 
 import json
 from collections.abc import Collection, Iterator, Sequence
@@ -16,11 +16,11 @@ from flows.operations.sources.documents import key_of
 from flows.settings import FlowSettings
 
 PAGE = 1000
-"""Items that are read at a time."""
+"""Items per read."""
 
 
 def quarantine_items(connection: sa.Connection, values: Sequence[Values]) -> None:
-    """Keep items; what is ignored stays so while it is the same document, and its fingerprint the same."""
+    """Store items; an ignored item stays ignored while document and fingerprint are unchanged."""
     upsert(connection, quarantine, values, change=_keep_ignored)
 
 
@@ -37,13 +37,13 @@ def release(connection: sa.Connection, run: Run, key: bytes) -> None:
 
 
 def release_unseen(connection: sa.Connection, run: Run, *, names: frozenset[str]) -> None:
-    """Take out what this scan has not come upon, of these names or (without any) of all: it is gone, or it is well."""
+    """Remove items missing in this scan, of the names or (without names) all: gone or repaired."""
     unseen = (quarantine.c.source_id == run.source_id, quarantine.c.scan != run.scan)
     connection.execute(sa.delete(quarantine).where(*unseen, _is_named(names) if names else sa.true()))
 
 
 def of_scan(run: Run, *, ignored: bool | None = False, part: int | None = None) -> sa.ColumnElement[bool]:
-    """Return the condition for items that this scan has come upon: by default those not ignored, of both parts."""
+    """Return the condition for items recorded by this scan: by default not ignored, of both parts."""
     which = sa.and_(quarantine.c.source_id == run.source_id, quarantine.c.scan == run.scan)
     if ignored is not None:
         which = sa.and_(which, quarantine.c.ignored.is_(ignored))
@@ -51,7 +51,7 @@ def of_scan(run: Run, *, ignored: bool | None = False, part: int | None = None) 
 
 
 def read_failures(store: Store, run: Run, *, limit: int | None) -> Iterator[Failure]:
-    """Yield what this scan has come upon and is not ignored: problems in the source's order, then documents by id."""
+    """Yield this scan's items without ignored items: problems in the source's order, then documents by id."""
     name = sa.func.coalesce(quarantine.c.external_id, quarantine.c.place)
     order = (quarantine.c.part, quarantine.c.position, name)
     found = sa.select(quarantine).where(of_scan(run)).order_by(*order).limit(limit)
@@ -77,7 +77,7 @@ def _mark_of(row: AnyRow) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class KnownSource:
-    """A source with a ledger, its last run's `options`, and whether that run `is_unfinished`."""
+    """A source with a ledger, the last run's `options`, and whether the last run `is_unfinished`."""
 
     ledger: str
     source_id: int
@@ -89,12 +89,12 @@ class KnownSource:
 
     @property
     def source(self) -> str:
-        """What the last run was given; of an older ledger that has not been used since, nothing but its name."""
+        """The source as given to the last run; for an unused ledger of an older version, only its name."""
         return str(json.loads(self.options).get("source") or self.identity or self.ledger)
 
     @property
     def collection(self) -> str | None:
-        """The id of the collection that documents were added to; None: they were uploaded."""
+        """The id of the collection for added documents; None for uploads."""
         return collection_of(self.kind)
 
 
@@ -122,7 +122,7 @@ def _read_sources(store: Store, *, name: str | None = None) -> list[KnownSource]
 
 
 def read_quarantine(settings: FlowSettings, known: KnownSource) -> Iterator[Failure]:
-    """Yield what of a source is in quarantine, ignored or not, page by page in the order of the ledger's keys."""
+    """Yield a source's quarantine, with ignored items, page by page in the order of the ledger's keys."""
     order = (quarantine.c.part, quarantine.c.key)
     found = sa.select(quarantine).where(quarantine.c.source_id == known.source_id).order_by(*order).limit(PAGE)
     page = found
@@ -137,7 +137,7 @@ def read_quarantine(settings: FlowSettings, known: KnownSource) -> Iterator[Fail
 
 
 def mark_ignored(settings: FlowSettings, known: KnownSource, items: Collection[ItemMark], *, ignored: bool) -> int:
-    """Ignore those of at most 500 items that are in quarantine as described, or undo it; return their number."""
+    """Ignore items (at most 500) in quarantine with the given fingerprint, or undo that; return the number."""
     wanted = {(item.external_id or item.place, item.fingerprint) for item in items}
     ours = quarantine.c.source_id == known.source_id
     named = sa.select(quarantine).where(ours, _is_named({name for name, _ in wanted}))
@@ -151,7 +151,7 @@ def mark_ignored(settings: FlowSettings, known: KnownSource, items: Collection[I
 
 
 def names_in_quarantine(settings: FlowSettings, known: KnownSource, names: frozenset[str]) -> set[str]:
-    """Return which of these names, as the service has them, items in a source's quarantine have."""
+    """Return the names (as the service has them) of items in a source's quarantine."""
     found = sa.select(quarantine).where(quarantine.c.source_id == known.source_id, _is_named(names))
     with open_store(settings.ledger(known.ledger)) as store, store.read() as connection:
         return {_mark_of(row)[0] for row in connection.execute(found)} & names

@@ -1,4 +1,4 @@
-"""What the ledger keeps, as values, and how they come to be rows of its tables."""
+"""The values stored by the ledger, and the conversion to rows of tables."""
 
 import hashlib
 import json
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
-    """How far a document is. FORBIDDEN and FAILED are in quarantine; UPLOADED waits for its index; KEPT documents are
-    gone from the source and stay in the catalog."""
+    """The progress of a document. FORBIDDEN and FAILED are in quarantine; UPLOADED waits for its index; KEPT documents
+    are gone from the source and stay in the catalog."""
 
     FOUND = "found"
     PLANNED = "planned"
@@ -32,7 +32,7 @@ class State(StrEnum):
 
 
 class Action(StrEnum):
-    """What the plan wants done with a document."""
+    """The planned action for a document."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -40,8 +40,8 @@ class Action(StrEnum):
 
 
 class Count(NamedTuple):
-    """How many documents are in a state with an action, how many bytes of them were sent, how many have parts that were
-    not read, and how many of their pages are read later. Their files are as far as `contained` says (ledger.tables)."""
+    """The number of documents in a state with an action, their bytes sent, the documents with unread parts, and their
+    pages to read later. `contained` is the progress of their files (ledger.tables)."""
 
     state: State
     action: Action | None
@@ -53,13 +53,13 @@ class Count(NamedTuple):
 
 
 FIRST = bytes(16)
-"""Before every key (but that of one text in 2**128)."""
+"""Sorts before every key (except the key of a text in 2**128)."""
 LAST = b"\xff" * 16
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of a source as its rows name it; `claim` is the right to write for it (flows.operations.ledger.tables)."""
+    """A run of a source, by the keys of its rows; `claim` is the right to write (flows.operations.ledger.tables)."""
 
     source_id: int = 0
     run_id: int = 0
@@ -70,7 +70,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A document as the ledger keeps it: ready to be sent, with its file's digest and its fingerprint."""
+    """A document in the ledger: ready to send, with file digest and fingerprint."""
 
     document: SourceDocument
     size: int
@@ -81,7 +81,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The SHA-256 of contents, read at `taken_at_ns` since the epoch; good while size and `marker` are the same."""
+    """The SHA-256 of contents, read at `taken_at_ns` since the epoch; valid while size and `marker` are unchanged."""
 
     size: int
     marker: str
@@ -91,7 +91,7 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something in quarantine, and why; `since` when, in seconds since the epoch; `fingerprint`: what it was then."""
+    """A quarantined item with a reason; `since` is in seconds since the epoch, `fingerprint` from that time."""
 
     place: str
     external_id: str | None
@@ -103,23 +103,22 @@ class Failure:
 
 
 LONGEST_TEXT = 4096
-"""Characters of a text that the service takes of an item, or of a source."""
+"""The longest text, in characters, accepted by the service for an item or a source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """What of a source's quarantine a run sends again: what has one of these names (SourceItem.name), or all of it."""
+    """The quarantined items to send again: the named items (SourceItem.name), or all."""
 
     names: frozenset[str] = frozenset()
 
     def concerns(self, names: set[str]) -> bool:
-        """Return whether an item with one of these names is sent again, if it is in quarantine."""
         return not self.names or not self.names.isdisjoint(names)
 
 
 @dataclass(frozen=True, slots=True)
 class ItemMark:
-    """What the service names an item by: its external id, or the place of one without; and its fingerprint."""
+    """The service's key of an item: the external id, or the place of an item without one; and the fingerprint."""
 
     place: str
     external_id: str | None
@@ -128,7 +127,8 @@ class ItemMark:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A document that the source has sent and no longer has; `intended`: a fingerprint it may have been sent with."""
+    """A document sent by the source before and now missing there; `intended`: a fingerprint of a possible earlier
+    sending."""
 
     external_id: str
     document_id: str | None
@@ -165,7 +165,6 @@ def entry_of(row: "Row[Any]") -> Entry:
 
 
 def pack(document: SourceDocument) -> str:
-    """Return what a row of the documents keeps of a document beside its external id."""
     access = document.access
     members: dict[str, Any] = {
         "path": document.path,
@@ -184,14 +183,13 @@ def pack(document: SourceDocument) -> str:
 
 
 def deletion_of(missing: Missing) -> Entry:
-    """Return a document that is no longer in its source, for its deletion: nothing but its ids are known."""
     name = missing.external_id
     document = SourceDocument(path="", external_id=name, name=name.rpartition("/")[2], file_name=name, place=name)
     return Entry(document, 0, b"", missing.fingerprint or missing.intended or "", missing.document_id)
 
 
 def problem_values(problem: Problem, run: Run, *, position: int) -> dict[str, Any]:
-    """Return a problem as a row of the quarantine; it is another one once its code or its words are others."""
+    """Return a problem as a row of the quarantine; a new code or new words make it a new problem."""
     said = storable(f"{problem.code}\n{problem.message}")
     return {
         **_quarantine_values(run, place=problem.place, code=problem.code, message=problem.message),
@@ -229,14 +227,14 @@ def _quarantine_values(run: Run, *, place: str, code: str, message: str) -> dict
 
 
 def storable(text: str) -> str:
-    """Return a text that every database takes: lone surrogates written out, and no NUL."""
+    """Return a text accepted by every database: lone surrogates written out, and no NUL."""
     return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The service's response to a document; `state` UPLOADED: not searchable yet. `fingerprint` is of the contents that
-    were sent; `parts_not_read` are such as charts; `pages_waiting` are read later."""
+    """The service's response to a document; `state` UPLOADED: not searchable yet. `fingerprint` is of the sent
+    contents; `parts_not_read` counts parts such as charts; `pages_waiting` are read later."""
 
     state: State
     document_id: str

@@ -1,4 +1,4 @@
-"""What the ledger's statements have in common, for SQLite and PostgreSQL alike. Keys are at most a thousand each."""
+"""Shared parts of the ledger's statements, for SQLite and PostgreSQL. Keys are at most a thousand per statement."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -18,12 +18,11 @@ DELETES = sa.func.coalesce(documents.c.action, "") == "delete"
 
 
 def insert_into(dialect: sa.Dialect, table: sa.Table) -> Any:
-    """Return an INSERT that can say what to do where a row is there already."""
     return (postgresql if dialect.name == "postgresql" else sqlite).insert(table)
 
 
 def upsert(connection: sa.Connection, table: sa.Table, rows: Sequence[Values], *, change: Change | None = None) -> None:
-    """Insert rows, or change those that are there by `change`; one statement for all costs a third of the time."""
+    """Insert rows, or change existing rows by `change`; a single statement costs a third of the time."""
     text, order, constants = _compile_upsert(connection.dialect, table, tuple(rows[0]), change)
     if order is None:
         connection.exec_driver_sql(text, [constants | row for row in rows])
@@ -36,7 +35,7 @@ def upsert(connection: sa.Connection, table: sa.Table, rows: Sequence[Values], *
 def _compile_upsert(
     dialect: sa.Dialect, table: sa.Table, columns: tuple[str, ...], change: Change | None
 ) -> tuple[str, Sequence[str] | None, Values]:
-    """Return the statement's text, the order of its parameters where they have no names, and those of no column."""
+    """Return the statement's text, the order of parameters if unnamed, and the parameters of no column."""
     keys = [column.name for column in table.primary_key]
     statement = insert_into(dialect, table)
     fresh = {name: statement.excluded[name] for name in columns if name not in keys}
@@ -47,7 +46,7 @@ def _compile_upsert(
 
 
 def keep_intents(connection: sa.Connection, source_id: int, which: sa.ColumnElement[bool]) -> None:
-    """Of documents that may have been sent without anybody having heard of it, keep the fingerprint they had."""
+    """For documents that may have been sent without confirmation, store the previous fingerprint."""
     doubtful = sa.select(
         sa.literal(source_id), documents.c.key, documents.c.external_id, documents.c.fingerprint
     ).where(which, documents.c.action.in_(("create", "update")), documents.c.state.in_(("found", "planned")))

@@ -1,5 +1,5 @@
-"""Where ledgers are kept, a SQLite file for each source or a shared PostgreSQL database: transactions on their tables,
-and the lock on a source. Everything raises LedgerError, with what to do, when the place can't be used."""
+"""The storage of ledgers, a SQLite file for each source or a shared PostgreSQL database: transactions on their tables,
+and the lock on a source. All operations raise LedgerError, with advice, when the place can't be used."""
 
 import sqlite3
 import threading
@@ -27,11 +27,11 @@ class Store(ABC):
     """The tables of a place. Safe to use from several threads, processes and (in PostgreSQL) machines at once."""
 
     turn: AbstractContextManager[object] = nullcontext()
-    """What one thread at a time has while it uses the engine."""
+    """The lock for the engine, which only a single thread uses at a time."""
     held: sa.ColumnElement[bool]
-    """Whether the lock that some row of the runs is under is still held, as an expression of SQL."""
+    """SQL expression: whether the lock recorded in a row of the runs is still held."""
     lock_pid: int | None = None
-    """The PostgreSQL process that holds this store's lock, for others to see whether it still does."""
+    """The PostgreSQL process with this store's lock, for checks by other processes."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -51,47 +51,48 @@ class Store(ABC):
         self.close()
 
     def close(self) -> None:
-        """Give the lock back and close the connections. What was written is kept already."""
+        """Release the lock and close the connections. Written data are already committed."""
         self.unlock()
         with self.turn:
             self.engine.dispose()
 
     @contextmanager
     def read(self) -> Generator[sa.Connection]:
-        """Read, all of one moment in SQLite."""
+        """Open a transaction for reading; in SQLite all reads see a single moment."""
         with self.turn, translate_errors(self.address), self.engine.connect() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
-        """Write all of it or nothing; in SQLite other writers wait."""
+        """Open a transaction for writing, all or nothing; in SQLite other writers wait."""
         writing = self.engine.execution_options(carrel_writes=True)
         with self.turn, translate_errors(self.address), writing.begin() as connection:
             yield connection
 
     @abstractmethod
     def lock(self) -> bool:
-        """Take the source's lock, or return False when another run has it. It is given back when its holder dies."""
+        """Take the source's lock, or return False when another run has it. The lock is released when the holder
+        dies."""
 
     @abstractmethod
     def unlock(self) -> None:
-        """Give the lock back; harmless when it is not held."""
+        """Release the lock; harmless without a lock."""
 
     @abstractmethod
     def _connect(self) -> sa.Engine:
-        """Return an engine for the place, which need not have been asked yet."""
+        """Return an engine for the place, possibly not connected yet."""
 
     @abstractmethod
     def _read_format(self, connection: sa.Connection) -> int:
-        """Return the format of the tables there; 0: there are none yet."""
+        """Return the format of the tables; 0 without tables."""
 
     @abstractmethod
     def _write_format(self, connection: sa.Connection) -> None:
-        """Record that the tables there have the present format."""
+        """Record the present format of the tables."""
 
     @abstractmethod
     def _wait_for_makers(self, connection: sa.Connection) -> None:
-        """Wait for others that make the tables at the same time."""
+        """Wait for other processes that create the tables at the same time."""
 
     def _prepare(self) -> None:
         with self.read() as connection:
@@ -114,7 +115,7 @@ class Store(ABC):
 
 @contextmanager
 def translate_errors(place: Address | Path) -> Generator[None]:
-    """Say of a failure of the place what to do about it; a wrong statement is a bug and passes through."""
+    """Turn failures of the place into errors with advice; a wrong statement is a bug and passes through."""
     try:
         yield
     except (IntegrityError, DataError):
@@ -143,7 +144,7 @@ _BUSY_SECONDS = 60.0
 
 
 class FileStore(Store):
-    """A SQLite file. It has one connection, which threads take turns at; the lock is another file's."""
+    """A SQLite file with a single connection, shared by threads in turn; the lock is a separate file."""
 
     held = sa.true()
 
@@ -187,7 +188,7 @@ class FileStore(Store):
         connection.exec_driver_sql(f"PRAGMA user_version = {FORMAT}")
 
     def _wait_for_makers(self, connection: sa.Connection) -> None:
-        """Nothing to do: the right to write was waited for."""
+        """Do nothing: the write lock was already waited for."""
 
 
 def _set_up(connection: sqlite3.Connection, _: object) -> None:
@@ -198,7 +199,7 @@ def _set_up(connection: sqlite3.Connection, _: object) -> None:
 
 
 def _begin(connection: sa.Connection) -> None:
-    """Take the right to write at once: taken later, it could fail where others have written since."""
+    """Take the write lock at once: later it could fail after another process has written."""
     writes = connection.get_execution_options().get("carrel_writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -272,7 +273,8 @@ class DatabaseStore(Store):
 
 
 def _driver_url(secret: SecretStr) -> URL:
-    """Read the setting as an address for psycopg, repeating nothing of it, since a password may stand in it."""
+    """Parse the setting as a URL for psycopg; errors repeat no part of the setting, since passwords are possible in
+    it."""
     scheme, separator, rest = secret.get_secret_value().partition("://")
     try:
         if separator and scheme in {"postgresql", "postgres", "postgresql+psycopg"}:
@@ -286,12 +288,11 @@ def _driver_url(secret: SecretStr) -> URL:
 
 
 def open_store(address: Address) -> Store:
-    """Open the place of a ledger, making it where it is missing. Raises LedgerError."""
+    """Open the place of a ledger; create it if missing. Raises LedgerError."""
     return DatabaseStore(address) if address.shared else FileStore(address)
 
 
 def open_stores(address: Address) -> Iterator[Store]:
-    """Yield each store of the ledgers of all sources in the same place, open until the next one is asked for."""
     for place in address.places():
         with open_store(place) as store:
             yield store

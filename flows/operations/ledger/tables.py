@@ -1,22 +1,22 @@
 """The ledger's tables, the same in SQLite and PostgreSQL. Losing them costs time, never a document. A `key` is a digest
-of 16 bytes: an external id or a path can be longer than an index of PostgreSQL takes."""
+of 16 bytes: an external id or path can be too long for an index of PostgreSQL."""
 
 import sqlalchemy as sa
 
 FORMAT = 5
-"""Goes up when the tables change, and `UPGRADES` says how older ones are brought to it. 1 was in no version."""
+"""Increased when the tables change; `UPGRADES` converts older tables. 1 was in no version."""
 
 
 class Bytes(sa.LargeBinary):
-    """Bytes as both drivers take and give them, without a further wrapping of each value."""
+    """Bytes passed to and from both drivers unchanged, without wrapping each value."""
 
     cache_ok = True
 
     def bind_processor(self, dialect: sa.Dialect) -> None:
-        """Nothing to be done."""
+        """Return None: no conversion is needed."""
 
     def result_processor(self, dialect: sa.Dialect, coltype: object) -> None:
-        """Nothing to be done."""
+        """Return None: no conversion is needed."""
 
 
 metadata = sa.MetaData()
@@ -134,4 +134,4 @@ UPGRADES = {
     4: "ALTER TABLE ledger_documents ADD COLUMN pages_waiting INTEGER DEFAULT '0' NOT NULL",
     5: "ALTER TABLE ledger_documents ADD COLUMN contained TEXT DEFAULT '' NOT NULL",
 }
-"""The statement, the same in both kinds of database, that brings tables of the format before to each format."""
+"""For each format, the statement that upgrades from the previous format, valid in both kinds of database."""

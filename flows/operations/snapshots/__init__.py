@@ -1,1 +1,1 @@
-"""Permission snapshots: who may read what at one moment, kept as Parquet, with the changes since the last one."""
+"""Permission snapshots: who may read what at a moment, stored as Parquet, with the changes since the last snapshot."""

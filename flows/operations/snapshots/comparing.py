@@ -1,5 +1,5 @@
-"""Comparing two snapshots: which resources more or fewer people may read, and who they are. A set of people is a number
-with a bit for each of them, 2.5 kB for 20,000 people: the readers of all documents fit into memory."""
+"""Comparing two snapshots: resources readable by more or fewer people, and the names of these people. A set of people
+is a number with a bit per person, 2.5 kB for 20,000 people: the readers of all documents fit into memory."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,14 +15,13 @@ _CLASSES = 4096  # whose readers are remembered; others are put together again
 
 
 class People:
-    """The people of one or more snapshots, each with a bit."""
+    """The people of several snapshots, each with a bit."""
 
     def __init__(self) -> None:
         self._bits: dict[str, int] = {}
         self._names: list[str] = []
 
     def bit(self, principal_id: str) -> int:
-        """Return the position of a person's bit, which is assigned at the first call."""
         if principal_id not in self._bits:
             self._bits[principal_id] = len(self._bits)
             self._names.append(principal_id)
@@ -115,7 +114,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Tally:
-    """Counts so far, and the resources of each change: (who gained, who lost)."""
+    """Counts so far, and the resources of each change: (people who gained, people who lost)."""
 
     figures: dict[str, int]
     groups: dict[tuple[int, int], _Group]
@@ -139,7 +138,7 @@ class _Tally:
 
 
 def compare(before: Path, after: Path) -> files.Difference:
-    """Compare two snapshots; SnapshotError when one can't be read. Memory grows with people and classes alone."""
+    """Compare two snapshots; SnapshotError for an unreadable snapshot. Memory grows only with people and classes."""
     manifests = [files.read_manifest(folder) for folder in (before, after)]  # first, since it says what is no snapshot
     people = People()
     old, new = Readers(before, people), Readers(after, people)
@@ -196,5 +195,4 @@ def _changes(groups: dict[tuple[int, int], _Group], people: People) -> Iterator[
 
 
 def _weight(change: files.Change) -> tuple[bool, int]:
-    """Return a sort key that puts widened before narrowed, and the largest first."""
     return change.change == "narrowed", -change.resources * change.people

@@ -1,4 +1,4 @@
-"""Where snapshots lie, and what one consists of: a folder that is complete from the moment it has its name.
+"""The place and contents of a snapshot: a folder that is complete once it has its name.
 
 | file | a row for each | columns |
 |---|---|---|
@@ -37,7 +37,8 @@ _FORGOTTEN = 24 * 3600.0
 
 
 class Manifest(BaseModel):
-    """The description of a snapshot. `consistent`: nothing changed while it was taken, so it is of one moment."""
+    """The description of a snapshot. `consistent`: access did not change during it, so all rows are of the same
+    moment."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -54,7 +55,7 @@ def table(folder: Path, name: str) -> Path:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read a snapshot's manifest; SnapshotError when there is none, or its format is unknown."""
+    """Read a snapshot's manifest; SnapshotError if missing, or of an unknown format."""
     try:
         return Manifest.model_validate_json((folder / MANIFEST).read_bytes())
     except (OSError, ValidationError) as exc:
@@ -63,7 +64,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def list_snapshots(home: Path) -> list[Path]:
-    """Return the folders of all complete snapshots, the oldest first; unreadable ones too, by their names."""
+    """Return the folders of all complete snapshots, also unreadable, the oldest first by name."""
     if not home.is_dir():
         return []
     return sorted((one for one in home.iterdir() if one.is_dir() and not one.name.startswith(".")), key=_order)
@@ -76,7 +77,7 @@ def _order(folder: Path) -> tuple[str, int]:
 
 @contextmanager
 def open_unfinished(home: Path) -> Generator[Path]:
-    """Yield a folder to write a snapshot into; if it isn't published, it is removed, as are abandoned ones."""
+    """Yield a folder to write a snapshot into; the folder is removed unless published, as are abandoned folders."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     for old in home.glob(f"{_UNFINISHED}*"):
         with suppress(FileNotFoundError):
@@ -91,7 +92,7 @@ def open_unfinished(home: Path) -> Generator[Path]:
 
 
 def publish(folder: Path, *, taken_at: datetime) -> Path:
-    """Rename a finished snapshot's folder to its time; another snapshot of the same moment gets another name."""
+    """Rename a finished snapshot's folder to the time; a second snapshot of that time gets a different name."""
     for file in folder.iterdir():
         _to_disk(file)
     _to_disk(folder)
@@ -119,7 +120,7 @@ def _to_disk(path: Path) -> None:
 
 
 class Change(BaseModel):
-    """A change that a number of resources have in common; `who` and `examples` are the first of them."""
+    """A change shared by a number of resources; `who` and `examples` are the first few."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -131,8 +132,8 @@ class Change(BaseModel):
 
 
 class Difference(BaseModel):
-    """The changes of READ since `since`. `widened` and `narrowed` are resources that a person may read now or no more;
-    `gained` and `lost` count pairs of a person and a resource; `more` counts changes beyond the largest."""
+    """The changes of READ since `since`. `widened` and `narrowed` are resources that a person can newly or no longer
+    read; `gained` and `lost` count pairs of a person and a resource; `more` counts changes beyond the largest."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -17,7 +17,7 @@ _ROWS = 5_000
 
 
 class TableWriter:
-    """Writes rows to a new file, which is complete and on disk when the block ends."""
+    """Writes rows to a new file; the file is complete and on disk when the block ends."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._path = path
@@ -49,7 +49,6 @@ class TableWriter:
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    """Read a file's rows in their order, a few thousand in memory at a time; SnapshotError when it can't be read."""
     try:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=_ROWS, columns=list(columns)):

@@ -1,4 +1,4 @@
-"""Taking a permission snapshot. It knows nothing of Prefect."""
+"""Taking a permission snapshot, independent of Prefect."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -23,7 +23,7 @@ from flows.settings import FlowSettings
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A snapshot that was taken. `difference` is None for the first one, and when the one before can't be read."""
+    """A snapshot taken now. `difference` is None for the first snapshot, and when the previous is unreadable."""
 
     folder: Path
     manifest: files.Manifest
@@ -46,7 +46,8 @@ class Taken:
 
 async def take_snapshot(settings: FlowSettings, *, on_rows: "OnRows | None" = None) -> Taken:
     """Write who may read what into a new folder of `settings.snapshots`, with the changes since the last snapshot.
-    Needs an admin's key. `on_rows` gets the rows written of the current list. After an error nothing is left."""
+    Requires an admin's key. `on_rows` receives the number of rows written of the current list. An error leaves no
+    files."""
     reporting = report_run(settings, flow="permission-snapshot", source="permissions")
     async with reporting as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)
@@ -103,7 +104,8 @@ class Listed:
 
 
 async def list_access(client: AsyncCarrel, folder: Path, *, outages: OutagePolicy, on_rows: OnRows) -> Listed:
-    """Write all access into the folder's tables, again when it changes meanwhile, `ATTEMPTS` times at most."""
+    """Write all access into the folder's tables; start over when access changes during the walk, up to `ATTEMPTS`
+    times."""
     access, attempt = client.admin.access, 0
     while True:
         attempt += 1

@@ -1,5 +1,5 @@
-"""A file's contents at the moment it is sent, with the fingerprint of exactly those bytes: with that of the scan, a
-file that changed and changed back would pass for unchanged ever after."""
+"""A file's contents at the moment of sending, with the fingerprint of exactly the sent bytes. With the scan's
+fingerprint, a file changed and changed back would count as unchanged for ever."""
 
 import hashlib
 import io
@@ -20,11 +20,11 @@ _IN_MEMORY = 4 * 1024 * 1024
 
 
 QUIET_SECONDS = 2.0
-"""A file that was written to more recently is waited for."""
+"""Seconds: sending waits for a file written more recently."""
 
 
 class ChangingFileError(Exception):
-    """The file was written to while it was read or sent."""
+    """The file changed while it was read or sent."""
 
     code = "file_changing"
 
@@ -34,7 +34,7 @@ class ChangingFileError(Exception):
 
 @dataclass(slots=True)
 class Contents:
-    """A file to send, positioned at its start, `size` in bytes; small ones are in memory, larger ones on disk."""
+    """A file to send, positioned at its start, `size` in bytes; in memory if small, else on disk."""
 
     file: IO[bytes]
     size: int
@@ -42,7 +42,7 @@ class Contents:
     status: os.stat_result | None = None
 
     def check(self) -> None:
-        """Raise ChangingFileError when a file that was streamed from disk has changed since it was opened."""
+        """Raise ChangingFileError if a file streamed from disk has changed since it was opened."""
         if self.status is not None:
             _check_unchanged(self.file, self.status)
 
@@ -87,7 +87,7 @@ _RACY_NS = 2_000_000_000
 
 
 def hash_open_file(file: FileIO) -> Digest:
-    """Read an open file from start to end, and return its digest with the status from before the reading."""
+    """Read an open file from start to end; return the digest with the status from before the reading."""
     status = _wait_until_left_alone(file)
     now = time.time_ns()
     digest = hashlib.file_digest(file, "sha256").digest()
@@ -96,7 +96,7 @@ def hash_open_file(file: FileIO) -> Digest:
 
 
 def _wait_until_left_alone(file: IO[bytes]) -> os.stat_result:
-    """Wait until a file has been left alone for a moment; return its status. Raises ChangingFileError."""
+    """Wait until a file has not changed for a moment; return the status. Raises ChangingFileError."""
     status = os.fstat(file.fileno())
     if seconds := _seconds_until_quiet(status):
         time.sleep(seconds)
@@ -125,7 +125,7 @@ def _holds_for(digest: Digest, status: os.stat_result) -> bool:
 
 
 def hash_files(ledger: Ledger, paths: Iterable[str]) -> dict[str, Digest | OSError | ChangingFileError]:
-    """Return each file's digest by its path, or why it can't be read. Only files that have changed are read."""
+    """Return each file's digest by path, or the reading error. Only changed files are read."""
     wanted = list(dict.fromkeys(paths))
     known = ledger.digests(wanted)
     hashes: dict[str, Digest | OSError | ChangingFileError] = {}

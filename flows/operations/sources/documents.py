@@ -17,19 +17,18 @@ NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may read a document, each part sent; `groups` are names until `flows.operations.names` finds their ids."""
+    """The readers of a document, each part sent; `groups` are names until `flows.operations.names` finds the ids."""
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     internal_public: bool = False
     assumed: bool = False
-    """Whether the options name no reader: such documents have the fingerprint of documents without a word on access."""
+    """Whether the options name no reader: the fingerprint then equals the fingerprint without access."""
 
     @classmethod
     def of(
         cls, users: Iterable[str] | None, groups: Iterable[str] | None, *, internal_public: bool | None
     ) -> "Access | None":
-        """Return the access that is given; None when nothing of it is."""
         if users is None and groups is None and internal_public is None:
             return None
         return cls(tuple(sorted(set(users or ()))), tuple(sorted(set(groups or ()))), bool(internal_public))
@@ -37,7 +36,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object in a store: the source's URL, its key below that, its marker, and its size in bytes."""
+    """An object in a store: the source's URL, the key below, the marker, and the size in bytes."""
 
     store: str
     key: str
@@ -47,8 +46,8 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """A file and its properties; `path` is absolute with links resolved, or the stored key. `access` None says nothing
-    about access. `keeps_readers`: the source has a place for readers, and it is empty."""
+    """A file with properties; `path` is absolute with links resolved, or the stored key. `access` None leaves access
+    open. `keeps_readers`: the source has a field for readers, left empty."""
 
     path: str
     external_id: str
@@ -66,7 +65,7 @@ class SourceDocument:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An item of the source that will not be sent, and why. `place` is a path, or "line 12" of a manifest."""
+    """An item of the source that can't be sent, and why. `place` is a path, or "line 12" of a manifest."""
 
     place: str
     code: str
@@ -76,7 +75,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """An item left out on purpose (a hidden file, a link to a folder), which is reported but no failure."""
+    """An item left out on purpose (a hidden file, a link to a folder): reported, but no failure."""
 
     place: str
     reason: str
@@ -87,7 +86,7 @@ SourceItem = SourceDocument | Problem | Skipped
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """Properties of documents for which the source gives none, and which of its files are documents at all."""
+    """Defaults for properties not given by the source, and the selection of files."""
 
     access: Access | None = None
     metadata: Mapping[str, str] = field(default_factory=lambda: NO_METADATA)
@@ -98,7 +97,7 @@ class Defaults:
 
 
 def document_at(path: str, place: str, defaults: Defaults, *, stored: StoredObject | None = None) -> SourceDocument:
-    """Return the document of a file or object whose place is its external id, with the source's defaults."""
+    """Return the document of a file or object with the place as external id, and the source's defaults."""
     name = place.rpartition("/")[2]
     return SourceDocument(
         path=path,
@@ -119,7 +118,6 @@ def folders_of(place: str) -> set[str]:
 
 
 def undecodable(text: str) -> bool:
-    """Return whether a text from a file or its name had bytes that aren't UTF-8, now lone surrogates."""
     return not text.isascii() and _SURROGATE.search(text) is not None
 
 
@@ -130,8 +128,8 @@ _VERSION = "1"  # goes up when what is covered changes: every document is then s
 
 
 def fingerprint_of(document: SourceDocument, *, sha256: bytes) -> str:
-    """Return the fingerprint of bytes, names, access, metadata, collection and URL, and of reading pictures where that
-    is said. Groups and collections count by id: a name may come to mean another one."""
+    """Return the fingerprint of bytes, names, access, metadata, collection and URL, and of the option to read pictures
+    if given. Groups and collections count by id: a name may later mean another group."""
     access = None if document.access is None or document.access.assumed else document.access
     covered = [
         sha256.hex(),
@@ -147,14 +145,14 @@ def fingerprint_of(document: SourceDocument, *, sha256: bytes) -> str:
 
 
 def former_fingerprint(document: SourceDocument, *, sha256: bytes, fingerprint: str) -> str | None:
-    """Return the fingerprint that earlier versions gave a document whose options name no reader; None for others."""
+    """Return the earlier versions' fingerprint of a document whose options name no reader; otherwise None."""
     if fingerprint != fingerprint_of(replace(document, access=None), sha256=sha256):
         return None
     return fingerprint_of(replace(document, access=Access()), sha256=sha256)
 
 
 def key_of(text: str) -> bytes:
-    """Return the key (16 bytes) of an external id, place or path in the ledger: the same for the same text, ever."""
+    """Return the key (16 bytes) of an external id, place or path in the ledger; it never changes for a text."""
     return hashlib.blake2b(text.encode(), digest_size=_KEY_BYTES).digest()
 
 

@@ -1,5 +1,5 @@
-"""Which files a run leaves out unless it is asked for them (`EXCLUSIONS`): those whose text nobody searches, and
-secrets. A manifest asks for the files it names, a pattern for the names that its last part fits."""
+"""Files left out of a run by default (`EXCLUSIONS`): files without searchable text, and secrets. A manifest includes
+all named files; a pattern includes the names matching its last part."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from carrel.wire.file_names import LEFTOVERS, is_leftover
 
 SECRETS = "keys and secrets"
 EXCLUDED = "excluded"
-"""The reason of what a run's own patterns leave out."""
+"""The reason for files excluded by a run's own patterns."""
 HIDDEN = "hidden"
 LEFTOVER = "left behind by programs"
 
@@ -28,21 +28,21 @@ EXCLUSIONS: Mapping[str, Sequence[str]] = {
         "stylesheets": "*.css *.scss *.sass *.less",
     }.items()
 }
-"""The patterns by reason; names that `carrel.wire.file_names` knows are left out before."""
+"""The patterns by reason; names known to `carrel.wire.file_names` are left out before."""
 _ANY = re.compile("|".join(translate(one) for patterns in EXCLUSIONS.values() for one in patterns))
 
 
 @dataclass(frozen=True, slots=True)
 class FileSelection:
-    """Which files of a source a run takes, by patterns in any case. `include` overrides `EXCLUSIONS`; `exclude`
-    overrides all; `named` are the kinds of files that the source itself names."""
+    """The selection of a source's files, by patterns in any case. `include` overrides `EXCLUSIONS`; `exclude` overrides
+    all; `named` are the kinds of files named by the source itself."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     named: str = ""
 
     def reason_to_exclude(self, place: str, *, real_name: str = "") -> str:
-        """Return why a run leaves out the file at a place, or an empty text; `real_name` is a link's target."""
+        """Return why a run excludes the file at a place, or an empty text; `real_name` is a link's target."""
         if self.exclude and _fits(place, self.exclude):
             return LEFTOVER if is_leftover(place) else EXCLUDED
         if self.include and _fits(place, self.include):
@@ -54,7 +54,6 @@ class FileSelection:
 
 
 def default_reason(place: str, *, named: str = "") -> str:
-    """Return why files of this name are left out by default, or an empty text."""
     if is_leftover(place) and not is_leftover(named):
         return LEFTOVER
     name = place.lower().rpartition("/")[2]
@@ -67,7 +66,7 @@ def default_reason(place: str, *, named: str = "") -> str:
 
 
 def advice(reason: str, example: str) -> str:
-    """Return how to include files left out for a reason, of which `example` is one; empty when it can't be done."""
+    """Return how to include files left out for a reason, such as `example`; empty when impossible."""
     if reason == HIDDEN:
         return "--hidden takes them"
     patterns = LEFTOVERS if reason == LEFTOVER else EXCLUSIONS.get(reason, ())

@@ -1,10 +1,10 @@
-"""Manifests: a CSV with a header, or one JSON object a line, naming each file and what goes with it.
+"""Manifests: a CSV with a header, or JSON Lines, naming each file with its properties.
 
 Members: `path` (required, relative to the manifest's folder), `externalId`, `name`, `metadata` (an object; in a CSV its
 JSON, or a column `metadata.<key>` each), `allowedUsers`, `allowedGroups` (lists; in a CSV separated by commas or
 semicolons; `-` is nobody), `internalPublic`, `collection`, `externalUrl`. A CSV's empty cell is a member left out.
 
-A bad row is a Problem with its line number and the rows after it are read on."""
+A bad row becomes a Problem with its line number; reading continues with the next row."""
 
 import csv
 import json
@@ -139,7 +139,7 @@ def _item(row: ManifestRow, *, place: str, root: str, defaults: Defaults) -> Sou
 
 
 def _find(root: str, path: str) -> Path:
-    """Return the file that a row names, by its name in another Unicode form, or with backslashes as slashes."""
+    """Return the file named by a row, also in another Unicode form, or with backslashes as slashes."""
     forms = [Path(root, form) for name in (path, path.replace("\\", "/")) for form in forms_of(name)]
     with suppress(OSError):  # a name that is too long
         return next((found for found in forms if found.exists()), forms[0])
@@ -162,8 +162,8 @@ def _path_problem(path: Path, *, root: str) -> tuple[str, str] | None:
 
 @contextmanager
 def _open_text(path: Path) -> Generator[IO[str]]:
-    """Open a manifest in UTF-8 or UTF-16; other bytes become lone surrogates, which spoil only their row. Raises
-    SourceError, with what to do, where most rows are in another encoding or reading raises UnicodeError."""
+    """Open a manifest in UTF-8 or UTF-16; other bytes become lone surrogates and spoil only a row. Raises SourceError,
+    with advice, where most rows are in another encoding or reading raises UnicodeError."""
     with path.open("rb") as file:
         start = file.read(200)
     # Without a mark, nearly every other byte of UTF-16 is 0.
@@ -262,6 +262,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def describe_errors(exc: ValidationError) -> str:
-    """Return what is wrong with each member, without the values."""
+    """Return the error of each member, without the value."""
     errors = exc.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}" for one in errors)

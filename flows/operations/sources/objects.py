@@ -1,7 +1,7 @@
-"""Sources in object stores: listed without reading them, and read when they are sent.
+"""Sources in object stores: listed without reading, and read only when sent.
 
-What an object is known by is its ETag (where a store has none, when it was written last) and its size: while they are
-the same, it isn't downloaded. The credentials are those of the environment, as each store's own tools take them."""
+An object is identified by ETag (in a store without ETags, the time of the last change) and size: while both are
+unchanged, nothing is downloaded. The credentials come from the environment, as for each store's own tools."""
 
 import errno
 import hashlib
@@ -39,7 +39,7 @@ def is_object_url(source: str) -> bool:
 
 
 def object_identity(url: str) -> str:
-    """Return the URL in its normal form. Raises SourceError for a malformed one, or one with a secret in it."""
+    """Return the URL in its normal form. Raises SourceError for a malformed URL, or a URL with a secret."""
     parts = urlsplit(url)
     if "@" in parts.netloc or ":" in parts.netloc:
         advice = "Leave them in the environment, where the store's own tools look."
@@ -88,14 +88,14 @@ def _item(meta: "ObjectMeta", *, store: str, defaults: documents.Defaults) -> do
 
 
 def marker_of(meta: "ObjectMeta") -> str:
-    """Return an object's marker, which changes whenever the object does; ETags are equal whatever their quotes."""
+    """Return an object's marker, which changes whenever the object does; quotes of ETags don't matter."""
     tag = meta["e_tag"]
     changed = meta["last_modified"].isoformat() if tag is None else tag.removeprefix("W/").strip('"')
     return f"{changed}:{meta['size']}"
 
 
 def marker_digest(marker: str) -> bytes:
-    """Return the digest that replaces the hash of an object's contents, so that they need not be read."""
+    """Return the digest used in place of a hash of an object's contents, to avoid reading them."""
     return hashlib.sha256(f"object {marker}".encode()).digest()
 
 
@@ -132,7 +132,7 @@ def _open_store(url: str) -> ObjectStore:
 
 
 def describe_error(exc: Exception) -> str:
-    """Return a store's error in one line, without parts that addresses or response bodies may bring in."""
+    """Describe a store's error in one line, without the addresses and response bodies it may contain."""
     text = str(exc).strip()
     code = re.search(r"<Code>(\w+)</Code>", text)
     line = re.sub(r"\?[^\s\"')]*", "", text.splitlines()[0] if text else type(exc).__name__).partition("<")[0]

@@ -23,15 +23,14 @@ _WILDCARDS = frozenset("*?[")
 def read_source(source: str, *, defaults: documents.Defaults) -> Iterator[documents.SourceItem]:
     """Yield the items of `source` (folder, file, glob, .csv / .jsonl manifest, object store's URL) in a stable order.
 
-    A document's external id, where no manifest gives one, is its path relative to the source's root in POSIX form,
-    so that it does not depend on where the folder is mounted. Raises SourceError before the first item when the
-    source as a whole can't be read; listing an object store can also fail later. Files that the selection of
-    `defaults` leaves out are Skipped, with the reason."""
+    Without a manifest, a document's external id is its path relative to the source's root in POSIX form, independent of
+    where the folder is mounted. Raises SourceError before the first item when the source as a whole can't be read;
+    listing an object store can also fail later. Files excluded by the selection of `defaults` are Skipped, with the
+    reason."""
     return _select(_read(source, defaults), select_files(source, defaults.files))
 
 
 def select_files(source: str, files: FileSelection) -> FileSelection:
-    """Return the selection of a source's files, in which files that the source itself names are included."""
     if is_object_url(source):
         return files
     path = local_path(source)
@@ -59,7 +58,6 @@ def _read(source: str, defaults: documents.Defaults) -> Iterator[documents.Sourc
 
 
 def _single(path: Path) -> Path:
-    """Return the path of a file that is a source: of a link itself, not of the file that the link leads to."""
     return path.parent.resolve() / path.name
 
 
@@ -131,7 +129,7 @@ def local_path(source: str) -> Path:
 
 
 def _existing(path: Path) -> Path:
-    """Return the path as it is on the disk where that has it in another form of Unicode."""
+    """Return the path in the Unicode form used on the disk."""
     return next((found for form in forms_of(str(path)) if (found := Path(form)).exists()), path)
 
 
@@ -141,7 +139,6 @@ def _split_pattern(path: Path) -> tuple[Path, str]:
 
 
 def _walk(folder: str, root: str, defaults: documents.Defaults) -> Iterator[documents.SourceItem]:
-    """Yield the items below a folder, depth first and sorted by name, with one system call for a plain file."""
     try:
         with os.scandir(folder) as entries:
             ordered = sorted(entries, key=lambda entry: entry.name)
@@ -253,6 +250,6 @@ def is_inside(path: str, root: str) -> bool:
 
 
 def _relative(path: str, root: str) -> str:
-    """Return a path below the root in composed Unicode (NFC), whichever form the file system keeps it in."""
+    """Return a path below the root in composed Unicode (NFC), in any form on disk."""
     relative = normalize("NFC", path[len(root) :].lstrip(os.sep) or ".")
     return relative if os.sep == "/" else relative.replace(os.sep, "/")

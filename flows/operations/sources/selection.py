@@ -1,6 +1,6 @@
-"""Documents chosen from the catalog itself, as `catalog://GLOB?field=value`, to add them to a collection. GLOB is of
-external ids (`*` also matches slashes, no GLOB is all), or a document's id. Each `field=value` is custom metadata that
-a document must have; of a field given twice, either value will do."""
+"""Documents chosen from the catalog as `catalog://GLOB?field=value`, to add them to a collection. GLOB matches external
+ids (`*` also matches slashes, no GLOB is all), or is a document's id. Each `field=value` is required custom metadata; a
+repeated field matches either value."""
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Selection:
 async def select_documents(
     client: AsyncCarrel, source: str, *, defaults: Defaults, outages: OutagePolicy
 ) -> AsyncGenerator[list[SourceItem]]:
-    """Yield the chosen documents of the catalog, as far as the caller may read it, a page at a time."""
+    """Yield the chosen documents of the catalog that the caller may read, a page at a time."""
     selection, listed = Selection.read(source), client.catalog.list_documents
     async for page in walk_pages(outages, lambda token: listed(page_size=_PAGE, page_token=token)):
         yield [_document_of(one, defaults) for one in page.documents if selection.takes(one)]

@@ -1,1 +1,1 @@
-"""Sending messages by rules: by webhooks and by mail, each tried again for a day."""
+"""Sending messages by rules: by webhook and by mail, with retries for a day."""

@@ -1,4 +1,4 @@
-"""SQL of rules, and of their deliveries."""
+"""SQL of rules and deliveries."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule; it posts to `webhook_url`, or sends mail to the people of `recipient_ids`."""
+    """A rule. Messages go to `webhook_url`, or by mail to the people in `recipient_ids`."""
 
     alert_rule_id: UUID
     kinds: list[str]
@@ -39,7 +39,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A delivery that is to be attempted, with what it needs of its rule and its recipient."""
+    """A delivery to attempt, with facts of the rule and recipient."""
 
     delivery_id: UUID
     message: dict[str, Any]
@@ -70,7 +70,6 @@ async def insert_rule(connection: Connection, organization_id: UUID, *, values: 
 
 
 async def find_rule(connection: Connection, organization_id: UUID, *, rule_id: UUID, lock: bool = False) -> Rule | None:
-    """Find a rule, None when there is none; `lock` locks it until the transaction ends."""
     statement = select(*columns_of(alert_rules, Rule)).where(_is_rule(organization_id, rule_id))
     return await find_row(connection, statement.with_for_update() if lock else statement, Rule)
 
@@ -78,7 +77,7 @@ async def find_rule(connection: Connection, organization_id: UUID, *, rule_id: U
 async def list_rules(
     connection: Connection, organization_id: UUID, *, after: UUID = NIL, limit: int = 1, rule_id: UUID | None = None
 ) -> list[AlertRule]:
-    """List rules, oldest first, with the people that they send mail to; or only the rule with this id."""
+    """List rules, oldest first, with recipients; or only the rule with id `rule_id`."""
     ids = alert_rules.c.recipient_ids
     one = user_as("recipient", principals.c.principal_id)
     order = func.array_position(ids, principals.c.principal_id)
@@ -94,8 +93,8 @@ async def list_rules(
 async def take_rules_about(
     connection: Connection, organization_id: UUID, *, kind: AlertKind, name: str, rule_id: UUID | None
 ) -> list[Rule]:
-    """Return the enabled rules about an alert that may send another message this hour, and count it for each. The
-    others count one more that is left out. The caller holds the lock of `queries.lock_alerts`."""
+    """Return the enabled rules about an alert with a message left this hour, and count the message for each. Rules at
+    the limit count a message left out. The caller holds the lock of `queries.lock_alerts`."""
     rule = alert_rules.c
     is_over = rule.hour_began_at.is_(None) | ((rule.hour_began_at < func.now() - HOUR) & (rule.left_out_count == 0))
     may_send = or_(is_over, rule.sent_count < MOST_MESSAGES)
@@ -122,7 +121,7 @@ async def take_rules_about(
 
 
 async def take_left_out(connection: Connection, organization_id: UUID) -> list[tuple[Rule, int]]:
-    """Return the rules that left messages out in an hour that is over, and how many; another hour begins for each."""
+    """Return the rules that left messages out during a past hour, with the number. A new hour begins for each."""
     rule = alert_rules.c
     found = (
         select(*columns_of(alert_rules, Rule), rule.left_out_count)
@@ -158,7 +157,7 @@ async def delete_rule(connection: Connection, organization_id: UUID, *, rule_id:
 
 
 async def list_people(connection: Connection, organization_id: UUID, *, ids: Collection[UUID]) -> Sequence[UUID]:
-    """Return these of the ids that are of people of the organization, by their addresses."""
+    """Return the ids of people of the organization, ordered by email address."""
     own = matches(principals, organization_id, kind="user"), in_array(principals.c.principal_id, ids)
     statement = select(principals.c.principal_id).where(*own).order_by(principals.c.email)
     return (await connection.execute(statement)).scalars().all()
@@ -167,7 +166,6 @@ async def list_people(connection: Connection, organization_id: UUID, *, ids: Col
 async def insert_deliveries(
     connection: Connection, organization_id: UUID, *, rows: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Add deliveries, due at once."""
     of_them = {"organization_id": organization_id, "due_at": func.now()}
     await connection.execute(insert(alert_deliveries).values([{**row, **of_them} for row in rows]))
 
@@ -179,7 +177,7 @@ async def count_pending(connection: Connection, organization_id: UUID) -> int:
 
 
 async def find_delivery(connection: Connection, organization_id: UUID, *, delivery_id: UUID) -> Delivery | None:
-    """Find a delivery that is to be attempted; None when it has ended, or its rule was deleted."""
+    """Return a delivery to attempt; None after its end, or if the rule was deleted."""
     statement = (
         select(
             *columns_of(
@@ -200,7 +198,7 @@ async def find_delivery(connection: Connection, organization_id: UUID, *, delive
 
 
 async def send_again(connection: Connection, organization_id: UUID, *, delivery_id: UUID) -> UUID | None:
-    """Let a delivery be due now, even after it was delivered; return its rule, None without such a delivery."""
+    """Make a delivery due now, even after success. Return its rule; None if the delivery doesn't exist."""
     which = matches(alert_deliveries, organization_id, delivery_id=delivery_id)
     statement = update(alert_deliveries).where(which).values(status=DeliveryStatus.PENDING, due_at=func.now())
     return (await connection.execute(statement.returning(alert_deliveries.c.alert_rule_id))).scalar_one_or_none()
@@ -209,7 +207,7 @@ async def send_again(connection: Connection, organization_id: UUID, *, delivery_
 async def take_overdue(
     connection: Connection, organization_id: UUID, *, overdue: timedelta, limit: int
 ) -> Sequence[UUID]:
-    """Return deliveries whose attempt should have been made so long ago, once each: they are due now again."""
+    """Return deliveries overdue by `overdue`, once each, and make them due now."""
     found = (
         select(alert_deliveries.c.delivery_id)
         .where(
@@ -231,7 +229,7 @@ async def take_overdue(
 async def save_attempt(
     connection: Connection, organization_id: UUID, *, delivery_id: UUID, attempt_count: int, values: Mapping[str, Any]
 ) -> bool:
-    """Save what came of attempt number `attempt_count`; False when it was saved already, or the delivery is gone."""
+    """Save the result of attempt number `attempt_count`. Return False if already saved, or if the delivery is gone."""
     statement = (
         update(alert_deliveries)
         .where(_is_delivery(organization_id, delivery_id), alert_deliveries.c.attempt_count == attempt_count - 1)
@@ -249,7 +247,7 @@ async def read_attempts(connection: Connection, organization_id: UUID, *, delive
 async def list_deliveries(
     connection: Connection, organization_id: UUID, *, rule_id: UUID | None, before: UUID | None, limit: int
 ) -> list[AlertDelivery]:
-    """List deliveries, newest first, each with the person it goes to."""
+    """List deliveries, newest first, each with the recipient."""
     recipient_id = alert_deliveries.c.recipient_id
     named = (
         alert_deliveries.c.message["type"].astext.label("type"),

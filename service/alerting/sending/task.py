@@ -1,4 +1,4 @@
-"""The job of a delivery: one attempt, and the next one after a pause, for about a day."""
+"""The job of a delivery: an attempt, then retries after pauses for about a day."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ _LABELS: Mapping[str, str] = {
 
 
 async def deliver(runtime: Runtime, *, organization_id: UUID, delivery_id: UUID) -> None:
-    """Attempt a delivery, save what came of it, and have it attempted again after a pause when it failed."""
+    """Attempt a delivery, save the result, and schedule a retry after a failure."""
     async with runtime.database.transaction(organization_id) as connection:
         delivery = await queries.find_delivery(connection, organization_id, delivery_id=delivery_id)
     if delivery is None:
@@ -90,7 +90,8 @@ async def enqueue_deliveries(
     delivery_ids: Sequence[UUID],
     pause: timedelta | None = None,
 ) -> None:
-    """Attempt deliveries, after a pause if given. Organizations take turns: few never wait for another's many."""
+    """Enqueue attempts at deliveries, after a pause if given. Organizations take turns, so few deliveries never wait
+    for another organization's many."""
     before = await queries.count_pending(connection, organization_id) - len(delivery_ids)
     for number, delivery_id in enumerate(delivery_ids, start=before):
         await runtime.jobs.enqueue(
@@ -99,7 +100,7 @@ async def enqueue_deliveries(
 
 
 async def enqueue_overdue(runtime: Runtime, connection: Connection, organization_id: UUID) -> None:
-    """Have deliveries attempted whose job is gone, such as after an outage of the database that took long."""
+    """Enqueue deliveries without a job, such as after a long outage of the database."""
     ids = await queries.take_overdue(connection, organization_id, overdue=OVERDUE, limit=AT_ONCE)
     if ids:
         await enqueue_deliveries(runtime, connection, organization_id, delivery_ids=ids)
@@ -136,7 +137,6 @@ def _to_json(attempt: Attempt, *, at: datetime) -> Mapping[str, Any]:
 
 
 async def send_mail(settings: Settings, message: Mapping[str, Any], *, to: str, delivery_id: UUID) -> Attempt:
-    """Send a person plain text about an alert."""
     subject = one_line(subject_of(message), most=200)
     error = await mail.send(settings, to=to, subject=subject, text=_mail_text(message), mail_id=delivery_id)
     return Attempt(error=error, is_last=error == mail.UNFIT)

@@ -1,7 +1,7 @@
-"""Webhooks: messages posted to a web address, signed as the Standard Webhooks specification says:
-https://www.standardwebhooks.com. An admin sets the address, and the service posts from inside its network. So the
-host's name is looked up here, each address is judged, and the connection is made to a judged address. Redirects are not
-followed."""
+"""Webhooks: messages posted to a web address, signed as in the Standard Webhooks specification,
+https://www.standardwebhooks.com. An admin sets the address, and the service posts from inside its network. Therefore
+the service resolves the host's name itself, checks each address, and connects only to a checked address. Redirects are
+not followed."""
 
 import asyncio
 import base64
@@ -37,7 +37,7 @@ _GONE = 410
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The result of an attempt: no `error` when the message was taken; `is_last` when no other is to follow."""
+    """The result of an attempt: no `error` if the message was accepted; `is_last` rules out a retry."""
 
     status_code: int | None = None
     error: str | None = None
@@ -50,14 +50,14 @@ def new_secret() -> SecretStr:
 
 
 def sign(secret: SecretStr, *, message_id: str, timestamp: int, body: bytes) -> str:
-    """Return the signature of a message: HMAC-SHA256 of its id, the time in seconds and its body."""
+    """Return the signature of a message: HMAC-SHA256 of id, time in seconds and body."""
     key = base64.b64decode(secret.get_secret_value().removeprefix(_PREFIX))
     signed = f"{message_id}.{timestamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
 
 
 def check_url(url: str, allowed: AllowedHosts) -> None:
-    """Refuse (400 `webhook_not_allowed`) an address that nothing may be posted to, without a look-up."""
+    """Raise 400 `webhook_not_allowed` for a forbidden address. Checks without DNS."""
     parts = parts_of(url)
     if parts is None or parts.hostname is None:
         raise _not_allowed("It can't be read. It is an https address without user and password.")
@@ -68,7 +68,7 @@ def check_url(url: str, allowed: AllowedHosts) -> None:
 
 
 async def post(url: str, body: bytes, *, message_id: UUID, secret: SecretStr, allowed: AllowedHosts) -> Attempt:
-    """Post a signed message, in at most 20 seconds, and return what came of it."""
+    """Post a signed message, within 20 seconds, and return the result."""
     timestamp = int(time.time())
     headers = {
         "Content-Type": "application/json",
@@ -107,7 +107,7 @@ async def _post(url: str, body: bytes, *, headers: dict[str, str], allowed: Allo
 
 
 async def _read_answer(response: httpx.Response) -> str | None:
-    """Return the beginning of an answer; the status alone decides whether the message was taken."""
+    """Return the start of a response body. The status alone decides about success."""
     answer = b""
     with suppress(TimeoutError, httpcore.NetworkError, httpcore.ProtocolError, httpx.HTTPError, OSError):
         async with asyncio.timeout(_ANSWER_SECONDS):

@@ -1,1 +1,1 @@
-"""Who can read this, and what can they read: grants, checks, lists and explanations of access."""
+"""Access to resources: checks, lists, grants and explanations."""

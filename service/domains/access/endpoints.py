@@ -19,7 +19,7 @@ router.read(permissions.LIST_AUTHORIZED_RESOURCES, service.list_authorized_resou
 async def explain_authorization(
     request: permissions.ExplainAuthorizationRequest, runtime: RuntimeDep, caller: CallerDep
 ) -> permissions.ExplainAuthorizationResponse:
-    """Say by which groups and grants a principal may act on a resource, or what it lacks; for admins."""
+    """Explain a principal's access to a resource: the groups and grants behind it, or the missing part. Admins only."""
     database = runtime.database
     async with database.transaction(caller.organization_id, isolation="REPEATABLE READ", read_only=True) as connection:
         return await explain(connection, caller, request=request)

@@ -1,4 +1,4 @@
-"""Why a principal may act on a resource: every shortest chain of groups and grants, or the part that is missing."""
+"""Why a principal may act on a resource: every shortest chain of groups and grants, or the missing part."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from service.permissions.readers import find_referenced_principal
 from service.permissions.service import require_resource
 
 Around = Callable[[Collection[UUID]], Awaitable[Collection[UUID]]]
-"""Which groups any of these is a direct member of."""
+"""Return the groups with any of the given principals as a direct member."""
 
 
 async def levels_above(principal_id: UUID, around: Around) -> dict[UUID, int]:
-    """Return the principal and every group around it, each once with the number of steps to it."""
+    """Return the principal and every group around, with the number of steps to each."""
     levels = {principal_id: 0}
     newest: Collection[UUID] = [principal_id]
     while newest:
@@ -34,7 +34,7 @@ async def levels_above(principal_id: UUID, around: Around) -> dict[UUID, int]:
 
 
 def chains_to(top: UUID, below: Mapping[UUID, Sequence[UUID]]) -> Iterator[tuple[UUID, ...]]:
-    """Yield every chain from the bottom up to `top`; no step is in vain, so the first few are cheap to ask for."""
+    """Yield every chain from the bottom up to `top`. No step leads to a dead end, so the first few chains are cheap."""
     # Each entry is the lowest one so far and the entry it was come to from.
     pending: list[_Link] = [(top, None)]
     while pending:
@@ -60,7 +60,7 @@ MOST_PATHS = 100
 
 @dataclass(frozen=True)
 class _Path:
-    """A chain from the principal to whoever holds a role: the principal, then groups or the organization."""
+    """A chain from the principal to the holder of a role: the principal, then groups or the organization."""
 
     chain: Sequence[UUID]
     role: Role
@@ -69,8 +69,10 @@ class _Path:
 async def explain(
     connection: Connection, caller: Caller, *, request: wire.ExplainAuthorizationRequest
 ) -> wire.ExplainAuthorizationResponse:
-    """Say whether and why a principal may READ a resource, in one REPEATABLE READ snapshot; for admins. Shortest paths
-    come first; `complete` is False beyond `MOST_PATHS`. Raises NotFound, and BadRequest `unknown_principal`."""
+    """Explain whether and why a principal may READ a resource, in one REPEATABLE READ snapshot. Admins only.
+
+    Shortest paths come first; `complete` is False beyond `MOST_PATHS`. Raises NotFound, and BadRequest
+    `unknown_principal`."""
     organization_id = caller.organization_id
     resource = await require_resource(connection, organization_id, request.resource)
     principal = await find_referenced_principal(connection, organization_id, request.principal, field="principal")
@@ -95,7 +97,7 @@ async def explain(
 async def _paths(
     connection: Connection, organization_id: UUID, *, principal: PrincipalSummary, access_class: int
 ) -> Iterator[_Path]:
-    """Yield every shortest path from a principal to each role it has, the shortest first; none if it isn't active."""
+    """Yield every shortest path from a principal to each role, shortest first. An inactive principal has none."""
     if not principal.active:
         return iter(())
 

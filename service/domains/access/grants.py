@@ -1,4 +1,4 @@
-"""Grants on resources, set and read by admins. A resource's owner stays whatever is set."""
+"""Grants on resources, set and read by admins. Setting grants never changes a resource's owner."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,14 +27,13 @@ class _DesiredGrants:
 
     @property
     def identity(self) -> Identity:
-        """The resource's (type, id in its source system)."""
         return service.identity_of(self.grants.resource)
 
 
 async def set_grants(
     connection: Connection, caller: Caller, *, request: wire.AdminGrantsSetRequest
 ) -> wire.AdminGrantsSetResponse:
-    """Replace the grants on a resource at commit; its owner stays. 404 for an unknown resource."""
+    """Replace the grants on a resource when the transaction commits; the owner stays. 404 for an unknown resource."""
     await _set(connection, caller, desired=[_DesiredGrants(field="", grants=request)])
     resource = await service.require_resource(connection, caller.organization_id, request.resource)
     shown = await _show(connection, caller, resource)
@@ -44,7 +43,7 @@ async def set_grants(
 async def set_many_grants(
     connection: Connection, caller: Caller, *, request: wire.AdminGrantsSetManyRequest
 ) -> wire.AdminGrantsSetManyResponse:
-    """Replace the grants on up to 1000 resources; all or none."""
+    """Replace the grants on up to 1000 resources: all of them or none."""
     desired = [_DesiredGrants(field=f"resources.{place}.", grants=one) for place, one in enumerate(request.resources)]
     _refuse_duplicates(desired)
     await _set(connection, caller, desired=desired)

@@ -1,1 +1,1 @@
-"""Agents: their settings, their conversations, their replies, and the quality of these."""
+"""Agents: settings, conversations, replies, and the quality of replies."""

@@ -1,1 +1,1 @@
-"""People, groups, organizations and programs, and how each is managed."""
+"""People, groups, organizations and programs, and their management."""

@@ -1,4 +1,4 @@
-"""Results as they are shown: similar documents as one, and the order by time."""
+"""Results in display order: similar documents grouped, and sorting by time."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +17,6 @@ _RUN, _EQUAL, _WITHIN, _FEWEST = 3, 0.8, 0.9, 4
 
 
 def arrange(found: Found[FoundDocument], *, groups: bool, order: ResultOrder) -> Found[FoundDocument]:
-    """Return the results with similar documents behind the best of them, and in the order asked for."""
     hits, similar = found.best(ARRANGED), dict[Hit, list[Hit]]()
     if groups:
         similar = group_similar({hit: found.rows[hit].text for hit in hits})
@@ -32,7 +31,7 @@ def arrange(found: Found[FoundDocument], *, groups: bool, order: ResultOrder) ->
 
 
 def group_similar(texts: dict[Hit, str]) -> dict[Hit, list[Hit]]:
-    """Return the first hit of each group of nearly equal texts, in order, with the others of its group."""
+    """Return the first hit of each group of nearly equal texts, in order, with the group's other hits."""
     groups: dict[Hit, list[Hit]] = {}
     runs: dict[Hit, frozenset[int]] = {}
     for hit, text in texts.items():

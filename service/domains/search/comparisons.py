@@ -1,4 +1,4 @@
-"""Conditions on metadata in SQL: a stored string as a filter's kind of value, compared with the filter's."""
+"""Conditions on metadata in SQL: a stored string, read as a filter's type of value, is compared with the filter."""
 
 import operator
 from collections.abc import Callable, Mapping
@@ -11,12 +11,11 @@ from service.domains.search.filters import ORDERINGS, Comparison, Kind
 
 
 def name_of_value(number: int) -> str:
-    """Return the name of the parameter with the value of a search's condition of this number."""
     return f"value_{number}"
 
 
 def fits(metadata: ColumnElement[Any], comparison: Comparison, *, number: int) -> ColumnElement[bool]:
-    """Build a metadata value's condition; an absent value, or one of another type, is "not equal" only."""
+    """Build a metadata value's condition. An absent value, or a value of another type, matches only "not equal"."""
     held: ColumnElement[str] = metadata.op("->>", return_type=Text())(comparison.field)
     other: Any = bindparam(name_of_value(number), type_=_SQL_TYPES[comparison.kind])
     if comparison.kind is Kind.STRING and comparison.operator not in ORDERINGS:  # texts are equal in any case
@@ -39,7 +38,7 @@ _COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], Any]] = {
 
 
 def _cast_value(held: ColumnElement[str], kind: Kind) -> ColumnElement[Any]:
-    """Read a stored string as a kind; NULL when it can't be, never an error."""
+    """Read a stored string as a kind; NULL when impossible, never an error."""
     if kind is Kind.STRING:
         return held.collate("C")
     if kind is Kind.DATETIME:

@@ -1,4 +1,4 @@
-"""Conditions on metadata: values travel as strings and are compared by their field's type."""
+"""Conditions on metadata. Values travel as strings and are compared by the field's type."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ ORDERINGS = frozenset(
 
 
 class Kind(StrEnum):
-    """What two values are compared as; the names are those of a collection's field types."""
+    """The type for comparing two values; names equal a collection's field types."""
 
     STRING = "STRING"
     INT = "INT"
@@ -29,7 +29,7 @@ Value = str | int | float | datetime | bool
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a filter compares with a value, and how; `contains` compares text whatever the kind."""
+    """A comparison of a filter with a value; `contains` compares text for every kind."""
 
     field: str
     operator: FilterOperator
@@ -38,7 +38,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Condition(Comparison):
-    """A filter whose value is understood."""
+    """A filter with a parsed value."""
 
     value: Value
 
@@ -46,7 +46,7 @@ class Condition(Comparison):
 def conditions_by_schema(
     filters: Sequence[MetadataFilter], fields: Mapping[str, str], *, member: str
 ) -> tuple[Condition, ...]:
-    """Read filters by a schema (name to type); BadRequest `invalid_filter` names each misfit under `member`."""
+    """Read filters by a schema (name to type); BadRequest `invalid_filter` names each error under `member`."""
     read: list[Condition] = []
     errors: list[FieldError] = []
     for number, each in enumerate(filters):
@@ -69,8 +69,8 @@ def conditions_by_schema(
 
 
 def conditions_without_schema(filters: Sequence[MetadataFilter]) -> tuple[Condition, ...]:
-    """Read filters on the catalog, whose metadata has no schema. Text is compared in any case. An order is that of
-    numbers or times when the filter's value is one, and of text otherwise."""
+    """Read filters on the catalog's metadata, which has no schema. Text comparison ignores case. Order is by number or
+    time when the filter's value is a number or time, otherwise by text."""
     return tuple(Condition(each.field, each.operator, *_parse_ordering(each)) for each in filters)
 
 
@@ -83,7 +83,8 @@ def _parse_ordering(each: MetadataFilter) -> tuple[Kind, Value]:
 
 
 def parse_as(kind: Kind, text: str) -> Value | None:
-    """Read a value of a kind; None when a document's metadata couldn't hold it. A time without an offset is in UTC."""
+    """Read a value of a kind; None for values impossible in a document's metadata. A time without an offset is in
+    UTC."""
     if not fits(kind, text):
         return None
     try:

@@ -1,5 +1,5 @@
-"""Fuse two rankings: the weighted mean of scores standardised within each leg. A hit is a document, or a chunk in
-a collection. Scores are exact; the legs choose hits and scales."""
+"""Fuse two rankings: the weighted mean of scores standardised within each leg. A hit is a document, or a chunk in a
+collection. Scores are exact; the legs choose hits and scales."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,26 +30,24 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How one leg's scores are standardised."""
+    """The standardisation of a leg's scores."""
 
     mean: float
     deviation: float
 
     def standardise(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return how many deviations above the mean each score lies."""
         return (scores - self.mean) / self.deviation
 
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """The scales of a search's scores, which come of what the caller may read alone, and the weight of words."""
+    """The scales of a search's scores, based only on documents readable by the caller, and the weight of words."""
 
     lexical: Scale
     dense: Scale
     words: float = WORDS
 
     def score(self, scores: Iterable[Scores]) -> list[float]:
-        """Return the weighted mean of the two standardised scores of each hit."""
         lexical, dense = np.array(list(scores)).reshape(-1, 2).T
         far = np.maximum(self.dense.standardise(dense), FURTHEST_IN_MEANING)
         return (self.words * self.lexical.standardise(lexical) + (1 - self.words) * far).tolist()
@@ -64,27 +62,28 @@ class Legs:
 
 
 def scale_of(scores: Collection[float], *, at_least: int = 0) -> Scale:
-    """Return the mean and deviation of scores, padded with zeros to `at_least` of them."""
+    """Return the mean and deviation of scores, padded with zeros to `at_least` scores."""
     padded = np.zeros(max(len(scores), at_least, 1))
     padded[: len(scores)] = list(scores)
     return Scale(mean=float(padded.mean()), deviation=max(float(padded.std()), SMALLEST_DEVIATION))
 
 
 def fusion_of(legs: Legs, scores: Mapping[Hit, Scores], *, words: float = WORDS) -> Fusion:
-    """Return a search's scales; the lexical leg is padded to as many hits, which tells rare words from common words."""
+    """Return a search's scales. The lexical leg is padded to the number of all hits, to separate rare from common
+    words."""
     lexical = [scores[hit].lexical for hit in legs.lexical if scores[hit].lexical > 0]
     dense = [scores[hit].dense for hit in legs.dense]
     return Fusion(lexical=scale_of(lexical, at_least=len(dense)), dense=scale_of(dense), words=words)
 
 
 def fuse(scores: Mapping[Hit, Scores], fusion: Fusion, *, bare: Collection[Hit] = ()) -> list[Hit]:
-    """Return the hits best first; equal ones in their own order, `bare` ones behind those that are about as good."""
+    """Return the hits best first, equal hits in the given order, `bare` hits behind hits of similar quality."""
     fused = zip(fusion.score(scores.values()), scores, strict=True)
     return [hit for _, hit in sorted((BARE_DEVIATIONS * (hit in bare) - score, hit) for score, hit in fused)]
 
 
 def smooth_scores(similarities: Sequence[float]) -> list[float]:
-    """Return scores from 0 to 1 that never rise with the rank, by isotonic regression (pooling adjacent violators)."""
+    """Return scores from 0 to 1, never rising with the rank, by isotonic regression (pooling adjacent violators)."""
     pools: list[tuple[float, int]] = []
     for similarity in similarities:
         mean, size = min(max(similarity, 0.0), 1.0), 1

@@ -1,5 +1,7 @@
-"""The search log. A search is kept in its own transaction. It is kept afterwards, on the primary, where the first can't
-write (a standby), or where results aren't known yet (an index on several servers, reranking)."""
+"""The search log. A search is logged in the search's own transaction if possible, else afterwards on the primary.
+
+Logging afterwards is for searches on a standby, and for results unknown within the transaction (an index on several
+servers, reranking)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +26,7 @@ from service.web.pagination import Cursor
 
 @dataclass(slots=True)
 class SearchLog:
-    """Keeps one search in the log; `is_late` tells that its results are not known within its transaction."""
+    """Logs one search; `is_late` means the results are unknown within the search's transaction."""
 
     runtime: Runtime
     caller: Caller
@@ -37,7 +39,7 @@ class SearchLog:
     _is_kept: bool = False
 
     async def finish(self, read: Snapshot, last: Batch, hits: Sequence[Hit], *, has_words: bool | None) -> None:
-        """Run the last statements of a search's transaction, and keep the search there if possible."""
+        """Run the last statements of a search's transaction, and log the search there if possible."""
         self._has_words = has_words
         self._is_kept = not (self.is_late or read.source.standby is not None or read.is_distributed)
         if not self._is_kept:
@@ -51,7 +53,7 @@ class SearchLog:
             await last.run(read.connection)
 
     async def keep(self, hits: Sequence[Hit]) -> None:
-        """Keep the search with what it shows, in a transaction of its own, unless `finish` has kept it."""
+        """Log the search with the results shown, in a separate transaction, unless `finish` has logged it."""
         if self._is_kept:
             return
         database, organization_id, batch = self.runtime.database, self.caller.organization_id, Batch()
@@ -84,9 +86,9 @@ class SearchLog:
 async def query_log(
     connection: Connection, caller: Caller, *, request: AdminSearchLogQueryRequest
 ) -> AdminSearchLogQueryResponse:
-    """Read the search log, newest first; `withoutResults` and `feedback` narrow it.
+    """Read the search log, newest first; filter with `withoutResults` and `feedback`.
 
-    Of a search whose words were erased everything else is left."""
+    A search with erased words keeps all other values."""
     cursor = Cursor.read(caller, operation=ADMIN_SEARCH_LOG_QUERY.path, request=request)
     before = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_searches(

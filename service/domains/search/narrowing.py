@@ -1,4 +1,5 @@
-"""The documents that a query's words and phrases choose: found by the index of terms, and compared with the texts."""
+"""The documents selected by a query's words and phrases: found by the index of terms, then checked against the
+texts."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from service.index.tokenization import split_query
 from service.platform.batches import Answer, Batch
 
 MOST_FOUND = 20_000
-"""How many passages with a word are read at most: about a tenth of a second."""
+"""The most passages with a word to read: about a tenth of a second."""
 
 _NOT_INDEXED = "The index leaves this word out, so the sign was not followed."
 _REACHED = f"More than {MOST_FOUND:,} passages have these words; the others were left out."
@@ -25,8 +26,8 @@ _REACHED_BY_EXCLUSION = f"More than {MOST_FOUND:,} passages have these words; do
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """Documents that a search is narrowed to (None: all), documents that it leaves out, and the passages that contain
-    a required text (WHOLE: every passage of the document). `notes`: clauses that reached a limit, by their numbers."""
+    """Documents to narrow a search to (None: all), documents to leave out, and the passages with a required text
+    (WHOLE: every passage of the document). `notes` has the numbers of clauses that reached a limit."""
 
     only: frozenset[UUID] | None = None
     without: frozenset[UUID] = frozenset()
@@ -40,7 +41,7 @@ NO_NARROWING = Narrowing()
 async def find_narrowing(
     connection: Connection, scope: Scope, search_query: SearchQuery, parsed: ParsedQuery
 ) -> Narrowing:
-    """Find the documents that the clauses of a query choose among those in scope, in two messages."""
+    """Find the documents in scope selected by a query's clauses, in two messages."""
     texts = sorted({text for clause in parsed.clauses for text in clause.texts})
     if not texts:
         return NO_NARROWING
@@ -70,7 +71,7 @@ async def find_narrowing(
 
 
 async def find_unmet(connection: Connection, scope: Scope, fields: Sequence[FieldClause]) -> list[int]:
-    """Return the numbers of the fields that no document has that the caller may read."""
+    """Return the numbers of fields missing from every document readable by the caller."""
     asked = Batch()
     answers = {
         number: queries.ask_whether_met(asked, scope, each) for number, each in enumerate(fields) if not each.excludes
@@ -80,7 +81,7 @@ async def find_unmet(connection: Connection, scope: Scope, fields: Sequence[Fiel
 
 
 def _terms_of_words(text: str, search_query: SearchQuery) -> list[tuple[int, ...]]:
-    """Return the terms of each part of a text that is indexed; of a word in any form, of a phrase as it is written."""
+    """Return the terms of each indexed part of a text: a word in any form, a phrase as written."""
     if not is_phrase(text):
         return [tuple(part) for part in replace(search_query, text=text).alternatives]
     return [part for word in split_query(text) for part in terms_of(word.text, search_query.stemmings) if part]

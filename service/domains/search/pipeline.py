@@ -1,18 +1,18 @@
-"""A search, from its plan to its hits. `find` is the main path, from top to bottom; `search` is what surrounds it.
+"""A search, from plan to hits. `find` is the main path, from top to bottom, and part of `search`.
 
     Plan                 the caller, the texts to search for, and the scope
     -> embed             the texts as vectors, while no transaction is open
-    -> open_snapshot     one snapshot of one index, in which the words of the texts are weighed
-    -> draw_readable     the filters that the query states, if they are asked for
-    -> find_narrowing    the documents that the signs of the query choose, if it has signs
+    -> open_snapshot     one snapshot of one index, to weigh the words of the texts
+    -> draw_readable     the filters stated in the query, if requested
+    -> find_narrowing    the documents chosen by the query's signs, if any
     -> rank              candidates in scope by words and by meaning, and their fusion: a Ranking
     -> ask_contents      the passage of each hit, and its document
-    -> check_words       words that nothing in reach has, and their corrections, which are ranked by again
-    -> keep_readable     the hits that the caller may read now, where a snapshot can't tell
+    -> check_words       words missing from all reachable documents; the ranking is repeated with corrections
+    -> keep_readable     the hits readable by the caller now, where a snapshot can't decide
     -> Found
 
-Around it, in this order: the choice of a server to read from (`service.runtime.standbys`), the reranking of the best
-hits (`reranking`), and the search log (`log`). A search without reranking, on the primary, is `find` alone."""
+`search` adds, in this order: the choice of a server to read from (`service.runtime.standbys`), the reranking of the
+best hits (`reranking`), and the search log (`log`). A search without reranking, on the primary, is `find` alone."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -56,10 +56,12 @@ AskContents = Callable[[Batch, Scope, SearchQuery, Sequence[Hit], ChunkWeights],
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[Row]):
-    """A search to make. `texts` are the query, or questions instead; `space` None: nothing is indexed; `filtering`
-    counts unless nothing fits; `cut` leaves out hits. Plans may share `embeddings` by model. `parsed`: the signs.
-    With `checks_words`, words that nothing in reach has are found and, if `corrects`, replaced by similar words.
-    Contents of `reads` hits are read for `arrange`, which makes the order to show, and `passages` of each document."""
+    """A planned search. `texts` are the query, or questions instead; `space` None means an empty index.
+
+    `filtering` counts unless no document fits; `cut` leaves out hits. Plans may share `embeddings` by model. `parsed`
+    has the signs. `checks_words` finds words missing from all reachable documents; `corrects` also replaces them by
+    similar words. Contents of `reads` hits are read for `arrange`, the display order, and `passages` of each document.
+    """
 
     runtime: Runtime
     caller: Caller
@@ -87,12 +89,12 @@ class Plan(Generic[Row]):
 
     @property
     def candidates(self) -> int:
-        """The number of hits that are reranked, at most: so many are found, however few are wanted."""
+        """The most hits to rerank. A search always finds this number, even if fewer are requested."""
         return CANDIDATES if self.reranks and self.runtime.reranker is not None else 0
 
     @property
     def most(self) -> int:
-        """The number of hits whose contents are read, at most."""
+        """The most hits to read contents of."""
         return max(self.limit, self.candidates, self.reads)
 
 
@@ -113,7 +115,7 @@ class Found(Generic[Row]):
     without_meaning: int = 0
 
     def say_applied(self) -> AppliedOptions:
-        """Return what the search did beyond its query, for the response."""
+        """Return the options applied beyond the query, for the response."""
         return AppliedOptions(
             reranking=self.reranking,
             syntax=self.syntax,
@@ -123,13 +125,12 @@ class Found(Generic[Row]):
         )
 
     def matched_by(self, hit: Hit) -> MatchedBy:
-        """Return the words that the title and the passage of a hit have, and whether its meaning is close."""
+        """Return the query's words in a hit's title and passage, and whether the meaning is close."""
         row, [query, *_] = self.rows[hit], self.queries
         terms = query.terms_within(row.name, row.text)
         return MatchedBy(words=words_within(query.by_word, terms), meaning=hit in self.ranking.near)
 
     def texts(self) -> list[str]:
-        """Return the passages that were read."""
         return [row.text for row in (*self.rows.values(), *self.passages)]
 
     def best(self, limit: int) -> list[Hit]:
@@ -137,7 +138,7 @@ class Found(Generic[Row]):
 
 
 async def search(plan: Plan[Row], log: SearchLog | None = None) -> Found[Row]:
-    """Find hits on the server that can be read from; then rerank the best of them, and keep the search in the log."""
+    """Find hits on a readable server, rerank the best hits, and log the search."""
     runtime = plan.runtime
     found: Found[Row] = Found()
     if plan.space is not None:
@@ -194,8 +195,6 @@ async def find(plan: Plan[Row], space: Space, log: SearchLog | None, source: Sou
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """A ranking of what is in scope, with the queries that it was made by."""
-
     read: Snapshot
     scope: Scope
     ranking: Ranking
@@ -210,7 +209,6 @@ class _Ranked:
 
 
 async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) -> Checked:
-    """Look for the words of the query that none of these results has, and for similar words."""
     query = ranked.read.search_query
     seen = set[int]()
     # The words of most queries are all in the first texts.
@@ -226,8 +224,8 @@ async def _check_words(plan: Plan[Row], ranked: _Ranked, rows: Sequence[Row]) ->
 
 
 def _put_named_first(ranked: _Ranked, rows: Sequence[Row]) -> Ranking:
-    """Return the ranking with the documents first whose titles have every word of a query that can be a name: of
-    several words, or with a digit. Such words are often in longer texts, too, and more than once."""
+    """Return the ranking with titles first that have every word of the query, if the query may be a name: several
+    words, or a digit. Longer texts often contain the words, too, and more than once."""
     query = ranked.read.search_query
     if not 1 < len(query.words) <= LONGEST_NAME and not any(map(str.isdigit, query.text)):
         return ranked.ranking
@@ -236,14 +234,13 @@ def _put_named_first(ranked: _Ranked, rows: Sequence[Row]) -> Ranking:
 
 
 def _find_missing(query: SearchQuery, texts: Sequence[str], seen: set[int]) -> dict[str, Sequence[frozenset[int]]]:
-    """Return the query's words that are missing from the texts and from the terms `seen` before, with their terms."""
+    """Return the query's words missing from the texts and from the terms already `seen`, with their terms."""
     seen.update(query.terms_within(*texts))
     found = set(words_within(query.by_word, seen))
     return {word: parts for word, parts in query.by_word.items() if word not in found}
 
 
 async def _rank_corrected(plan: Plan[Row], ranked: _Ranked, checked: Checked) -> _Ranked:
-    """Rank the same scope again by the corrected words; the meaning is that of the query as written."""
     text = replace_words(ranked.read.search_query.text, checked.corrections)
     read = await ranked.read.with_text(plan.caller.organization_id, text)
     ranking = await _rank_in(plan, read, ranked.scope)
@@ -290,7 +287,7 @@ async def _rank_in(plan: Plan[Row], read: Snapshot, scope: Scope) -> Ranking:
 
 
 async def _rerank(plan: Plan[Row], found: Found[Row]) -> Found[Row]:
-    """Put the best hits in the order that counts the reranking model, too; no transaction is open any more."""
+    """Reorder the best hits with the reranking model's scores; no transaction is open any more."""
     hits = found.ranking.hits[: plan.candidates]
     texts = {hit: text_of(found.rows[hit].name, found.rows[hit].text) for hit in hits if hit in found.rows}
     order, reranking = await rerank(plan.runtime.reranker, " ".join(plan.texts), texts)

@@ -47,8 +47,8 @@ BEST_DOCUMENTS = 2000
 
 
 class ExactScores(NamedTuple):
-    """A hit's scores, the number of its chunk that is nearest in meaning, and whether that one is nearly empty. Without
-    any vector yet, its cosine is the mean of those that the search found by meaning (`has_meaning`)."""
+    """A hit's scores, the number of the chunk nearest in meaning, and whether this chunk is nearly empty. A hit without
+    a vector gets the mean cosine of the hits found by meaning (`has_meaning`)."""
 
     scores: Scores
     nearest_chunk: int
@@ -57,8 +57,8 @@ class ExactScores(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A hit with its negative scores (`dense` None: no vector yet), its nearest chunk, and its rank in each leg (None:
-    the leg has not found it)."""
+    """A hit with negative scores (`dense` None: no vector yet), the nearest chunk, and the rank in each leg (None: not
+    found by the leg)."""
 
     document_id: UUID
     hit_no: int
@@ -82,15 +82,15 @@ class Met(NamedTuple):
 
 
 class ReadableDocument(NamedTuple):
-    """A document that the caller may read."""
+    """A document readable by the caller."""
 
     document_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkWeights:
-    """The weights of the exact scores when the chunk to show of a document is chosen, and the cosine that counts for a
-    chunk without a vector."""
+    """The weights of the exact scores for choosing a document's best chunk, and the cosine of a chunk without a
+    vector."""
 
     lexical: float
     dense: float
@@ -102,7 +102,7 @@ class ChunkWeights:
 
 @dataclass(frozen=True, slots=True)
 class FoundDocument:
-    """A result of a search of the catalog: a document with its resource, and its best chunk."""
+    """A result of a catalog search: a document with its resource and best chunk."""
 
     document_id: UUID
     name: str
@@ -126,7 +126,7 @@ class FoundDocument:
 
 @dataclass(frozen=True, slots=True)
 class FoundChunk:
-    """A result of a search of a collection: a chunk, and its document with the metadata in the collection."""
+    """A result of a collection search: a chunk and its document, with the metadata in the collection."""
 
     document_id: UUID
     hit_no: int
@@ -147,7 +147,7 @@ class FoundChunk:
 
 @dataclass(frozen=True, slots=True)
 class FoundPassage:
-    """A passage of a found document, with its place."""
+    """A passage of a found document, with the place."""
 
     document_id: UUID
     chunk_no: int
@@ -160,7 +160,7 @@ Row = TypeVar("Row", FoundDocument, FoundChunk)
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The documents that a search found; None for a search from before they were kept."""
+    """The documents found by a search; None for searches older than this record."""
 
     document_ids: Sequence[UUID] | None
 
@@ -209,7 +209,7 @@ def _hits(hits: Collection[Hit], *, prefix: str = "") -> dict[str, Any]:
 
 
 def ask_candidates(batch: Batch, scope: Scope, search_query: SearchQuery, *, at_least: int) -> Answer[Candidate]:
-    """Ask what the legs of a search's mode find; one of them at least is asked for."""
+    """Read the hits of a search's legs in a batch; the mode needs at least one leg."""
     by_meaning = search_query.mode is not SearchMode.LEXICAL
     statement = sql.candidates(shape_of(scope), by_words=search_query.looks_for_words, by_meaning=by_meaning)
     limits = {"page_limit": BEST_PAGES, "document_limit": BEST_DOCUMENTS, "at_least": at_least}
@@ -221,7 +221,8 @@ def ask_candidates(batch: Batch, scope: Scope, search_query: SearchQuery, *, at_
 def ask_containing(
     batch: Batch, scope: Scope, *, phrase: str | None, terms: Collection[int], keys: Sequence[int], most: int
 ) -> Answer[Hit]:
-    """Ask which chunks contain any of these terms or, if given, the phrase; the terms are those of its rarest word."""
+    """Read in a batch the chunks with any of these terms or, if given, the phrase. The terms belong to the phrase's
+    rarest word."""
     parameters = _parameters_of(scope) | {"terms": as_sparsevec(dict.fromkeys(terms, 1.0)), "keys": list(keys)}
     pattern = {} if phrase is None else {"pattern": pattern_of(phrase.removeprefix('"'))}
     statement = sql.chunks_containing(shape_of(scope), is_phrase=phrase is not None)
@@ -231,8 +232,10 @@ def ask_containing(
 async def find_candidates(
     connection: Connection, scope: Scope, search_query: SearchQuery, *, at_least: int
 ) -> tuple[Legs, dict[Hit, ExactScores]]:
-    """Return the legs' finds, with both scores of each hit and its chunk nearest in meaning. By meaning: candidates by
-    binary codes, ranked by exact inner product; by words: BM25. A leg names at least so many hits, if it can."""
+    """Return the legs' hits, with both scores and the chunk nearest in meaning.
+
+    By meaning: candidates by binary codes, ranked by exact inner product. By words: BM25. Each leg returns at least
+    `at_least` hits, if possible."""
     if search_query.mode is SearchMode.LEXICAL and not search_query.looks_for_words:
         return Legs((), ()), {}
     batch = Batch()
@@ -273,8 +276,8 @@ async def score_near(
     examples: Sequence[Hit],
     weight: float,
 ) -> dict[Hit, float]:
-    """Return each hit's cosine with the question vector plus `weight` times the mean vector of `examples` (chunks);
-    hits without a vector are left out."""
+    """Return each hit's cosine with the question vector plus `weight` times the mean vector of `examples` (chunks).
+    Hits without a vector are left out."""
     weights = "[" + ",".join([repr(weight)] * scope.space.dimensions) + "]"
     parameters = _parameters(scope, search_query) | _hits(hits) | _hits(examples, prefix="example_")
     batch = Batch()
@@ -287,7 +290,7 @@ async def score_near(
 def ask_found_documents(
     batch: Batch, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit], weights: ChunkWeights
 ) -> Answer[FoundDocument]:
-    """Ask for the results' documents, each with the chunk that is best by these weights."""
+    """Read the results' documents in a batch, each with the best chunk by these weights."""
     parameters = _parameters(scope, search_query) | _hits(hits) | weights.parameters()
     return batch.ask(sql.found_documents(shape_of(scope)), FoundDocument, parameters)
 
@@ -295,26 +298,26 @@ def ask_found_documents(
 def ask_passages(
     batch: Batch, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit], weights: ChunkWeights, *, most: int
 ) -> Answer[FoundPassage]:
-    """Ask for the best passages of the results' documents, at most `most` of each."""
+    """Read the best passages of the results' documents in a batch, at most `most` of each."""
     parameters = _parameters(scope, search_query) | _hits(hits) | weights.parameters() | {"most": most}
     return batch.ask(sql.further_passages(shape_of(scope)), FoundPassage, parameters)
 
 
 def ask_beginning(batch: Batch, scope: Scope, *, document_id: UUID, most: int) -> Answer[FoundPassage]:
-    """Ask for the first passages of a document; there are none of a document that isn't in scope."""
+    """Read the first passages of a document in a batch; none for a document out of scope."""
     parameters = _parameters_of(scope) | {"ids": [document_id], "most": most}
     return batch.ask(sql.readable_passages(shape_of(scope)), FoundPassage, parameters)
 
 
 def ask_whether_met(batch: Batch, scope: Scope, clause: FieldClause) -> Answer[Met]:
-    """Ask whether the caller may read any document with this field."""
+    """Check in a batch whether the caller may read any document with this field."""
     statement = any_with_field((clause.name, clause.excludes), is_narrowed=scope.caller.collection_ids is not None)
     return batch.ask(statement, Met, _parameters_of(replace(scope, fields=(clause,))))
 
 
 def ask_counts(batch: Batch, scope: Scope, *, groups: Sequence[Sequence[int]], most: int) -> Answer[Frequency]:
-    """Ask how many of the first `most` chunks in scope have a term of each group (numbered from 1), and how many chunks
-    these are (0)."""
+    """Count in a batch the chunks with a term of each group (numbered from 1) among the first `most` chunks in scope.
+    Entry 0 is the number of these chunks."""
     vectors = [as_sparsevec(dict.fromkeys(terms, 1.0)) for terms in groups]
     return batch.ask(
         sql.counts_of_terms(shape_of(scope)), Frequency, _parameters_of(scope) | {"vectors": vectors, "most": most}
@@ -328,13 +331,13 @@ class Count(NamedTuple):
 
 
 def ask_without_meaning(batch: Batch, scope: Scope, *, most: int) -> Answer[Count]:
-    """Ask for the number of documents in scope, up to `most`, whose words alone are indexed so far."""
+    """Count in a batch the documents in scope, up to `most`, with only words indexed so far."""
     statement = sql.documents_without_meaning(shape_of(scope))
     return batch.ask(statement, Count, _parameters_of(scope) | {"most": most})
 
 
 def ask_readable_documents(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) -> Answer[ReadableDocument]:
-    """Ask which of these documents the caller may read now."""
+    """Read in a batch which documents the caller may read now."""
     reader = reader_parameters(caller, is_narrowing=True)
     parameters = {"organization_id": caller.organization_id, "ids": list(document_ids), **reader}
     statement = sql.readable_documents(is_narrowed=caller.collection_ids is not None)
@@ -344,7 +347,7 @@ def ask_readable_documents(batch: Batch, caller: Caller, *, document_ids: Collec
 def ask_found_chunks(
     batch: Batch, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit], _weights: ChunkWeights
 ) -> Answer[FoundChunk]:
-    """Ask for the results' chunks; a hit is a chunk, so that no weights choose it."""
+    """Read the results' chunks in a batch. The weights are unused, since each hit is already a chunk."""
     parameters = _parameters(scope, search_query) | _hits(hits)
     return batch.ask(sql.found_chunks(shape_of(scope)), FoundChunk, parameters)
 
@@ -352,7 +355,7 @@ def ask_found_chunks(
 async def read_texts(
     connection: Connection, scope: Scope, search_query: SearchQuery, hits: Sequence[Hit]
 ) -> dict[Hit, str]:
-    """Return the titles and texts of chunks that a statement of this transaction has found in scope."""
+    """Return the titles and texts of chunks already found in scope by a statement of this transaction."""
     batch = Batch()
     answer = ask_found_chunks(batch, replace(scope, by_chunk=True), search_query, hits, ChunkWeights(0, 0))
     await batch.run(connection)
@@ -361,7 +364,7 @@ async def read_texts(
 
 @lru_cache(1)
 def _log() -> AnySelect:
-    """Keep a search, and the query's words (`query`) apart from it, where they can be erased."""
+    """Log a search; the query's words (`query`) are stored separately, where they can be erased."""
     values = {
         column.key: bindparam(column.key, type_=column.type)
         for column in searches.c
@@ -376,7 +379,7 @@ def _log() -> AnySelect:
 
 
 def log_search(batch: Batch, organization_id: UUID, *, row: Mapping[str, object], query: str) -> None:
-    """Keep who searched for what; the query's words lie apart, where they can be erased."""
+    """Log a principal's search; the query's words are stored separately, where they can be erased."""
     batch.ask(_log(), dict, {**row, "organization_id": organization_id, "query": query})
 
 
@@ -394,7 +397,8 @@ async def note_feedback(
     feedback: str,
     about: str,
 ) -> Findings | None:
-    """Keep the newest feedback of principals (None: anyone) on a search; return its results, None without a search."""
+    """Save the newest feedback of principals (None: anyone) on a search; return the results, None for an unknown
+    search."""
     statement = (
         update(searches)
         .where(
@@ -409,7 +413,8 @@ async def note_feedback(
 
 
 def _count_thumbs(feedback: SearchFeedback) -> ColumnElement[int]:
-    """Build the number of a search's thumbs of a kind: one on each result, and on the whole; NULL without any."""
+    """Build the number of a search's thumbs of a kind: one for each result, and for the whole search; NULL without
+    any."""
     path: ColumnElement[str] = literal_column(f"'$.* ? (@ == \"{feedback.value}\")'")
     return func.nullif(func.jsonb_array_length(func.jsonb_path_query_array(_THUMBS, path)), 0)
 
@@ -422,7 +427,7 @@ async def list_searches(
     before: tuple[datetime, UUID] | None,
     limit: int,
 ) -> list[LoggedSearch]:
-    """Searches newest first, before the position of the last one seen; with their words, and who they were done as."""
+    """List searches before a position, newest first, with the words and the acting principal."""
     named = (
         user_as("actor", searches.c.principal_id),
         free_texts.c.text.label("query"),
@@ -446,7 +451,7 @@ async def list_searches(
 async def count_searches(
     connection: Connection, organization_id: UUID, request: AdminSearchLogSummarizeRequest
 ) -> list[SearchesInBucket]:
-    """Count searches by the day or week that they were in; empty ones are left out."""
+    """Count searches by day or week; empty buckets are left out."""
     start = func.date_trunc(request.bucket.value, searches.c.at, request.time_zone).label("from_")
 
     statement = (

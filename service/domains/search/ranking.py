@@ -1,4 +1,4 @@
-"""The ranking of a search: the legs its mode asks for, exact scores of what they found, and one order of it."""
+"""The ranking of a search: the legs of the requested mode, exact scores of all hits, and a single order."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,9 +25,9 @@ RECIPROCAL_OFFSET = 10
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Hits, best first, their similarities and weights; `has_words`: a question's word is in scope (None: unasked).
-    `notes`: clauses of the query that reached a limit, by their numbers. `relevance` is by words and meaning, and
-    `near` are the hits that are close in meaning. `is_by_time`: the order is that of the last changes."""
+    """Hits, best first, with similarities and weights. `has_words`: a word of the question is in scope (None: not
+    checked). `notes` has the numbers of clauses that reached a limit. `relevance` is by words and meaning; `near` are
+    the hits close in meaning. `is_by_time`: the order is by last change."""
 
     hits: Sequence[Hit]
     similarities: Sequence[float]
@@ -39,17 +39,16 @@ class Ranking:
     is_by_time: bool = False
 
     def relevance_of(self, hits: Sequence[Hit]) -> dict[Hit, float]:
-        """Return the relevance of hits that are shown in this order: between 0 and 1, never rising unless by time."""
+        """Return the relevance of hits shown in this order: from 0 to 1, never rising unless sorted by time."""
         relevance = [self.relevance.get(hit, 0.0) for hit in hits]
         return dict(zip(hits, relevance if self.is_by_time else smooth_scores(relevance), strict=True))
 
     def with_hits(self, hits: Sequence[Hit]) -> "Ranking":
-        """Return the ranking of these of its hits alone, in this order."""
         similarities = dict(zip(self.hits, self.similarities, strict=True))
         return replace(self, hits=hits, similarities=[similarities[hit] for hit in hits])
 
     def scores_of(self, hits: Sequence[Hit]) -> dict[Hit, float]:
-        """Return the scores to report of hits that are shown in this order: between 0 and 1, never rising."""
+        """Return the scores to report for hits shown in this order: from 0 to 1, never rising."""
         cosines = dict(zip(self.hits, self.similarities, strict=True))
         scores = [cosines[hit] for hit in hits]
         return dict(
@@ -57,18 +56,17 @@ class Ranking:
         )
 
     def put_first(self, first: Sequence[Hit]) -> "Ranking":
-        """Return the ranking with these of its hits first, in this order; the others follow as they were."""
         return self.with_hits(list(dict.fromkeys((*first, *self.hits))))
 
 
 NOTHING_RANKED = Ranking((), (), ChunkWeights(0, 1), None)
-"""The ranking of a search of which nothing is in scope."""
+"""The ranking of a search with an empty scope."""
 
 
 async def rank(
     connection: Connection, scope: Scope, search_query: SearchQuery, *, at_least: int, feedback: bool = True
 ) -> Ranking:
-    """Rank what is in scope, in a REPEATABLE READ transaction; `feedback` asks a hybrid search a second time."""
+    """Rank the scope in a REPEATABLE READ transaction; `feedback` runs a hybrid search a second time."""
     legs, exact = await queries.find_candidates(connection, scope, search_query, at_least=at_least)
     scores = {hit: each.scores for hit, each in exact.items()}
     bare = {hit for hit, each in exact.items() if each.is_bare}
@@ -102,7 +100,7 @@ async def rank(
 
 
 def _weigh_relevance(search_query: SearchQuery, scores: Mapping[Hit, Scores]) -> dict[Hit, float]:
-    """Return the relevance of hits: the weighed share of the query's words that each has, and its meaning."""
+    """Return the relevance of hits, from the weighted share of the query's words in each, and the meaning."""
     by_words, by_meaning = search_query.looks_for_words, search_query.mode is not SearchMode.LEXICAL
     found: dict[Hit, float] = {}
     for hit, each in scores.items():
@@ -120,7 +118,7 @@ def _find_near(search_query: SearchQuery, scores: Mapping[Hit, Scores]) -> froze
 
 
 def merge_rankings(rankings: Sequence[Ranking]) -> Ranking:
-    """Merge several questions' rankings by reciprocal ranks; a hit's cosine is that with its nearest question."""
+    """Merge several questions' rankings by reciprocal ranks; a hit's cosine is taken from the nearest question."""
     if len(rankings) == 1:
         return rankings[0]
     weights: dict[Hit, float] = {}

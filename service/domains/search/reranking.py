@@ -1,4 +1,5 @@
-"""Reranking the best hits by a model's scores, too, if they come in time; asked after the snapshot, with texts."""
+"""Reranking the best hits also by a model's scores, if they arrive in time. The model gets the texts after the
+snapshot."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -11,7 +12,8 @@ from service.platform.batches import Batch
 from service.text.reranking import NotReranked, Outcome, Reranker
 
 CANDIDATES = 50
-"""So many of the best hits are scored, however many are asked for: a longer list of results begins like a short one."""
+"""The number of best hits to score, whatever number is requested. So a longer list of results begins like a short
+list."""
 
 # Of the sum of reciprocal ranks, the model's count for this share. See docs/decisions.
 _MODEL_SHARE = 0.5
@@ -27,14 +29,15 @@ Item = TypeVar("Item")
 
 
 def text_of(name: str, text: str) -> str:
-    """Return what the model reads of a hit: a passage is understood by its document's name, as when it is embedded."""
+    """Return the model's input for a hit. The document's name gives a passage context, as in embedding."""
     return f"{name}\n{text}"
 
 
 def ask_whether(
     batch: Batch, reranker: Reranker | None, organization_id: UUID, *, option: bool | None = None
 ) -> Callable[[], bool]:
-    """Ask in a batch whether to rerank: by the request, else the organization's default if there is an endpoint."""
+    """Decide in a batch whether to rerank: by the request, else the organization's default if an endpoint is
+    configured."""
     if option is not None or reranker is None:
         return lambda: bool(option)
     default = ask_organization(batch, organization_id)
@@ -44,7 +47,7 @@ def ask_whether(
 async def rerank(
     reranker: Reranker | None, query: str, candidates: Mapping[Item, str]
 ) -> tuple[list[Item], AppliedReranking]:
-    """Return candidates (their texts by what they stand for, best first) in a new order, and what was applied."""
+    """Return the candidates (texts by item, best first) in a new order, and the applied reranking."""
     items = list(candidates)
     if reranker is None:
         return items, _not_applied(WhyNotReranked.NOT_CONFIGURED)

@@ -1,4 +1,4 @@
-"""A prepared search: the query, its scope and its hits, made before the snapshot of the search is opened."""
+"""A prepared search: the query, scope and hits, made before the search's snapshot is opened."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,14 +23,14 @@ from service.text.embedding import EmbeddingModel
 WHOLE = -1
 
 WORDS = 0.45
-"""The weight of words in a hybrid score, where the model knows the language; the rest is of meaning."""
+"""The weight of words in a hybrid score, where the model knows the language; meaning has the rest."""
 
 HALF = 0.45
-"""What a chunk of average length scores of a word's weight that it has once."""
+"""The score of a chunk of average length with a word once, as a share of the word's weight."""
 
 
 SHORT = 4_000
-"""So many characters are worked on in about a millisecond, so no thread is found for them."""
+"""Characters processed in about a millisecond, so shorter texts need no thread."""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -45,8 +45,9 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The readable, filtered part of a space. `conditions` are on the metadata of the catalog or the collection. The
-    signs of the query give `fields`, `only` and `without`. Passages that match `pattern` are preferred. In a search for
+    """The readable, filtered part of a space. `conditions` are on the metadata of the catalog or the collection.
+
+    The query's signs give `fields`, `only` and `without`. Passages matching `pattern` are preferred. In a search for
     chunks, only `passages` count (WHOLE: all chunks of a document)."""
 
     caller: Caller
@@ -64,12 +65,12 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A query in the forms that search the index, with `stemmings` of the space; `with_weights` weighs `terms`.
+    """A query in the forms used to search the index, with the space's `stemmings`; `with_weights` weighs `terms`.
 
-    `lookup` has keys to find chunks by (without any, all are scored), and `few` has fewer, which are tried first.
-    `has_old_forms`: some chunks of the space have the words alone, as an earlier version indexed them.
-    `full_score` is the score by words of a chunk that has each word once; `frequencies` are those of the terms.
-    In a hybrid score words have `weight_of_words`, from the `weights_of_words` of the model."""
+    `lookup` has keys to find chunks by (without any, all are scored), and `few` has fewer keys, tried first.
+    `has_old_forms`: some chunks of the space have only plain words, as indexed by an earlier version. `full_score` is
+    the score by words of a chunk with each word once; `frequencies` belong to the terms. In a hybrid score words have
+    `weight_of_words`, from the `weights_of_words` of the model."""
 
     mode: SearchMode
     text: str
@@ -92,36 +93,33 @@ class SearchQuery:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that are looked for, as written."""
         return self._read.words
 
     @property
     def by_word(self) -> Mapping[str, Sequence[frozenset[int]]]:
-        """The words with the terms of their parts, of which a text with a part in any form has at least one."""
+        """The words with the terms of each part. A text with a part in any form has at least one of the part's
+        terms."""
         return self._read.by_word
 
     @property
     def alternatives(self) -> set[frozenset[int]]:
-        """The parts of all words."""
         return self._read.alternatives()
 
     @property
     def sought(self) -> tuple[Sought, ...]:
-        """The words and their further forms, as the index knows them."""
+        """The words and further forms in the index."""
         return self._read.sought
 
     @property
     def term_set(self) -> frozenset[int]:
-        """The query's terms in all forms, as the index knows them."""
         return self._read.terms
 
     @property
     def marked(self) -> frozenset[int]:
-        """The terms that are marked where a text has them."""
+        """The terms to mark in a text."""
         return self._read.marked
 
     def terms_within(self, *texts: str) -> set[int]:
-        """Return the query's terms that the texts contain."""
         found = (find_matches(text, self.marked, self.stemmings) for text in texts)
         return {term for matches in found for match in matches for term in match.terms}
 
@@ -130,9 +128,9 @@ class SearchQuery:
         return self.mode is not SearchMode.SEMANTIC and bool(self.words)
 
     def with_weights(self, weights: Mapping[int, float], *, known: Collection[int] | None = None) -> "SearchQuery":
-        """Return the query with its terms' weights, of which `known` may be in chunks (None: all).
+        """Return the query with weights for the terms; `known` terms may be in chunks (None: all).
 
-        The full score is of all weights, so that it tells nothing of which terms there are."""
+        The full score uses all weights, so the score reveals no existing terms."""
         own = {each.terms for each in self.sought if each.is_own}
         full_score = HALF * sum(max(weights.get(term, 0.0) for term in terms) for terms in own)
         kept = {term: weight for term, weight in weights.items() if known is None or term in known}
@@ -142,14 +140,14 @@ class SearchQuery:
 async def compute(
     texts: Iterable[str], work: Callable[Parameters, Result], *args: Parameters.args, **options: Parameters.kwargs
 ) -> Result:
-    """Call `work` with these texts: directly when they are short, else in a thread, so that other requests go on."""
+    """Call `work` with the texts: directly if short, else in a thread, to keep the event loop free."""
     if sum(map(len, texts)) <= SHORT:
         return work(*args, **options)
     return await asyncio.to_thread(work, *args, **options)
 
 
 def require_text(query: str) -> str:
-    """Return the query; raises BadRequest for one without anything in it."""
+    """Return the query; raises BadRequest if empty."""
     if not query.strip():
         message = "The query is empty. Send the words or the question to search for."
         raise BadRequest(message, code="empty_query", details=[FieldError("searchQuery", message)])
@@ -165,7 +163,7 @@ def prepare_query(
     model: EmbeddingModel,
     by_frequency: bool = True,
 ) -> SearchQuery:
-    """Prepare a query for a space of a language; `embedding` has unit norm and is the model's."""
+    """Prepare a query for a space in a language; `embedding` has unit norm and comes from the model."""
     return SearchQuery(
         mode=mode,
         text=query,

@@ -1,5 +1,7 @@
-"""Search the catalog or a collection's chunks, and take feedback. A search waits for at most seven database answers,
-then a log entry, and on several servers a check; smart filtering waits for two more, and the ranking's again."""
+"""Search the catalog or a collection's chunks, and take feedback.
+
+A search waits for at most seven database answers, then a log entry, and on several servers a check. Smart filtering
+waits for two more answers, and for the ranking's again."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -56,14 +58,14 @@ from service.runtime import Runtime
 
 FIRST_PASSAGES = 2
 MOST_CHARACTERS = 8_192
-"""So many passages of a document, and characters of them, are searched for to find others like it."""
+"""The most passages of a document, and characters of passages, to search with for similar documents."""
 
 
 async def search_catalog(
     runtime: Runtime, caller: Caller, *, request: SearchDocumentCatalogRequest
 ) -> SearchDocumentCatalogResponse:
-    """Search all documents the caller may READ, by metadata and contents; nothing else is ranked, counted or shown.
-    Raises BadRequest for a query without anything in it, and what `acting_for` raises."""
+    """Search all documents the caller may READ, by metadata and contents; no other documents are ranked, counted or
+    shown. Raises BadRequest for an empty query, and the errors of `acting_for`."""
     query, options, about = require_text(request.search_query), request.search_options, Batch()
     asked = ask_acting_for(about, caller, request.user_email)
     catalog = ask_catalog(about, caller.organization_id)
@@ -114,7 +116,6 @@ async def search_catalog(
 
 
 async def _read_beginning(runtime: Runtime, caller: Caller, space: Space | None, document_id: UUID) -> str:
-    """Return the first passages of a document; raises NotFound where the caller may not read it."""
     batch, rows = Batch(), list[queries.FoundPassage]()
     if space is not None:
         scope = Scope(caller=caller, space=space, by_chunk=False)
@@ -129,10 +130,10 @@ async def _read_beginning(runtime: Runtime, caller: Caller, space: Space | None,
 async def submit_feedback(
     connection: Connection, caller: Caller, *, request: SubmitSearchFeedbackRequest
 ) -> SubmitSearchFeedbackResponse:
-    """Store an end user's feedback on a search of the caller's, or by an admin on anybody's, on the audit log.
+    """Store an end user's feedback on the caller's search, or by an admin on any search, on the audit log.
 
-    Raises NotFound for a search that the author didn't make (an admin may judge everybody's), BadRequest
-    `document_not_in_results` for a document that the search didn't find, and what `find_author` raises."""
+    Raises NotFound for a search not made by the author (an admin may judge all searches), BadRequest
+    `document_not_in_results` for a document not found by the search, and the errors of `find_author`."""
     author = await find_author(connection, caller, user_email=request.user_email)
     feedback = str(request.feedback)
     # What a refusal below has noted goes with the request's transaction.
@@ -286,8 +287,8 @@ async def search_collection(
 
 
 def _cut(ranking: Ranking, *, metric: str, threshold: float) -> Ranking:
-    """Return the hits that reach a threshold in the collection's metric, with these scores. Vectors have unit norm:
-    COSINE and DOTPRODUCT are equal, a EUCLIDEAN distance d becomes 1 / (1 + d)."""
+    """Return the hits at or above a threshold in the collection's metric, with scores in the metric. Vectors have unit
+    norm: COSINE and DOTPRODUCT are equal, a EUCLIDEAN distance d becomes 1 / (1 + d)."""
     similarities = ranking.similarities
     if metric == DistanceMetric.EUCLIDEAN:
         similarities = [1 / (1 + sqrt(max(0.0, 2 - 2 * cosine))) for cosine in similarities]

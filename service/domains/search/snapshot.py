@@ -1,4 +1,4 @@
-"""A snapshot of the searched index; a query is embedded again where another space has replaced that index."""
+"""A snapshot of the searched index. A query is embedded again if another space has replaced the index."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ from service.text import languages
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A transaction that reads one snapshot, the searched space, and the queries as they are weighed there."""
+    """A transaction with one snapshot, the searched space, and the queries with weights for the space."""
 
     source: Source
     connection: Connection
@@ -37,16 +37,15 @@ class Snapshot:
 
     @property
     def search_query(self) -> SearchQuery:
-        """The query; of several, the first."""
+        """The query; the first of several."""
         return self.search_queries[0]
 
     @property
     def is_distributed(self) -> bool:
-        """Whether the index lies on several servers."""
         return self.source.primary.is_distributed
 
     async def with_text(self, organization_id: UUID, text: str) -> "Snapshot":
-        """Return the snapshot with the words of another text in place of the query's."""
+        """Return the snapshot with the words of another text instead of the query's."""
         batch, query = Batch(), replace(self.search_query, text=text)
         counted = await _ask_statistics(batch, organization_id, self.space, query)
         await batch.run(self.connection)
@@ -55,7 +54,7 @@ class Snapshot:
         )
 
     async def keep_readable(self, caller: Caller, found: Sequence[Row]) -> dict[Hit, Row]:
-        """Return the hits that may be shown; on several servers, rights are asked once more after all texts."""
+        """Return the hits allowed for display; on several servers, rights are checked again after reading all texts."""
         if not self.is_distributed:
             return {row.hit: row for row in found}
         batch = Batch()
@@ -74,7 +73,7 @@ async def open_snapshot(
     *,
     read_only: bool = False,
 ) -> AsyncGenerator[Snapshot]:
-    """Open a snapshot of a space or its replacement; `prepare` embeds queries. A deleted space is empty."""
+    """Open a snapshot of a space or its replacement; `prepare` embeds queries. A deleted space counts as empty."""
     while True:
         prepared = await prepare(space)
         if any(_needs_model(each) for each in prepared):
@@ -153,13 +152,13 @@ def _weigh_by_frequency(search_query: SearchQuery, frequencies: Mapping[int, int
 
 
 def _needs_model(query: SearchQuery) -> bool:
-    """Tell whether a language is told before the snapshot: the first time, that loads a model."""
+    """Return whether to detect the language before the snapshot, because the first detection loads a model."""
     has_weights = query.mode is SearchMode.HYBRID and bool(query.weights_of_words)
     return has_weights and not query.text.isascii() and not has_unspaced(query.text)
 
 
 def _weigh_words(query: SearchQuery, frequencies: Mapping[int, int]) -> float:
-    """Return the weight of words in the query's language; if it is uncertain, in that of most chunks of the space."""
+    """Return the weight of words in the query's language; if uncertain, in the language of most chunks of the space."""
     weights = query.weights_of_words
     if has_unspaced(query.text):
         return weights["unspaced"]

@@ -1,4 +1,4 @@
-"""The passage of a text that shows best why it was found, and where in it the words of the query stand."""
+"""The passage that best shows why a text was found, and the positions of the query's words in it."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from service.index.terms import find_matches
 
 SNIPPET_LENGTH = 320
-"""At most so many characters, so that a result is read at a glance."""
+"""The most characters, so that a result is read at a glance."""
 
 _SENTENCE_END = "[.!?…][\"'”\u2019)\\]]*"
 _BEFORE_SENTENCES = re.compile(rf"{_SENTENCE_END}\s+|\n\s*")
@@ -18,7 +18,7 @@ _SENTENCE_ENDS = re.compile(rf"{_SENTENCE_END}(?=\s)")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A stretch of a text; `matches` are (start, end) within it, in characters, in order and apart."""
+    """A stretch of a text; `matches` are ordered, separate (start, end) pairs in characters of the stretch."""
 
     text: str
     matches: tuple[tuple[int, int], ...]
@@ -31,7 +31,7 @@ class _Word(NamedTuple):
 
 
 def _merge_matches(words: Sequence[_Word]) -> Iterator[tuple[int, int]]:
-    """Return where matches stand, in order; those that touch, as bigrams do, are one."""
+    """Yield the positions of matches in order; touching matches, such as bigrams, are merged."""
     start, end = -1, -1
     for word in words:
         if word.start > end:
@@ -44,7 +44,8 @@ def _merge_matches(words: Sequence[_Word]) -> Iterator[tuple[int, int]]:
 
 
 def snippet_of(text: str, terms: Collection[int], *, stemmings: Sequence[str], length: int = SNIPPET_LENGTH) -> Passage:
-    """Return the passage with the most different terms, then matches, then the earliest; without any, the beginning."""
+    """Return the passage with the most different terms, then matches, then the earliest. Without terms, return the
+    beginning."""
     found = find_matches(text, frozenset(terms), tuple(stemmings))
     words = [_Word(each.start, each.end, each.terms[0]) for each in found]
     start, end = _window(text, _densest(words, length), length)
@@ -106,7 +107,7 @@ def _end(text: str, end: int, *, earliest: int) -> int:
 
 
 def merge_texts(texts: dict[int, str]) -> str:
-    """Join a document's chunks, by number, in reading order: neighbours as paragraphs, others with a gap shown."""
+    """Join a document's chunks, by number, in reading order: neighbours as paragraphs, others with a visible gap."""
     numbers = sorted(texts)
     gaps = ["", *("\n\n" if after == before + 1 else "\n\n…\n\n" for before, after in pairwise(numbers))]
     return "".join(gap + texts[number] for gap, number in zip(gaps, numbers, strict=True))

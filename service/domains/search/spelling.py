@@ -1,7 +1,7 @@
-"""Words of a query that nothing in reach contains, and similar words that something contains.
+"""Words of a query missing from all reachable texts, and similar words found in reachable texts.
 
 Every similar spelling of an unmatched word is looked up in the reader's own index (Norvig, "How to Write a Spelling
-Corrector", 2007). So there is no list of words that could tell of documents that the reader may not read."""
+Corrector", 2007). So no word list can reveal documents hidden from the reader."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,8 +26,8 @@ MOST_WORDS = 8  # of a query; a pasted text is not checked word by word
 MOST_LOOKED_UP = 12  # similar words, the most frequent ones, in what the reader may read
 MOST_CORRECTIONS = 2
 COMMON = 5_000
-"""A word in more chunks than this isn't looked up in the index, which would read all of them: what the reader may read
-is scanned up to the first chunk with the word."""
+"""A word in more chunks isn't looked up in the index, because all chunks would be read. Instead, the reader's documents
+are scanned up to the first chunk with the word."""
 
 MOST_CORRECTED, ALIKE = 2, 0.75  # the stem of "wayes" is that of "way", which nobody means by "waves"
 _OF_QUESTIONS = {"many", "much", "AND", "NOT", "OR"}
@@ -51,7 +51,7 @@ ALL_MATCHED = Checked()
 async def check_words(
     connection: Connection, scope: Scope, search_query: SearchQuery, words: Words, *, corrects: bool
 ) -> Checked:
-    """Find which of these words nothing in scope contains and, with `corrects`, similar words in scope."""
+    """Find the words missing from all texts in scope and, with `corrects`, similar words in scope."""
     batch, known = Batch(), search_query.frequencies
     terms = {word: sorted(parts[0]) for word, parts in list(words.items())[:MOST_WORDS] if parts}
     answers = {
@@ -79,8 +79,8 @@ def _ask_whether(batch: Batch, scope: Scope, terms: Sequence[int], *, is_common:
 
 
 async def _find_similar(connection: Connection, scope: Scope, search_query: SearchQuery, word: str) -> list[str]:
-    """Return similar words as they stand in readable texts, the most similar first. They differ in one letter
-    or, where there is no such word, also in a doubled letter."""
+    """Return similar words as written in readable texts, the most similar first. Similar words differ in one letter or,
+    if none exist, also in a doubled letter."""
     folded = fold(word)
     if not _SHORTEST <= len(folded) <= _LONGEST or not folded.isalpha() or (word.isupper() and len(word) <= _ACRONYM):
         return []
@@ -110,7 +110,8 @@ async def _look_up(
 
 
 def _as_written(text: str, term: int, stemmings: Sequence[str], *, like: str) -> str | None:
-    """Return the most alike word of a text that has a term; None where another word's term is equal by chance."""
+    """Return the most similar word of a text with the given term; None if only another word's term is equal by
+    chance."""
     words = dict.fromkeys(fold(word) for word in split_words(text))
     meant = (word for word in words if word.isalpha() and word not in QUERY_STOP_WORDS)
     found = [word for word in meant if term in _terms(word, stemmings)]
@@ -118,7 +119,7 @@ def _as_written(text: str, term: int, stemmings: Sequence[str], *, like: str) ->
 
 
 def _change(word: str) -> Iterator[str]:
-    """Return a word with two neighbours exchanged, with a letter less, another or one more."""
+    """Yield a word with two neighbours exchanged, a letter removed, replaced or added."""
     cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
     yield from (left + right[1] + right[0] + right[2:] for left, right in cuts if len(right) > 1)
     yield from (left + right[1:] for left, right in cuts if right)
@@ -128,7 +129,7 @@ def _change(word: str) -> Iterator[str]:
 
 
 def _double(word: str) -> Iterator[str]:
-    """Return a word with a letter doubled, or with a doubled letter once."""
+    """Yield a word with a letter doubled, or with a doubled letter once."""
     for at, letter in enumerate(word):
         if word[at + 1 : at + 2] == letter:
             yield word[:at] + word[at + 1 :]
@@ -137,11 +138,9 @@ def _double(word: str) -> Iterator[str]:
 
 
 def words_within(words: Words, terms: AbstractSet[int]) -> list[str]:
-    """Return the words of a query that a text with these terms contains, in order."""
     return [word for word, parts in words.items() if not any(map(terms.isdisjoint, parts))]
 
 
 def replace_words(text: str, corrections: Sequence[SpellingCorrection]) -> str:
-    """Return a query with each misspelt word replaced by its correction."""
     replaced: Mapping[str, str] = {each.word: " ".join(each.replaced_by) for each in corrections}
     return WORD.sub(lambda found: replaced.get(found[0], found[0]), text)

@@ -1,5 +1,6 @@
-"""The statements of search, built once per shape and run with parameters. Tables are bound to `organization_id`,
-readable rows by `service.permissions.queries.reader_parameters`."""
+"""The statements of search, built once per shape and run with parameters.
+
+Tables are bound to `organization_id`, readable rows by `service.permissions.queries.reader_parameters`."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -68,7 +69,7 @@ def array_of(name: str, of: TypeEngine[Any]) -> Any:
 
 def _in_scope(table: sa.FromClause, shape: Shape) -> sa.ColumnElement[bool]:
     """Build the condition of index rows in scope: THE place that limits a search to readable rows. The table's index
-    finds access classes singly; rows without one are compared with a hash table."""
+    finds access classes singly; rows without a class are compared with a hash table."""
     columns: Any = table.c
     document_id: sa.ColumnElement[UUID] = columns.document_id
     access_class: sa.ColumnElement[int] = columns.access_class
@@ -104,7 +105,7 @@ def _is_passage(columns: Any) -> sa.ColumnElement[bool]:
 
 @lru_cache(SHAPES)
 def _fitting(shape: Shape) -> sa.CTE:
-    """Build the CTE of the documents that fit, because reading metadata for each chunk costs more than a score."""
+    """Build the CTE of fitting documents, because reading metadata for each chunk costs more than a score."""
     return _select_matching(shape).cte("fitting").prefix_with("MATERIALIZED")
 
 
@@ -130,8 +131,10 @@ def _reads_little(shape: Shape) -> sa.ColumnElement[bool]:
 
 @lru_cache(SHAPES)
 def dense_leg(shape: Shape) -> AnySelect:
-    """Build the semantic leg: the chunks nearest in meaning. In a small scope every vector is scored. In a large scope,
-    binary codes find the best `page_limit` code pages, and every chunk of their best `document_limit` documents is."""
+    """Build the semantic leg: the chunks nearest in meaning.
+
+    In a small scope every vector is scored. In a large scope, binary codes find the best `page_limit` code pages, and
+    every chunk of their best `document_limit` documents is scored."""
     tables = INDEX_TABLES[shape.dimensions]
     pages, table = tables.code_pages, tables.chunks if shape.has_vectors_inside else tables.vectors
     code = constant("code", BIT(shape.dimensions), shape)
@@ -169,7 +172,7 @@ def dense_leg(shape: Shape) -> AnySelect:
 @lru_cache(SHAPES)
 def lexical_leg(shape: Shape) -> AnySelect:
     """Build the lexical leg: the chunks with the highest BM25 scores. In a large scope, an index finds chunks by few
-    keys of terms, or by more if these are not enough; otherwise every readable chunk is scored."""
+    keys of terms, or by more if needed; otherwise every readable chunk is scored."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scores = lexical_score(chunks.c.terms, shape)
     scored = sa.select(chunks.c.document_id, chunks.c.chunk_no, scores.label("negative"))
@@ -191,8 +194,8 @@ def _look_up(
     proven: int = 0,
     worth: Sequence[sa.ColumnElement[bool]] = (),
 ) -> tuple[AnySelect, sa.ColumnElement[bool]]:
-    """Build what `keys` find in a large scope, and whether that will do: at least `proven` chunks, and `at_least` hits
-    (or twenty), reach `bound`, or it is 0."""
+    """Build the chunks found by `keys` in a large scope, and whether they suffice: at least `proven` chunks, and
+    `at_least` hits (or twenty), reach `bound`, or it is 0."""
     is_worth = _materialize(f"{name}_worth", sa.not_(_reads_little(shape)), _can_look_up(shape, keys), *worth)
     found = _find_by_terms(shape, keys).where(is_worth).cte(name).prefix_with("MATERIALIZED")
     hits = sa.func.count() if shape.by_chunk else sa.func.count(sa.distinct(found.c.document_id))
@@ -213,8 +216,8 @@ def _can_look_up(shape: Shape, keys: sa.ColumnElement[Any]) -> sa.ColumnElement[
 
 
 def may_read_index(function: str, *, of: str) -> sa.ColumnElement[bool]:
-    """Build the condition that a function can use its table's index: its owner bypasses row-level security and may read
-    the table. A superuser counts only as the table's owner, who could change what the function calls."""
+    """Build the condition for a function to use its table's index: the owner bypasses row-level security and may read
+    the table. A superuser counts only as the table's owner, because the owner could change the function's calls."""
     table = f"'{of}'::regclass"
     may_read = f"has_table_privilege(proowner, {table}, 'SELECT')"
     owner = f"rolsuper AND proowner = relowner OR rolbypassrls AND NOT rolsuper AND {may_read}"
@@ -226,7 +229,7 @@ def may_read_index(function: str, *, of: str) -> sa.ColumnElement[bool]:
 
 
 def _find_by_terms(shape: Shape, keys: sa.ColumnElement[Any]) -> AnySelect:
-    """Select the best chunks in scope by keys, with a function, as row-level security hides the index of terms."""
+    """Select the best chunks in scope by keys. Uses a function, because row-level security hides the index of terms."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     names = ("document_id", "organization_id", "space_id", "access_class", "chunk_no")
     columns = [*(sa.column(name, chunks.c[name].type) for name in names), sa.column("negative", sa.Float())]
@@ -239,7 +242,7 @@ def _find_by_terms(shape: Shape, keys: sa.ColumnElement[Any]) -> AnySelect:
 
 @lru_cache(SHAPES)
 def chunks_containing(shape: Shape, *, is_phrase: bool) -> AnySelect:
-    """Build the statement of at most `most` chunks in scope with a word (any of `terms`) or a phrase (`pattern`); the
+    """Build the statement of at most `most` chunks in scope with a word (any of `terms`) or a phrase (`pattern`). The
     number is WHOLE for a phrase in a title. In a large scope, an index finds the chunks to compare by `keys`."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scored = sa.select(chunks.c.document_id, chunks.c.chunk_no).where(_in_scope(chunks, shape))
@@ -282,7 +285,6 @@ def _hits(shape: Shape, *sources: AnySelect) -> AnySelect:
 
 
 def select_chunks(hit: sa.FromClause, shape: Shape) -> AnySelect:
-    """Select the chunks of hits, each with its hit's number."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     of_hit = sa.and_(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, _is_of(hit, chunks, shape))
     hit_no = hit.c.chunk_no.label("hit_no")
@@ -329,7 +331,7 @@ def _first_of(value: sa.ColumnElement[int], *order: sa.ColumnElement[Any]) -> sa
 
 
 def _rank_as(name: str, leg: AnySelect, shape: Shape) -> AnySelect:
-    """Select what counts of a leg, with the ranks of both legs: its own by its name, the other's NULL."""
+    """Select a leg's columns with the ranks of both legs: the named leg's rank, and NULL for the second."""
     found = leg.cte(f"by_{name}")
     place = sa.func.row_number().over(order_by=found.c.rank).label("place")
     placed = sa.select(found, place).subquery(f"placed_{name}")
@@ -366,13 +368,13 @@ def scores_near(shape: Shape) -> AnySelect:
 
 
 def _worth(chunks: sa.Table, negative: sa.ColumnElement[float]) -> sa.ColumnElement[float]:
-    """Build a passage's negative score, of which a nearly empty passage has half."""
+    """Build a passage's negative score, halved for a nearly empty passage."""
     return negative * sa.case((sa.func.pg_column_size(chunks.c.text) < NEARLY_EMPTY, 0.5), else_=1.0)
 
 
 @lru_cache(SHAPES)
 def found_documents(shape: Shape) -> AnySelect:
-    """Build the statement of documents (`ids`) with their resource and best chunk, by the two scores' shares."""
+    """Build the statement of documents (`ids`) with resource and best chunk, by the two scores' shares."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     shares = {name: sa.bindparam(name, type_=sa.Float()) for name in ("lexical_share", "dense_share")}
     lexical = shares["lexical_share"] * lexical_score(chunks.c.terms, shape)
@@ -449,7 +451,7 @@ def readable_passages(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def counts_of_terms(shape: Shape) -> AnySelect:
-    """Build the statement of how many of the first `most` chunks in scope have a term of each of the `vectors`."""
+    """Build the statement counting the first `most` chunks in scope with a term of each of the `vectors`."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     first = sa.select(chunks.c.terms).where(_in_scope(chunks, shape)).order_by(chunks.c.document_id, chunks.c.chunk_no)
     sample = first.limit(MOST).cte("sample").prefix_with("MATERIALIZED")
@@ -467,8 +469,8 @@ def counts_of_terms(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def documents_without_meaning(shape: Shape) -> AnySelect:
-    """Build the count, up to `most`, of documents in scope whose words alone are indexed so far; of many that wait,
-    some are looked at."""
+    """Build the count, up to `most`, of documents in scope with only words indexed so far. Of many waiting documents,
+    only some are examined."""
     chunks, entry = INDEX_TABLES[shape.dimensions].chunks, space_documents.c
     place = entry.organization_id == ORGANIZATION, entry.space_id == SPACE
     waiting = sa.select(entry.document_id).where(*place, lacks_meaning()).limit(WAITING_LOOKED_AT).subquery("waiting")
@@ -481,7 +483,6 @@ def documents_without_meaning(shape: Shape) -> AnySelect:
 
 @lru_cache(2)
 def readable_documents(*, is_narrowed: bool) -> AnySelect:
-    """Build the statement of those documents (`ids`) that the caller may read."""
     statement = sa.select(resources.c.object_id.label("document_id")).where(
         resources.c.organization_id == ORGANIZATION,
         resources.c.object_id == sa.any_(array_of("ids", sa.Uuid())),
@@ -492,7 +493,6 @@ def readable_documents(*, is_narrowed: bool) -> AnySelect:
 
 @lru_cache(SHAPES)
 def found_chunks(shape: Shape) -> AnySelect:
-    """Build the statement of chunks with their document, and its metadata in the collection."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     entries = (
         sa.select(

@@ -11,7 +11,7 @@ from service.web.pagination import bucket_starts
 async def summarize(
     connection: Connection, caller: Caller, *, request: AdminSearchLogSummarizeRequest
 ) -> AdminSearchLogSummarizeResponse:
-    """Count searches by day or week: all, those that found nothing, and those that people liked or didn't."""
+    """Count searches by day or week: all, searches without results, and searches with thumbs up or down."""
     starts = bucket_starts(request.from_, request.to, request.bucket, request.time_zone)
     rows = await queries.count_searches(connection, caller.organization_id, request)
     found = {row.from_: row for row in rows}

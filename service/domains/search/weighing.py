@@ -1,5 +1,6 @@
-"""Words of a query weighed by how rare they are among what its reader may read: for agents, whose replies must not
-depend on documents that the reader can't know of."""
+"""Weights of a query's words by their rarity among the reader's documents.
+
+For agents, because replies must not depend on documents hidden from the reader."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,13 +13,13 @@ from service.index.terms import weigh_query
 from service.platform.batches import Batch
 
 LOOKED_AT = 1000
-"""Chunks, at most, in which words are counted: those of the first documents by their ids, which are in no order. A word
-is as common among these as among all."""
+"""The most chunks to count words in: chunks of the first documents by id, a random order. So words are as common in the
+sample as in all chunks."""
 
 
 async def weigh_among_readable(read: Snapshot, caller: Caller) -> Snapshot:
-    """Return the snapshot with the words of its queries weighed by the chunks that the caller may read. On several
-    servers all words weigh alike, as the queries come."""
+    """Return the snapshot with words weighed by the chunks readable by the caller. On several servers all words keep
+    the same weight, as in new queries."""
     if read.is_distributed:
         return read
     scope = Scope(caller, read.space, by_chunk=True)

@@ -1,5 +1,5 @@
-"""GET and POST /account/sign-in: sign-in without an application, to see allowed applications. With several
-organizations a person names theirs; neither answer nor time shows whether it exists."""
+"""GET and POST /account/sign-in: sign-in without an application, to see connected applications. With several
+organizations, people type their organization's name. Neither answer nor response time shows whether the name exists."""
 
 from uuid import UUID
 
@@ -31,7 +31,6 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get(PATH)
 async def show_sign_in(request: Request, runtime: RuntimeDep) -> Response:
-    """Ask who it is, unless somebody is signed in."""
     browser = Browser.of(request, runtime)
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
@@ -45,7 +44,6 @@ async def show_sign_in(request: Request, runtime: RuntimeDep) -> Response:
 
 @router.post(PATH)
 async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
-    """Sign in, and go on to what was allowed."""
     form, browser = first_of(await form_of(request)), Browser.of(request, runtime)
     called, email = form.get("organization", ""), form.get("email", "")
     if not browser.known:
@@ -82,7 +80,6 @@ async def _take_passkey(request: Request, runtime: Runtime, browser: Browser, an
 
 
 async def _show_ended(request: Request, runtime: Runtime, browser: Browser) -> Response:
-    """Lead on a person whom another tab has signed in; else say that the sign-in has ended."""
     if await find_signed_in(runtime, browser):
         return lead_to(_next_address(request))
     return await _page(request, runtime, browser, Refused(GONE, 403))
@@ -93,7 +90,7 @@ def _second_step(request: Request, runtime: Runtime, browser: Browser) -> Step:
 
 
 async def find_organization(runtime: Runtime, name: str | None) -> UUID | None:
-    """Find the organization of this name, or the only one there is; None when there is no single match."""
+    """Return the organization of the given name, or the only organization; None without a single match."""
     organizations = await _organizations(runtime)
     if len(organizations) > 1:
         organizations = [one for one in organizations if one.name.casefold() == _plain(name or "")]
@@ -110,8 +107,11 @@ def _plain(name: str) -> str:
 
 
 async def _any_organization(runtime: Runtime, name: str) -> UUID:
-    """Return the organization in which attempts with an unknown name count: the same for a name each time. If all
-    counted in a single organization, whoever must wait there could tell the names of the others by trying them."""
+    """Return an organization to count attempts with an unknown name against. A name always gets the same organization.
+    With a single organization for all, a person made to wait could find the names of existing organizations by trying
+    them.
+
+    Raises NotFound `no_organization`."""
     organizations = await _organizations(runtime)
     if not organizations:
         raise NotFound("There is no organization here yet. Ask those who run the service.", code="no_organization")
@@ -163,7 +163,6 @@ async def _page(
 
 
 def _confirmed_session(request: Request) -> UUID | None:
-    """Return the session that is to be confirmed next, if that is why somebody signs in."""
     return to_uuid(first_of(query_of(request)).get("confirm", ""))
 
 

@@ -1,5 +1,5 @@
-"""GET and POST /account/second-factor: setting up second factors, removing them, and making recovery codes. Each is
-done after a passkey, or the password with any second factor: a stolen session does none of it."""
+"""GET and POST /account/second-factor: add and remove second factors, and make recovery codes. Each change needs a
+passkey, or the password with any second factor, so a stolen session isn't enough."""
 
 from fastapi import APIRouter, Request, Response
 
@@ -26,14 +26,12 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get(PATH)
 async def show_factors(request: Request, runtime: RuntimeDep) -> Response:
-    """Show which second factor the person who is signed in has."""
     page = await OwnPage.open(request, runtime)
     return lead_to("sign-in") if page is None else await _show(page)
 
 
 @router.post(PATH)
 async def change_factors(request: Request, runtime: RuntimeDep) -> Response:
-    """Set up an app or a passkey, remove one, or make recovery codes."""
     form, page = first_of(await form_of(request)), await OwnPage.open(request, runtime)
     if page is None:
         return lead_to("sign-in")
@@ -82,7 +80,7 @@ async def _change(page: OwnPage, proven: Person, *, action: str) -> Response:
 
 
 async def _add_passkey(page: OwnPage, form: dict[str, str]) -> Response:
-    """Add the passkey that was made on the page which is shown after the proof: no other page has its challenge."""
+    """Add a passkey made on the page shown after the proof: only that page has the challenge."""
     async with page.transaction() as connection:
         made = await service.add_passkey(
             connection,

@@ -1,4 +1,4 @@
-"""admin/oauthClients/*: extensions; for admins, but for `request`, which is every member's."""
+"""admin/oauthClients/*: extensions. Admins only, except `request`, open to every member."""
 
 from carrel.wire import oauth_clients as wire
 from service.identity_server.oauth import clients

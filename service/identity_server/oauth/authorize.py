@@ -1,6 +1,6 @@
-"""GET and POST /api/oauth/authorize: signing in, and being asked (RFC 6749, section 4.1). The address of each page and
-form is the authorization request itself: two tabs don't know of each other, going back shows the page anew, and nothing
-is kept until a person has signed in."""
+"""GET and POST /api/oauth/authorize: sign-in and consent (RFC 6749, section 4.1). The address of each page and form is
+the authorization request. Two tabs are therefore independent, Back shows the page again, and nothing is stored before a
+person has signed in."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,8 +46,8 @@ BOTH_CHOSEN = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a person has ticked on the page of consent: some collections alone, and which; what they look for there.
-    `contradicts`: both collections and everything are ticked, so the person is asked which."""
+    """A person's selection on the consent page: whether to limit access to collections, their ids, and the search text.
+    `contradicts`: the person ticked collections and also "everything", so the page asks again."""
 
     is_narrowed: bool
     collection_ids: Collection[UUID]
@@ -56,7 +56,7 @@ class Choice:
 
     @classmethod
     def of(cls, sent: Mapping[str, Sequence[str]]) -> "Choice":
-        """Read the choice of a form; what is no id counts for nothing."""
+        """Read the choice from a form; invalid ids are ignored."""
         given = {one for text in sent.get("collection", ()) if (one := to_uuid(text)) is not None}
         name_contains = next(iter(sent.get("find", ())), "").replace("\0", "").strip()[:LONGEST_NAME]
         reach = sent.get("reach")
@@ -70,7 +70,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/api/oauth/authorize")
 async def authorize(request: Request, runtime: RuntimeDep) -> Response:
-    """Ask the person to sign in and to allow what the client asks for; nothing they allowed before is asked again."""
+    """Ask the person to sign in and to consent. Scopes allowed earlier are not asked for again."""
     visit = Visit.of(request, runtime)
     if not await describe_client(runtime, visit.browser, visit.parameters):
         # Of several organizations, one is asked: that of who signs in. Then the client sends them again.
@@ -84,7 +84,6 @@ async def authorize(request: Request, runtime: RuntimeDep) -> Response:
 
 @router.post("/api/oauth/authorize")
 async def decide(request: Request, runtime: RuntimeDep) -> Response:
-    """Take what a person did on one of the pages."""
     visit = Visit.of(request, runtime)
     sent = await form_of(request)
     form = first_of(sent)
@@ -197,7 +196,6 @@ async def _keep_consent(
 
 
 def _problem_with(choice: Choice, count: int) -> str | None:
-    """Return what is wrong with a choice of so many collections that the person may read; None when it can stand."""
     if not count:
         return NONE_CHOSEN
     return BOTH_CHOSEN if choice.contradicts else _too_many(count)
@@ -221,7 +219,8 @@ async def list_readable(
     name_contains: str | None = None,
     limit: int | None,
 ) -> Sequence[ReadableCollection]:
-    """List collections that a person may narrow a client to: those chosen, then those with this in their name."""
+    """List collections for the consent page: first the chosen ids, then collections with `name_contains` in the
+    name."""
     reader = await get_acting_principal(asked.connection, person.organization_id, principal_id=person.principal_id)
     if reader is None:
         return ()

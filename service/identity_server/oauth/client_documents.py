@@ -1,7 +1,7 @@
-"""Client ID metadata documents: unregistered clients, described at the address that is their id
-(draft-ietf-oauth-client-id-metadata-document). An admin allows hosts, which approves their clients; no other host is
-asked. Documents come from public addresses, or CARREL_WEBHOOK_ALLOWED_HOSTS, and are kept as their headers say, within
-bounds."""
+"""Client ID metadata documents: unregistered clients, described by a document at the address used as their client id
+(draft-ietf-oauth-client-id-metadata-document). An admin allows hosts and thereby approves their clients; other hosts
+are never contacted. Documents are fetched from public addresses or CARREL_WEBHOOK_ALLOWED_HOSTS, and cached as their
+headers say, within bounds."""
 
 import asyncio
 import json
@@ -43,12 +43,12 @@ _REDIRECT_URI: TypeAdapter[str] = TypeAdapter(RedirectUri)
 
 
 class Unreadable(Exception):  # noqa: N818 - what the document is
-    """A document that can't be used: why, for the people who run the client."""
+    """A client's document can't be used. The message is for the client's developers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientDocument:
-    """What a document says of its client, and how long that may be kept."""
+    """The content of a client's document, and how long to cache it."""
 
     name: str
     redirect_uris: Sequence[str]
@@ -56,13 +56,12 @@ class ClientDocument:
 
 
 def is_address(client_id: str) -> bool:
-    """Return whether a client's id is the address of a document, not the id of a registered client."""
     return client_id.startswith(("https://", "http://"))
 
 
 def host_of(address: str) -> str | None:
-    """Return the host of a document's address, with its port if it names a port; None for any other text. The address
-    has a path, without dots that lead elsewhere, and neither a fragment nor a user."""
+    """Return the host of a document's address, with an explicit port; None for any other text. The address needs a path
+    and must have no dot segments, fragment or user."""
     parts = parts_of(address)
     if parts is None or len(address) > LONGEST_ADDRESS or parts.path in {"", "/"}:
         return None
@@ -74,13 +73,13 @@ def client_id_of(organization_id: UUID, address: str) -> UUID:
 
 
 class DocumentFetches:
-    """The fetches of documents that run now, at most `MOST_AT_ONCE`: each holds a request for up to `SECONDS`."""
+    """Running fetches of documents, at most `MOST_AT_ONCE`: each can block a request for up to `SECONDS`."""
 
     def __init__(self) -> None:
         self._running = 0
 
     async def fetch(self, settings: Settings, address: str) -> ClientDocument:
-        """Fetch a document as `fetch_document` does. Raises Unavailable while too many are fetched already."""
+        """Fetch a document with `fetch_document`. Raises Unavailable if too many fetches are running."""
         if self._running >= MOST_AT_ONCE:
             raise Unavailable(
                 "Too many applications are being looked up just now. Try again in some seconds.",
@@ -162,7 +161,7 @@ def _read(address: str, content: bytes, kept_for: timedelta) -> ClientDocument:
 
 
 def _redirect_uris_in(named: object) -> list[str]:
-    """Return the usable addresses of a document: others, such as those of an app's own scheme, are passed over."""
+    """Return a document's usable redirect URIs; unusable URIs, such as an app's own scheme, are skipped."""
     usable: list[str] = []
     for one in cast("list[object]", named)[:MOST_REDIRECT_URIS] if isinstance(named, list) else ():
         try:
@@ -173,7 +172,7 @@ def _redirect_uris_in(named: object) -> list[str]:
 
 
 def _name_in(document: dict[str, Any], address: str) -> str:
-    """Return the name that people read, with the host, so that nobody takes another's name."""
+    """Return the display name, with the host appended so that a client can't pose as another."""
     name, host = document.get("client_name"), host_of(address)
     shown = " ".join(name.split())[:LONGEST_NAME] if isinstance(name, str) and name.isprintable() else ""
     return f"{shown} ({host})" if shown else f"{host}"

@@ -1,5 +1,5 @@
-"""OAuth clients: registered by an admin, or requested by a member and approved by an admin. Clients of v1 are
-confidential; for /mcp, a client may be public, which runs on people's own machines."""
+"""OAuth clients: registered by an admin, or requested by a member and approved by an admin. Clients of the v1 API are
+confidential. Clients of /mcp may be public: they run on people's own machines."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -24,7 +24,7 @@ MOST_PENDING = 25
 async def create_client(
     connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsCreateRequest
 ) -> wire.AdminOAuthClientsCreateResponse:
-    """Register an OAuth client, approved; its secret is shown this once."""
+    """Register and approve an OAuth client. The secret is shown only once."""
     client = await _register(connection, caller, request, status=wire.OAuthClientStatus.APPROVED)
     return wire.AdminOAuthClientsCreateResponse(**dict(client))
 
@@ -32,9 +32,9 @@ async def create_client(
 async def request_client(
     connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsRequestRequest
 ) -> wire.AdminOAuthClientsRequestResponse:
-    """Ask for an OAuth client, which waits for an admin; its secret is shown this once.
+    """Request an OAuth client, pending until an admin approves it. The secret is shown only once.
 
-    Raises Conflict `too_many_pending` when the caller has too many clients that wait for an admin."""
+    Raises Conflict `too_many_pending` when the caller has too many pending clients."""
     if not caller.is_admin:
         waiting = await queries.count_pending_clients(
             connection, caller.organization_id, requested_by=caller.principal_id
@@ -93,9 +93,9 @@ async def list_clients(
 async def update_client(
     connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsUpdateRequest
 ) -> wire.AdminOAuthClientsUpdateResponse:
-    """Change an OAuth client; what is left out stays.
+    """Change an OAuth client; omitted fields stay unchanged.
 
-    Raises NotFound when unknown, Conflict `described_client` for what a document says."""
+    Raises NotFound when unknown, Conflict `described_client` for a field defined by the client's document."""
     given = {"name": request.name, "redirect_uris": request.redirect_uris, "scopes": request.scopes}
     values = {name: value for name, value in given.items() if value is not None}
     for name in ("redirect_uris", "scopes"):
@@ -121,7 +121,7 @@ async def update_client(
 async def approve_client(
     connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsApproveRequest
 ) -> wire.AdminOAuthClientsApproveResponse:
-    """Let an OAuth client be used that a member asked for; approving again changes nothing."""
+    """Approve an OAuth client requested by a member. Approving a client again changes nothing."""
     client_id = request.client_id
     before = await require_client(connection, caller, client_id, lock=True)
     await refuse_stale(connection, caller, request.version, before, target_id=client_id)
@@ -135,10 +135,10 @@ async def approve_client(
 async def rotate_secret(
     connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsRotateSecretRequest
 ) -> wire.AdminOAuthClientsRotateSecretResponse:
-    """Replace an OAuth client's secret; the new one is shown this once.
+    """Replace an OAuth client's secret. The new secret is shown only once.
 
-    The old secret is void from the commit on. Raises NotFound when unknown, Conflict `public_client` for a client that
-    has none."""
+    The old secret stops working on commit. Raises NotFound when unknown, Conflict `public_client` for a client without
+    a secret."""
     client_id = request.client_id
     client = await require_client(connection, caller, client_id)
     if client.is_public:
@@ -153,9 +153,9 @@ async def rotate_secret(
 async def delete_client(
     connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsDeleteRequest
 ) -> wire.AdminOAuthClientsDeleteResponse:
-    """Delete an OAuth client; its codes and tokens stop at once.
+    """Delete an OAuth client; its codes and tokens stop working at once.
 
-    Raises NotFound when unknown, Conflict `described_client` for one that the next person would bring back."""
+    Raises NotFound when unknown, Conflict `described_client` for a client that the next sign-in would create again."""
     client_id = request.client_id
     client = await require_client(connection, caller, client_id)
     if client.document_url is not None:
@@ -171,7 +171,7 @@ async def delete_client(
 async def require_client(
     connection: Connection, caller: Caller, client_id: UUID, *, lock: bool = False
 ) -> wire.OAuthClient:
-    """Return a client of the organization; `lock` holds it until the transaction ends. Raises NotFound when unknown."""
+    """Return a client of the organization; `lock` locks it until the transaction ends. Raises NotFound when unknown."""
     client = await queries.get_client(connection, caller.organization_id, client_id=client_id, lock=lock)
     if client is None:
         raise _not_found()

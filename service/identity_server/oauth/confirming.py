@@ -1,5 +1,5 @@
-"""GET and POST /account/confirm: proving again who one is, for an application that is to change access or credentials.
-The confirmation is for the person's session of that application, which its tokens share."""
+"""GET and POST /account/confirm: people prove their identity again before an application changes access or credentials.
+The confirmation covers the person's session with the application, shared by its tokens."""
 
 from datetime import datetime
 from uuid import UUID
@@ -28,14 +28,12 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get(CONFIRMATION_PATH)
 async def show_confirmation(request: Request, runtime: RuntimeDep) -> Response:
-    """Ask the person who is signed in to prove who they are."""
     family_id, page = _family_id(request), await OwnPage.open(request, runtime)
     return _to_sign_in(family_id) if page is None else await _show(page, family_id)
 
 
 @router.post(CONFIRMATION_PATH)
 async def take_confirmation(request: Request, runtime: RuntimeDep) -> Response:
-    """Confirm after a passkey, or password and second factor; or sign out, to sign in with another provider again."""
     form, family_id = first_of(await form_of(request)), _family_id(request)
     page = await OwnPage.open(request, runtime)
     if page is None:
@@ -54,7 +52,7 @@ async def take_confirmation(request: Request, runtime: RuntimeDep) -> Response:
 
 
 async def _prove_again(page: OwnPage, form: dict[str, str], *, purpose: str) -> datetime | Refused:
-    """Return when the person has proven who they are: now, or before within 15 minutes, from which it then counts."""
+    """Return the time of the proof of identity: an earlier time if it is at most 15 minutes old, otherwise now."""
     person = page.person
     async with page.transaction() as connection:
         now = await page.runtime.clock.now(connection)

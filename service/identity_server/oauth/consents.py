@@ -1,4 +1,4 @@
-"""GET and POST /account/consents: what a person allowed which application, and taking it back."""
+"""GET and POST /account/consents: a person's connected applications, and revoking their access."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -34,7 +34,6 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get(PATH)
 async def show_consents(request: Request, runtime: RuntimeDep) -> Response:
-    """Show what the person who is signed in allowed."""
     browser = Browser.of(request, runtime)
     async with runtime.database.transaction(None) as connection:
         person = await find_session(connection, browser, now=await runtime.clock.now(connection))
@@ -46,7 +45,6 @@ async def show_consents(request: Request, runtime: RuntimeDep) -> Response:
 
 @router.post(PATH)
 async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
-    """Take back what a client was allowed, or sign out."""
     form = first_of(await form_of(request))
     browser = Browser.of(request, runtime)
     left = None
@@ -133,7 +131,7 @@ def _client_id(text: str) -> UUID:
 async def meanings_to(
     connection: Connection, person: SignedIn, *, scopes: Sequence[tuple[str, OAuthAudience]]
 ) -> list[str]:
-    """Return what each scope allows at its audience; an agent that isn't deployed to the person is called by its id."""
+    """Return the meaning of each scope at the given audience. An agent not deployed to the person is named by id."""
     agents = {scope: agent_id for scope, _ in scopes if (agent_id := agent_of(scope))}
     names = await read_deployed_names(
         connection, person.organization_id, principal_id=person.principal_id, agent_ids=agents.values()
@@ -149,7 +147,8 @@ async def _find_session_there(connection: Connection, browser: Browser, person: 
 
 
 async def _sign_out_address(runtime: Runtime, person: SignedIn, left: LeftSession) -> str | None:
-    """Return the provider's address that signs the browser out there; None where there is none, or it is away."""
+    """Return the address for signing the browser out at the provider; None without an address, or if the provider is
+    unreachable."""
     organization_id = person.organization_id
     id_token: str | None = None
     if left.sealed_id_token is not None:

@@ -1,4 +1,4 @@
-"""Finding the client of a request whose client_id is the address of a document, in the organization it is asked in."""
+"""Finding the client of a request whose client_id is a document's address, in the organization of the request."""
 
 import secrets
 import time
@@ -26,9 +26,11 @@ _FETCHES = client_documents.DocumentFetches()
 
 
 async def describe_client(runtime: Runtime, browser: Browser, parameters: Parameters) -> bool:
-    """Fetch the document of a request's client, unless known or registered. False: a person must sign in first, to name
-    the organization. Raises BadRequest for an unusable document, Forbidden for a host that isn't allowed, without
-    fetching; TooMany after too many vain fetches from this address."""
+    """Fetch the document of a request's client, unless the client is known or registered. Return False if a person must
+    sign in first, to name the organization.
+
+    Raises BadRequest for an unusable document; Forbidden, without fetching, for a host that isn't allowed; TooMany
+    after too many failed fetches from this address."""
     address = first_of(parameters).get("client_id", "")
     if not client_documents.is_address(address):
         return True
@@ -98,7 +100,7 @@ async def _keep(
 
 
 async def with_client_of(connection: Connection, parameters: Parameters, person: SignedIn | None) -> Parameters:
-    """Return an authorization request with the id of the client that its document describes, where it names one."""
+    """Return an authorization request with a document's address replaced by the id of the client described there."""
     address = first_of(parameters).get("client_id", "")
     host = client_documents.host_of(address) if client_documents.is_address(address) else None
     organization_id = None if host is None else await _organization(connection, person, host=host)
@@ -106,7 +108,8 @@ async def with_client_of(connection: Connection, parameters: Parameters, person:
 
 
 async def with_client_of_secret(connection: Connection, parameters: Parameters) -> Parameters:
-    """Do so for a request with a code or a token, which tells the organization."""
+    """Replace the client's address by its id, as `with_client_of` does, in the organization of the request's code or
+    token."""
     form = first_of(parameters)
     address = form.get("client_id", "")
     secret = form.get("code") or form.get("refresh_token") or form.get("token")

@@ -1,4 +1,4 @@
-"""The endpoints that clients call: token, revocation, and the server's description of itself."""
+"""The endpoints for clients: token, revocation and server metadata."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -26,10 +26,10 @@ METADATA = "/.well-known/oauth-authorization-server"
 
 
 class ClientRoute(OwnErrorsRoute):
-    """A route whose every error is JSON as RFC 6749, section 5.2 has it."""
+    """A route with all errors as JSON (RFC 6749, section 5.2)."""
 
     def refuse(self, request: Request, error: ServiceError) -> Response:
-        """Answer what goes wrong before the server can judge the request."""
+        """Answer errors raised before the authorization server can judge the request."""
         del request
         return _refusal(error)
 
@@ -39,13 +39,13 @@ router = APIRouter(route_class=ClientRoute, include_in_schema=False)
 
 @router.post("/api/oauth/token")
 async def token(request: Request, runtime: RuntimeDep) -> Response:
-    """Give tokens for a code or a refresh token (RFC 6749, sections 4.1.3 and 6)."""
+    """Return tokens for a code or a refresh token (RFC 6749, sections 4.1.3 and 6)."""
     return await _answer(request, runtime, AuthorizationServer.token)
 
 
 @router.post("/api/oauth/revoke")
 async def revoke(request: Request, runtime: RuntimeDep) -> Response:
-    """Stop a token (RFC 7009)."""
+    """Revoke a token (RFC 7009)."""
     return await _answer(request, runtime, AuthorizationServer.revocation)
 
 
@@ -53,8 +53,8 @@ async def revoke(request: Request, runtime: RuntimeDep) -> Response:
 @router.get(METADATA + "/{path:path}")
 @router.get("/.well-known/openid-configuration")
 async def metadata(runtime: RuntimeDep, path: str = "") -> Response:
-    """Describe the server (RFC 8414); an issuer's path follows the well-known part. Libraries that look at OpenID
-    Connect's address first need no more, without ID tokens."""
+    """Return the server's metadata (RFC 8414), with an issuer's path after the well-known part. Also served at OpenID
+    Connect's address, for libraries that try OpenID Connect first. There are no ID tokens."""
     issuer = runtime.settings.issuer
     if path and f"/{path}" != urlsplit(issuer).path:
         raise ServiceError("There is no such issuer here.", code="not_found", status=404)
@@ -64,7 +64,7 @@ async def metadata(runtime: RuntimeDep, path: str = "") -> Response:
 @router.get(WELL_KNOWN)
 @router.get(WELL_KNOWN + "/{path:path}")
 async def protected_resource(runtime: RuntimeDep, path: str = "") -> Response:
-    """Describe what takes tokens of /mcp clients (RFC 9728), also at the host's own address."""
+    """Return the metadata of the resource that accepts tokens of /mcp clients (RFC 9728), also at the host's root."""
     issuer = runtime.settings.issuer
     own = urlsplit(resource_of(OAuthAudience.MCP, issuer)).path
     if path and f"/{path}".removesuffix("/") != own:
@@ -73,7 +73,8 @@ async def protected_resource(runtime: RuntimeDep, path: str = "") -> Response:
 
 
 def describe_mcp(issuer: str) -> dict[str, object]:
-    """The metadata of /mcp (RFC 9728, section 2); what only admins may do, a client asks for by itself."""
+    """Return the metadata of /mcp (RFC 9728, section 2). Scopes for admins are not listed; a client may still request
+    them."""
     return {
         "resource": resource_of(OAuthAudience.MCP, issuer),
         "authorization_servers": [issuer],
@@ -85,7 +86,7 @@ def describe_mcp(issuer: str) -> dict[str, object]:
 
 
 def description(issuer: str) -> dict[str, object]:
-    """The server's metadata (RFC 8414, section 2)."""
+    """Return the server's metadata (RFC 8414, section 2)."""
     return {
         "issuer": issuer,
         "authorization_endpoint": f"{issuer}/api/oauth/authorize",
@@ -106,7 +107,7 @@ def description(issuer: str) -> dict[str, object]:
 async def _answer(
     request: Request, runtime: Runtime, endpoint: Callable[[AuthorizationServer, OAuthRequest], Answer]
 ) -> Response:
-    """Answer from a transaction that is committed, whatever the answer is: a refusal may have revoked something."""
+    """Answer from a transaction that is always committed: a refusal may have revoked tokens."""
     refuse_readable(request, runtime)
     sent = await form_of(request)
     async with runtime.database.transaction(None) as connection:
@@ -121,7 +122,8 @@ async def _answer(
 
 
 def _refusal(error: ServiceError) -> Response:
-    """What RFC 6749 has no word for: a form that is none is invalid_request; 429 and 503 say when to come again."""
+    """Return the response to an error without a code in RFC 6749. Unreadable forms get `invalid_request`; 429 and 503
+    say when to retry."""
     name = {429: "temporarily_unavailable", 503: "temporarily_unavailable"}.get(
         error.status, "invalid_request" if error.status < 500 else "server_error"
     )

@@ -1,7 +1,7 @@
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
 # Authlib has no types, and its base classes take some parameters by other names than ours.
-"""Authlib's grants as the service gives them: S256 for everyone, each code and refresh token used once. Authlib checks
-a request's form and chooses its errors (RFC 6749, 7009, 7636)."""
+"""Authlib's grants with Carrel's rules: S256 for every client, and each code and refresh token used once. Authlib
+checks the form of requests and chooses the errors (RFC 6749, 7009, 7636)."""
 
 import hashlib
 import hmac
@@ -32,13 +32,13 @@ CLIENT_AUTHENTICATION = ["client_secret_basic", "client_secret_post", "none"]
 
 
 class InvalidTargetError(OAuth2Error):
-    """The request asks for tokens that are for something else than the client's (RFC 8707, section 2)."""
+    """The request asks for tokens for a resource other than the client's (RFC 8707, section 2)."""
 
     error = "invalid_target"
 
 
 class S256Required(CodeChallenge):
-    """PKCE for every client: Authlib's own `required` concerns public clients only."""
+    """PKCE for every client. Authlib's own `required` covers only public clients."""
 
     SUPPORTED_CODE_CHALLENGE_METHOD = ["S256"]  # noqa: RUF012 - Authlib's
 
@@ -70,7 +70,7 @@ class S256Required(CodeChallenge):
 
 
 class CodeGrant(AuthorizationCodeGrant):
-    """RFC 6749, section 4.1."""
+    """The authorization code grant (RFC 6749, section 4.1)."""
 
     TOKEN_ENDPOINT_AUTH_METHODS = CLIENT_AUTHENTICATION
     request: Request
@@ -78,25 +78,24 @@ class CodeGrant(AuthorizationCodeGrant):
 
     @classmethod
     def check_authorization_endpoint(cls, _: Request) -> bool:
-        """Accept every authorization request: `judge_parameters` checks response_type once the client is known."""
         return True
 
     @staticmethod
     def validate_no_multiple_request_parameter(request: Request) -> None:
-        """Refuse a request with two clients or two redirect URIs; other repetitions are checked later."""
+        """Refuse a request with two clients or two redirect URIs; other repeated parameters are checked later."""
         if any(len(request.values.get(name, ())) > 1 for name in ("client_id", "redirect_uri")):
             raise errors.InvalidRequestError("Send client_id and redirect_uri once each.")
 
     @staticmethod
     def validate_authorization_redirect_uri(request: Request, client: Client) -> str:
-        """Return the request's redirect URI, or raise when it is none of the client's."""
+        """Return the request's redirect URI; raise if it isn't registered for the client."""
         redirect_uri = request.form.get("redirect_uri")
         if redirect_uri is None or not client.check_redirect_uri(redirect_uri):
             raise errors.InvalidRequestError("The redirect_uri is missing, or none of the client's.")
         return redirect_uri
 
     def create_authorization_response(self, redirect_uri: str, grant_user: UUID | None) -> Any:
-        """Redirect with a new code, or with `access_denied`; the query of the redirect URI stays as it is."""
+        """Redirect with a new code, or with `access_denied`. The redirect URI's query is kept."""
         if grant_user is None:
             raise errors.AccessDeniedError(redirect_uri=redirect_uri)
         code = secrets.mint(secrets.AUTHORIZATION_CODE).value.get_secret_value()
@@ -104,20 +103,19 @@ class CodeGrant(AuthorizationCodeGrant):
         return 302, "", [("Location", self.server.callback(redirect_uri, [("code", code)], self.request))]
 
     def query_authorization_code(self, code: str, client: Client) -> Code | None:
-        """Return the stored code if the client may use it, else None."""
         return self.server.store.code(code, client)
 
     def delete_authorization_code(self, authorization_code: Code) -> None:
-        """Keep the code (Authlib would delete it): a code that is used again must be known."""
+        """Keep the code so that a second use can be detected; Authlib would delete the code."""
 
     def authenticate_user(self, authorization_code: Code) -> UUID | None:
-        """Return the person who allowed the code, or None if they are no longer active."""
+        """Return the consenting person, or None if no longer active."""
         principal_id = authorization_code.principal_id
         return principal_id if self.server.store.is_active(self.request.client, principal_id) else None
 
 
 class RefreshGrant(RefreshTokenGrant):
-    """RFC 6749, section 6, with rotation (RFC 9700, section 4.14.2)."""
+    """The refresh token grant (RFC 6749, section 6), with rotation (RFC 9700, section 4.14.2)."""
 
     TOKEN_ENDPOINT_AUTH_METHODS = CLIENT_AUTHENTICATION
     INCLUDE_NEW_REFRESH_TOKEN = True
@@ -125,25 +123,24 @@ class RefreshGrant(RefreshTokenGrant):
     server: "AuthorizationServer"
 
     def authenticate_refresh_token(self, refresh_token: str) -> Token | None:
-        """Return the stored refresh token if the client may use it, else None."""
         return self.server.store.refresh_token(refresh_token, self.request.client)
 
     def authenticate_user(self, refresh_token: Token) -> UUID:
-        """Return the person whom the token acts for, who was found active when the token was read."""
+        """Return the token's person, already found active when the token was read."""
         return refresh_token.principal_id
 
     def revoke_old_credential(self, refresh_token: Token) -> None:
-        """Do nothing: `AuthorizationServer.save_token` has used the old token up already."""
+        """Do nothing: `AuthorizationServer.save_token` has already marked the old token as used."""
 
 
 class Revocation(RevocationEndpoint):
-    """RFC 7009. The request's hint isn't needed: a token's prefix says its kind."""
+    """Token revocation (RFC 7009). The request's hint is ignored: a token's prefix tells its kind."""
 
     CLIENT_AUTH_METHODS = CLIENT_AUTHENTICATION
     server: "AuthorizationServer"
 
     def authenticate_token(self, request: Request, client: Client) -> Token | None:
-        """Return the token to revoke, None when it is unknown; raise when it was given to another client."""
+        """Return the token to revoke, None when unknown; raise for a token of another client."""
         if "token" not in request.form:
             raise errors.InvalidRequestError("Send the token to revoke.")
         token = self.server.store.any_token(request.form["token"], client)
@@ -152,12 +149,12 @@ class Revocation(RevocationEndpoint):
         return token
 
     def revoke_token(self, token: Token, request: Request) -> None:
-        """Revoke a token; with a refresh token, its whole family."""
+        """Revoke a token; for a refresh token, its whole family."""
         self.server.store.revoke(token, request.client)
 
 
 def judge_parameters(grant: CodeGrant) -> None:
-    """Register the check of the remaining parameters of an authorization request, for when its client is proven."""
+    """Register the check of an authorization request's remaining parameters, to run once its client is proven."""
 
     def judge(grant: CodeGrant, _redirect_uri: str) -> None:
         form, values = grant.request.form, grant.request.values
@@ -175,7 +172,8 @@ def judge_parameters(grant: CodeGrant) -> None:
 
 
 def malformed(request: Request) -> OAuth2Error | None:
-    """Return the error of a token request that names no grant type or repeats a parameter; None when it is fine."""
+    """Return the error of a token request without a grant type or with a repeated parameter; None if there is no
+    error."""
     if any(len(values) > 1 for name, values in request.values.items() if name != "resource"):
         return repeated_parameter()
     if "grant_type" not in request.form:

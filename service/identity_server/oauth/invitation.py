@@ -1,7 +1,6 @@
-"""GET and POST /account/invitation: setting a password with a link that an admin made or that was mailed to a person
-who has forgotten theirs. It signs the person in.
-Looking at the page changes nothing: programs that check links in messages open it too. Its form counts in the browser
-that the page was made for, so that no other site signs a person in as somebody else."""
+"""GET and POST /account/invitation: set a password with a link made by an admin or mailed after "forgot password". The
+person is then signed in. Opening the page changes nothing: programs that check links in messages open it too. The form
+works only in the browser that loaded the page, so another site can't sign a person in to a different account."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -37,7 +36,6 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get(PATH)
 async def show_invitation(request: Request, runtime: RuntimeDep) -> Response:
-    """Ask the invited person for a password."""
     token = SecretStr(first_of(query_of(request)).get("token", ""))
     async with _count_failures(request, runtime):
         invited = await find_invited(runtime, token)
@@ -46,7 +44,6 @@ async def show_invitation(request: Request, runtime: RuntimeDep) -> Response:
 
 @router.post(PATH)
 async def take_password(request: Request, runtime: RuntimeDep) -> Response:
-    """Set the password, and lead on to the workbench, which asks for the second factor where there is one."""
     form, browser = first_of(await form_of(request)), Browser.of(request, runtime)
     token, given = SecretStr(form.get("token", "")), form.get("password", "")
     async with _count_failures(request, runtime):
@@ -81,7 +78,7 @@ async def take_password(request: Request, runtime: RuntimeDep) -> Response:
 
 
 async def answer_forgotten(request: Request, runtime: Runtime, attempt: Attempt) -> Response | Refused:
-    """Answer a person who has forgotten the password, in the same words for every address."""
+    """Answer a "forgot password" request with the same words for every address."""
     mailing = await ask_link(runtime, replace(attempt, step="forgotten"))
     if isinstance(mailing, Refused):
         return mailing
@@ -101,7 +98,6 @@ async def answer_forgotten(request: Request, runtime: Runtime, attempt: Attempt)
 
 @asynccontextmanager
 async def _count_failures(request: Request, runtime: Runtime) -> AsyncGenerator[None]:
-    """Count a link that isn't good like any other credential that fails."""
     try:
         yield
     except NotFound:

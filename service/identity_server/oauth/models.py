@@ -1,7 +1,7 @@
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
 # pyright: reportUnknownMemberType=false
 # Authlib has no types, and its base classes take some parameters by other names than ours.
-"""What Authlib asks clients, codes and tokens, answered from their rows."""
+"""Clients, codes and tokens with the methods Authlib calls, backed by their rows."""
 
 import hmac
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class _Payload(OAuth2Payload):
 
 
 class Request(OAuth2Request):
-    """A request to an endpoint, as Authlib reads it. `granted`: the scopes that a person allows; `confirmed_at`: their
+    """A request to an endpoint, as Authlib reads it. `granted`: the scopes allowed by the person; `confirmed_at`: their
     last proof of identity."""
 
     client: Any
@@ -64,7 +64,7 @@ class Request(OAuth2Request):
 
 @dataclass(frozen=True, eq=False)
 class Client(ClientMixin):
-    """A client, pending or approved, with the name of its organization."""
+    """A pending or approved client, with the name of its organization."""
 
     client_id: UUID
     organization_id: UUID
@@ -86,8 +86,9 @@ class Client(ClientMixin):
         """Return None: every request names its redirect URI (seed, "v1")."""
 
     def get_allowed_scope(self, scope: str | None) -> str | None:
-        """Return requested scopes, or all of the client's; None if any isn't the client's. Clients for /mcp ask for
-        what a server's description names, and get what is theirs (RFC 6749, section 3.3), or None."""
+        """Return the requested scopes, or all of the client's; None if a scope isn't the client's. A client for /mcp
+        may request every scope in a server's metadata, and gets those registered for it (RFC 6749, section 3.3), or
+        None."""
         asked = parse_scopes(scope or "")
         if asked is None:
             return None
@@ -96,30 +97,30 @@ class Client(ClientMixin):
         return " ".join(asked or self.scopes) if all(covers(self.scopes, one) for one in asked) else None
 
     def describe_refused(self, scope: str) -> str:
-        """Name the requested scopes that the client can't be given, and those that it is registered for."""
+        """Name the requested scopes refused to the client, and the scopes registered for it."""
         refused = [one for one in scope.split() if not covers(self.scopes, one)] or ["more than the person allowed"]
         return f"This client can't be given {' '.join(refused)[:200]}. It may ask for: {' '.join(self.scopes)}."
 
     def check_redirect_uri(self, redirect_uri: str) -> bool:
-        """Return whether a redirect URI is registered, character by character (RFC 9700, section 2.1). Public clients
-        may use any loopback port (RFC 8252, section 7.3)."""
+        """Return whether a redirect URI is registered, compared character by character (RFC 9700, section 2.1). Public
+        clients may use any loopback port (RFC 8252, section 7.3)."""
         if redirect_uri in self.redirect_uris:
             return True
         local = without_local_port(redirect_uri) if self.is_public else None
         return local is not None and local in {without_local_port(one) for one in self.redirect_uris}
 
     def is_confidential_at(self, redirect_uris: Sequence[str]) -> bool:
-        """Return whether this is a client of v1 with a secret, registered for these redirect URIs and no others."""
+        """Return whether the client is a v1 client with a secret, registered for exactly these redirect URIs."""
         return not self.is_public and self.audience is OAuthAudience.API and self.redirect_uris == redirect_uris
 
     def check_client_secret(self, client_secret: str) -> bool:
-        """Return whether a secret is the client's, compared in constant time; a public client sends none."""
+        """Compare a secret in constant time; a public client sends none."""
         if self.is_public:
             return not client_secret
         return hmac.compare_digest(self.secret_hash, hash_client_secret(client_secret, self.audience))
 
     def check_endpoint_auth_method(self, *_: str) -> bool:
-        """Return True: `check_client_secret` has judged what the client has proven itself by."""
+        """Return True: `check_client_secret` has already judged the client's proof."""
         return True
 
     def check_response_type(self, _: str) -> bool:
@@ -132,7 +133,7 @@ class Client(ClientMixin):
 
 
 class Code(AuthorizationCodeMixin):
-    """An authorization code that can be used."""
+    """A usable authorization code."""
 
     code_challenge_method = "S256"
 
@@ -147,16 +148,16 @@ class Code(AuthorizationCodeMixin):
         self._left = intersect_scopes(self.scopes, to=client.scopes)
 
     def get_redirect_uri(self) -> str:
-        """Return the redirect URI that the code was sent to, which the token request must repeat."""
+        """Return the code's redirect URI, to be repeated in the token request."""
         return self._redirect_uri
 
     def get_scope(self) -> str:
-        """Return the scopes that the code gives: those the person allowed and the client is still registered for."""
+        """Return the code's scopes: allowed by the person and still registered for the client."""
         return " ".join(self._left)
 
 
 class Token(TokenMixin):
-    """A refresh token that can be used, or a token that is to be revoked."""
+    """A usable refresh token, or a token to revoke."""
 
     def __init__(self, row: StoredToken, client: Client) -> None:
         self.token_id = row.token_id
@@ -170,5 +171,5 @@ class Token(TokenMixin):
         return self._client_id == client.client_id
 
     def get_scope(self) -> str:
-        """Return the scopes that the token gives: those the person allowed and the client is still registered for."""
+        """Return the token's scopes: allowed by the person and still registered for the client."""
         return " ".join(self._left)

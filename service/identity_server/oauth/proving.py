@@ -1,4 +1,4 @@
-"""Proving again who one is, in a session that has begun: by a passkey, or by the password and a second factor."""
+"""Proving identity again within a session: by a passkey, or by the password and a second factor."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,8 +18,8 @@ LIFETIME = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class Proof:
-    """What the forms of a page carry, once the person has proven there who they are; `until` is in seconds since 1970.
-    The token is in that page alone: a thief of the session doesn't have it."""
+    """Fields carried by a page's forms after the person has proven their identity; `until` is in seconds since 1970.
+    The token exists only in the page, so a thief of the session doesn't have it."""
 
     token: str
     until: str
@@ -30,7 +30,6 @@ class Proof:
         return cls(page.browser.form_token(page.runtime, _purpose(page.person, until)), until)
 
     def counts(self, page: OwnPage, *, now: datetime) -> bool:
-        """Return whether it was made for this browser and person, and still counts."""
         own = page.browser.is_own_form(page.runtime, self.token, purpose=_purpose(page.person, self.until))
         return own and int(self.until) >= now.timestamp()
 
@@ -40,7 +39,8 @@ def _purpose(person: SignedIn, until: str) -> str:
 
 
 async def prove(page: OwnPage, form: dict[str, str], *, purpose: str) -> Person | Refused:
-    """Check a passkey that was asked for this purpose, or the password, and the second factor where there is one."""
+    """Check a passkey asked for with the given purpose, or the password, plus the second factor if the person has a
+    factor."""
     request, runtime, person = page.request, page.runtime, page.person
     address = request.client.host if request.client else "unknown"
     if form.get("action") == "passkey":

@@ -1,4 +1,4 @@
-"""Purging codes, tokens, sessions and failed attempts that nothing depends on any more."""
+"""Purging expired codes, tokens, sessions and failed attempts."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -14,7 +14,7 @@ KEPT = timedelta(days=1)
 
 
 async def purge(runtime: Runtime, connection: Connection, organization_id: UUID) -> None:
-    """Delete what expired more than a day ago and no longer proves a theft."""
+    """Delete rows expired more than a day ago, unless still needed to detect a theft."""
     now = await runtime.clock.now(connection)
     await queries.delete_expired(connection, organization_id, now=now, kept=KEPT)
     await sign_in_queries.delete_expired(connection, organization_id, now=now)

@@ -1,4 +1,4 @@
-"""SQL of OAuth clients, consents, codes and tokens, and of the end of all of a person's sign-ins. Times come from the
+"""SQL of OAuth clients, consents, codes and tokens, and of ending all of a person's sign-ins. Times come from the
 caller's clock."""
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +31,7 @@ from service.schema.signin import (
 
 @dataclass(frozen=True)
 class EndedSignIns:
-    """How much of what people were signed in with works no more."""
+    """Numbers of ended sessions, codes and tokens."""
 
     browser_sessions: int
     consents: int
@@ -44,12 +44,12 @@ _CLIENT_OF_ID = select_to_enter(
 
 
 async def enter_by_client(connection: Connection, *, client_id: UUID) -> Client | None:
-    """Find a client by its id, whatever its status, and set the transaction to the client's organization."""
+    """Find a client of any status by id, and set the transaction to the client's organization."""
     return await sql.find_row(connection, _CLIENT_OF_ID, Client, {"param_client_id": client_id})
 
 
 async def lock_client(connection: Connection, organization_id: UUID, *, client_id: UUID) -> bool:
-    """Lock a client against deletion until the transaction ends; False if it is deleted already."""
+    """Lock a client against deletion until the transaction ends; False if it is already deleted."""
     statement = select(oauth_clients.c.client_id).where(
         sql.matches(oauth_clients, organization_id, client_id=client_id)
     )
@@ -64,20 +64,19 @@ async def insert_client(connection: Connection, organization_id: UUID, *, row: M
 async def update_client(
     connection: Connection, organization_id: UUID, *, client_id: UUID, values: Mapping[str, object]
 ) -> bool:
-    """Change columns of a client; False when there is no such client."""
+    """Change columns of a client; False if the client is unknown."""
     statement = update(oauth_clients).where(sql.matches(oauth_clients, organization_id, client_id=client_id))
     return (await connection.execute(statement.values(values))).rowcount > 0
 
 
 async def delete_client(connection: Connection, organization_id: UUID, *, client_id: UUID) -> bool:
-    """Delete a client with its consents, codes and tokens; False when there is no such client."""
+    """Delete a client with its consents, codes and tokens; False if the client is unknown."""
     return await sql.delete_rows(connection, oauth_clients, organization_id, client_id=client_id) > 0
 
 
 async def get_client(
     connection: Connection, organization_id: UUID, *, client_id: UUID, lock: bool = False
 ) -> OAuthClient | None:
-    """Get a client, with the address of the person who requested it; None when unknown."""
     statement = _clients(organization_id).where(oauth_clients.c.client_id == client_id)
     if lock:
         statement = statement.with_for_update(of=oauth_clients)
@@ -120,7 +119,7 @@ async def insert_code(connection: Connection, organization_id: UUID, *, row: Map
 async def lock_code(
     connection: Connection, organization_id: UUID, *, secret_hash: bytes, client_id: UUID
 ) -> StoredCode | None:
-    """Find the client's code by its hash, and lock it until the transaction ends; None for another client's code."""
+    """Find the client's code by hash, and lock the row until the transaction ends; None for another client's code."""
     statement = select(*sql.columns_of(oauth_codes, StoredCode)).where(
         sql.matches(oauth_codes, organization_id, secret_hash=secret_hash, client_id=client_id)
     )
@@ -130,7 +129,7 @@ async def lock_code(
 async def find_client_name(
     connection: Connection, organization_id: UUID, *, family_id: UUID, principal_id: UUID
 ) -> str | None:
-    """Find the name of the client that a person's tokens of a family act through; None when there is none any more."""
+    """Return the name of the client behind a person's family of tokens; None if it no longer exists."""
     of_client = oauth_token_families.c.client_id == oauth_clients.c.client_id
     whose = _living_family(organization_id, family_id, principal_id)
     return (await connection.execute(select(oauth_clients.c.name).where(of_client, whose))).scalar_one_or_none()
@@ -153,7 +152,7 @@ def _living_family(organization_id: UUID, family_id: UUID, principal_id: UUID) -
 async def use_code(
     connection: Connection, organization_id: UUID, *, code_id: UUID, family_id: UUID, now: datetime
 ) -> bool:
-    """Mark a code as used for a new family of tokens; False when it was used before."""
+    """Mark a code as used by a new family of tokens; False if it was already used."""
     statement = update(oauth_codes).where(
         sql.matches(oauth_codes, organization_id, code_id=code_id), oauth_codes.c.used_at.is_(None)
     )
@@ -161,7 +160,6 @@ async def use_code(
 
 
 async def insert_family(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
-    """Add a family of tokens: the tokens that follow from one code."""
     await connection.execute(insert(oauth_token_families).values({**row, "organization_id": organization_id}))
 
 
@@ -175,7 +173,7 @@ async def insert_tokens(
 async def lock_refresh_token(
     connection: Connection, organization_id: UUID, *, secret_hash: bytes
 ) -> StoredRefreshToken | None:
-    """Lock a refresh token, found by hash, with its family until the transaction ends; a second request waits."""
+    """Lock a refresh token, found by hash, and its family until the transaction ends; a second request waits."""
     statement = (
         select(
             *sql.columns_of(
@@ -194,7 +192,7 @@ async def lock_refresh_token(
 
 
 async def use_refresh_token(connection: Connection, organization_id: UUID, *, token_id: UUID, now: datetime) -> bool:
-    """Mark a refresh token as used; False when it was used before."""
+    """Mark a refresh token as used; False if it was already used."""
     statement = update(oauth_refresh_tokens).where(
         sql.matches(oauth_refresh_tokens, organization_id, token_id=token_id), oauth_refresh_tokens.c.used_at.is_(None)
     )
@@ -218,7 +216,7 @@ async def revoke_access_token(connection: Connection, organization_id: UUID, *, 
 async def families_of(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID], client_id: UUID
 ) -> list[UUID]:
-    """List the families of tokens that people's consents to a client gave and that aren't revoked."""
+    """List the unrevoked families of tokens from people's consents to a client."""
     statement = select(oauth_token_families.c.family_id).where(
         oauth_token_families.c.organization_id == organization_id,
         sql.in_array(oauth_token_families.c.principal_id, principal_ids),
@@ -231,7 +229,7 @@ async def families_of(
 async def revoke_families(
     connection: Connection, organization_id: UUID, *, family_ids: Collection[UUID], now: datetime
 ) -> int:
-    """Revoke families with their access tokens; return how many are newly revoked."""
+    """Revoke families with their access tokens; return the number newly revoked."""
     return await revoke_tokens(connection, organization_id, key="family_id", ids=family_ids, at=now)
 
 
@@ -243,7 +241,7 @@ async def revoke_tokens(
     ids: Collection[UUID],
     at: datetime | ColumnElement[datetime],
 ) -> int:
-    """Revoke the families and access tokens with these ids in the column `key`; return how many families are newly
+    """Revoke the families and access tokens with these ids in the column `key`; return the number of families newly
     revoked. Families go first: a refresh locks its family until its new tokens are in."""
     revoked: list[int] = []
     for table in (oauth_token_families, oauth_access_tokens):
@@ -268,8 +266,8 @@ async def delete_unused_codes_of(
 async def delete_sign_ins(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID], consents: bool
 ) -> EndedSignIns:
-    """Delete people's sessions, sign-ins that wait, unused codes and, with `consents`, consents; revoke the tokens of
-    their applications."""
+    """Delete people's sessions, pending sign-ins, unused codes and, with `consents`, consents; revoke their
+    applications' tokens."""
     sessions = await _delete_of(connection, organization_id, table=browser_sessions, principal_ids=principal_ids)
     await _delete_of(connection, organization_id, table=pending_sign_ins, principal_ids=principal_ids)
     await delete_unused_codes_of(connection, organization_id, principal_ids=principal_ids)
@@ -287,8 +285,8 @@ async def _delete_of(
 
 
 async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime, kept: timedelta) -> None:
-    """Remove what expired more than `kept` ago: access tokens, unused codes, dead families. Used codes and refresh
-    tokens live with their family: a repeat reveals a second holder, however late (RFC 9700, section 4.14.2)."""
+    """Delete access tokens, unused codes and dead families expired more than `kept` ago. Used codes and refresh tokens
+    live as long as their family: reuse reveals a second holder, however late (RFC 9700, section 4.14.2)."""
     before = now - kept
     living = select(oauth_refresh_tokens.c.token_id).where(
         oauth_refresh_tokens.c.family_id == oauth_token_families.c.family_id,
@@ -324,7 +322,7 @@ async def _keep_last_uses(connection: Connection, organization_id: UUID, gone: C
 
 
 async def list_allowing(connection: Connection, *, host: str) -> Sequence[UUID]:
-    """List the organizations that allow documents of a host, for somebody who isn't signed in to any."""
+    """List the organizations that allow documents of a host, for a person not yet signed in."""
     allowed = literal(host) == any_(organizations.c.client_document_hosts)
     return list((await connection.execute(select(organizations.c.organization_id).where(allowed))).scalars())
 
@@ -346,7 +344,8 @@ async def list_admins(connection: Connection, organization_id: UUID, *, limit: i
 
 
 async def any_person(connection: Connection, organization_id: UUID) -> UUID:
-    """Return a person, an admin if there is one: each client's row names one, who is shown for no described client."""
+    """Return a person of the organization, preferably an admin. Each client's row needs a person; for a described
+    client the person is never shown."""
     statement = (
         select(principals.c.principal_id)
         .where(sql.matches(principals, organization_id, kind="user"))
@@ -357,7 +356,7 @@ async def any_person(connection: Connection, organization_id: UUID) -> UUID:
 
 
 async def is_fresh(connection: Connection, organization_id: UUID, *, client_id: UUID, now: datetime) -> bool:
-    """Return whether what a document says is known, and may be kept for longer."""
+    """Return whether a document's content is known and its cache time not over."""
     statement = select(oauth_clients.c.client_id).where(
         sql.matches(oauth_clients, organization_id, client_id=client_id), oauth_clients.c.document_fresh_until > now
     )
@@ -365,7 +364,7 @@ async def is_fresh(connection: Connection, organization_id: UUID, *, client_id: 
 
 
 async def put_client(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
-    """Add the client that a document describes, or change its name and addresses to what the document says now."""
+    """Add a client described by a document, or update its name and addresses from the document."""
     new = insert(oauth_clients).values({**row, "organization_id": organization_id})
     changed = {name: new.excluded[name] for name in ("name", "redirect_uris", "document_fresh_until")}
     same = oauth_clients.c.organization_id == organization_id
@@ -375,7 +374,7 @@ async def put_client(connection: Connection, organization_id: UUID, *, row: Mapp
 
 
 async def find_organization(connection: Connection, *, secret_hash: bytes) -> UUID | None:
-    """Find the organization of a code, a refresh token or an access token, in which nobody is yet."""
+    """Find the organization of a code, a refresh token or an access token, outside of any organization."""
     for table in (oauth_codes, oauth_refresh_tokens, oauth_access_tokens):
         statement = select(table.c.organization_id).where(table.c.secret_hash == secret_hash)
         if (found := (await connection.execute(statement)).scalar_one_or_none()) is not None:

@@ -1,4 +1,4 @@
-"""Clients, consents, codes and tokens as they are stored."""
+"""Stored clients, consents, codes and tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class ReadableCollection:
-    """A collection that a person may search."""
+    """A collection readable by the person."""
 
     collection_id: UUID
     name: str
@@ -16,7 +16,7 @@ class ReadableCollection:
 
 @dataclass(frozen=True, slots=True)
 class StoredCode:
-    """A code; once used, with the family of tokens that it gave."""
+    """A code; if used, with the id of its family of tokens."""
 
     code_id: UUID
     principal_id: UUID
@@ -44,7 +44,7 @@ class StoredToken:
 
 @dataclass(frozen=True, slots=True)
 class StoredRefreshToken(StoredToken):
-    """A refresh token; `revoked_at` is its family's."""
+    """A refresh token; `revoked_at` is the time its family was revoked."""
 
     expires_at: datetime
     used_at: datetime | None

@@ -1,4 +1,4 @@
-"""The second step of a sign-in by password: giving a second factor, or setting one up where one is demanded."""
+"""The second step of a sign-in by password: give a second factor, or set up a factor if the organization demands it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ NO_STORE = {"Cache-Control": "no-store"}
 
 @dataclass(frozen=True)
 class Step:
-    """A sign-in's second step: the browser, where its forms go (`action`), and where it leads to (`done`), all
-    relative; `leads_to` are addresses of others that the forms may end at."""
+    """A sign-in's second step: the browser, the target of its forms (`action`) and the next page (`done`), both
+    relative. `leads_to`: external addresses that forms may redirect to."""
 
     request: Request
     runtime: Runtime
@@ -39,7 +39,7 @@ class Step:
     leads_to: Collection[str] = ()
 
     async def show(self, pending: Pending, refused: Refused | None = None, *, now: datetime | None = None) -> Response:
-        """Ask for the second factor, or show how to set one up; `now` is what a caller within a transaction knows."""
+        """Ask for the second factor, or show how to set up a factor. Pass `now` from within a transaction."""
         if now is None:
             async with self.runtime.database.transaction(pending.organization_id) as connection:
                 now = await self.runtime.clock.now(connection)
@@ -74,7 +74,7 @@ class Step:
         organization_name: str,
         pending: Pending | None = None,
     ) -> Response:
-        """Show how to set up an app; with `pending` because the organization demands it."""
+        """Show how to set up an app; `pending` is set if the organization demands it."""
         secret = enrolment.secret(self.runtime, self.browser)
         # Made here of characters that the library escapes itself.
         picture = Markup(draw_picture(secret, email=person.email, organization_name=organization_name))  # noqa: S704
@@ -107,7 +107,6 @@ class Step:
         now: datetime,
         is_demanded: bool = False,
     ) -> Response:
-        """Show how to add a passkey to the second factors of a person; `csrf` is the token of the form."""
         ceremony = Ceremony(self.runtime, self.browser, new_passkey_purpose(person.principal_id))
         party = ceremony.party
         return form_page(
@@ -125,7 +124,7 @@ class Step:
         )
 
     async def take(self, form: dict[str, str]) -> Response | None:
-        """Take what a person did on any of the pages, and lead on or ask again; None when no sign-in waits any more."""
+        """Handle a form of any page of the step: continue or ask again; None if no sign-in is pending."""
         async with self.runtime.database.transaction(None) as connection:
             now = await self.runtime.clock.now(connection)
             pending = await find_pending(connection, self.browser, now=now)
@@ -203,7 +202,7 @@ def form_page(
     asked: str | None = None,
     **values: object,
 ) -> Response:
-    """Render a form. If it was sent and refused, it says why, and the refusal is recorded after the answer."""
+    """Render a form. For a refused form it shows the reason, and records the refusal after the answer."""
     response = page(
         template,
         depth=depth_of(request),
@@ -223,7 +222,7 @@ def name_of(form: dict[str, str]) -> str:
 
 
 def show_recovery_codes(request: Request, recovery_codes: Collection[str], *, following: str) -> Response:
-    """Show recovery codes, this once, and go on to the address `following`; at once where none were made."""
+    """Show recovery codes, once, then continue to the address `following`; without codes, redirect there at once."""
     if not recovery_codes:
         return lead_to(following)
     return page("recovery_codes.html", depth=depth_of(request), headers=NO_STORE, codes=recovery_codes, next=following)

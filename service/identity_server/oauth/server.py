@@ -1,7 +1,7 @@
 # pyright: reportUnknownMemberType=false, reportIncompatibleMethodOverride=false, reportUnknownVariableType=false
 # Authlib has no types, and its base classes take some parameters by other names than ours.
-"""The authorization server of a request: Authlib's, over our tables and words. It is synchronous: it runs in a thread
-(`store.in_thread`) and asks the database on the event loop."""
+"""The authorization server of a request: Authlib's, with Carrel's tables and messages. It is synchronous: it runs in a
+thread (`store.in_thread`) and awaits the database on the event loop."""
 
 import base64
 import binascii
@@ -40,7 +40,7 @@ CHALLENGE_BASIC = 'Basic realm="OAuth clients", charset="UTF-8"'
 
 @dataclass(frozen=True)
 class Answer:
-    """What an endpoint answers: a redirect when `location` is set, else `body` as JSON."""
+    """An endpoint's answer: a redirect if `location` is set, otherwise `body` as JSON."""
 
     status: int
     body: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -49,7 +49,7 @@ class Answer:
 
 
 class Unusable(Exception):  # noqa: N818 - what the request is
-    """An authorization request that proves neither a client nor a redirect URI: nobody can be sent back anywhere."""
+    """An authorization request without a proven client or redirect URI: redirecting is not allowed."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -73,7 +73,7 @@ class AuthorizationServer(AuthlibServer):
 
     def open_grant(self, request: Request) -> "grants.CodeGrant | Answer":
         """Check an authorization request; return a grant to ask the person about, or an error to send. Raises Unusable
-        if client or redirect URI isn't proven: nobody may be redirected then (RFC 6749, section 4.1.2.1)."""
+        if the client or redirect URI isn't proven: redirecting is then forbidden (RFC 6749, section 4.1.2.1)."""
         try:
             return self.get_consent_grant(request)
         except OAuth2Error as error:
@@ -82,7 +82,8 @@ class AuthorizationServer(AuthlibServer):
             raise Unusable(_reason(request)) from error
 
     def respond(self, request: Request, principal_id: UUID | None, grant: grants.CodeGrant) -> Answer:
-        """Redirect to the client with a code for the granted scopes, or with `access_denied` for no principal."""
+        """Redirect to the client with a code for the granted scopes, or with `access_denied` if `principal_id` is
+        None."""
         return cast("Answer", self.create_authorization_response(request, principal_id, grant))
 
     def refuse(self, request: Request, error: str, description: str) -> Answer:
@@ -106,9 +107,10 @@ class AuthorizationServer(AuthlibServer):
         return self.store.client(client_id)
 
     def authenticate_client(self, request: Request, *_: object) -> Client:
-        """Return the client proven by HTTP Basic or form fields, not both (RFC 6749, section 2.3). Raises
-        InvalidRequestError or InvalidClientError; InvalidGrantError for a described client: only its code or token
-        names its organization."""
+        """Return the client, proven by HTTP Basic or form fields but not both (RFC 6749, section 2.3).
+
+        Raises InvalidRequestError or InvalidClientError. Raises InvalidGrantError for a described client: only its code
+        or token names its organization."""
         authorization = request.headers.get("authorization")
         form = request.form
         if authorization is not None and "client_secret" in form:
@@ -128,12 +130,12 @@ class AuthorizationServer(AuthlibServer):
         return client
 
     def _is_described(self, request: Request) -> bool:
-        """Return whether a client is named by the address of a document, and proves itself by nothing."""
+        """Return whether the client is named by a document's address and sends no credentials."""
         is_proven = "client_secret" in request.form or "authorization" in request.headers
         return is_address(self.store.named) and not is_proven
 
     def require_resource(self, request: Request, client: Client) -> None:
-        """Raise InvalidTargetError unless each `resource` of a request names what the client's tokens are for."""
+        """Raise InvalidTargetError unless each `resource` of a request is the resource of the client's tokens."""
         for resource in request.values.get("resource", ()):
             if not names_resource(resource, client.audience, self._issuer):
                 raise grants.InvalidTargetError(
@@ -141,13 +143,15 @@ class AuthorizationServer(AuthlibServer):
                 )
 
     def generate_token(self, *args: Any, scope: str, **options: Any) -> Any:
-        """Generate tokens of these scopes; without scopes, Authlib would give all that the client is registered for."""
+        """Generate tokens with these scopes. Raises InvalidScopeError without scopes: Authlib would grant all of the
+        client's."""
         if not scope:
             raise InvalidScopeError("The client is no longer registered for anything of what the person allowed.")
         return super().generate_token(*args, scope=scope, **options)
 
     def save_token(self, token: Mapping[str, str], request: Request) -> None:
-        """Mark the code or refresh token as used, then store the new tokens, so that nothing fails afterwards."""
+        """Mark the code or refresh token as used, and only then store the new tokens. After the marking no step can
+        fail."""
         client = cast("Client", request.client)
         code = cast("Code | None", request.authorization_code)
         if code is not None:
@@ -158,7 +162,7 @@ class AuthorizationServer(AuthlibServer):
         self.store.keep_tokens(token, client=client, family_id=family_id, principal_id=source.principal_id)
 
     def create_oauth2_request(self, request: Request) -> Request:
-        """Return the request itself, which is of the right class already."""
+        """Return the request: it already has the right class."""
         return request
 
     def send_signal(self, name: str, *args: object, **kwargs: object) -> None:
@@ -171,7 +175,8 @@ class AuthorizationServer(AuthlibServer):
         return Answer(status, body, NO_STORE)
 
     def handle_error_response(self, request: Request, error: OAuth2Error) -> Answer:
-        """Convert an error to an Answer (RFC 6749, sections 4.1.2.1 and 5.2) that repeats scopes at most."""
+        """Convert an error to an Answer (RFC 6749, sections 4.1.2.1 and 5.2). The only request data repeated are
+        scopes."""
         # Authlib says Invalid "code" in request for whatever is wrong with a code.
         given = error.description or ""
         said = "" if given.startswith("Invalid ") else given
@@ -191,14 +196,15 @@ class AuthorizationServer(AuthlibServer):
         return Answer(400, dict(parameters), NO_STORE)
 
     def callback(self, redirect_uri: str, parameters: Parameters, request: Request) -> str:
-        """Return the client's address to redirect a person to, with the request's state and the issuer (RFC 9207)."""
+        """Return the client's redirect address, with the request's state and the issuer (RFC 9207)."""
         states = request.values.get("state", ())
         state = [("state", states[0])] if len(states) == 1 else []
         return with_parameters(redirect_uri, [*parameters, *state, ("iss", self._issuer)])
 
 
 def _reason(request: Request) -> str:
-    """Explain, to the person who sees the page, why they can't be redirected; which cause it is, no stranger learns."""
+    """Explain on the page why there is no redirect. The text never reveals whether a client is unknown, unapproved or
+    unregistered."""
     if len(request.values.get("client_id", ())) != 1:
         return "It doesn't say which application asks: client_id is missing, or stands twice."
     if request.client is None and "redirect_uri" in request.form:

@@ -1,4 +1,4 @@
-"""Signing in on the way to an application."""
+"""Sign-in on the way to an application."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,6 @@ SIGN_INS = frozenset({"signIn", "passkeySignIn", FORGOTTEN})
 
 
 async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
-    """Handle the sign-in form: go to the next page, or show the form again with the reason."""
     async with visit.runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)
     if isinstance(asked, Answer):
@@ -48,7 +47,6 @@ async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
 
 
 async def submit_second_factor(visit: Visit, form: dict[str, str]) -> Response:
-    """Handle the forms of the second step: go to the next page, or show the form again with the reason."""
     async with visit.runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)
     if isinstance(asked, Answer):
@@ -85,7 +83,7 @@ async def sign_in_page(
     *,
     email: str = "",
 ) -> Response:
-    """Return the sign-in page, with a cookie for a browser that has none yet."""
+    """Return the sign-in page, and set a cookie if the browser has none."""
     address = visit.address.replace("authorize?", "upstream?", 1)
     ways = await list_ways(connection, asked.client.organization_id, visit.runtime.settings, address=address)
     by_password = (await get_organization(connection, asked.client.organization_id)).passwords_enabled

@@ -1,4 +1,4 @@
-"""Where clients, codes and tokens are, and what happens to those that are used a second time."""
+"""Stored clients, codes and tokens, and the consequences of reusing them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
@@ -24,16 +24,16 @@ Found = TypeVar("Found")
 
 
 async def in_thread(work: Callable[Given, Found], *args: Given.args, **kwargs: Given.kwargs) -> Found:
-    """Run what Authlib does off the event loop; a request that is given up doesn't stop it half-way."""
+    """Run Authlib's synchronous work off the event loop; cancelling the request doesn't interrupt it."""
     return await to_thread.run_sync(lambda: work(*args, **kwargs))
 
 
 class Store:
-    """Clients, codes and tokens for a request in a transaction, asked from Authlib's thread. The first client looked up
-    decides the organization; nothing of another is visible afterwards."""
+    """Clients, codes and tokens for a request in a transaction, called from Authlib's thread. The first client found
+    sets the organization; other organizations are invisible afterwards."""
 
     def __init__(self, connection: Connection, now: datetime, *, named: str) -> None:
-        """Begin; `named` is the client_id that the request has, which may be the address of a document."""
+        """Start with `named`, the request's client_id, possibly a document's address."""
         self._connection = connection
         self.now = now
         self.named = named
@@ -44,7 +44,7 @@ class Store:
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Found:
-        """Run a query on the event loop, and wait for it here."""
+        """Run a query on the event loop and block the calling thread until the result is there."""
 
         async def run() -> Found:
             return await query(self._connection, *args, **kwargs)
@@ -52,8 +52,8 @@ class Store:
         return from_thread.run(run)
 
     def client(self, client_id: str | None) -> Client | None:
-        """Find an approved client by id, and lock it against deletion until the transaction ends. A described client is
-        found by its document's address alone, whose host was judged before."""
+        """Find an approved client by id, and lock the client against deletion until the transaction ends. A described
+        client is found only by document address, after its host was checked."""
         parsed = to_uuid(client_id or "")
         # UUID() takes braces and capitals, too; a client's id has one spelling.
         is_id = parsed is not None and str(parsed) == client_id
@@ -68,8 +68,8 @@ class Store:
         return person is not None and person.active
 
     def code(self, value: str, client: Client) -> Code | None:
-        """Return the client's unused, unexpired code; otherwise None. Raises InvalidGrantError for a used code: within
-        seconds it is only refused, later it revokes all tokens that it gave (RFC 6749, section 4.1.2)."""
+        """Return the client's unused, unexpired code; otherwise None. Raises InvalidGrantError for a used code. Reuse
+        within seconds is only refused; later reuse revokes all of the code's tokens (RFC 6749, section 4.1.2)."""
         secret_hash, client_id = secrets.hash_secret(value), client.client_id
         row = self.ask(queries.lock_code, client.organization_id, secret_hash=secret_hash, client_id=client_id)
         if row is None:
@@ -79,8 +79,8 @@ class Store:
         return Code(row, client) if row.expires_at > self.now else None
 
     def refresh_token(self, value: str, client: Client) -> Token | None:
-        """Return the client's usable refresh token; otherwise None. Raises InvalidGrantError for a used token: within
-        seconds it is a lost race and only refused, later it revokes its family."""
+        """Return the client's usable refresh token; otherwise None. Raises InvalidGrantError for a used token. Reuse
+        within seconds is a lost race and only refused; later reuse revokes the token's family."""
         row = self._refresh_token(value, client)
         if row is None or row.client_id != client.client_id:
             return None
@@ -94,7 +94,7 @@ class Store:
         return Token(row, client) if usable and self.is_active(client, row.principal_id) else None
 
     def any_token(self, value: str, client: Client) -> Token | None:
-        """Find an access or refresh token in the client's organization by its value, of whichever client."""
+        """Find an access or refresh token of any client in the client's organization."""
         if value.startswith(secrets.REFRESH_TOKEN):
             row = self._refresh_token(value, client)
         else:
@@ -118,7 +118,7 @@ class Store:
         self.ask(queries.insert_code, client.organization_id, row=row)
 
     def begin_family(self, code: Code, client: Client) -> UUID:
-        """Mark a code as used, and add a family of tokens for it. InvalidGrantError when it was used before."""
+        """Mark a code as used, and add a family of tokens. Raises InvalidGrantError for a used code."""
         family_id = uuid7()
         row = {
             "family_id": family_id,
@@ -136,7 +136,7 @@ class Store:
         return family_id
 
     def continue_family(self, token: Token, client: Client) -> UUID:
-        """Mark a refresh token as used, and return its family. Raises InvalidGrantError when it was used before."""
+        """Mark a refresh token as used, and return the family. Raises InvalidGrantError for a used token."""
         organization_id = client.organization_id
         if not self.ask(queries.use_refresh_token, organization_id, token_id=token.token_id, now=self.now):
             raise InvalidGrantError("The refresh token was used already.")
@@ -175,7 +175,7 @@ class Store:
     def _refuse_reused(
         self, client: Client, row: StoredCode | StoredRefreshToken, used_at: datetime, *, what: str
     ) -> InvalidGrantError:
-        """Build the refusal of a code or refresh token that is used again; after seconds, revoke all its tokens."""
+        """Build the error for a reused code or refresh token; unless reused within seconds, revoke all its tokens."""
         name = "code" if what == "code" else "refresh token"
         if self.now - used_at <= lifetimes.RACE:
             return InvalidGrantError(

@@ -1,5 +1,5 @@
-"""Signing in with another provider, on the way to an application or to one's account, and coming back. All that must be
-known on return is in `state`, signed for its browser; verifier and nonce follow from it and the service's key."""
+"""Sign-in with another provider, on the way to an application or the account pages, and the return. All state for the
+return is in `state`, signed for its browser; verifier and nonce are derived from it and the service's key."""
 
 import hmac
 import json
@@ -49,7 +49,7 @@ class _Begun:
 
     @property
     def must_be_new(self) -> bool:
-        """Whether the person must prove there anew who they are; that they are signed in there isn't enough."""
+        """Whether the provider must ask the person to prove their identity again, even with a live session."""
         return not {CONFIRM, "max_age"}.isdisjoint(name for name, _ in self.parameters)
 
 
@@ -123,7 +123,7 @@ class _Arrival:
 
 @router.get("/api/oauth/upstream/callback")
 async def come_back(request: Request, runtime: RuntimeDep) -> Response:
-    """Sign in whom the provider vouches for, and go on to the application."""
+    """Sign in the person vouched for by the provider, and continue to the application."""
     given = first_of(query_of(request))
     browser, state = Browser.of(request, runtime), given.get("state", "")
     async with runtime.database.transaction(None) as connection:
@@ -157,7 +157,7 @@ async def _arrive(
 
 
 def _require_code(given: Mapping[str, str], issuer: str) -> None:
-    """Refuse an answer without a code (RFC 6749, section 4.1.2.1), or of another provider (RFC 9207)."""
+    """Refuse an answer without a code (RFC 6749, section 4.1.2.1), or from another provider (RFC 9207)."""
     if given.get("iss", issuer) != issuer:
         raise BadRequest("Another provider answered than the one that you left for.", code="upstream_refused")
     if given.get("error") == "access_denied":
@@ -180,7 +180,6 @@ def _not_signed_in(request: Request, error: ServiceError, link: Link) -> Respons
 
 
 def _way_back(request: Request, begun: _Begun) -> Link:
-    """Return the link to the page that somebody came from, which shows every way to sign in."""
     parameters = dict(begun.parameters)
     if "client_id" in parameters:
         path = f"api/oauth/authorize?{urlencode(begun.parameters)}"
@@ -192,13 +191,12 @@ def _way_back(request: Request, begun: _Begun) -> Link:
 
 @router.get("/api/oauth/upstream")
 async def leave(request: Request, runtime: RuntimeDep) -> Response:
-    """Send somebody to the provider of the settings, who is on the way to a proven application."""
+    """Redirect to the provider of the settings, on the way to a proven application."""
     return await _leave(request, runtime, None)
 
 
 @router.get("/api/oauth/upstream/{provider_id:uuid}")
 async def leave_for_provider(request: Request, runtime: RuntimeDep, provider_id: UUID) -> Response:
-    """Send somebody to a provider of their organization, who is on the way to a proven application."""
     return await _leave(request, runtime, provider_id)
 
 
@@ -216,8 +214,8 @@ async def _leave(request: Request, runtime: Runtime, provider_id: UUID | None) -
 
 @router.get("/account/upstream")
 async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
-    """Send a person on the way to what they allowed to the provider that decides about their address. Without an
-    address it is the provider of the settings."""
+    """Redirect to the provider that decides about the person's address, on the way to the connected applications.
+    Without an address, redirect to the provider of the settings."""
     given = first_of(query_of(request))
     email, organization = given.get("email"), given.get("organization", "-")
     chosen = None
@@ -237,7 +235,6 @@ async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
 
 @router.get("/account/upstream/{provider_id:uuid}")
 async def leave_for_account_by_provider(request: Request, runtime: RuntimeDep, provider_id: UUID) -> Response:
-    """Send somebody to a provider of their organization, who is on the way to what they allowed."""
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         found = await enter_by_provider(connection, provider_id=provider_id)

@@ -29,7 +29,7 @@ PROMPTS_SIGN_IN = frozenset({"login", "select_account"})
 
 @dataclass(frozen=True)
 class AuthorizationRequest:
-    """An authorization request of a proven client, in the transaction that judges it."""
+    """An authorization request of a proven client, in the transaction judging it."""
 
     connection: Connection
     server: AuthorizationServer
@@ -48,7 +48,7 @@ class AuthorizationRequest:
 
     @property
     def prompts(self) -> frozenset[str]:
-        """What the client wants the person to be asked again."""
+        """The client's `prompt` values."""
         return frozenset(self.request.form.get("prompt", "").split(" "))
 
     @property
@@ -57,13 +57,13 @@ class AuthorizationRequest:
 
     @property
     def may_be_another_program(self) -> bool:
-        """Whether the response goes to whatever program listens on the person's machine, and proves itself by nothing.
-        Then the person is asked each time, whatever they allowed before (RFC 8252, section 8.6)."""
+        """Whether the response goes to an unauthenticated program listening on the person's machine. The person is then
+        asked each time, despite earlier consents (RFC 8252, section 8.6)."""
         return self.client.is_public and without_local_port(self.redirect_uri) is not None
 
     def is_workbench(self, address: str | None) -> bool:
-        """Return whether the client is the product's own workbench at this address, which the operator has set. Its
-        codes go nowhere else, and its tokens take its secret: so a person need not be asked to consent."""
+        """Return whether the client is the product's own workbench at an address set by the operator. The workbench
+        needs no consent: its codes go only to that address, and its tokens need the client's secret."""
         own = self.client.is_confidential_at([f"{address}/oauth/callback"])
         return address is not None and own
 
@@ -75,7 +75,6 @@ class AuthorizationRequest:
         return person.confirmed_at is None or (self.now - person.confirmed_at).total_seconds() > int(most)
 
     def grant_scopes(self, scopes: Sequence[str], person: SignedIn) -> None:
-        """Note the scopes that a person allows, and when they have last proven who they are."""
         self.request.granted, self.request.confirmed_at = tuple(scopes), person.confirmed_at
 
     def refuse(self, error: str, description: str) -> Answer:
@@ -88,7 +87,7 @@ class AuthorizationRequest:
 
 @dataclass(frozen=True)
 class Visit:
-    """A browser that has opened the address of an authorization request."""
+    """A browser at the address of an authorization request."""
 
     request: Request
     runtime: Runtime
@@ -97,13 +96,13 @@ class Visit:
 
     @classmethod
     def of(cls, request: Request, runtime: Runtime, parameters: Parameters | None = None) -> "Visit":
-        """Build the visit of a request; the authorization request is `parameters`, or in the request's query."""
+        """Build the visit of a request; the authorization request is `parameters`, by default the request's query."""
         asked = query_of(request) if parameters is None else parameters
         return cls(request, runtime, Browser.of(request, runtime), asked)
 
     async def open(self, connection: Connection) -> AuthorizationRequest | Answer:
         """Judge the authorization request, and find the person who is signed in. Returns an error for the client as an
-        Answer. Raises BadRequest when nobody can be redirected to the client."""
+        Answer. Raises BadRequest if redirecting to the client is not allowed."""
         now = await self.runtime.clock.now(connection)
         named = first_of(self.parameters).get("client_id", "")
         server = AuthorizationServer(Store(connection, now, named=named), issuer=self.runtime.settings.issuer)
@@ -124,15 +123,14 @@ class Visit:
 
     @property
     def address(self) -> str:
-        """The authorization request, as a link relative to itself."""
+        """The authorization request as a relative link to itself."""
         return f"authorize?{urlencode(self.parameters)}"
 
     def show_next(self, *, at: str = "authorize") -> Response:
-        """Redirect to the next page of the request, at the address `at`, without the prompts that are done."""
+        """Redirect to the request's next page, at the address `at`, without the prompts already done."""
         return lead_to(self.next_address(at=at))
 
     def next_address(self, *, at: str = "authorize") -> str:
-        """Return the address of the next page, without the prompts that are done."""
         parameters = [(name, value) for name, value in self.parameters if name not in {"prompt", "max_age"}]
         prompts = [value.split(" ") for name, value in self.parameters if name == "prompt"]
         left = [prompt for prompt in (prompts[0] if prompts else []) if prompt not in PROMPTS_SIGN_IN]
@@ -140,7 +138,7 @@ class Visit:
         return f"{at}?{query}"
 
     def redirect(self, answer: Answer) -> Response:
-        """Redirect the browser to the client, in a way that never repeats a form there (RFC 9700, section 4.12)."""
+        """Redirect the browser to the client, never repeating a form there (RFC 9700, section 4.12)."""
         status = 303 if self.request.method == "POST" else 302
         headers = {"Location": answer.location or "", "Referrer-Policy": "no-referrer"}
         return Response(status_code=status, headers=headers)
@@ -149,5 +147,5 @@ class Visit:
         return self.browser.is_own_form(self.runtime, form.get("csrf", ""), purpose=purpose)
 
     def consent_purpose(self, person: SignedIn) -> str:
-        """Return the purpose that binds a consent form to this authorization request and this person."""
+        """Return the purpose of a consent form, bound to its authorization request and person."""
         return f"consent\n{person.principal_id}\n{urlencode(self.parameters)}"

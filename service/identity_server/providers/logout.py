@@ -1,5 +1,5 @@
-"""POST /api/oauth/upstream/{provider_id}/logout: a provider says that a person signed out there (OpenID Connect
-Back-Channel Logout 1.0). The logout token is good once, and ends all that the person is signed in with here."""
+"""POST /api/oauth/upstream/{provider_id}/logout: a provider reports a sign-out (OpenID Connect Back-Channel Logout
+1.0). A logout token works once, and ends all of the person's sessions and tokens here."""
 
 import hashlib
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.post("/api/oauth/upstream/{provider_id:uuid}/logout")
 async def take_logout(request: Request, runtime: RuntimeDep, provider_id: UUID) -> JSONResponse:
-    """End the sessions of whom a provider's logout token names; 400 for a token that is not right."""
+    """End the sessions of the person named by a logout token; 400 for an invalid token."""
     try:
         await _log_out(runtime, provider_id, first_of(await form_of(request)).get("logout_token", ""))
     except (NotVouched, ProviderAway, ServiceError) as error:
@@ -74,7 +74,8 @@ async def _log_out(runtime: Runtime, provider_id: UUID, token: str) -> None:
 
 
 def check_logout(claims: Mapping[str, Any], *, client_id: str, now: datetime) -> None:
-    """Check what a logout token must say beside what every token must (section 2.6). Raises NotVouched."""
+    """Check a logout token's special claims (section 2.6); the claims common to all tokens are checked elsewhere.
+    Raises NotVouched."""
     audience: object = claims.get("aud")
     if client_id not in (cast("list[object]", audience) if isinstance(audience, list) else [audience]):
         raise NotVouched("audience")

@@ -1,4 +1,4 @@
-"""The sign-in providers of an organization: adding, changing, deleting and testing them, for admins."""
+"""An organization's sign-in providers: adding, changing, deleting and testing them, for admins."""
 
 from collections.abc import Collection
 from dataclasses import asdict
@@ -45,7 +45,7 @@ _KEPT = (
 async def create_provider(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminSignInProvidersCreateRequest
 ) -> wire.AdminSignInProvidersCreateResponse:
-    """Add an OpenID Connect provider that people of the organization sign in with.
+    """Add an OpenID Connect provider for sign-in to the organization.
 
     Raises BadRequest `issuer_not_allowed` and `addresses_not_trustable`, Conflict `too_many_sign_in_providers`,
     `issuer_taken` and `domain_taken`."""
@@ -75,7 +75,7 @@ async def create_provider(
 async def list_providers(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminSignInProvidersListRequest
 ) -> wire.AdminSignInProvidersListResponse:
-    """List the providers that people of the organization sign in with."""
+    """List the organization's sign-in providers."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_SIGN_IN_PROVIDERS_LIST.path, request=request)
     rows = await queries.list_providers(connection, caller.organization_id, **cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.provider_id)])
@@ -87,7 +87,7 @@ async def list_providers(
 async def get_provider(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminSignInProvidersGetRequest
 ) -> wire.AdminSignInProvidersGetResponse:
-    """Get a provider."""
+    """Get a sign-in provider."""
     found = await require_provider(connection, caller.organization_id, provider_id=request.provider_id)
     return wire.AdminSignInProvidersGetResponse(**dict(_describe(found, runtime.settings)))
 
@@ -95,7 +95,7 @@ async def get_provider(
 async def update_provider(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminSignInProvidersUpdateRequest
 ) -> wire.AdminSignInProvidersUpdateResponse:
-    """Change a provider; its issuer stays.
+    """Change a sign-in provider; its issuer can't change.
 
     Raises NotFound, BadRequest `addresses_not_trustable` and Conflict `domain_taken`."""
     organization_id, provider_id = caller.organization_id, request.provider_id
@@ -125,11 +125,11 @@ async def update_provider(
 async def delete_provider(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminSignInProvidersDeleteRequest
 ) -> wire.AdminSignInProvidersDeleteResponse:
-    """Delete a provider: nobody signs in with it any more.
+    """Delete a sign-in provider: people can no longer sign in with it.
 
-    NotFound.
+    Raises NotFound.
 
-    What people are known by stays where the provider of the settings has the same issuer."""
+    People's bound identities stay if the provider of the settings has the same issuer."""
     provider_id = request.provider_id
     organization_id = caller.organization_id
     provider = await require_provider(connection, organization_id, provider_id=provider_id, lock=True)
@@ -154,7 +154,7 @@ async def _keep_a_way_in(runtime: Runtime, connection: Connection, organization_
 async def find_problems(
     runtime: Runtime, caller: Caller, *, request: wire.AdminSignInProvidersTestRequest
 ) -> wire.AdminSignInProvidersTestResponse:
-    """Read a provider's metadata and keys, and say what is wrong; nobody is signed in."""
+    """Read a provider's metadata and keys, and return the problems found; no sign-in takes place."""
     registered = await open_registration(runtime, ChosenProvider(caller.organization_id, request.provider_id))
     async with open_provider(registered.registration, runtime) as provider:
         stored = registered.stored
@@ -175,7 +175,7 @@ _UNREAD = {
 
 
 async def _groups_of(runtime: Runtime, provider: StoredProvider) -> list[str]:
-    """Say what kept the newest sign-in at a provider from changing memberships, if anything did."""
+    """Return the reason why the newest sign-in at a provider changed no memberships, if any."""
     if provider.groups_claim is wire.GroupsClaim.NONE:
         return []
     organization_id, provider_id = provider.organization_id, provider.provider_id
@@ -199,8 +199,8 @@ def _describe_unconfirmed(provider: StoredProvider) -> list[str]:
 
 
 async def confirm_domain(database: Database, organization_id: UUID, *, domain: str, confirmed: bool) -> bool:
-    """Confirm that a domain is an organization's, or is no more, for an operator; False when nothing changed. Raises
-    IntegrityError when it is confirmed for another organization."""
+    """Confirm an organization's domain, or withdraw the confirmation, for an operator; False if unchanged. Raises
+    IntegrityError if the domain is confirmed for another organization."""
     async with database.transaction(organization_id) as connection:
         now = await Clock().now(connection)
         provider_id = await queries.confirm_domain(
@@ -216,10 +216,10 @@ async def confirm_domain(database: Database, organization_id: UUID, *, domain: s
 async def _claim(
     clock: Clock, connection: Connection, caller: Caller, *, provider_id: UUID, domains: Collection[str]
 ) -> None:
-    """Give domains to a provider; Conflict `domain_taken` for those that another of the organization decides about.
+    """Give domains to a provider. Raises Conflict `domain_taken` for a domain of another provider of the organization.
 
-    In a deployment of one organization they count at once: nobody else can be meant, and its admins decide about all
-    accounts anyway. Among several organizations an operator confirms who a domain belongs to."""
+    With a single organization in the deployment, domains count at once: no other organization could own them, and its
+    admins control all accounts anyway. With several organizations, an operator confirms each domain's owner."""
     organization_id = caller.organization_id
     is_alone = await is_only_organization(connection, organization_id)
     confirmed_at = await clock.now(connection) if is_alone else None

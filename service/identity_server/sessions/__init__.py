@@ -1,1 +1,1 @@
-"""Sessions of people, for admins: browsers and applications, listed and ended."""
+"""People's sessions, for admins: browsers and applications, listed and ended."""

@@ -1,4 +1,4 @@
-"""SQL of the sessions of a person: of browsers, and of applications (families of tokens). Times are the caller's."""
+"""SQL of a person's sessions: of browsers, and of applications (families of tokens). Times come from the caller."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -49,7 +49,7 @@ async def list_sessions(
 async def delete_browser_sessions(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, ids: Collection[UUID] | None, now: datetime
 ) -> int:
-    """Delete sessions of a person's browsers, of these ids if given; return how many of them lasted."""
+    """Delete a person's browser sessions, optionally only some ids; return the number still valid until then."""
     statement = (
         delete(browser_sessions)
         .where(
@@ -65,7 +65,7 @@ async def delete_browser_sessions(
 async def list_living_families(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, ids: Collection[UUID] | None, now: datetime
 ) -> list[UUID]:
-    """List the families of tokens of a person that can be refreshed, of these ids if given."""
+    """List a person's families of refreshable tokens, optionally only some ids."""
     statement = select(oauth_token_families.c.family_id).where(
         matches(oauth_token_families, organization_id, principal_id=principal_id),
         oauth_token_families.c.revoked_at.is_(None),

@@ -1,4 +1,5 @@
-"""Listing and ending a person's sessions. Nothing is kept between requests, so what ended is refused from then on."""
+"""Listing and ending a person's sessions. There is no cache between requests, so an ended session is refused at
+once."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from service.web.pagination import Cursor
 async def list_sessions(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminSessionsListRequest
 ) -> wire.AdminSessionsListResponse:
-    """List where a person is signed in, and which applications act for them. Raises BadRequest `unknown_user`."""
+    """List a person's signed-in browsers and connected applications. Raises BadRequest `unknown_user`."""
     now = await runtime.clock.now(connection)
     cursor = Cursor.read(caller, operation=wire.ADMIN_SESSIONS_LIST.path, request=request)
     principal_id = await require_user(connection, caller, request.email)
@@ -36,11 +37,11 @@ async def list_sessions(
 async def end_sessions(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminSessionsEndRequest
 ) -> wire.AdminSessionsEndResponse:
-    """End sessions of a person, all or some of them, from the next request on.
+    """End all or some of a person's sessions, from the next request on.
 
     Raises BadRequest `unknown_user`.
 
-    Codes that no application has exchanged yet end, too, since a session would begin with them."""
+    Codes not yet exchanged by an application end too: they would begin a session."""
     now = await runtime.clock.now(connection)
     principal_id = await require_user(connection, caller, request.email)
     ended = await end_sessions_of(
@@ -59,7 +60,7 @@ async def end_sessions_of(
     ids: Collection[UUID] | None = None,
     now: datetime,
 ) -> dict[str, int]:
-    """End all sessions of a person, or those of `ids`; return how many there were, as the audit log says it."""
+    """End all sessions of a person, or only `ids`; return their numbers, in the audit log's form."""
     # Sessions, codes, tokens: in the order in which requests lock them, and offboarding too.
     browsers = await queries.delete_browser_sessions(
         connection, organization_id, principal_id=principal_id, ids=ids, now=now
@@ -75,7 +76,7 @@ async def end_sessions_of(
 
 @dataclass(frozen=True)
 class Ended(EndedSignIns):
-    """What a leaver had that works no more; `identities` and `factors` are numbers of what let them sign in."""
+    """Counts of the access ended when a person leaves; `identities` and `factors` are means of sign-in."""
 
     api_key_ids: list[UUID]
     identities: int
@@ -85,9 +86,9 @@ class Ended(EndedSignIns):
 async def end_sign_ins(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID], consents: bool = False
 ) -> EndedSignIns:
-    """End people's sessions, begun sign-ins, codes, applications' tokens and invitations, for good; with `consents`,
-    also those. API keys are refused while they are inactive. Call it before changing the people's rows: requests lock
-    in that order."""
+    """End people's sessions, pending sign-ins, codes, application tokens and invitations for good; with `consents`,
+    also their consents. API keys of inactive people are refused anyway. Call before changing the people's rows:
+    requests lock in that order."""
     if not principal_ids:
         return EndedSignIns(0, 0, 0)
     ended = await delete_sign_ins(connection, organization_id, principal_ids=principal_ids, consents=consents)
@@ -96,8 +97,8 @@ async def end_sign_ins(
 
 
 async def end_access(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Ended:
-    """End all that a person could sign in or be acted for with, for good: a person who comes back begins anew. The
-    caller changes the person's own row afterwards, with the password in it: requests lock these in the same order."""
+    """End every means of access of a person for good; a person who returns starts from zero. The caller changes the
+    person's own row, including the password, afterwards: requests lock in that order."""
     ended = await end_sign_ins(connection, organization_id, principal_ids=[principal_id], consents=True)
     # Their address may be somebody else's by the time it comes back.
     identities = await delete_identities(connection, organization_id, principal_id=principal_id)

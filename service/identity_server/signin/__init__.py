@@ -1,1 +1,1 @@
-"""Signing in with a password or at an identity provider, and browser sessions."""
+"""Sign-in with a password or at an identity provider, and browser sessions."""

@@ -1,6 +1,6 @@
-"""Sign-in by address and password, slowed after failures of an account or a network's address. An attempt counts as
-failed before it is made, in its own transaction, so that a hundred at once are a hundred. No answer, time or wait shows
-whether an account exists."""
+"""Sign-in by address and password, slowed after failures of an account or a network. An attempt is counted as failed
+before the check, in a separate transaction, so a hundred concurrent attempts count as a hundred. No answer, time or
+wait shows whether an account exists."""
 
 import hashlib
 from collections.abc import Mapping
@@ -33,9 +33,8 @@ AN_ENTRY = queries.LONGEST_WAIT
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt to sign in to an organization, with a password, a second factor or a passkey, from an address, or to
-    get a link to set a `forgotten` password. Or `in_session`, to prove in a session that has begun that it is its
-    person's."""
+    """A sign-in attempt at an organization, from an address: with a password, a second factor or a passkey, or a
+    request for a link after a `forgotten` password. `in_session`: a proof of identity within a session."""
 
     organization_id: UUID
     email: str
@@ -46,32 +45,31 @@ class Attempt:
 
     @property
     def method(self) -> str:
-        """The kind of proof that the person gives, as the audit log names it."""
         return "password" if self.step == "account" else self.step
 
     @property
     def source(self) -> str:
-        """The network of the attempt, its step unless it is the password, and whether it was in a session. Failures of
-        a source share an entry."""
+        """The attempt's network, the step unless it is the password, and whether it was in a session. Failures of a
+        source share an audit entry."""
         apart = [*(["session"] if self.in_session else []), *([self.step] if self.step != "account" else [])]
         return " ".join([*apart, network_of(self.address)])
 
     @property
     def account(self) -> bytes:
-        """The digest under which failures of the account are counted, whether the account exists or not. Those of its
-        second factor are counted apart: giving the password again can't start them again."""
+        """The digest for counting failures of the account, existing or not. Second-factor failures are counted apart,
+        so entering the password again doesn't reset them."""
         return hashlib.sha256(f"{self.step}\n{normal_email(self.email)}".encode()).digest()
 
     @property
     def network(self) -> bytes:
-        """The digest under which failures of the address are counted; for IPv6, of its whole network."""
+        """The digest for counting failures of the address; for IPv6, of the whole network."""
         kind = "forgotten address" if self.step == "forgotten" else "address"
         return hashlib.sha256(f"{kind}\n{network_of(self.address)}".encode()).digest()
 
 
 async def try_password(runtime: Runtime, attempt: Attempt) -> queries.Person | None:
-    """Return the active person of this address and password; None for a wrong password and an unknown address alike.
-    Raises TooMany while the account or the network's address must wait."""
+    """Return the active person with this address and password; None for a wrong password or an unknown address. Raises
+    TooMany while the account or the network must wait."""
     await count_attempt(runtime, attempt)
     email = normal_email(attempt.email)
     async with runtime.database.transaction(attempt.organization_id) as connection:
@@ -87,15 +85,15 @@ async def try_password(runtime: Runtime, attempt: Attempt) -> queries.Person | N
 
 
 async def forgive(connection: Connection, attempt: Attempt, *, now: datetime) -> None:
-    """Uncount an attempt that succeeded, and all failures of its account before it."""
+    """Remove a successful attempt, and all earlier failures of the account, from the count."""
     await queries.delete_attempts(connection, attempt.organization_id, subject=attempt.account)
     await queries.take_back_attempt(connection, attempt.organization_id, subject=attempt.network, now=now)
 
 
 async def record_failure(runtime: Runtime, attempt: Attempt, *, was_made: bool) -> None:
-    """Record a failed attempt on the audit log, if the address is a person's; unknown addresses are kept nowhere. An
-    attempt that had to wait was not made, and counts on the account's newest entry, which limits entries. Call it after
-    the answer: it takes longer for existing accounts."""
+    """Record a failed attempt on the audit log if the address is a person's; unknown addresses are never stored. An
+    attempt refused because of a wait (`was_made` False) counts on the account's newest entry, to limit entries. Call
+    after the answer: recording takes longer for existing accounts."""
     email, source = normal_email(attempt.email), attempt.source
     organization_id = attempt.organization_id
     async with runtime.database.transaction(organization_id) as connection:
@@ -124,7 +122,7 @@ async def record_failure(runtime: Runtime, attempt: Attempt, *, was_made: bool) 
 
 
 async def count_attempt(runtime: Runtime, attempt: Attempt) -> None:
-    """Count an attempt as failed before it is made. Raises TooMany while the account or the network must wait."""
+    """Count an attempt as failed before the check. Raises TooMany while the account or the network must wait."""
     async with runtime.database.transaction(attempt.organization_id) as connection:
         now = await runtime.clock.now(connection)
         for subject, free in ((attempt.network, FREE_FOR_ADDRESS), (attempt.account, FREE_FOR_ACCOUNT)):
@@ -151,7 +149,7 @@ def _format_wait(seconds: int) -> str:
 
 @dataclass(frozen=True)
 class Refused:
-    """The reason why a sign-in was refused, in the words of the page; `afterwards` is done once it is answered."""
+    """The reason for refusing a sign-in, in the words of the page; `afterwards` runs once the answer is sent."""
 
     notice: str
     status: int
@@ -160,11 +158,10 @@ class Refused:
 
 
 def refuse_wrong(runtime: Runtime, attempt: Attempt, notice: str) -> Refused:
-    """Refuse an attempt whose password or code was wrong, and have it recorded once it is answered."""
     return Refused(notice, 403, afterwards=BackgroundTask(record_failure, runtime, attempt, was_made=True))
 
 
 def refuse_waiting(runtime: Runtime, attempt: Attempt, error: TooMany) -> Refused:
-    """Refuse an attempt that has to wait and was not made, and have it recorded once it is answered."""
+    """Refuse an attempt during a wait, without checking it; the refusal is recorded after the answer."""
     recording = BackgroundTask(record_failure, runtime, attempt, was_made=False)
     return Refused(error.message, error.status, error.headers, recording)

@@ -1,5 +1,5 @@
-"""Verify ID tokens (OpenID Connect Core 1.0, section 3.1.3.7). Nothing from a provider is trusted: unreadable tokens or
-keys are refused like wrong ones."""
+"""Verify ID tokens (OpenID Connect Core 1.0, section 3.1.3.7). Data from a provider is untrusted: unreadable tokens or
+keys are refused like wrong tokens and keys."""
 
 import hmac
 import json
@@ -53,8 +53,8 @@ REASONS: Mapping[str, str] = {
 
 
 class NotVouched(Exception):  # noqa: N818 - what the person is
-    """The provider doesn't prove who is signing in, or may not sign them in; `reason` is a stable code. `audience` is
-    the token's, if it is the reason."""
+    """The provider doesn't prove the person's identity, or may not sign the person in; `reason` is a stable code.
+    `audience` is the token's, if the audience is the reason."""
 
     def __init__(self, reason: str, *, principal_id: UUID | None = None, audience: str | None = None) -> None:
         super().__init__(reason)
@@ -66,7 +66,8 @@ class NotVouched(Exception):  # noqa: N818 - what the person is
 
 @dataclass(frozen=True)
 class Subject:
-    """A person's identity at the provider, by its verified token; `is_verified`: the token says so of the address."""
+    """A person's identity at the provider, from a verified token; `is_verified`: the token calls the address
+    verified."""
 
     issuer: str
     subject: str
@@ -76,7 +77,7 @@ class Subject:
 
     @classmethod
     def of(cls, issuer: str, claims: Mapping[str, Any]) -> Self:
-        """Return the identity that claims name. Raises NotVouched when they name none."""
+        """Return the identity named by the claims. Raises NotVouched when they name none."""
         subject = text_of(claims, "sub")
         if subject is None:
             raise NotVouched("claims")
@@ -87,8 +88,8 @@ class Subject:
         return cls(issuer, subject, email, verified is True or verified == "true", claims)
 
     def complete_by(self, user_info: Mapping[str, Any]) -> Self:
-        """Return the identity with a UserInfo endpoint's additions; the token goes first (section 5.3.2). Data about
-        another subject doesn't count, nor whether another address is verified, nor the sign-in time, which is the
+        """Return the identity with additions from a UserInfo endpoint; the token takes precedence (section 5.3.2). Data
+        about another subject is ignored, and so is the verification of another address. The sign-in time is always the
         token's."""
         if user_info.get("sub") != self.subject:
             return self
@@ -97,8 +98,9 @@ class Subject:
         return type(self).of(self.issuer, {**added, **self.claims})
 
     def proven_at(self, now: datetime, *, not_before: datetime | None) -> datetime | None:
-        """Return when the person proved their identity at the provider (`auth_time`), if it says. With `not_before` it
-        must say, and not be earlier (section 3.1.3.7, no. 13). Raises NotVouched `auth_time` or `old_sign_in`."""
+        """Return the time of the person's proof of identity at the provider (`auth_time`); None if absent. With
+        `not_before` the time is required and must not be earlier (section 3.1.3.7, no. 13). Raises NotVouched
+        `auth_time` or `old_sign_in`."""
         said: object = self.claims.get("auth_time")
         stamp = said if isinstance(said, int | float) and not isinstance(said, bool) else None
         # Neither a time that is none, nor one that is still to come, counts longer than one of now.
@@ -112,7 +114,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Expected:
-    """The issuer, audience and nonce that a token must have, and the audiences that it may name besides."""
+    """The issuer, audience and nonce required in a token, and the additional audiences allowed."""
 
     issuer: str
     client_id: str
@@ -121,7 +123,7 @@ class Expected:
 
 
 def subject_of(id_token: object, keys: Mapping[str, Any], expected: Expected) -> Subject:
-    """Verify an ID token with the provider's keys, and return its subject. Raises NotVouched with the reason."""
+    """Verify an ID token with the provider's keys, and return its subject. Raises NotVouched."""
     claims = signed_claims(id_token, keys, expected)
     nonce: object = claims.get("nonce")
     if not _is_text(nonce, longest=len(expected.nonce)) or not hmac.compare_digest(nonce, expected.nonce):
@@ -139,18 +141,18 @@ def subject_of(id_token: object, keys: Mapping[str, Any], expected: Expected) ->
 
 
 def names_claim(claims: Mapping[str, Any], name: str) -> bool:
-    """Return whether a token has a claim, or says that it is left out (Entra's groups)."""
+    """Return whether a token has a claim, or reports the claim as left out (Entra's groups)."""
     return name in claims or is_named_elsewhere(claims, name)
 
 
 def is_named_elsewhere(claims: Mapping[str, Any], name: str) -> bool:
-    """Return whether a token has a link in place of a claim (section 5.6.2)."""
+    """Return whether a token has a link instead of a claim (section 5.6.2)."""
     elsewhere: object = claims.get("_claim_names")
     return isinstance(elsewhere, dict) and name in elsewhere
 
 
 def text_of(claims: Mapping[str, Any], name: str) -> str | None:
-    """Return a claim that identifies somebody or something; None when it is absent or no such text."""
+    """Return an identifying claim; None when absent or unusable as text."""
     value: object = claims.get(name)
     return value if _is_text(value, longest=LONGEST_SUBJECT) else None
 
@@ -158,8 +160,8 @@ def text_of(claims: Mapping[str, Any], name: str) -> str | None:
 def signed_claims(
     token: object, keys: Mapping[str, Any], expected: Expected, *, essential: Collection[str] = ("sub", "exp")
 ) -> Mapping[str, Any]:
-    """Return the claims of a provider's signed token for the audience, in time, with the `essential` claims beside
-    issuer, audience and time of issue. Raises NotVouched."""
+    """Return the claims of a provider's signed token. The audience and time must be right, and the `essential` claims
+    present, in addition to issuer, audience and time of issue. Raises NotVouched."""
     options: dict[str, Any] = {name: {"essential": True} for name in ("aud", "iat", *essential)}
     options["iss"] = {"essential": True, "value": expected.issuer}
     registry = jwt.JWTClaimsRegistry(leeway=LEEWAY_SECONDS, **options)
@@ -172,7 +174,7 @@ def signed_claims(
 
 
 def claims_before_verifying(token: str) -> Mapping[str, Any]:
-    """Return an unverified token's claims, to refuse impossible tokens before asking for keys. Raises NotVouched
+    """Return an unverified token's claims, to refuse impossible tokens before fetching keys. Raises NotVouched
     `algorithm` or `claims`."""
     try:
         signed = jws.extract_compact(token.encode())
@@ -198,7 +200,7 @@ def _reason_of(error: Exception) -> str:
 
 
 def usable_keys(keys: Mapping[str, Any]) -> Iterator[Key]:
-    """Yield the keys that can be read; others beside them do no harm (RFC 7517, section 5)."""
+    """Yield the readable keys; unreadable keys among them are skipped (RFC 7517, section 5)."""
     given = keys.get("keys")
     for key in cast("list[Any]", given) if isinstance(given, list) else []:
         try:

@@ -1,7 +1,7 @@
-"""Invitations: an admin makes an address at which a user sets a password, once, whether they had a password or not. To
-a person who has forgotten theirs such a link is mailed, which is good for an hour; it never replaces an admin's that is
-good for as long. An invitation that is unknown, used, too old, or of a user who may not sign in is refused in the same
-words."""
+"""Invitations: an admin makes a single-use address where a user sets a password, with or without an earlier password. A
+person who has forgotten the password gets such a link by mail, valid for an hour; it never replaces an admin's link
+valid for at least as long. Unknown, used and expired invitations, and those of users who may not sign in, get the same
+refusal."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -47,8 +47,8 @@ EndSignIns = Callable[..., Awaitable[object]]
 
 @dataclass(frozen=True)
 class Invited:
-    """A person with an open invitation, their organization's name, and whether the invitation was mailed to them
-    because they have forgotten the password."""
+    """A person with an open invitation, the name of their organization, and whether the invitation was mailed after
+    "forgot password"."""
 
     person: queries.Person
     organization_name: str
@@ -58,8 +58,8 @@ class Invited:
 async def invite_user(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: AdminUsersInviteRequest
 ) -> AdminUsersInviteResponse:
-    """Make an address at which a user sets a password, once; shown this once. It takes the place of the one that they
-    had. Raises BadRequest `unknown_user`, Conflict `passwords_off`."""
+    """Make a single-use address where a user sets a password. The address is shown only once, and replaces the user's
+    previous address. Raises BadRequest `unknown_user`, Conflict `passwords_off`."""
     await lock_organization(connection, caller.organization_id)
     if not (await get_organization(connection, caller.organization_id)).passwords_enabled:
         message = "Passwords are switched off here: people sign in at the organization's provider."
@@ -81,8 +81,8 @@ def _address_of(runtime: Runtime, secret: secrets.Secret) -> str:
 
 
 async def ask_link(runtime: Runtime, attempt: Attempt) -> BackgroundTask | Refused:
-    """Count a request for a link to set a forgotten password, whether there is such an account or not; return what
-    mails the link once the request is answered, so that neither answer nor time shows whether there is."""
+    """Count a request for a link to set a forgotten password, for existing and unknown accounts. Return a task that
+    mails the link after the answer, so that neither answer nor time shows whether the account exists."""
     # Where the organization is unknown, more lines follow what was typed: an empty address is refused there, too.
     if runtime.settings.smtp_url is None or not attempt.email.partition("\n")[0].strip():
         return Refused("Type your email address first.", 400)
@@ -94,7 +94,7 @@ async def ask_link(runtime: Runtime, attempt: Attempt) -> BackgroundTask | Refus
 
 
 async def _mail_link(runtime: Runtime, attempt: Attempt) -> None:
-    """Mail a link to the person of an attempt, if they are active and have a password that they may sign in with."""
+    """Mail a link to the attempt's person, if active and allowed to sign in with an existing password."""
     organization_id, email = attempt.organization_id, normal_email(attempt.email)
     if "\0" in email:
         return
@@ -127,9 +127,10 @@ async def find_invited(runtime: Runtime, token: SecretStr) -> Invited:
 async def accept_invitation(
     runtime: Runtime, token: SecretStr, *, password: SecretStr, browser: Browser, end_sign_ins: EndSignIns
 ) -> tuple[Invited, Browser]:
-    """Set the password of an invited person, end the invitation, and sign the browser in; return its new value.
-    Sessions that began with another password end; by a mailed link all of the person's sessions and applications'
-    tokens do (`end_sign_ins`). Failed attempts to sign in are forgotten. Raises NotFound `invitation_not_found`."""
+    """Set an invited person's password, end the invitation, and sign the browser in; return its new value.
+
+    Sessions begun with another password end. With a mailed link, all of the person's sessions and application tokens
+    end (`end_sign_ins`). Failed sign-in attempts are forgotten. Raises NotFound `invitation_not_found`."""
     await find_invited(runtime, token)  # hashing takes long, and is not done for just anybody
     password_hash = await hash_password(password)
     async with _open_invitation(runtime, token) as (connection, invited):

@@ -1,6 +1,6 @@
-"""An OpenID Connect provider: sending people there, and verifying returns. The person is asked for at each sign-in
-(OpenID Connect Core 1.0); metadata and keys are kept for minutes, so floods of requests here don't reach it. An admin's
-provider is asked only at public addresses, or those that a setting allows."""
+"""An OpenID Connect provider: redirecting people there, and verifying the return. The provider is asked at each sign-in
+(OpenID Connect Core 1.0). Metadata and keys are cached for minutes, so floods of requests don't reach the provider. An
+admin's provider is contacted only at public addresses, or addresses allowed by a setting."""
 
 import asyncio
 import hashlib
@@ -46,12 +46,12 @@ ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
 class ProviderAway(Exception):  # noqa: N818 - what the provider is
-    """The provider can't be asked: what is wrong, for people who look after it."""
+    """The provider can't be reached or used. The message is for its administrators."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """The secrets that bind a sign-in to a browser: PKCE's verifier, sent hashed, and the nonce of the ID token."""
+    """The secrets binding a sign-in to a browser: the PKCE verifier, sent hashed, and the ID token's nonce."""
 
     verifier: str
     nonce: str
@@ -59,7 +59,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Registration:
-    """A provider, and what it knows the service by; `provider_id` is None for the one of the settings."""
+    """A provider and the service's registration there; `provider_id` is None for the provider of the settings."""
 
     provider_id: UUID | None
     issuer: str
@@ -76,7 +76,7 @@ def registration_of(settings: Settings) -> Registration | None:
 
 @dataclass(frozen=True)
 class SignedInThere:
-    """Whom the provider vouches for, and the ID token that says so."""
+    """The person vouched for by the provider, and the ID token as evidence."""
 
     subject: id_tokens.Subject
     id_token: str
@@ -84,13 +84,13 @@ class SignedInThere:
 
 @asynccontextmanager
 async def open_provider(registration: Registration, runtime: Runtime) -> "AsyncGenerator[Provider]":
-    """Return a provider, whose connections end with the context."""
+    """Yield a provider; its connections are closed with the context."""
     async with AsyncExitStack() as stack:
         yield Provider(registration, runtime, stack)
 
 
 class Provider:
-    """A provider, over connections that are opened when it is asked, and closed with `stack`."""
+    """A provider; connections open on first use, and close with `stack`."""
 
     def __init__(self, registration: Registration, runtime: Runtime, stack: AsyncExitStack) -> None:
         self._issuer = registration.issuer
@@ -104,7 +104,7 @@ class Provider:
         self._http: httpx.AsyncClient | None = None
 
     async def _client(self) -> httpx.AsyncClient:
-        """Return the HTTP client: for a provider that an admin named, one to allowed addresses alone."""
+        """Return the HTTP client; for a provider named by an admin, limited to allowed addresses."""
         if self._http is None:
             transport = None
             if self._is_guarded:
@@ -116,9 +116,10 @@ class Provider:
     async def sign_in_address(
         self, proof: Proof, *, state: str, prompt: str | None, hint: str | None = None, must_be_new: bool = False
     ) -> str:
-        """Return the provider's address for a browser, with this state and proof. `hint` is the given address
-        (`login_hint`); `must_be_new` has the provider ask the person again and say when (OpenID Connect Core 1.0,
-        section 3.1.2.1). Raises ProviderAway."""
+        """Return the provider's address for a browser, with this state and proof.
+
+        `hint` is the given address (`login_hint`). With `must_be_new` the provider must ask the person again and return
+        the time (OpenID Connect Core 1.0, section 3.1.2.1). Raises ProviderAway."""
         metadata = await self._discover()
         again: Mapping[str, str] = _asking_again(self._issuer) if must_be_new else {}
         parameters = {
@@ -139,10 +140,11 @@ class Provider:
     async def subject(
         self, code: str, proof: Proof, *, issuer: str | None, needs: Collection[Collection[str]] = ()
     ) -> SignedInThere:
-        """Exchange a code for an ID token, and return its subject; `issuer` is the response's `iss` (RFC 9207). If the
-        token lacks all claims of one of the `needs`, the UserInfo endpoint is asked, if any: with an access token
-        beside it, a token may name only the subject (OpenID Connect Core 1.0, section 5.4). Raises NotVouched when the
-        provider doesn't vouch for the person, ProviderAway without an answer."""
+        """Exchange a code for an ID token, and return the subject; `issuer` is the response's `iss` (RFC 9207).
+
+        If the token lacks every claim of a set in `needs`, the UserInfo endpoint is asked, if there is one: next to an
+        access token, an ID token may name only the subject (OpenID Connect Core 1.0, section 5.4). Raises NotVouched
+        when the provider doesn't vouch for the person, ProviderAway without an answer."""
         begun = time.monotonic()
         metadata = await self._discover()
         if issuer is None and metadata.get("authorization_response_iss_parameter_supported") is True:
@@ -160,7 +162,6 @@ class Provider:
         return SignedInThere(subject, str(id_token))
 
     async def _user_info(self, metadata: Mapping[str, Any], tokens: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what the UserInfo endpoint says of who signed in; nothing where there is none."""
         endpoint, token = metadata.get("userinfo_endpoint"), tokens.get("access_token")
         if not isinstance(endpoint, str) or not self._is_safe(endpoint) or not isinstance(token, str):
             return {}
@@ -172,7 +173,8 @@ class Provider:
         return await self._json("GET", endpoint, auth=authorize)
 
     async def logout_claims(self, logout_token: str) -> Mapping[str, Any]:
-        """Return the claims of a logout token that the provider signed for this service. Raises as `subject`."""
+        """Return the claims of a logout token signed by the provider for this service. Raises NotVouched and
+        ProviderAway."""
         expected = id_tokens.Expected(self._issuer, self._client_id)
         return await self._verify(
             lambda keys: id_tokens.signed_claims(logout_token, keys, expected, essential=("jti", "events")),
@@ -180,8 +182,8 @@ class Provider:
         )
 
     async def _verify(self, verify: Callable[[Mapping[str, Any]], Verified], *, again_since: float) -> Verified:
-        """Return what `verify` makes of the kept keys or, if none fits, of keys newer than `again_since`. Raises
-        NotVouched and ProviderAway."""
+        """Return the result of `verify` with the cached keys or, if no key fits, with keys newer than `again_since`.
+        Raises NotVouched and ProviderAway."""
         try:
             return verify(await self._keys())
         except id_tokens.NotVouched as exc:
@@ -198,7 +200,6 @@ class Provider:
         return _with_query(endpoint, parameters | ({"id_token_hint": id_token} if id_token else {}))
 
     async def problems(self, *, needs_sign_out: bool) -> list[str]:
-        """Return what is wrong with the provider, for people, as far as can be told without signing in."""
         try:
             begun = time.monotonic()
             metadata, keys = await self._discover(since=begun), await self._keys(since=begun)
@@ -240,11 +241,11 @@ class Provider:
         return await self._json("POST", metadata["token_endpoint"], data=form, auth=auth)
 
     async def _discover(self, *, since: float | None = None) -> Mapping[str, Any]:
-        """Return the provider's metadata, as kept, unless it is older than `since`. Raises ProviderAway."""
+        """Return the provider's metadata, cached unless older than `since`. Raises ProviderAway."""
         return await self._keep("metadata", self._read_metadata, since)
 
     async def _keys(self, *, since: float | None = None) -> Mapping[str, Any]:
-        """Return the provider's keys, as kept, unless they are older than `since`. Raises ProviderAway."""
+        """Return the provider's keys, cached unless older than `since`. Raises ProviderAway."""
         address = (await self._discover(since=since))["jwks_uri"]
         return await self._keep(address, lambda: self._json("GET", address, most_bytes=MOST_KEPT_BYTES), since)
 
@@ -266,7 +267,8 @@ class Provider:
         return metadata
 
     def _is_safe(self, endpoint: object) -> bool:
-        """Return whether an endpoint may be called: over HTTPS, or on this machine if the issuer is on this machine."""
+        """Return whether an endpoint may be called: over HTTPS, or on this machine if the issuer is on this machine
+        too."""
         parts = parts_of(endpoint) if isinstance(endpoint, str) else None
         if parts is None or not is_confidential(parts.geturl()):
             return False
@@ -299,7 +301,8 @@ class Provider:
         return found
 
     async def _answer(self, method: str, address: str, *, most_bytes: int, **options: Any) -> tuple[int, bytes]:
-        """Return the status and the bytes of a response, not unpacked, because unpacked its size is known too late."""
+        """Return a response's status and raw bytes. Content encodings are not unpacked, because the unpacked size would
+        be known too late."""
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         http = await self._client()
         async with http.stream(method, address, headers=headers, timeout=SECONDS, **options) as response:
@@ -310,9 +313,11 @@ class Provider:
 
 
 def _asking_again(issuer: str) -> Mapping[str, str]:
-    """Return the parameters by which a provider asks a person again and says when. Entra ends a token `max_age` seconds
-    after the password (issue 444 of AzureAD/microsoft-authentication-library-for-python), so it gets `prompt`. Google
-    never asks again and has no `login`; by `claims` it tells the sign-in time (its "Security bundle")."""
+    """Return the parameters that make a provider ask a person again and return the time.
+
+    Entra ends a token `max_age` seconds after the password (issue 444 of
+    AzureAD/microsoft-authentication-library-for-python), so it gets `prompt`. Google never asks again and has no
+    `login`; `claims` requests the sign-in time (its "Security bundle")."""
     host = urlsplit(issuer).hostname
     if host in id_tokens.ENTRA_HOSTS:
         return {"prompt": "login", "max_age": "900"}

@@ -1,4 +1,4 @@
-"""SQL of sessions, invitations, sign-in attempts and identities elsewhere. Times come from the caller's clock."""
+"""SQL of sessions, invitations, sign-in attempts and bound identities. Times come from the caller's clock."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import InitVar, dataclass, field
@@ -33,7 +33,7 @@ COUNTED_ON = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session; `password_mark` is None for one that began without a password."""
+    """A session; `password_mark` is None if it began without a password."""
 
     organization_id: UUID
     organization_name: str
@@ -47,7 +47,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person who may sign in, if active; `password_hash` is None without a password."""
+    """A person, who may sign in if active; `password_hash` is None without a password."""
 
     principal_id: UUID
     organization_id: UUID
@@ -60,7 +60,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """An invitation, open or expired."""
+    """An open or expired invitation."""
 
     organization_id: UUID
     organization_name: str
@@ -75,19 +75,19 @@ _INVITATION_OF_HASH = select_to_enter(invitations.c.secret_hash, Invitation)
 
 
 async def enter_by_session(connection: Connection, *, secret_hash: bytes) -> Session | None:
-    """Find a session by its hash, and enter its organization; not found from within another organization."""
+    """Find a session by hash, and enter its organization; None from within another organization."""
     return await find_row(connection, _SESSION_OF_HASH, Session, {"param_secret_hash": secret_hash})
 
 
 async def enter_by_invitation(connection: Connection, *, secret_hash: bytes) -> Invitation | None:
-    """Find an invitation by its hash, and set the transaction to the invitation's organization."""
+    """Find an invitation by hash, and set the transaction to its organization."""
     return await find_row(connection, _INVITATION_OF_HASH, Invitation, {"param_secret_hash": secret_hash})
 
 
 async def put_invitation(
     connection: Connection, organization_id: UUID, *, row: Mapping[str, object], unless_after: datetime | None = None
 ) -> bool:
-    """Add a person's invitation, in place of the one they had; False if that expires later than `unless_after`."""
+    """Replace a person's invitation; False if the current invitation expires later than `unless_after`."""
     new = insert(invitations).values({**row, "organization_id": organization_id})
     statement = new.on_conflict_do_update(
         index_elements=[invitations.c.principal_id],
@@ -122,18 +122,17 @@ _PERSON = columns_of(principals, Person, _PASSWORD.label("password_hash"))
 
 
 async def get_person(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> Person | None:
-    """Get a person with the hash of their password; None when unknown."""
     return await find_row(connection, select(*_PERSON).where(_user(organization_id, principal_id)), Person)
 
 
 async def find_person(connection: Connection, organization_id: UUID, *, email: str) -> Person | None:
-    """Find a person by their address (lower case), with the hash of their password."""
+    """Find a person by address (lower case), with their password hash."""
     statement = select(*_PERSON).where(matches(principals, organization_id, kind="user", email=email))
     return await find_row(connection, statement, Person)
 
 
 async def require_user(connection: Connection, caller: Caller, email: str) -> UUID:
-    """Return the id of the user of this address. Raises BadRequest `unknown_user`."""
+    """Return the id of the user with an address. Raises BadRequest `unknown_user`."""
     person = await find_person(connection, caller.organization_id, email=normal_email(email))
     if person is None:
         raise unknown_user("email", active=False)
@@ -143,7 +142,7 @@ async def require_user(connection: Connection, caller: Caller, email: str) -> UU
 async def find_person_by_external_id(
     connection: Connection, organization_id: UUID, *, external_id: str
 ) -> Person | None:
-    """Find a person by what the organization's identity provider calls them by, an inactive one too."""
+    """Find an active or inactive person by the identity provider's id."""
     statement = select(*_PERSON).where(matches(principals, organization_id, kind="user", external_id=external_id))
     return await find_row(connection, statement, Person)
 
@@ -163,8 +162,8 @@ async def delete_session(connection: Connection, organization_id: UUID, *, secre
 async def begin_attempt(
     connection: Connection, organization_id: UUID, *, subject: bytes, free: int, now: datetime
 ) -> datetime | None:
-    """Count an attempt as failed before it is made, so that concurrent attempts count too; return until when it must
-    wait, if so. After `free` failures the wait doubles, up to LONGEST_WAIT; failures count for REMEMBERED."""
+    """Count an attempt as failed before the check, so that concurrent attempts count too. Return the end of the wait,
+    if any. After `free` failures the wait doubles, up to LONGEST_WAIT; failures count for REMEMBERED."""
     failures = case((sign_in_attempts.c.forgotten_at <= now, 1), else_=sign_in_attempts.c.failures + 1)
     values = {"failures": 1, "blocked_until": now, "forgotten_at": now + REMEMBERED}
     new = insert(sign_in_attempts).values(organization_id=organization_id, subject=subject, **values)
@@ -197,13 +196,12 @@ def _wait(failures: ColumnElement[int], *, free: int) -> ColumnElement[timedelta
 async def remember_once(
     connection: Connection, organization_id: UUID, *, subject: bytes, until: datetime, now: datetime
 ) -> bool:
-    """Remember what is good only once, by its digest, until then; False when it is remembered already."""
+    """Record a single-use value by digest until the given time; False if already recorded."""
     row = {"subject": subject, "failures": 0, "blocked_until": now, "forgotten_at": until}
     return await insert_new(connection, sign_in_attempts, {**row, "organization_id": organization_id})
 
 
 async def take_back_attempt(connection: Connection, organization_id: UUID, *, subject: bytes, now: datetime) -> None:
-    """Uncount the failure of an attempt that succeeded."""
     statement = update(sign_in_attempts).where(
         matches(sign_in_attempts, organization_id, subject=subject), sign_in_attempts.c.failures > 0
     )
@@ -215,7 +213,7 @@ async def delete_attempts(connection: Connection, organization_id: UUID, *, subj
 
 
 async def count_failed_sign_in(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
-    """Count a failed sign-in with those of its person, network and time; return whether it is the first of them."""
+    """Count a failed sign-in per person, network and time span; return whether it is the first."""
     new = insert(failed_sign_ins).values({**row, "organization_id": organization_id})
     kept = failed_sign_ins.c
     statement = new.on_conflict_do_update(
@@ -228,7 +226,7 @@ async def count_failed_sign_in(connection: Connection, organization_id: UUID, *,
 async def count_refused_sign_in(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, network: str, now: datetime
 ) -> None:
-    """Count a sign-in that had to wait on the newest failures of the person, of this network if there are any."""
+    """Count a sign-in refused because of a wait on the person's newest failures, preferably from the same network."""
     kept = failed_sign_ins.c
     newest = (
         select(kept.audit_log_id)
@@ -255,8 +253,8 @@ async def touch_session(connection: Connection, organization_id: UUID, *, secret
 
 
 async def delete_expired(connection: Connection, organization_id: UUID, *, now: datetime) -> None:
-    """Delete expired sessions and invitations, attempts that no longer count, sign-ins that waited too long, and
-    challenges that nobody can answer any more."""
+    """Delete expired sessions and invitations, attempts that no longer count, and expired pending sign-ins and
+    challenges."""
     for ends in (
         browser_sessions.c.expires_at,
         sign_in_attempts.c.forgotten_at,
@@ -275,12 +273,13 @@ async def find_identity(connection: Connection, organization_id: UUID, *, issuer
 
 
 async def bind_identity(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
-    """Bind a subject to a person for good; False when either is bound already."""
+    """Bind a subject to a person for good; False if either is already bound."""
     return await insert_new(connection, upstream_identities, {**row, "organization_id": organization_id})
 
 
 async def delete_identities(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
-    """Delete what upstream providers know a person by, and return how many; who comes next is somebody else."""
+    """Delete a person's identities at upstream providers, and return the number. The next sign-in there binds as
+    new."""
     return await delete_rows(connection, upstream_identities, organization_id, principal_id=principal_id)
 
 

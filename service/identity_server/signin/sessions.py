@@ -1,5 +1,5 @@
-"""Browsers, and sessions: who is signed in with a browser, in which organization, checked again for every page. A
-browser holds one cookie, random from its first page on, new at every sign-in; and tokens bound to it."""
+"""Browsers and sessions: the person signed in with a browser, and the organization, checked again for every page. A
+browser holds one cookie, random from its first page on and new at every sign-in, and tokens bound to it."""
 
 import hashlib
 import hmac
@@ -30,7 +30,7 @@ SECURE_COOKIE = "__Host-carrel_session"
 
 @dataclass(frozen=True)
 class Browser:
-    """A browser by the value of its cookie; `known` is False when it came without a usable one."""
+    """A browser, identified by cookie value; `known` is False if there was no usable cookie."""
 
     value: SecretStr
     known: bool
@@ -38,7 +38,7 @@ class Browser:
 
     @classmethod
     def of(cls, request: Request, runtime: Runtime) -> "Browser":
-        """Return the browser that sent a request, with a new value if it has no usable cookie."""
+        """Return the browser of a request, with a new value if there is no usable cookie."""
         secure = runtime.settings.issuer.startswith("https:")
         value = request.cookies.get(SECURE_COOKIE if secure else COOKIE, "")
         known = value.startswith(secrets.SESSION) and secrets.checksum_matches(value)
@@ -46,15 +46,13 @@ class Browser:
 
     @property
     def hash(self) -> bytes:
-        """The hash of the value, as sessions are stored with it."""
         return secrets.hash_secret(self.value.get_secret_value())
 
     def renew(self) -> "Browser":
-        """Return the browser with a new random value, which nobody else can know."""
         return Browser(secrets.mint(secrets.SESSION).value, known=False, secure=self.secure)
 
     def keep(self, response: Response) -> Response:
-        """Set the cookie with the browser's value, until the browser is closed; return the response."""
+        """Set the cookie with the browser's value, valid until the browser is closed; return the response."""
         response.set_cookie(
             SECURE_COOKIE if self.secure else COOKIE,
             self.value.get_secret_value(),
@@ -66,15 +64,14 @@ class Browser:
         return response
 
     def keep_new(self, response: Response) -> Response:
-        """Set the cookie if the browser came without a usable one; return the response."""
+        """Set the cookie unless the browser came with a usable cookie; return the response."""
         return response if self.known else self.keep(response)
 
     def form_token(self, runtime: Runtime, purpose: str) -> str:
-        """Return the token that a form made for this browser and purpose must send back."""
+        """Return the token for a form with the given purpose; the browser must send the token back."""
         return base64url.encode(runtime.keys.form_token(browser=self.value.get_secret_value(), purpose=purpose))
 
     def is_own_form(self, runtime: Runtime, token: str, *, purpose: str) -> bool:
-        """Return whether a form's token was made for this browser and purpose."""
         return self.known and hmac.compare_digest(self.form_token(runtime, purpose).encode(), token.encode())
 
 
@@ -84,8 +81,8 @@ Way = Literal["password", "passkey", "openIdConnect"]
 
 @dataclass(frozen=True)
 class SignedIn:
-    """A person signed in with a browser. `confirmed_at`: their last proof of identity; `by_password`: by password or
-    passkey, not a provider."""
+    """A person signed in with a browser. `confirmed_at`: their last proof of identity; `by_password`: signed in by
+    password or passkey rather than at a provider."""
 
     organization_id: UUID
     organization_name: str
@@ -98,8 +95,8 @@ class SignedIn:
 
 
 async def find_session(connection: Connection, browser: Browser, *, now: datetime) -> SignedIn | None:
-    """Find the person signed in with a browser, and set the transaction to their organization; None for nobody. A
-    session ends after 12 hours, when the person is inactive, and when the password that it began with changes."""
+    """Find the person signed in with a browser, and set the transaction to their organization; None if signed out. A
+    session ends after 12 hours, when the person becomes inactive, and when the password used to sign in changes."""
     if not browser.known:
         return None
     row = await queries.enter_by_session(connection, secret_hash=browser.hash)
@@ -125,14 +122,13 @@ async def find_session(connection: Connection, browser: Browser, *, now: datetim
 
 
 async def find_signed_in(runtime: Runtime, browser: Browser) -> SignedIn | None:
-    """Find who is signed in with a browser, in a transaction of its own."""
     async with runtime.database.transaction(None) as connection:
         return await find_session(connection, browser, now=await runtime.clock.now(connection))
 
 
 @dataclass(frozen=True)
 class OwnPage:
-    """A page about the account of the person who is signed in with a browser."""
+    """A page about the signed-in person's own account."""
 
     request: Request
     runtime: Runtime
@@ -141,14 +137,13 @@ class OwnPage:
 
     @classmethod
     async def open(cls, request: Request, runtime: Runtime) -> "OwnPage | None":
-        """Open the page that a request asks for; None when nobody is signed in."""
         browser = Browser.of(request, runtime)
         person = await find_signed_in(runtime, browser)
         return None if person is None else cls(request, runtime, browser, person)
 
     @property
     def whose(self) -> dict[str, UUID]:
-        """The person's organization and id, as rules and queries name them."""
+        """The person's organization and id, as keyword arguments for rules and queries."""
         return {"organization_id": self.person.organization_id, "principal_id": self.person.principal_id}
 
     def transaction(self) -> AbstractAsyncContextManager[Connection]:
@@ -157,7 +152,8 @@ class OwnPage:
 
 @dataclass(frozen=True)
 class ProviderSession:
-    """What a session keeps of the one at a provider: its id there, and the ID token, encrypted under `key`."""
+    """A session's data on the provider's session: the provider's session id, and the ID token, encrypted under
+    `key`."""
 
     provider_id: UUID
     session_id: str | None
@@ -181,10 +177,11 @@ async def begin_session(
     provider: ProviderSession | None = None,
     details: Mapping[str, str] | None = None,
 ) -> Browser:
-    """Sign a person in, and the browser's earlier person out; return the browser with its new value. A passkey belongs
-    to the account with a password, so another password ends that session too. `second_factor` is the kind given after
-    the password, `proven_at` the proof at a provider (None: unknown, confirms nothing), `provider` the person's origin;
-    `details` go to the audit entry."""
+    """Sign a person in, and sign the browser's earlier person out; return the browser with its new value.
+
+    A passkey belongs to an account with a password, so a new password ends passkey sessions too. `second_factor` is the
+    kind of factor given after the password. `proven_at` is the time of proof at a provider (None: unknown, confirms
+    nothing). `provider` is the person's origin, and `details` go to the audit entry."""
     organization_id, by_password = person.organization_id, by != "openIdConnect"
     await end_session(connection, browser, organization_id=organization_id)
     fresh = browser.renew()
@@ -213,10 +210,9 @@ async def begin_session(
 
 
 async def end_session(connection: Connection, browser: Browser, *, organization_id: UUID) -> None:
-    """Sign out whoever is signed in with this browser in this organization."""
     await queries.delete_session(connection, organization_id, secret_hash=browser.hash)
 
 
 def password_mark(password_hash: str | None) -> bytes:
-    """Return a digest that changes with the password, and that can't be used to find the password."""
+    """Return a digest that changes with the password but doesn't reveal the password."""
     return hashlib.sha256(f"carrel.session\n{password_hash}".encode()).digest()

@@ -1,4 +1,4 @@
-"""Signing a browser in by address and password, or with a passkey alone: something one has, and a PIN or a finger."""
+"""Signing a browser in by address and password, or with a passkey alone: the device plus a PIN or a finger."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,8 +22,8 @@ WRONG = "The email address or the password is wrong."
 
 
 async def sign_in(runtime: Runtime, browser: Browser, attempt: Attempt) -> Browser | Refused:
-    """Sign a browser in with a password; return it with its new value to set as cookie, or the refusal. Where the
-    person has a second factor, or must have one, the sign-in waits for it (`find_pending`): nobody is signed in yet."""
+    """Sign a browser in with a password; return the browser with its new value for the cookie, or the refusal. If the
+    person has or must have a second factor, the sign-in stays pending (`find_pending`) without a session."""
     person = await check_password(runtime, attempt)
     if isinstance(person, Refused):
         return person
@@ -32,7 +32,7 @@ async def sign_in(runtime: Runtime, browser: Browser, attempt: Attempt) -> Brows
 
 
 async def begin_sign_in(connection: Connection, browser: Browser, *, person: Person, now: datetime) -> Browser:
-    """Sign in a person whose password is right, or wait for their second factor; return the browser's new value."""
+    """Sign in a person after a correct password, or start a pending sign-in; return the browser with its new value."""
     organization_id, principal_id = person.organization_id, person.principal_id
     has = (await read_factors(connection, organization_id, principal_id=principal_id)).factors
     if has or await must_have_factor(connection, organization_id, is_admin=person.is_admin):
@@ -41,7 +41,7 @@ async def begin_sign_in(connection: Connection, browser: Browser, *, person: Per
 
 
 async def check_password(runtime: Runtime, attempt: Attempt, *, wrong: str = WRONG) -> Person | Refused:
-    """Return the person of an address and password, or the refusal in these words, recorded once it is answered."""
+    """Return the person of an address and password, or a refusal with the text `wrong`, recorded after the answer."""
     try:
         person = await try_password(runtime, attempt)
     except TooMany as error:
@@ -51,7 +51,7 @@ async def check_password(runtime: Runtime, attempt: Attempt, *, wrong: str = WRO
 
 @dataclass(frozen=True)
 class PasskeySignIn:
-    """A sign-in with a passkey, on a page whose forms go to `action`: of an organization's people, or of any's."""
+    """A sign-in with a passkey, on a page whose forms go to `action`; for one organization or for all."""
 
     runtime: Runtime
     browser: Browser
@@ -62,13 +62,12 @@ class PasskeySignIn:
         return Ceremony(self.runtime, self.browser, f"signIn\n{self.action}")
 
     async def ask(self, connection: Connection) -> str | None:
-        """Return what the page asks the browser for, as JSON; None where passkeys can't be used."""
+        """Return the page's request to the browser, as JSON; None if passkeys can't be used."""
         if self._ceremony.party is None:
             return None
         return self._ceremony.ask(now=await self.runtime.clock.now(connection))
 
     async def take(self, request: Request, answer: str, *, organization_id: UUID | None) -> Browser | Refused:
-        """Sign in; return the browser with its new value, or the refusal."""
         async with self.runtime.database.transaction(None) as connection:
             now = await self.runtime.clock.now(connection)
             used = await service.use_passkey(
@@ -83,7 +82,7 @@ class PasskeySignIn:
         return await self._refuse(request, used, email=person.email if person else None)
 
     async def _refuse(self, request: Request, rejected: service.Rejected, *, email: str | None) -> Refused:
-        """Refuse, and have it recorded of whom it is, if that is known. Raises TooMany."""
+        """Refuse, and record the failure if the person is known. Raises TooMany."""
         address = request.client.host if request.client else "unknown"
         if rejected.notice == service.STALE:
             return Refused(rejected.notice, 403)

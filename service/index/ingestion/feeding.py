@@ -1,4 +1,4 @@
-"""Feeding the indexer: claiming waiting documents when there is room, also after a crash or a failure."""
+"""Feeding the indexer: claiming waiting documents when room is free, also after a crash or a failure."""
 
 import asyncio
 import time
@@ -34,8 +34,8 @@ MEASURED_SECONDS, MEASURED_SHARE = 2.0, 10
 
 
 async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None) -> int:
-    """Claim waiting documents as far as there is room, in these organizations or those with a backlog, the fewest
-    documents in work first; return how many. A failed claim is tried again after a moment."""
+    """Claim waiting documents as far as room allows, in these organizations or all with a backlog, the fewest documents
+    in work first; return the number. A failed claim is retried after a moment."""
     taken, is_looked_for = 0, organization_ids is not None
     if organization_ids is None:
         organization_ids = sorted(indexer.backlogged, key=lambda each: len(indexer.jobs_of(each)))
@@ -99,7 +99,7 @@ async def _feed_lane(indexer: Indexer, organization_id: UUID, lane: Lane, room: 
 
 
 def keep_indexing(indexer: Indexer, disk: DiskGuard, background: Background) -> None:
-    """Start the background tasks that feed and measure the indexer's parts and answer waiting requests."""
+    """Start the background tasks: feeding and measuring the indexer's parts, and answering waiting requests."""
     for part in indexer.parts:
         background.repeat(f"{part.half}-feed", partial(_feed_when_changed, part, disk), every=0)
         background.repeat(f"{part.half}-pace", _make_sampler(part), every=WATCH_SECONDS)
@@ -134,7 +134,7 @@ async def _measure_seldom(indexer: Indexer) -> None:
 
 
 async def measure(indexer: Indexer) -> None:
-    """Measure the backlog of each organization that has one; what can't be measured stays as it was."""
+    """Measure the backlog of each organization with a backlog; if measuring fails, the old value stays."""
     waiting = list(indexer.backlogged)
     found = indexer.pressure.last_measured(waiting)
 
@@ -149,7 +149,6 @@ async def measure(indexer: Indexer) -> None:
 
 
 async def answer_waiting(indexer: Indexer) -> None:
-    """Answer requests whose documents were indexed by another process, or were deleted."""
     waiting = indexer.list_waiters()
 
     async def answer(organization_id: UUID) -> None:
@@ -164,7 +163,6 @@ async def answer_waiting(indexer: Indexer) -> None:
 
 
 async def renew(indexer: Indexer) -> None:
-    """Renew the claims on all documents that this process indexes, and record their progress."""
     progress = indexer.progress()
 
     async def renew_one(organization_id: UUID) -> None:

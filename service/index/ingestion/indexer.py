@@ -1,7 +1,8 @@
-"""The indexer: the documents being indexed, the requests waiting for them, and its limits. Work beyond the limit is
-only in the database, which names the wanted and the present version (docs/decisions/001), and is claimed when there is
-room (`ingestion.feeding`). So a backlog costs no memory, and a crash loses nothing. Words are written first, and
-another indexer, with limits of its own, goes on with the vectors."""
+"""The indexer: the documents being indexed, the waiting requests, and the limits.
+
+Work beyond the limit is only in the database, with the wanted and the present version (docs/decisions/001). It is
+claimed when room is free (`ingestion.feeding`). So a backlog costs no memory, and a crash loses no work. Words are
+written first; a second indexer with separate limits continues with the vectors."""
 
 import asyncio
 import math
@@ -38,13 +39,13 @@ MOST_WAITING = 256
 _GONE = EntryState(is_pending=False, lacks_words=False, chunk_count=0)
 
 Key = tuple[UUID, UUID]
-"""A document: its organization's id and its own."""
+"""A document's organization id and document id."""
 
 
 @dataclass(eq=False, slots=True)
 class Waiter:
-    """A request that waits until a document is indexed in some spaces: by its future, None after a failure. It ends at
-    the words, or when the vectors are there, too."""
+    """A request waiting until a document is indexed in some spaces, by a future (None after a failure). The wait ends
+    with the words, or with the vectors, too."""
 
     key: Key
     space_ids: tuple[int, ...]
@@ -52,14 +53,14 @@ class Waiter:
     half: Half = Half.MEANING
 
     def answer(self, outcomes: Outcomes | None) -> None:
-        """Resolve the request's future with the outcomes of its document; only the first call counts."""
+        """Resolve the request's future with the document's outcomes; only the first call counts."""
         if not self.future.done():
             self.future.set_result(outcomes)
 
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """A claimed document: the spaces it is being indexed in, and those it was requested in again meanwhile."""
+    """A claimed document: the spaces being indexed, and the spaces requested again in the meantime."""
 
     work: Work
     packed_bytes: int
@@ -74,15 +75,15 @@ class Job:
         return self.work.organization_id, self.work.document_id
 
     def restart(self) -> bool:
-        """Start again with the spaces requested meanwhile; False when there are none."""
+        """Restart with the spaces requested in the meantime; False without any."""
         self.space_ids, self.waiters = tuple(sorted(self.again)), [*self.waiters, *self.later]
         self.again, self.later, self.work.known, self.work.made = set(), [], {}, {}
         return bool(self.space_ids)
 
 
 class Indexer:
-    """The documents that are being indexed, within the limits of memory, and the requests that wait for them. This
-    indexer writes words, and `meaning` embeds."""
+    """The documents being indexed, within the limits of memory, and the waiting requests. This indexer writes words;
+    `meaning` embeds."""
 
     def __init__(
         self,
@@ -117,17 +118,17 @@ class Indexer:
 
     @property
     def parts(self) -> "list[Indexer]":
-        """This indexer, and the one that goes on."""
+        """Return this indexer and the embedding indexer, if any."""
         return [self] if self.meaning is None else [self, self.meaning]
 
     @property
     def embedding(self) -> "Indexer":
-        """The indexer that embeds."""
         return self.meaning or self
 
     @contextmanager
     def words_awaited(self) -> Generator[None]:
-        """Have embedding leave busy processors to the block, at whose end a document is nearer to be found by words."""
+        """Let embedding leave busy processors to the block, because the block brings a document nearer to being found
+        by words."""
         self._awaited += 1
         self._share.tell(Figure.WORDS_AWAITED, self._awaited)
         try:
@@ -142,37 +143,36 @@ class Indexer:
 
     @property
     def is_saturated(self) -> bool:
-        """Whether more documents wait than this process indexes at a time, so that its pace can be measured."""
+        """Whether more documents wait than this process indexes at a time, so the pace can be measured."""
         return bool(self._jobs) and (bool(self.backlogged) or self.deps.turns.are_exhausted)
 
     @property
     def waiting(self) -> int:
-        """The number of documents that wait to be claimed or for a turn, as far as this process knows."""
+        """The number of documents waiting for a claim or a turn, as far as this process knows."""
         own = max(self.pressure.documents, len(self._jobs)) - self.deps.turns.held
         return own + sum(part.waiting for part in self.parts[1:])
 
     @property
     def requests(self) -> int:
-        """The number of requests that wait for documents which no process here is indexing."""
+        """The number of requests waiting for documents not indexed by this process."""
         return sum(map(len, self._waiters.values())) + sum(part.requests for part in self.parts[1:])
 
     @property
     def chunks_per_second(self) -> float:
-        """The number of chunks indexed per second lately; 0 when this process has nothing to index."""
+        """The recent number of chunks indexed per second; 0 when this process is idle."""
         return self.deps.pace.chunks_per_second if self._jobs else 0.0
 
     def pace_of(self, organization_id: UUID) -> float:
-        """Return how many chunks a second an organization gets indexed lately; 0 when it has none to index."""
+        """Return an organization's recent number of chunks indexed per second; 0 without documents to index."""
         return self.pressure.pace_of(organization_id) if self._is_busy(organization_id) else 0.0
 
     def has_room(self, organization_id: UUID, *, packed_bytes: int) -> bool:
-        """Return whether a document of this size may begin now: there is room, and its organization has no queue. Of
-        unknown size it may not: it is claimed, with its size, a moment later."""
+        """Return whether a document of this size may begin now: room is free, and the organization has no queue. A
+        document of unknown size may not; a moment later it is claimed with a known size."""
         lane = lane_of(packed_bytes)
         return lane not in self.backlogged.get(organization_id, ()) and self.room(organization_id, lane) > 0
 
     def room(self, organization_id: UUID, lane: Lane) -> int:
-        """Return how many more documents of an organization's lane may be taken up."""
         own = sum(job.work.turn.lane is lane for job in self.jobs_of(organization_id))
         lanes = [job.work.turn.lane for job in self._jobs.values()]
         free = MOST_DOCUMENTS - len(lanes) + lanes.count(Lane.REBUILD)
@@ -181,7 +181,7 @@ class Indexer:
         return 0 if self._closed else max(0, min(MOST_OF_LANE[lane] - own, free))
 
     def is_worth_a_claim(self, organization_id: UUID, lane: Lane, room: int) -> bool:
-        """Return whether a claim now takes many documents: there is room for half a lane, or the lane is idle."""
+        """Return whether a claim now would take many documents: half a lane is free, or the lane is idle."""
         at_work = any(job.work.turn.lane is lane for job in self.jobs_of(organization_id))
         return not at_work or 2 * room >= MOST_OF_LANE[lane]
 
@@ -194,11 +194,11 @@ class Indexer:
             self.pressure.refuse(organization_id)
 
     def refused_seconds(self, organization_id: UUID) -> int | None:
-        """Return in how many seconds an upload that is refused now may come again; None while none is refused."""
+        """Return the seconds until a refused upload may be retried; None while uploads are accepted."""
         return self.pressure.refused_seconds(organization_id) if self._is_busy(organization_id) else None
 
     def _is_busy(self, organization_id: UUID) -> bool:
-        """Return whether an organization has documents to index: a backlog that was measured may be done since."""
+        """Return whether an organization has documents to index; a measured backlog may be done by now."""
         return organization_id in self.backlogged or any(key[0] == organization_id for key in self._jobs)
 
     def request(
@@ -212,8 +212,8 @@ class Indexer:
         packed_bytes: int = 0,
         half: Half = Half.MEANING,
     ) -> Waiter:
-        """Request the indexing of a document in these spaces: now if it `is_begun`, else in its turn. `known` is the
-        work in a space, kept only during indexing. The request can wait for the end of a `half`."""
+        """Request the indexing of a document in these spaces: now if it `is_begun`, else in turn. `known` is the work
+        in a space, kept only during indexing. The request can wait for the end of a `half`."""
         key = (organization_id, document_id)
         waiter = Waiter(key, tuple(space_ids), asyncio.get_running_loop().create_future(), half)
         self._waiters.setdefault(key, []).append(waiter)
@@ -228,7 +228,7 @@ class Indexer:
         return waiter
 
     async def wait(self, waiter: Waiter, *, seconds: float | None) -> Outcomes | None:
-        """Wait until a document is indexed; None after `seconds` (None: no limit) or a failure. Indexing goes on."""
+        """Wait until a document is indexed; None after `seconds` (None: no limit) or a failure. Indexing continues."""
         crowded = self.requests > MOST_WAITING
         try:
             done, _ = await asyncio.wait({waiter.future}, timeout=0 if crowded and seconds is not None else seconds)
@@ -238,7 +238,7 @@ class Indexer:
             self.drop(waiter)
 
     async def index_now(self, organization_id: UUID, claimed: Iterable[PendingWork]) -> None:
-        """Index claimed documents for a rebuild, and wait until all are done or have failed."""
+        """Index claimed documents for a rebuild, and wait until every document is done or failed."""
         tasks = [self.parts[-1].take_up(organization_id, each, lane=Lane.REBUILD).task for each in claimed]
         await asyncio.gather(*(asyncio.shield(task) for task in tasks if task is not None), return_exceptions=True)
 
@@ -251,7 +251,7 @@ class Indexer:
         lane: Lane | None = None,
         made: dict[int, Made] | None = None,
     ) -> Job:
-        """Start indexing a document that this process has claimed; after its present indexing, if that is running."""
+        """Start indexing a document claimed by this process; after its current indexing, if running."""
         key = (organization_id, claimed.document_id)
         own_lane = lane or lane_of(claimed.packed_bytes)
         job = self._jobs.get(key)
@@ -268,19 +268,18 @@ class Indexer:
         return job
 
     def note_backlog(self, organization_id: UUID, *lanes: Lane) -> None:
-        """Note that documents of an organization wait to be taken up."""
         self.backlogged.setdefault(organization_id, set()).update(lanes)
         self.changed.set()
 
     def list_waiters(self) -> dict[UUID, list[Waiter]]:
-        """Return the requests whose documents aren't claimed by this process, by organization."""
+        """Return the requests for documents not claimed by this process, by organization."""
         found: dict[UUID, list[Waiter]] = {}
         for (organization_id, _), waiters in self._waiters.items():
             found.setdefault(organization_id, []).extend(waiters)
         return found
 
     def answer(self, waiters: Iterable[Waiter], entries: dict[tuple[UUID, int], EntryState]) -> None:
-        """Resolve requests that waited before `entries`, by document and space, were read."""
+        """Resolve requests already waiting when `entries`, by document and space, were read."""
         for waiter in waiters:
             there = {space_id: entries.get((waiter.key[1], space_id), _GONE) for space_id in waiter.space_ids}
             if not any(each.lacks_words if waiter.half is Half.WORDS else each.is_pending for each in there.values()):
@@ -288,7 +287,6 @@ class Indexer:
                 self.drop(waiter)
 
     def progress(self) -> dict[UUID, list[Progress]]:
-        """Return the progress of each claimed document, by organization."""
         found: dict[UUID, list[Progress]] = {}
         for (organization_id, document_id), job in self._jobs.items():
             for space_id in {*job.space_ids, *job.again}:
@@ -297,7 +295,7 @@ class Indexer:
         return found
 
     async def close(self) -> None:
-        """Stop indexing; unfinished documents stay requested, and are claimed again once their claims have expired."""
+        """Stop indexing. Unfinished documents stay requested, and are claimed again after their claims expire."""
         self._closed = True
         if self.meaning is not None:
             await self.meaning.close()
@@ -329,7 +327,6 @@ class Indexer:
                 self.changed.set()
 
     def _can_follow(self, job: Job) -> bool:
-        """Return whether this process can go on with the vectors when it has written the words."""
         organization_id, lane = job.work.organization_id, job.work.turn.lane
         # While vectors wait, all places are left to claims: uploads would take each, and the oldest would never begin.
         if self.meaning is None or lane in self.meaning.backlogged.get(organization_id, ()):
@@ -339,7 +336,6 @@ class Indexer:
         return self.meaning.room(organization_id, lane) > followed
 
     def go_on(self, before: Job, space_ids: tuple[int, ...], made: dict[int, Made]) -> None:
-        """Embed a document after its words are indexed: now, or in its turn."""
         organization_id, lane = before.work.organization_id, before.work.turn.lane
         waiters, before.waiters = before.waiters, []
         self._waiters.setdefault(before.key, []).extend(waiters)
@@ -371,7 +367,6 @@ class Indexer:
         job.later += self._waiters.pop(job.key, [])
 
     def drop(self, waiter: Waiter) -> None:
-        """Forget a request that is answered or has given up."""
         with suppress(KeyError, ValueError):
             self._waiters[waiter.key].remove(waiter)
             if not self._waiters[waiter.key]:

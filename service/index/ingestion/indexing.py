@@ -1,6 +1,8 @@
-"""From text to index: chunk, write words; reuse vectors, embed new chunks, write vectors. No transaction is open
-while text is chunked or embedded. Wanted work is recorded first (`ingestion.queries`), so that work cut off by a crash
-is found again. Vectors stay with their document's work until complete; a crash costs only those."""
+"""From text to index: chunk and write words, reuse vectors, embed new chunks, write vectors.
+
+No transaction is open during chunking and embedding. Wanted work is recorded first (`ingestion.queries`), so work cut
+off by a crash is found again. Vectors stay with their document's work until complete; a crash costs only these vectors.
+"""
 
 import asyncio
 import json
@@ -43,36 +45,36 @@ from service.text.languages import tell_language
 from service.text.reading import unpack_blocks
 
 Place = tuple[UUID, Space]
-"""Where entries are written: an organization, and a space of it."""
+"""The place of entries: an organization, and a space in it."""
 
 Write = Callable[..., Awaitable[set[UUID]]]
-"""Write documents' words, or their vectors, or both, as in `service.index.service`."""
+"""Write documents' words, vectors, or both, as in `service.index.service`."""
 
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Documents to write in one transaction; `written` will be the ids of those that were."""
+    """Documents to write in a single transaction; `written` receives the ids of written documents."""
 
     documents: list[DocumentToIndex]
     written: "asyncio.Future[set[UUID]]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def has_room(self, chunks: Sequence[object]) -> bool:
-        """Return whether one statement could write these chunks too."""
         return sum(len(each.chunks) for each in self.documents) + len(chunks) <= ROWS_AT_ONCE
 
 
 @dataclass(slots=True)
 class Writer:
-    """Writes documents' index entries, or a half, in groups of those ready before the transaction begins. Nobody
-    waits for a group to grow: the first writer opens a transaction, and arrivals until it is open join. Entries that a
-    group could not write (failure, cancellation, lock) are written alone."""
+    """Writes documents' index entries, or a half, in groups of all documents ready before the transaction begins.
+
+    No writer waits for a group to grow: the first writer opens a transaction, and later writers join until the
+    transaction is open. Entries the group failed to write (failure, cancellation, lock) are written alone."""
 
     database: Database
     write_part: Write = write_index
     _gathering: dict[Place, Group] = field(default_factory=dict[Place, Group])
 
     async def write(self, organization_id: UUID, *, space: Space, document: DocumentToIndex) -> bool:
-        """Write a document's entry in a space; return False when it is left out, as the version isn't desired there."""
+        """Write a document's entry in a space; return False if skipped, because the version isn't desired there."""
         place = organization_id, space
         group = self._gathering.get(place)
         if group is not None and group.has_room(document.chunks):
@@ -86,7 +88,8 @@ class Writer:
         return len(group.documents) > 1 and bool(await self._write_group(place, Group([document]), is_open=False))
 
     async def _write_group(self, place: Place, group: Group, *, is_open: bool = True) -> set[UUID]:
-        """Write a group, which others may join until its transaction has begun; raise only what a single one raises."""
+        """Write a group, open to others until its transaction has begun. Errors are raised only for a single
+        document."""
         written = set[UUID]()
         if is_open:
             self._gathering[place] = group
@@ -122,8 +125,8 @@ MOST_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class IndexOutcome:
-    """The result of indexing a document in a space: its number of chunks, how many texts were embedded, and whether it
-    can be found by its words alone so far."""
+    """The result of indexing a document in a space: the numbers of chunks and of embedded texts, and whether only words
+    are searchable so far."""
 
     chunk_count: int
     embedded_chunk_count: int
@@ -131,27 +134,24 @@ class IndexOutcome:
 
 
 Outcomes = dict[int, IndexOutcome]
-"""What came of a document in each space, by the space's id."""
+"""The outcome of a document in each space, by the space's id."""
 
 
 class _OvertakenError(Exception):
-    """A newer version was requested: nothing of this attempt is kept."""
+    """A newer version was requested, so this attempt's results are discarded."""
 
 
 def pack_chunks(chunks: Sequence[str]) -> bytes:
-    """Encode a caller's chunks for keeping until they are indexed."""
     return zlib.compress(json.dumps(list(chunks), ensure_ascii=False).encode(), 1)
 
 
 def unpack_chunks(packed: bytes) -> list[str]:
-    """Decode what `pack_chunks` encoded."""
     return cast("list[str]", json.loads(zlib.decompress(packed)))
 
 
 @dataclass(slots=True)
 class IndexingDeps:
-    """The dependencies of indexing: its connections, the embedders, the half that is written here, the turns, the pace
-    and the writers."""
+    """The dependencies of indexing: connections, embedders, the half written here, turns, pace and writers."""
 
     database: Database
     embedders: Embedders
@@ -165,7 +165,8 @@ class IndexingDeps:
 
 
 async def index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | None:
-    """Index a document in these spaces, in order, while it has a turn; None after a failure, which is recorded."""
+    """Index a document in these spaces, in order, during a turn. Return None after a failure; the failure is
+    recorded."""
     with traces.begin("index document", {"carrel.document_id": str(work.document_id)}):
         return await _index_in_spaces(work, space_ids)
 
@@ -190,7 +191,7 @@ async def _index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes |
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The chunks of a document's version in a space, the language of its text, and the work that is left."""
+    """The chunks of a document's version in a space, the language of its text, and the remaining work."""
 
     version: int
     chunks: Sequence[Chunk]
@@ -200,9 +201,10 @@ class Made:
 
 @dataclass(slots=True)
 class Work:
-    """A document being indexed, with its number of texts and of vectors so far. `known` is the work by space, written
-    a moment ago: no need to read it. `made` are its chunks by space, and `is_followed` tells that this process embeds
-    them next. `both`: words and vectors are being written at once."""
+    """A document being indexed, with the numbers of texts and vectors so far.
+
+    `known` is the work by space, written a moment ago, so no read is needed. `made` are the chunks by space, and
+    `is_followed` means this process embeds them next. `both`: words and vectors are being written at once."""
 
     deps: IndexingDeps
     turn: Turn
@@ -219,8 +221,7 @@ class Work:
         return self.turn.organization_id
 
     async def bring_up_to_date(self, space_id: int) -> IndexOutcome:
-        """Index the desired version in a space, or its words alone; start again when a newer version is requested
-        meanwhile."""
+        """Index the desired version in a space, or only its words; restart when a newer version is requested."""
         for attempt in range(MOST_ATTEMPTS):
             work = self.known.pop(space_id, None) or await self._read(space_id, is_whole=attempt > 0)
             if work is None:
@@ -274,7 +275,7 @@ class Work:
         return IndexOutcome(len(chunks), embedded, lacks_meaning=part is write_words)
 
     async def _make(self, work: IndexingWork, embedder: Embedder) -> Made:
-        """Return the document's chunks in a space; the chunks of the words half, if the version is the same."""
+        """Return the document's chunks in a space, reusing the words half's chunks for the same version."""
         version = work.desired_version if work.expects_caller_chunks else work.contents_version
         made = None if work.lacks_words else self.made.get(work.space_id)
         if made is not None and (made.version, made.left.caller_batch) == (version, work.caller_batch):
@@ -309,7 +310,8 @@ class Work:
     async def _embed_chunks(
         self, work: IndexingWork, chunks: Sequence[Chunk], embedder: Embedder
     ) -> tuple[NDArray[np.float32], int]:
-        """Return the chunks' vectors in order, and the number of texts embedded: equal texts once, known ones never."""
+        """Return the chunks' vectors in order, and the number of embedded texts. Equal texts are embedded once, known
+        texts never."""
         texts = {chunk.hash: chunk.dense_text for chunk in chunks}
         vectors = await self._read_known_vectors(work, list(texts)) if work.indexed_before else {}
         missing = [digest for digest in texts if digest not in vectors]
@@ -338,8 +340,8 @@ class Work:
 def _read_text(
     work: IndexingWork, embedder: Embedder, written: Sequence[str] | None = None
 ) -> tuple[list[Chunk], str | None]:
-    """Return a document's chunks and its language, which is told only where words are stemmed by it. Of chunks whose
-    texts are `written`, the vectors alone are missing."""
+    """Return a document's chunks and language; the language is detected only for stemming. For chunks with `written`
+    texts, only vectors are missing."""
     title: dict[str, Any] = {"title": work.title, "tokenizer": embedder.tokenizer}
     if work.caller_chunks is not None:
         chunks = caller_chunks(unpack_chunks(work.caller_chunks), **title)

@@ -1,4 +1,4 @@
-"""The pace of indexing and the size of the backlog, which decide whether uploads are refused until later."""
+"""The pace of indexing and the size of the backlog. Both decide whether uploads are refused."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ LONGEST_RETRY_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """An organization's backlog: `packed_bytes` of documents not cut into chunks yet, `chunks` of the others."""
+    """An organization's backlog: `packed_bytes` of documents not yet cut into chunks, `chunks` of all others."""
 
     documents: int = 0
     packed_bytes: int = 0
@@ -45,12 +45,12 @@ class Pace:
         self._chunks += chunks
 
     def learn_length(self, *, packed_bytes: int, chunks: int) -> None:
-        """Update the average length of a chunk with a document of so many packed bytes and chunks."""
         if chunks and packed_bytes:
             self.chunk_bytes += SMOOTHING * (packed_bytes / chunks - self.chunk_bytes)
 
     def sample(self, seconds: float, *, is_saturated: bool) -> None:
-        """Update the pace by the chunks of the last `seconds` if documents wait and one was indexed since the start."""
+        """Update the pace by the chunks of the last `seconds` if documents wait and a document was indexed since the
+        start."""
         chunks, self._chunks = self._chunks, 0
         self.share.tell(self.figure, chunks / seconds)
         found = self.share.total(self.figure)
@@ -64,7 +64,7 @@ class Pace:
 
 @dataclass(slots=True)
 class BackPressure:
-    """Refuses work of organizations whose backlog takes more than `seconds` at their share of the pace."""
+    """Refuses an organization's work if its backlog takes more than `seconds` at its share of the pace."""
 
     seconds: float
     pace: Pace = field(default_factory=Pace)
@@ -72,29 +72,27 @@ class BackPressure:
 
     @property
     def documents(self) -> int:
-        """How many documents wait, of all organizations, as last measured."""
+        """The number of waiting documents of all organizations, as last measured."""
         return sum(backlog.documents for backlog in self._backlogs.values())
 
     def last_measured(self, organization_ids: Iterable[UUID]) -> dict[UUID, Backlog]:
-        """Return the backlogs of these organizations as last measured, of those that had one."""
+        """Return the last measured backlogs of these organizations; organizations without a backlog are left out."""
         return {key: self._backlogs[key] for key in organization_ids if key in self._backlogs}
 
     def measure(self, backlogs: Mapping[UUID, Backlog]) -> None:
-        """Replace all backlogs by measured ones; organizations that aren't named have none."""
+        """Replace all backlogs by measured backlogs; missing organizations have none."""
         self._backlogs = {key: backlog for key, backlog in backlogs.items() if backlog.documents}
 
     def add(self, organization_id: UUID, *, packed_bytes: int) -> None:
-        """Count another document until the next measurement."""
         known = self._backlogs.get(organization_id, Backlog())
         self._backlogs[organization_id] = Backlog(known.documents + 1, known.packed_bytes + packed_bytes, known.chunks)
 
     def pace_of(self, organization_id: UUID) -> float:
-        """Return how many chunks a second an organization gets: its share of the pace."""
         sharing = len(self._backlogs.keys() | {organization_id})
         return max(self.pace.chunks_per_second, SLOWEST_PACE) / sharing
 
     def refused_seconds(self, organization_id: UUID) -> int | None:
-        """Return in how many seconds an upload is to come again; None while the backlog has room for it."""
+        """Return the seconds until an upload should be retried; None while the backlog has room."""
         waiting = self._waiting_seconds(self._backlogs.get(organization_id), organization_id)
         if waiting <= self.seconds:
             return None

@@ -38,8 +38,8 @@ TITLE = sa.func.coalesce(sa.func.nullif(document_contents.c.title, ""), document
 
 @dataclass(frozen=True, slots=True)
 class IndexingWork:
-    """The input of indexing a document in a space. `title` is embedded and stays with the contents; `name` is the
-    present name, or the file's if the document is called by its title. `caller_batch` and `caller_chunks` are set for a
+    """The input of indexing a document in a space. `title` is embedded and stays with the contents. `name` is the
+    current name, or the file's if the document is called by its title. `caller_batch` and `caller_chunks` are set for a
     caller's chunks. `indexed_before`: a space has chunks of the document, perhaps with vectors to reuse."""
 
     space_id: int
@@ -76,8 +76,8 @@ def _claim_until(is_begun: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
 
 
 def extend_claim(claimed_until: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """Select the end of a claim on a document requested again: unchanged unless indexing begins now. A document that
-    waits for its words keeps its position; its indexer finds the newer version at the end."""
+    """Select the end of a claim on a document requested again: unchanged unless indexing begins now. A document waiting
+    for words keeps the position in the queue; the indexer finds the newer version at the end."""
     known = space_documents.c
     return sa.case(
         (claimed_until > sa.func.now(), claimed_until),
@@ -87,7 +87,8 @@ def extend_claim(claimed_until: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
 
 
 def _is_pending_where_replaced() -> sa.ColumnElement[bool]:
-    """Build the condition that an entry is in a replacement of a space, and its document pending in that space."""
+    """Build the condition for an entry in a replacement of a space, if the document is pending in the replaced
+    space."""
     replaced, entry = space_documents.alias("replaced_places"), space_documents.c
     same = replaced.c.document_id == entry.document_id, replaced.c.space_id == spaces.c.replaces_space_id
     return sa.select(sa.true()).where(replaced.c.organization_id == ORGANIZATION, *same, is_pending(replaced)).exists()
@@ -164,10 +165,11 @@ _REQUEST_INDEXING = {
 def ask_indexing(
     batch: Batch, organization_id: UUID, *, document_id: UUID, version: int, collections_too: bool, is_begun: bool
 ) -> Answer[SearchedSpace]:
-    """Request a version's indexing in the catalog and, with `collections_too`, the document's other spaces. `is_begun`
-    claims the work for this process; otherwise it waits. A collection waiting for an older version waits for this one,
-    because the older text is gone. A caller's chunks stay. Returns the spaces to index now, the catalog first, except
-    spaces just replaced; their replacements get the request for later."""
+    """Request a version's indexing in the catalog and, with `collections_too`, in all spaces of the document.
+
+    `is_begun` claims the work for this process; otherwise the work waits. A collection waiting for an older version now
+    waits for the new version, because the older text is gone. A caller's chunks stay. Returns the spaces to index now,
+    the catalog first, except spaces just replaced; the replacements get the request for later."""
     parameters = params(organization_id, document_id=document_id, version=version, is_begun=is_begun)
     return batch.ask(_REQUEST_INDEXING[collections_too], SearchedSpace, parameters)
 
@@ -184,9 +186,11 @@ async def request_indexing_in_space(
     caller_bytes: int | None = None,
     anew: bool = False,
 ) -> None:
-    """Request a version's indexing in a collection's space, with this metadata. `is_begun` claims the work for this
-    process; otherwise it waits. Replacements of the space get the request for later. `caller_bytes` is the packed size
-    of a caller's chunks. Those, and with `anew` the document's own, count as not indexed."""
+    """Request a version's indexing in a collection's space, with this metadata.
+
+    `is_begun` claims the work for this process; otherwise the work waits. Replacements of the space get the request for
+    later. `caller_bytes` is the packed size of a caller's chunks. A caller's chunks always count as not indexed, the
+    document's own chunks only with `anew`."""
     own, owner = sa.literal(document_id, sa.Uuid()), sa.literal(organization_id, sa.Uuid())
     values: dict[str, sa.ColumnElement[Any]] = {
         "version": sa.literal(version, sa.Integer()),
@@ -212,7 +216,7 @@ async def request_indexing_in_space(
 async def keep_caller_chunks(
     connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int, batch_id: UUID, chunks: bytes
 ) -> None:
-    """Store a caller's chunks for a space and its replacement, in place of the caller's chunks that still wait."""
+    """Store a caller's chunks for a space and its replacement, replacing the caller's waiting chunks."""
     new = insert(caller_chunks).from_select(
         ["document_id", "space_id", "organization_id", "batch_id", "chunks"],
         sa.select(
@@ -233,7 +237,7 @@ async def keep_caller_chunks(
 async def take_caller_chunks(
     connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int, batch_id: UUID
 ) -> bool:
-    """Delete the stored chunks of a batch that is indexed in this transaction; False when a newer batch replaced it."""
+    """Delete the stored chunks of a batch indexed in this transaction; False when replaced by a newer batch."""
     this = matches(caller_chunks, organization_id, document_id=document_id, space_id=space_id, batch_id=batch_id)
     return (await connection.execute(sa.delete(caller_chunks).where(this))).rowcount == 1
 
@@ -241,7 +245,7 @@ async def take_caller_chunks(
 async def lock_caller_chunks(
     connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int, batch_id: UUID
 ) -> bool:
-    """Lock the stored chunks of a batch until the transaction ends; False when a newer batch replaced it."""
+    """Lock the stored chunks of a batch until the transaction ends; False when replaced by a newer batch."""
     this = matches(caller_chunks, organization_id, document_id=document_id, space_id=space_id, batch_id=batch_id)
     statement = sa.select(caller_chunks.c.batch_id).where(this).with_for_update()
     return (await connection.execute(statement)).one_or_none() is not None
@@ -298,8 +302,8 @@ _WORK = _build_work()
 def ask_work(
     batch: Batch, organization_id: UUID, *, document_id: UUID, space_id: int, is_whole: bool
 ) -> Answer[IndexingWork]:
-    """Read the work of indexing a document in a space, or in its replacement; nothing if the document was removed from
-    the space. The text comes along if its words are to be written, or with `is_whole`."""
+    """Read the work of indexing a document in a space, or in the space's replacement; no work if the document was
+    removed. The text is included if words must be written, or with `is_whole`."""
     given = params(organization_id, document_id=document_id, space_id=space_id, is_whole=is_whole)
     return batch.ask(_WORK, IndexingWork, given)
 
@@ -307,7 +311,7 @@ def ask_work(
 async def request_newest_version(
     connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> int:
-    """Request the newest version of a document in a space, whose text is stored; return its number, 0 if deleted."""
+    """Request a document's newest version in a space, from the stored text; return the version number, 0 if deleted."""
     newest = sa.select(documents.c.version).where(documents.c.document_id == document_id).scalar_subquery()
     statement = (
         sa.update(space_documents)
@@ -326,7 +330,7 @@ async def request_newest_version(
 
 @dataclass(frozen=True, slots=True)
 class OldEntry:
-    """A document that was indexed by earlier rules in a space of this `language`; `row` is the version of its row."""
+    """A document indexed by earlier rules in a space of this `language`; `row` is the row's version."""
 
     document_id: UUID
     space_id: int
@@ -341,7 +345,7 @@ _ROW: sa.ColumnElement[str] = sa.cast(sa.literal_column("space_documents.xmin"),
 
 
 def is_old() -> sa.ColumnElement[bool]:
-    """Build the condition that a document was indexed by earlier rules in a space, which is not retired."""
+    """Build the condition for a document indexed by earlier rules, except in retired spaces."""
     in_space = spaces.c.space_id == space_documents.c.space_id, spaces.c.retired_at.is_(None)
     return sa.and_(is_older(), *in_space)
 
@@ -365,20 +369,20 @@ def _select_old(organization_id: UUID) -> sa.Select[*tuple[Any, ...]]:
 async def list_old(
     connection: Connection, organization_id: UUID, *, after: tuple[int, UUID], limit: int
 ) -> list[OldEntry]:
-    """List documents of earlier rules by space and id; `after` is the last of the list before."""
+    """List documents of earlier rules by space and id; `after` is the last entry of the previous list."""
     key = space_documents.c.space_id, space_documents.c.document_id
     statement = _select_old(organization_id).where(sa.tuple_(*key) > after).order_by(*key).limit(limit)
     return await find_rows(connection, statement, OldEntry)
 
 
 async def find_old(connection: Connection, entry: IndexEntry) -> OldEntry | None:
-    """Find a document in a space as `list_old` lists it; None when it is renewed or was removed."""
+    """Find a document in a space as listed by `list_old`; None when renewed or removed."""
     statement = _select_old(entry.organization_id).where(entry.matches(space_documents))
     return await find_row(connection, statement, OldEntry)
 
 
 async def try_lock_renewal(connection: Connection) -> bool:
-    """Lock the renewal of terms in all organizations until the transaction ends; False when it is locked."""
+    """Lock the renewal of terms in all organizations until the transaction ends; False when already locked."""
     key = sa.func.hashtextextended("carrel.word_forms", 0)
     return bool((await connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(key)))).scalar_one())
 
@@ -386,8 +390,8 @@ async def try_lock_renewal(connection: Connection) -> bool:
 async def renew_chunks(
     connection: Connection, entry: IndexEntry, *, terms: Mapping[int, str], deltas: Mapping[int, int], is_last: bool
 ) -> None:
-    """Write terms of a locked document's chunks, and how many chunks have each term more or less; move the chunks'
-    vectors to their own table. After the last, note by which rules the document is written."""
+    """Write terms of a locked document's chunks, and the change in each term's number of chunks; move the chunks'
+    vectors to their own table. After the last slice, record the rules used for the document."""
     tables = INDEX_TABLES[entry.dimensions]
     chunks, vectors = tables.chunks, tables.vectors
     this = entry.matches(chunks), chunks.c.chunk_no == sa.bindparam("param_chunk_no", type_=sa.Integer())

@@ -1,7 +1,7 @@
-"""Renew indexes in the background, terms from the stored texts: nothing is read or embedded again, and searches go on.
-Vectors that lie in the rows of their chunks are moved to their own table.
+"""Renew indexes in the background, terms from the stored texts, without reading or embedding files again. Searches
+continue. Vectors inside chunk rows move to their own table.
 
-Each transaction renews a slice of a document. A document that a kill or a change broke off begins again."""
+Each transaction renews a slice of a document. A document interrupted by a kill or a change begins again."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ from service.platform.identifiers import NIL
 from service.platform.logs import logger
 
 RENEWED_EVERY = 3600.0
-"""Seconds between two looks for documents that an earlier version has written."""
+"""Seconds between two searches for documents written by an earlier version."""
 
 LISTED_AT_ONCE = 64
 SLICE = 64
@@ -34,7 +34,7 @@ WORKING = 0.25
 
 
 async def renew_all(database: Database, disk: DiskGuard) -> None:
-    """Bring every organization's documents to the present rules; end where another process does so."""
+    """Bring every organization's documents to the current rules; end if another process does so."""
     is_alone = True
 
     async def renew(organization_id: UUID) -> None:
@@ -59,7 +59,7 @@ async def _list_old(database: Database, organization_id: UUID, after: tuple[int,
 
 
 async def _renew_document(database: Database, organization_id: UUID, entry: OldEntry) -> bool:
-    """Renew a document, with pauses; False when another process of any server renews at the moment."""
+    """Renew a document, with pauses; False when another process on any server is renewing."""
     async with database.transaction(None, read_only=True) as turn:
         if not await queries.try_lock_renewal(turn):
             return False
@@ -73,8 +73,8 @@ async def _renew_document(database: Database, organization_id: UUID, entry: OldE
 
 
 async def renew_slice(connection: Connection, organization_id: UUID, entry: OldEntry, *, first: int) -> int | None:
-    """Renew a document's chunks from this number on; return where to go on, None at the end or when it is not as it was
-    listed."""
+    """Renew a document's chunks from number `first` on. Return the next number, None at the end or if the document has
+    changed since `entry` was listed."""
     known = await lock_to_write(connection, organization_id, space_id=entry.space_id, document_ids=[entry.document_id])
     place = IndexEntry(organization_id, entry.space_id, entry.document_id, entry.dimensions)
     # Read with the lock held: terms of an earlier title would stay for good.

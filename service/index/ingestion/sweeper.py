@@ -13,8 +13,8 @@ from service.platform.disk import DiskGuard
 
 
 async def sweep(indexer: Indexer, disk: DiskGuard) -> int:
-    """Claim each organization's abandoned documents, and count them; documents without room wait. When a part of the
-    indexer fails, the other goes on, and the error is raised at the end."""
+    """Claim each organization's abandoned documents, and return the number; documents without room wait. When a part of
+    the indexer fails, the second part continues, and the error is raised at the end."""
     await disk.wait_for_room()
     organizations = await organization_ids(indexer.database)
     taken, failures = 0, list[ExceptionGroup[Exception]]()
@@ -29,8 +29,6 @@ async def sweep(indexer: Indexer, disk: DiskGuard) -> int:
 
 
 async def fold_all(database: Database) -> None:
-    """Fold the deltas of every organization's term statistics."""
-
     async def fold(organization_id: UUID) -> None:
         folded = True
         while folded:
@@ -41,7 +39,7 @@ async def fold_all(database: Database) -> None:
 
 
 async def release_claims(database: Database) -> None:
-    """Release all claims on documents, in every organization; only where no other process can be indexing."""
+    """Release all claims on documents, in every organization. Call only when no other process can be indexing."""
 
     async def release(organization_id: UUID) -> None:
         async with database.transaction(organization_id) as connection:

@@ -1,6 +1,7 @@
-"""Turns at indexing: how many documents at a time, and the order of the waiting. Organizations alternate, and small and
-large documents, oldest first; a large document yields after every slice of its texts. Rebuilds come last, except for
-every few turns."""
+"""Turns at indexing: the number of documents at a time, and the order of the waiting.
+
+Organizations alternate, and small and large documents, oldest first. A large document yields after every slice of its
+texts. Rebuilds come last, except every few turns."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
@@ -21,7 +22,7 @@ LARGE_BYTES = 16 * 1024
 
 
 class Lane(StrEnum):
-    """A kind of documents that wait for turns in a line of their own: by size, or for a rebuild."""
+    """A kind of documents with a separate line for turns: by size, or for a rebuild."""
 
     SMALL = "small"
     LARGE = "large"
@@ -29,13 +30,12 @@ class Lane(StrEnum):
 
 
 def lane_of(packed_bytes: int) -> Lane:
-    """Return the lane of a document that isn't indexed for a rebuild."""
     return Lane.SMALL if packed_bytes < LARGE_BYTES else Lane.LARGE
 
 
 @dataclass(eq=False, slots=True)
 class Turn:
-    """A document's place in its organization's lane; `number` is its age, the oldest's is the lowest."""
+    """A document's place in its organization's lane; `number` is the age, lowest for the oldest."""
 
     organization_id: UUID
     lane: Lane
@@ -46,7 +46,7 @@ class Turn:
 
 @dataclass(slots=True)
 class Turns:
-    """The holders of turns at indexing, and the documents that wait for one."""
+    """The holders of turns at indexing, and the documents waiting for a turn."""
 
     turns: int = TURNS
     long_turns: int = LONG_TURNS
@@ -63,16 +63,14 @@ class Turns:
 
     @property
     def are_exhausted(self) -> bool:
-        """Whether all turns are held, or a document waits for one."""
         return bool(self._waiting) or len(self._held) >= self.turns
 
     def enqueue(self, organization_id: UUID, lane: Lane) -> Turn:
-        """Add a document at the end of its organization's lane."""
         return Turn(organization_id, lane, next(self._numbers))
 
     @asynccontextmanager
     async def take(self, turn: Turn) -> AsyncGenerator[None]:
-        """Wait for a turn, and hold it until the block ends."""
+        """Wait for a turn, and hold the turn until the block ends."""
         await self._acquire(turn)
         try:
             yield
@@ -121,7 +119,7 @@ class Turns:
         self._last_lane[turn.organization_id] = turn.lane
 
     def _next(self) -> Turn | None:
-        """Choose among those that may begin now: the organization served longest ago, then the lane, then the age."""
+        """Choose among the turns ready to begin: the organization served longest ago, then the lane, then the age."""
         begun = sum(each.held_in is not Lane.SMALL for each in self._held)
         ready = [each for each in self._waiting if each.lane is Lane.SMALL or begun < self.long_turns]
         rebuilds = [each for each in ready if each.lane is Lane.REBUILD]

@@ -1,1 +1,1 @@
-"""Building an index again beside the old one, and swapping them."""
+"""Building a second index while the old index stays in use, and swapping the two."""

@@ -1,4 +1,4 @@
-"""Statements that only rebuilds need: copying, comparing, swapping, and emptying a retired space."""
+"""Statements only for rebuilds: copying, comparing, swapping, and emptying a retired space."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from service.text.embedding import EmbeddingModel
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """A rebuild, of a collection's index or of the catalog's; while it runs it replaces another space."""
+    """A rebuild of a collection's index or the catalog's. A running rebuild replaces another space."""
 
     rebuild_id: UUID
     collection_id: UUID | None
@@ -42,7 +42,7 @@ class Rebuild:
 
 @dataclass(frozen=True, slots=True)
 class RunningRebuild:
-    """A rebuild that goes on, with the dimensions of the space that it replaces."""
+    """A running rebuild, with the dimensions of the replaced space."""
 
     rebuild_id: UUID
     collection_id: UUID | None
@@ -55,7 +55,7 @@ class RunningRebuild:
 
 @dataclass(frozen=True, slots=True)
 class CopiedEntry:
-    """An entry that was added to the new space; `caller_chunks`: a caller has made its chunks."""
+    """An entry added to the new space; `caller_chunks`: a caller has made the chunks."""
 
     document_id: UUID
     caller_chunks: bool
@@ -117,7 +117,8 @@ def _select_rebuilds(organization_id: UUID, kind: type[Rebuild | RunningRebuild]
 async def find_newest_rebuild(
     connection: Connection, organization_id: UUID, *, collection_id: UUID | None
 ) -> Rebuild | None:
-    """Find an index's newest rebuild, a running one first; ids give no order, as they come from several clocks."""
+    """Find an index's newest rebuild, a running rebuild first. Ids give no order, because they come from several
+    clocks."""
     statement = (
         _select_rebuilds(organization_id, Rebuild)
         .where(index_rebuilds.c.collection_id.is_not_distinct_from(collection_id))
@@ -134,13 +135,12 @@ async def list_running(connection: Connection, organization_id: UUID) -> list[Ru
 
 
 async def force_completion(connection: Connection, organization_id: UUID, *, rebuild_id: UUID) -> None:
-    """Let a rebuild finish without the documents that fail."""
     this = matches(index_rebuilds, organization_id, rebuild_id=rebuild_id)
     await connection.execute(sa.update(index_rebuilds).where(this).values(forced=True))
 
 
 async def retry_failed(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
-    """Have failed documents of a space indexed again at once, as if for the first time."""
+    """Index failed documents of a space again at once, without earlier attempts."""
     is_unindexed = space_documents.c.indexed_version.is_distinct_from(space_documents.c.version)
     of_space = matches(space_documents, organization_id, space_id=space_id)
     failed = sa.update(space_documents).where(of_space, is_unindexed, space_documents.c.error.is_not(None))
@@ -150,7 +150,7 @@ async def retry_failed(connection: Connection, organization_id: UUID, *, space_i
 async def copy_entries(
     connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
 ) -> list[CopiedEntry]:
-    """Request in the new space what is desired of locked documents in the old one; returns the added entries."""
+    """Request in the new space the desired versions of locked documents in the old space; return the added entries."""
     copied = ("document_id", "organization_id", "version", "caller_chunks", "custom_metadata", "added_at")
     still = sa.and_(spaces.c.space_id == new_id, spaces.c.replaces_space_id == old_id)
     wanted = (
@@ -170,7 +170,7 @@ async def copy_entries(
 async def copy_waiting_chunks(
     connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
 ) -> set[UUID]:
-    """Copy callers' chunks that wait for the old space to the new one; return the documents of the copied chunks."""
+    """Copy callers' waiting chunks from the old space to the new space; return the documents of the copied chunks."""
     kept = ("document_id", "organization_id", "batch_id", "chunks")
     waiting = sa.select(*(caller_chunks.c[name] for name in kept), sa.literal(new_id, sa.Integer())).where(
         matches(caller_chunks, organization_id, space_id=old_id), in_array(caller_chunks.c.document_id, document_ids)
@@ -182,7 +182,7 @@ async def copy_waiting_chunks(
 async def keep_chunks(
     connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int, batch_id: UUID, chunks: bytes
 ) -> None:
-    """Keep a caller's chunks of a document until they are indexed in this space, unless there are newer ones."""
+    """Store a caller's chunks of a document until indexed in this space, unless newer chunks exist."""
     new = insert(caller_chunks).values(
         document_id=document_id, space_id=space_id, organization_id=organization_id, batch_id=batch_id, chunks=chunks
     )
@@ -192,7 +192,7 @@ async def keep_chunks(
 async def swap(
     connection: Connection, organization_id: UUID, *, old: SearchedSpace, new_id: int, collection_id: UUID | None
 ) -> None:
-    """Replace the old space (locked with its collection) by the new one, and retire the old one."""
+    """Replace the old space (locked with its collection) by the new space, and retire the old space."""
     own = spaces.c.organization_id == organization_id
     retired = {"is_catalog": False, "retired_at": sa.func.now(), "replaced_by_space_id": new_id}
     await connection.execute(sa.update(spaces).where(own, spaces.c.space_id == old.space_id).values(retired))
@@ -214,7 +214,7 @@ async def finish_rebuild(
 
 
 async def lock_collection(connection: Connection, organization_id: UUID, *, collection_id: UUID) -> bool:
-    """Lock a collection against being added to; False when there is none."""
+    """Lock a collection against additions; False if unknown."""
     this = matches(collections, organization_id, collection_id=collection_id)
     statement = sa.select(collections.c.collection_id).where(this).with_for_update()
     return (await connection.execute(statement)).one_or_none() is not None
@@ -222,7 +222,7 @@ async def lock_collection(connection: Connection, organization_id: UUID, *, coll
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The documents of a rebuild; `held`: some are left, and none of these without many failures."""
+    """The numbers of a rebuild's documents. `held`: some documents remain, and each has failed many times."""
 
     documents: int
     indexed: int
@@ -232,7 +232,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Unready:
-    """How many documents the new space doesn't have as the old one has them; `blocking`: that hold the swap back."""
+    """The number of documents with differences between the new and the old space; `blocking` documents hold up the
+    swap."""
 
     documents: int
     blocking: int
@@ -243,8 +244,8 @@ _new = space_documents.alias("new_places")
 
 
 def _is_ready() -> sa.ColumnElement[bool]:
-    """Build the condition that the new space has all that the old shows, with vectors, also of what shows words alone
-    so far; an unindexed entry need only be requested."""
+    """Build the condition for a complete entry: the new space has all the old space shows, with vectors, even if the
+    old space shows only words so far. An unindexed entry need only be requested."""
     found = shown_version(_old)
     never_indexed = sa.and_(found.is_(None), sa.or_(_new.c.indexed_version.is_not(None), _old.c.chunk_count == 0))
     as_new = sa.func.coalesce(_new.c.indexed_version >= found, never_indexed)
@@ -268,7 +269,7 @@ def _number(transaction: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
 async def list_missing_entries(
     connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, after: UUID, limit: int
 ) -> Sequence[UUID]:
-    """List by id documents of the old space that are not in the new one; `after` is the last of the list before."""
+    """List documents of the old space missing from the new space, by id; `after` is the last of the previous list."""
     missing = _select_entries(organization_id, old_id, new_id, _old.c.document_id).where(
         _old.c.document_id > after, _new.c.document_id.is_(None)
     )
@@ -276,12 +277,11 @@ async def list_missing_entries(
 
 
 async def number_transaction(connection: Connection) -> int:
-    """Return the number of this transaction: all others that have one by now have smaller ones."""
+    """Return the number of this transaction; every other transaction already numbered has a smaller number."""
     return (await connection.execute(sa.select(_number(sa.func.pg_current_xact_id())))).scalar_one()
 
 
 async def have_ended(connection: Connection, *, before: int) -> bool:
-    """Check whether all transactions with a smaller number have ended."""
     statement = sa.select(_number(sa.func.pg_snapshot_xmin(sa.func.pg_current_snapshot())) >= before)
     return bool((await connection.execute(statement)).scalar_one())
 
@@ -289,7 +289,7 @@ async def have_ended(connection: Connection, *, before: int) -> bool:
 async def count_unready(
     connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
 ) -> Unready:
-    """Count the documents that the new space lacks, from all entries; failed ones block unless `forced`."""
+    """Count the documents missing from the new space, over all entries; failed documents block unless `forced`."""
     statement = _select_unready(organization_id, old_id, new_id, forced=forced)
     return await get_row(connection, statement, Unready)
 
@@ -297,7 +297,7 @@ async def count_unready(
 async def count_unready_pending(
     connection: Connection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
 ) -> Unready:
-    """Count like `count_unready` of the documents that are pending in the new space, and read those entries alone."""
+    """Count like `count_unready`, but read only the entries pending in the new space."""
     new = space_documents.alias("pending_places")
     pending = sa.select(new.c.document_id).where(matches(new, organization_id, space_id=new_id), is_pending(new))
     # An array, of which the planner assumes few: it would rather read all entries of the old space to join them.
@@ -321,8 +321,8 @@ def _is_visible(caller: Caller) -> sa.ColumnElement[bool]:
 async def count_progress(
     connection: Connection, caller: Caller, *, old_id: int, new_id: int, hopeless: int
 ) -> Progress:
-    """Count the documents that the caller may know, the indexed and the failed. `held` covers all documents: some
-    remain, each failed `hopeless` times in a row."""
+    """Count the documents visible to the caller, the indexed and the failed. `held` covers all documents: some remain,
+    each failed `hopeless` times in a row."""
     ready, known = _is_ready(), _is_visible(caller)
     failed = sa.and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None))
     given_up = sa.and_(failed, _new.c.attempts >= hopeless)
@@ -342,7 +342,7 @@ async def count_progress(
 async def list_failures(
     connection: Connection, caller: Caller, *, old_id: int, new_id: int, after: UUID, limit: int
 ) -> list[IndexRebuildFailure]:
-    """List failed documents that the caller may know about, by id."""
+    """List failed documents visible to the caller, by id."""
     columns = (
         documents.c.document_id,
         documents.c.name.label("document_name"),
@@ -367,7 +367,7 @@ LEADS_FOR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class RetiredSpace:
-    """A retired space; `done`: its row may go too."""
+    """A retired space; `done` means the row can be removed, too."""
 
     space_id: int
     dimensions: int
@@ -375,7 +375,6 @@ class RetiredSpace:
 
 
 async def list_retired(connection: Connection, organization_id: UUID) -> list[RetiredSpace]:
-    """List retired spaces that no search reads any more."""
     done = sa.or_(spaces.c.replaced_by_space_id.is_(None), spaces.c.retired_at < sa.func.now() - LEADS_FOR)
     statement = sa.select(*columns_of(spaces, RetiredSpace, done.label("done"))).where(
         spaces.c.organization_id == organization_id, spaces.c.retired_at < sa.func.now() - READ_FOR
@@ -394,7 +393,7 @@ async def list_some_documents(
 async def clear_entries(
     connection: Connection, organization_id: UUID, *, space: RetiredSpace, document_ids: Collection[UUID]
 ) -> None:
-    """Remove these locked documents from a retired space; the space's term statistics are deleted as a whole later."""
+    """Remove these locked documents from a retired space. The space's term statistics are deleted as a whole later."""
     for table in (*INDEX_TABLES[space.dimensions].all, caller_chunks, space_documents):
         own = sa.and_(
             matches(table, organization_id, space_id=space.space_id), in_array(table.c.document_id, document_ids)
@@ -403,7 +402,7 @@ async def clear_entries(
 
 
 async def delete_statistics(connection: Connection, organization_id: UUID, *, space_id: int) -> bool:
-    """Delete the term statistics of a retired space, which are locked against folding; False if there were none."""
+    """Delete a retired space's term statistics, locked against folding; False without any."""
     found = 0
     for table in (term_statistics, term_deltas):
         own = matches(table, organization_id, space_id=space_id)
@@ -412,5 +411,4 @@ async def delete_statistics(connection: Connection, organization_id: UUID, *, sp
 
 
 async def delete_row(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
-    """Remove the row of an empty space."""
     await connection.execute(sa.delete(spaces).where(matches(spaces, organization_id, space_id=space_id)))

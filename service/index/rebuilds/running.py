@@ -1,5 +1,5 @@
-"""Finish rebuilds, in every replica: copy the old space's wishes into the new space, index it, swap the spaces in a
-transaction that compares both, and empty the old space. The next process finds each step again."""
+"""Finish rebuilds, in every replica: copy the old space's requests into the new space, index the documents, swap the
+spaces in a transaction after comparing both, and empty the old space. The next process can resume each step."""
 
 import asyncio
 import time
@@ -53,7 +53,7 @@ async def rebuild_all(indexer: Indexer, disk: DiskGuard) -> None:
 
 
 async def rebuild_organization(indexer: Indexer, organization_id: UUID) -> bool:
-    """Take a step of each rebuild of an organization, and of emptying retired spaces; False if there was none."""
+    """Take a step of each rebuild of an organization, and of emptying retired spaces; False without any step."""
     async with indexer.database.transaction(organization_id, read_only=True) as connection:
         rebuilds = await queries.list_running(connection, organization_id)
         retired = await queries.list_retired(connection, organization_id)
@@ -73,7 +73,8 @@ async def _advance(indexer: Indexer, organization_id: UUID, rebuild: RunningRebu
 
 
 async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
-    """Request documents that the new space lacks, the next by id; False if none is missing. The swap waits for all."""
+    """Request documents missing from the new space, the next by id; False if none is missing. The swap waits for
+    all."""
     spaces = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id}
     after = indexer.rebuilds_copied_to.pop(rebuild.rebuild_id, NIL)
     async with indexer.database.transaction(organization_id) as connection:
@@ -122,8 +123,8 @@ async def _index_batch(indexer: Indexer, organization_id: UUID, rebuild: Running
 
 
 async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
-    """Replace the old space by the new one if that is complete; return whether it did. Entries are compared before the
-    lock, once every transaction knows the new space, so that the locked time covers only pending work."""
+    """Replace the old space by the new space if complete; return whether it was replaced. Entries are compared before
+    the lock, when every transaction knows the new space, so the locked time covers only pending work."""
     key: dict[str, Any] = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id, "forced": rebuild.forced}
     if not await _wait_for_older_transactions(indexer, organization_id, rebuild):
         return False
@@ -155,7 +156,8 @@ async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: RunningRebu
 
 
 async def know_from_now(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> int:
-    """Return the number of a transaction of when this process has first seen the rebuild: later ones know of it."""
+    """Return the number of a transaction at the process's first sight of the rebuild; later transactions know the
+    rebuild."""
     if rebuild.rebuild_id not in indexer.rebuilds_known_from:
         async with indexer.database.transaction(organization_id) as connection:
             number = await queries.number_transaction(connection)
@@ -164,7 +166,7 @@ async def know_from_now(indexer: Indexer, organization_id: UUID, rebuild: Runnin
 
 
 async def _wait_for_older_transactions(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
-    """Wait a moment for the transactions that may know nothing of the new space; False if there are still some."""
+    """Wait a moment for transactions without knowledge of the new space; False if some are still running."""
     before = await know_from_now(indexer, organization_id, rebuild)
     deadline = time.monotonic() + OLDER_SECONDS
     while True:
@@ -178,7 +180,7 @@ async def _wait_for_older_transactions(indexer: Indexer, organization_id: UUID, 
 
 
 async def _lock(connection: Connection, organization_id: UUID, rebuild: RunningRebuild) -> SearchedSpace | None:
-    """Lock the collection or catalog of a rebuild, and return the old space; None when the rebuild has ended."""
+    """Lock a rebuild's collection or catalog, and return the old space; None when the rebuild has ended."""
     if rebuild.collection_id is not None:
         await queries.lock_collection(connection, organization_id, collection_id=rebuild.collection_id)
     old = await lock_space(connection, organization_id, space_id=rebuild.replaces_space_id)
@@ -188,7 +190,7 @@ async def _lock(connection: Connection, organization_id: UUID, rebuild: RunningR
 
 
 async def _empty(indexer: Indexer, organization_id: UUID, space: RetiredSpace) -> bool:
-    """Remove a part of a retired space, at last its row; False if there was nothing to remove."""
+    """Remove a part of a retired space, at last the row; False if already empty."""
     space_id = space.space_id
     async with indexer.database.transaction(organization_id) as connection:
         some = await queries.list_some_documents(connection, organization_id, space_id=space_id, limit=EMPTIED_AT_ONCE)

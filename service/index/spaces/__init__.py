@@ -1,1 +1,1 @@
-"""Index spaces: where the catalog or a collection is indexed with one model."""
+"""Index spaces: the index of the catalog or a collection with a model."""

@@ -1,4 +1,4 @@
-"""SQL of index spaces: which one is searched, adding one, and deleting one with all that is indexed there."""
+"""SQL of index spaces: finding the searched space, adding a space, and deleting a space with its index."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -15,7 +15,7 @@ from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The catalog or a collection's index: one model, and one language for its terms."""
+    """The index of the catalog or a collection: a model, and a language for its terms."""
 
     space_id: int
     model: str
@@ -25,25 +25,24 @@ class Space:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchedSpace(Space):
-    """A space that is searched: the catalog, or a collection's."""
+    """A space open to searches: the catalog's, or a collection's."""
 
     is_catalog: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentSpace(Space):
-    """A space as it is searched now, with the lowest number of rules that any of its documents was written by."""
+    """A space in the current state, with the lowest number of the rules used for the documents."""
 
     oldest: int | None
 
     @property
     def has_old_forms(self) -> bool:
-        """Whether some chunks have the forms of words of an earlier version."""
+        """Whether some chunks have an earlier version's forms of words."""
         return self.oldest is not None and self.oldest < FORMS
 
     @property
     def has_vectors_inside(self) -> bool:
-        """Whether some vectors lie in the rows of their chunks."""
         return self.oldest is not None and self.oldest < APART
 
 
@@ -51,17 +50,17 @@ _SPACE = columns_of(spaces, Space)
 
 
 def is_older() -> ColumnElement[bool]:
-    """Build the condition that a document was indexed by rules of an earlier number than would be taken now."""
+    """Build the condition for a document indexed by rules with a lower number than the current rules."""
     return and_(space_documents.c.forms < RULES, space_documents.c.chunk_count > 0)
 
 
 def is_searched() -> ColumnElement[bool]:
-    """Build the condition that a space is searched: it is neither a replacement under construction nor retired."""
+    """Build the condition for a searched space: neither a replacement under construction nor retired."""
     return and_(spaces.c.replaces_space_id.is_(None), spaces.c.retired_at.is_(None))
 
 
 def stands_for(space_id: int) -> ColumnElement[bool]:
-    """Build the condition that a space is the given one or its replacement, which gets the same requests."""
+    """Build the condition for the given space or its replacement, because both get the same requests."""
     return or_(spaces.c.space_id == space_id, spaces.c.replaces_space_id == space_id)
 
 
@@ -83,7 +82,7 @@ _SUCCESSOR = (
 
 
 async def find_catalog(connection: Connection, organization_id: UUID) -> Space | None:
-    """Return the organization's catalog space; None before its first upload."""
+    """Return the organization's catalog space; None before the first upload."""
     return await find_row(connection, _CATALOG, Space, params(organization_id))
 
 
@@ -92,12 +91,12 @@ def ask_catalog(batch: Batch, organization_id: UUID) -> Answer[Space]:
 
 
 def ask_current_space(batch: Batch, organization_id: UUID, *, space_id: int) -> Answer[CurrentSpace]:
-    """Ask for the space that is searched in place of a given one: itself, or its replacement; none when deleted."""
+    """Read the currently searched space in a batch: the given space or its replacement; none when deleted."""
     return batch.ask(_SUCCESSOR, CurrentSpace, params(organization_id, space_id=space_id))
 
 
 async def lock_space(connection: Connection, organization_id: UUID, *, space_id: int) -> SearchedSpace | None:
-    """Lock a searched space, so that nothing is indexed or added there; None when it was replaced meanwhile."""
+    """Lock a searched space against indexing and additions; None when replaced."""
     searched = matches(spaces, organization_id, space_id=space_id), spaces.c.retired_at.is_(None)
     statement = select(*columns_of(spaces, SearchedSpace)).where(*searched).with_for_update()
     return await find_row(connection, statement, SearchedSpace)
@@ -112,7 +111,7 @@ async def insert_space(
     language: str,
     is_catalog: bool = False,
 ) -> int | None:
-    """Add a space; None when it is to be the catalog's and another transaction has just added that one."""
+    """Add a space; None if another transaction has just added the catalog's space."""
     new = upsert(spaces).values(
         organization_id=organization_id, model=model, dimensions=dimensions, language=language, is_catalog=is_catalog
     )
@@ -121,14 +120,14 @@ async def insert_space(
 
 
 async def retire_replacement(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
-    """Retire the replacement of a space, if one is being built; it is emptied later."""
+    """Retire the replacement of a space, if under construction; a later step empties the replacement."""
     replacing = matches(spaces, organization_id, replaces_space_id=space_id)
     await connection.execute(update(spaces).where(replacing).values(replaces_space_id=None, retired_at=func.now()))
 
 
 async def delete_space(connection: Connection, organization_id: UUID, *, space_id: int) -> None:
-    """Remove a space with its entries, after transactions that write there. Its replacement is retired; a space that it
-    replaced loses its successor."""
+    """Remove a space with all entries, after all transactions writing there. A replacement of the space is retired. A
+    space replaced by the removed space loses its successor."""
     await retire_replacement(connection, organization_id, space_id=space_id)
     replaced = matches(spaces, organization_id, replaced_by_space_id=space_id)
     await connection.execute(update(spaces).where(replaced).values(replaced_by_space_id=None))

@@ -1,1 +1,1 @@
-"""How many chunks of an index space contain which term."""
+"""Counts of chunks by term, for each index space."""

@@ -1,4 +1,4 @@
-"""SQL of term statistics: counting the chunks with a term, appending changes, and folding them."""
+"""SQL of term statistics: counting the chunks with a term, appending changes, and folding changes."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,14 +32,14 @@ _FREQUENCIES = sa.select(
 
 
 class Frequency(NamedTuple):
-    """A term, and how many chunks contain it."""
+    """A term, and the number of chunks with the term."""
 
     term: int
     chunks: int
 
 
 def ask_frequencies(batch: Batch, organization_id: UUID, *, space_id: int, terms: Iterable[int]) -> Answer[Frequency]:
-    """Ask how many chunks of a space contain each of these terms, deltas not yet folded included."""
+    """Count in a batch the chunks of a space with each of these terms, including deltas not yet folded."""
     return batch.ask(_FREQUENCIES, Frequency, params(organization_id, space_id=space_id, terms=list(terms)))
 
 
@@ -57,7 +57,7 @@ ADD_DELTAS = _insert_deltas()
 
 
 def sum_changes(changes: Sequence[Mapping[int, int]]) -> list[tuple[int, int]]:
-    """Return the sum of the changes of several documents, so that each term has one row, in order."""
+    """Return the summed changes of several documents in order, with a single row for each term."""
     total = Counter[int]()
     for each in changes:
         total.update(each)
@@ -65,21 +65,21 @@ def sum_changes(changes: Sequence[Mapping[int, int]]) -> list[tuple[int, int]]:
 
 
 async def try_lock_statistics(connection: Connection, organization_id: UUID) -> bool:
-    """Lock the folding of an organization's deltas until the transaction ends; False when it is locked."""
+    """Lock the folding of an organization's deltas until the transaction ends; False when already locked."""
     key = sa.func.hashtextextended(f"carrel.term_statistics {organization_id}", 0)
     return bool((await connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(key)))).scalar_one())
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The number of deltas that were folded, and the terms that no chunk contains any more, by their spaces."""
+    """The number of folded deltas, and the terms no longer in any chunk, by space."""
 
     deltas: int
     unused: Mapping[int, Sequence[int]]
 
 
 async def fold_deltas(connection: Connection, organization_id: UUID, *, limit: int) -> Folded:
-    """Fold up to `limit` deltas into statistics, in one statement: a reader sees each once."""
+    """Fold up to `limit` deltas into statistics, in a single statement, so a reader sees each delta once."""
     keys = (term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta_id)
     own = term_deltas.c.organization_id == organization_id
     first = sa.tuple_(*keys).in_(sa.select(*keys).where(own).order_by(*keys).limit(limit))
@@ -110,7 +110,7 @@ async def fold_deltas(connection: Connection, organization_id: UUID, *, limit: i
 async def delete_unused_terms(
     connection: Connection, organization_id: UUID, *, space_id: int, terms: Sequence[int]
 ) -> None:
-    """Delete the statistics of those of these terms that no chunk of the space contains; no other row is read."""
+    """Delete the statistics of the given terms, if unused by all chunks of the space; no other row is read."""
     await connection.execute(
         sa.delete(term_statistics).where(
             term_statistics.c.organization_id == organization_id,

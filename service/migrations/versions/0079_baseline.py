@@ -1,5 +1,5 @@
-"""The schema of version 0.3.0: tables, the job queue, the service's role, and row-level security. It stands for the 79
-migrations that led there. A database at an older schema goes through version 0.3.0 first."""
+"""The schema of version 0.3.0: tables, the job queue, the service's role, and row-level security. It replaces the 79
+earlier migrations. A database at an older schema must go through version 0.3.0 first."""
 
 from pathlib import Path
 
@@ -32,7 +32,6 @@ FOUND_BEFORE_AUTHENTICATION = (
 
 
 def upgrade() -> None:
-    """Make the schema in an empty database."""
     op.execute("CREATE EXTENSION IF NOT EXISTS vector")
     run_script(_read("0079_baseline.sql"))
     op.add_column("alembic_version", sa.Column("usable_from", sa.Text()))

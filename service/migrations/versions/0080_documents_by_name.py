@@ -1,4 +1,4 @@
-"""An index of documents by their names in lower case, for lists."""
+"""An index of documents by lower-case name, for lists."""
 
 import sqlalchemy as sa
 

@@ -1,4 +1,4 @@
-"""An index of documents' versions by the sizes of their files, for lists."""
+"""An index of document versions by file size, for lists."""
 
 from service.migrations.online import add_index
 

@@ -1,4 +1,4 @@
-"""A person gives a conversation a title."""
+"""A person can give a conversation a title."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -7,5 +7,5 @@ revision, down_revision, usable_from = "0084", "0083", None
 
 
 def upgrade() -> None:
-    """Add the column; without a title, a conversation is called by its first message."""
+    """Add the column; without a title, a conversation shows the first message."""
     op.add_column("conversations", sa.Column("title", sa.Text()))

@@ -1,1 +1,1 @@
-"""One module for each version of the schema."""
+"""The schema's migrations, a module for each version."""

@@ -1,1 +1,1 @@
-"""The archive of the embedded database: its log and files as they are written, and backups to replay the log upon."""
+"""The archive of the embedded database: log and files, archived continuously, and base backups for replay."""

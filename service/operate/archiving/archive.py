@@ -1,15 +1,15 @@
-"""The archive: objects in a folder or a bucket, written once and, `position.json` apart, never changed.
+"""The archive: objects in a folder or a bucket, written once and, except `position.json`, never changed.
 
-    files/<aa>/<SHA-256>           each file, as in the file store; files/deployment says whose archive it is
+    files/<aa>/<SHA-256>           each file, as in the file store; files/deployment names the owning deployment
     log/<segment>/<offset>         bytes of the database's log from this offset on (hexadecimal), gzipped
     position.json                  how far log and files are archived
     bases/<name>/base.tar.gz       a backup of the database's folder, as pg_basebackup makes it
     bases/<name>/manifest          PostgreSQL's manifest of it, from which the next incremental backup begins
-    bases/<name>/files             the SHA-256 of each file that documents had then: 32 bytes each, in order
-    bases/<name>/backup.json       its description; without it the backup isn't whole, and isn't used
-    keys/<fingerprint>             each secret key that lay in the data folder
+    bases/<name>/files             the SHA-256 of each document's file at the start: 32 bytes each, in order
+    bases/<name>/backup.json       its description; without it the backup is incomplete, and not used
+    keys/<fingerprint>             each secret key found in the data folder
 
-A segment of the log comes in pieces while it is being written, and whole (offset 0) when it is full."""
+A segment of the log arrives in pieces while it is being written, and whole (offset 0) when it is full."""
 
 import gzip
 import re
@@ -35,8 +35,8 @@ from service.platform.files import UNTOUCHED_SECONDS, FileStore, open_store, rem
 
 
 class Position(Described):
-    """How far the log is archived at the time `at`: bytes `begins_lsn` to `lsn`, with every file that it refers to. A
-    backup from before `begins_lsn` leads to no moment behind the gap there."""
+    """How far the log is archived at the time `at`: bytes `begins_lsn` to `lsn`, with every file mentioned in it. The
+    log may have a gap before `begins_lsn`: a backup from before the gap can't restore later moments."""
 
     at: datetime
     timeline: Count
@@ -46,8 +46,9 @@ class Position(Described):
 
 
 class Base(Described):
-    """A backup of the database's folder: full, or the changes since `parent`. It needs the log from `start_lsn` to
-    `end_lsn` at least. `size` and `sha256` are of the packed tar; `files` counts documents' files at the begin."""
+    """A backup of the database's folder: full, or the changes since `parent`. It needs at least the log from
+    `start_lsn` to `end_lsn`. `size` and `sha256` are of the packed tar; `files` counts documents' files at the
+    start."""
 
     name: str
     parent: str | None
@@ -77,13 +78,13 @@ class _Manifest(BaseModel):
 
 
 def read_log_range(manifest: bytes) -> tuple[int, int, int]:
-    """Return timeline, start and end of the log that a backup needs, from the manifest that PostgreSQL made of it."""
+    """Return timeline, start and end of the log needed by a backup, from PostgreSQL's manifest."""
     [needed] = TypeAdapter(_Manifest).validate_json(manifest).ranges
     return needed.timeline, parse_lsn(needed.start), parse_lsn(needed.end)
 
 
 def format_moment(moment: datetime, *, timespec: str = "seconds") -> str:
-    """Return a moment of UTC as people and `--to` write it: 2026-11-26T06:00:00Z."""
+    """Return a UTC time in the format of `--to`: 2026-11-26T06:00:00Z."""
     return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
@@ -93,7 +94,7 @@ def segment_name(timeline: int, number: int, *, segment_bytes: int) -> str:
 
 
 def parse_lsn(text: str) -> int:
-    """Return the place in the log, in bytes from its beginning, that PostgreSQL writes so."""
+    """Return PostgreSQL's written log position as bytes from the start of the log."""
     high, _, low = text.partition("/")
     return int(high, 16) << 32 | int(low, 16)
 
@@ -106,7 +107,7 @@ SHA256_BYTES = 32
 
 
 def is_address(where: str) -> bool:
-    """Return whether a text is the address of an archive, and not a path."""
+    """Return whether a text is the address of an archive, rather than a path."""
     return "://" in where
 
 
@@ -120,7 +121,7 @@ class Archive:
 
     @classmethod
     def create(cls, url: str) -> Self:
-        """Open the archive at `url`; a folder becomes its owner's alone, because an archive holds everything."""
+        """Open the archive at `url`. Access to a folder is limited to its owner, because an archive holds all data."""
         archive = cls(url)
         if archive._folder is not None:
             archive._folder.chmod(0o700)
@@ -128,14 +129,14 @@ class Archive:
 
     @classmethod
     def find(cls, where: str) -> Self:
-        """Open the archive at an address, or in a folder; raises ArchiveError when nothing was archived there."""
+        """Open the archive at an address, or in a folder. Raises ArchiveError if the archive is empty."""
         url = where if is_address(where) else Path(where).resolve().as_uri()
         if url.startswith("file:") and not Path(unquote(urlsplit(url).path)).is_dir():
             raise ArchiveError(f"There is no archive in {where}. Name the folder or address of CARREL_ARCHIVE_URL.")
         return cls(url)
 
     def claim(self, store_id: UUID) -> None:
-        """Make the archive the deployment's with this id; raises ForeignArchiveError when it is another's."""
+        """Claim the archive for the deployment. Raises ForeignArchiveError if it belongs to another deployment."""
         if not self.files.claim(store_id):
             raise ForeignArchiveError(
                 "The archive of CARREL_ARCHIVE_URL is another deployment's, perhaps the one that this was restored"
@@ -143,7 +144,7 @@ class Archive:
             )
 
     def position(self) -> Position:
-        """Return how far log and files are archived; raises ArchiveError when nothing is."""
+        """Return how far log and files are archived. Raises ArchiveError if nothing is archived."""
         try:
             return Position.model_validate_json(self._read("position.json"))
         except FileNotFoundError as exc:
@@ -161,7 +162,7 @@ class Archive:
             obstore.delete(self._store, pieces)
 
     def log_pieces(self, segment: str | None = None) -> dict[str, list[int]]:
-        """Return the offsets of the pieces of each segment, or of one, in order."""
+        """Return the offsets of the pieces of each segment, or of `segment` only, in order."""
         found: dict[str, list[int]] = defaultdict(list)
         for key in self._list("log" if segment is None else f"log/{segment}"):
             if named := _PIECE.fullmatch(key):
@@ -169,7 +170,8 @@ class Archive:
         return {segment: sorted(offsets) for segment, offsets in found.items()}
 
     def log_ends(self, pieces: Mapping[str, Iterable[int]]) -> list[int]:
-        """Return how far each segment is there without a hole, in bytes, given the offsets of its pieces in order."""
+        """Return how many bytes of each segment are archived without a hole, given the offsets of its pieces in
+        order."""
         keys = [self._piece(segment, offset) for segment, offsets in pieces.items() for offset in offsets]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             lengths = dict(zip(keys, pool.map(self._measure, keys), strict=True))
@@ -183,7 +185,7 @@ class Archive:
         return ends
 
     def read_log(self, segment: str, offsets: Iterable[int], *, segment_bytes: int) -> bytes:
-        """Return a segment put together of its pieces, with zeros in place of what was not written yet."""
+        """Return a segment assembled from pieces, with zeros for unwritten bytes."""
         try:
             return self._join(segment, offsets, segment_bytes)
         except FileNotFoundError:
@@ -191,7 +193,8 @@ class Archive:
             return self._join(segment, [0], segment_bytes)
 
     def read_log_since(self, segment: str, offset: int, *, until: int, segment_bytes: int) -> tuple[int, bytes]:
-        """Return a segment's bytes from `offset` or before, to `until`, and their offset; raises FileNotFoundError."""
+        """Return a segment's bytes from `offset` or earlier, to `until`, and the real offset. Raises
+        FileNotFoundError."""
         offsets = self.log_pieces(segment).get(segment)
         if not offsets:
             raise FileNotFoundError(segment)
@@ -217,7 +220,7 @@ class Archive:
             self._drop(f"log/{segment}")
 
     def bases(self) -> list[Base]:
-        """Return the backups that are whole, the oldest first."""
+        """Return the complete backups, oldest first."""
         names = self.base_names()
         for name in names:
             if name not in self._bases:  # else it was read before, and doesn't change
@@ -230,7 +233,7 @@ class Archive:
         return sorted((self._bases[name] for name in names if name in self._bases), key=lambda base: base.ended_at)
 
     def base_names(self) -> list[str]:
-        """Return the names of all backups, also of those that are being taken or were cut off."""
+        """Return the names of all backups, including unfinished backups."""
         listed = obstore.list_with_delimiter(self._store, "bases")  # pyright: ignore[reportUnknownMemberType] - it leaves Arrow's untyped
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in listed["common_prefixes"])
 
@@ -238,7 +241,7 @@ class Archive:
         return obstore.open_writer(self._store, f"bases/{name}/base.tar.gz", buffer_size=_BUFFER)
 
     def finish_base(self, base: Base, *, manifest: bytes) -> None:
-        """Add manifest and description to a backup, whose tar and files are there: now it is whole."""
+        """Complete a backup: add manifest and description, after tar and files."""
         if self._folder is not None:
             sync_file(self._folder / f"bases/{base.name}/base.tar.gz")
         self._put(f"bases/{base.name}/manifest", manifest)
@@ -252,13 +255,13 @@ class Archive:
         return self._read(f"bases/{name}/manifest")
 
     def drop_base(self, name: str) -> None:
-        """Delete a backup, its description first."""
+        """Delete a backup, description first, so that an interrupted deletion leaves an incomplete backup."""
         with suppress(FileNotFoundError):
             obstore.delete(self._store, f"bases/{name}/backup.json")
         self._drop(f"bases/{name}")
 
     def drop_files(self, sha256s: Iterable[bytes], *, before: datetime) -> int:
-        """Delete those files that were not stored again since a time; return their number."""
+        """Delete the files not stored again since `before`; return the number."""
 
         def drop(key: str) -> bool:
             with suppress(FileNotFoundError):
@@ -271,16 +274,16 @@ class Archive:
             return sum(pool.map(drop, (f"files/{name[:2]}/{name}" for name in map(bytes.hex, sha256s))))
 
     def remove_leftovers(self, *, untouched_seconds: float = UNTOUCHED_SECONDS) -> None:
-        """Remove what was left of writing into a folder by a process that was killed; a bucket shows nothing of it."""
+        """Remove temporary files of a killed process from a folder. A bucket never shows unfinished objects."""
         if self._folder is not None:
             remove_untouched(self._folder.rglob("*#*"), seconds=untouched_seconds)
 
     def put_file_list(self, name: str, sha256s: bytes) -> None:
-        """Put the list of files, their SHA-256s joined, that documents had when a backup was begun."""
+        """Store the list of documents' files, as joined SHA-256s, at the start of a backup."""
         self._put(f"bases/{name}/files", sha256s)
 
     def file_list(self, name: str) -> Iterator[bytes]:
-        """Yield the SHA-256 of each file that documents had when a backup was begun."""
+        """Yield the SHA-256 of each document's file at the start of a backup."""
         content = self._read(f"bases/{name}/files")
         for start in range(0, len(content), SHA256_BYTES):
             yield content[start : start + SHA256_BYTES]
@@ -289,7 +292,7 @@ class Archive:
         self._put(f"keys/{fingerprint.hex()}", key.get_secret_value().encode())
 
     def key(self, fingerprint: bytes) -> SecretStr | None:
-        """Return the secret key with a fingerprint; None when it never lay in the data folder."""
+        """Return the secret key with a fingerprint; None if never in the data folder."""
         try:
             return SecretStr(self._read(f"keys/{fingerprint.hex()}").decode())
         except FileNotFoundError:
@@ -299,7 +302,7 @@ class Archive:
         return f"log/{segment}/{offset:08x}"
 
     def _measure(self, piece: str) -> int:
-        """Return the length of a piece, which its last four bytes give (RFC 1952, section 2.3.1)."""
+        """The last four bytes of gzip data give the length (RFC 1952, section 2.3.1)."""
         size = obstore.head(self._store, piece)["size"]
         return int.from_bytes(bytes(obstore.get_range(self._store, piece, start=size - 4, length=4)), "little")
 

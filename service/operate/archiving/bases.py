@@ -1,4 +1,4 @@
-"""Taking backups of the database's folder into the archive, and deleting those that nobody wants to go back to."""
+"""Taking backups of the database's folder into the archive, and deleting expired backups."""
 
 import gzip
 import hashlib
@@ -34,7 +34,7 @@ _LEVEL = 1
 
 
 class Removed(NamedTuple):
-    """What was removed from an archive: numbers of backups, segments of the log, and files."""
+    """The numbers of backups, log segments, and files removed from an archive."""
 
     bases: int
     segments: int
@@ -42,8 +42,8 @@ class Removed(NamedTuple):
 
 
 def take_base(settings: Settings, server: EmbeddedPostgres, archive: Archive, *, say: Callable[[str], None]) -> Base:
-    """Take an incremental backup, or a full one for the first or weekly backup, and return it once the log that it
-    needs is archived. `say` gets the reason for a full one. Raises BackupError: nothing usable was written."""
+    """Take an incremental backup, or a full backup the first time and weekly. Return it once the log it needs is
+    archived. `say` gets the reason for a full backup. Raises BackupError: no usable backup was written."""
     owner = server.url(user=SUPERUSER)
     with server.connect(DATABASE) as connection:
         claim_archive(connection, archive)
@@ -77,8 +77,8 @@ def take_base(settings: Settings, server: EmbeddedPostgres, archive: Archive, *,
 
 
 def remove_old(archive: Archive, *, keep: timedelta) -> Removed:
-    """Remove all that no moment of the time to keep needs; the newest backup before it stays. The log since then stays,
-    later backups with their bases, and each file that a document had when one began, or stored since."""
+    """Remove all objects that no moment within `keep` needs. The newest backup before the period stays, with the log
+    since then, later backups with their bases, and each file of a document at a backup's start or stored since."""
     since = datetime.now(UTC) - keep
     bases = archive.bases()
     earlier = [base for base in bases if base.ended_at <= since]
@@ -100,7 +100,7 @@ def remove_old(archive: Archive, *, keep: timedelta) -> Removed:
 
 
 def chain(bases: list[Base], base: Base) -> list[Base]:
-    """Return the backups that an incremental backup builds on, full first. Raises BackupError if any is missing."""
+    """Return the backups needed by an incremental backup, full first. Raises BackupError if any is missing."""
     by_name, found = {each.name: each for each in bases}, [base]
     while found[0].parent is not None:
         parent = by_name.get(found[0].parent)
@@ -154,7 +154,7 @@ def _take(archive: Archive, name: str, owner: URL, *, manifest: bytes | None) ->
 
 
 def _pack(source: IO[bytes], packed: gzip.GzipFile) -> bytes:
-    """Pack a tar to its end, and return the manifest in it; empty when pg_basebackup failed, and says why."""
+    """Pack a tar to the end, and return the manifest; empty if pg_basebackup failed and reports the error."""
     copied, manifest = _Copied(source, packed, Progress("Backup")), b""
     try:
         with tarfile.open(fileobj=copied, mode="r|", bufsize=_READ) as tar:
@@ -215,7 +215,7 @@ def _archive(settings: Settings, server: EmbeddedPostgres, archive: Archive) -> 
 
 
 def wait_until_archived(settings: Settings, server: EmbeddedPostgres, archive: Archive, *, lsn: int) -> None:
-    """Archive the log up to a place, or wait for the running service. Raises BackupError without progress."""
+    """Archive the log up to a position, or wait for the running service. Raises BackupError without progress."""
     reached, deadline = -1, time.monotonic() + ARCHIVED_SECONDS
     while time.monotonic() < deadline:
         with open_shipper(settings, server, archive) as shipper:

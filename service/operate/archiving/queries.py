@@ -1,4 +1,4 @@
-"""SQL of the archiving, as the embedded server's superuser: its log, and the slot that keeps what isn't archived."""
+"""SQL of the archiving, as the embedded server's superuser: the log, and the slot keeping unarchived log."""
 
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ LOST = "lost"
 
 
 class LogEnd(NamedTuple):
-    """The end of what is on the disk of the log, and the database's time before it was read."""
+    """The end of the log on disk, and the database's time before the reading."""
 
     at: datetime
     lsn: int
@@ -22,7 +22,7 @@ class LogEnd(NamedTuple):
 
 
 def try_lock_archive(connection: Connection) -> bool:
-    """Lock the archive until the connection ends; False when another process has."""
+    """Lock the archive until the connection ends. Return False while another process holds the lock."""
     return bool(_read(connection, "SELECT pg_try_advisory_lock(%s)", ARCHIVE_LOCK)[0])
 
 
@@ -45,14 +45,14 @@ def read_log_end(connection: Connection) -> LogEnd:
 
 
 def find_slot(connection: Connection) -> int | None:
-    """Return from where on the log is kept; None when it isn't, or was until there was too much of it."""
+    """Return the first log position still kept; None without a slot, or if the slot was lost to the size limit."""
     statement = "SELECT (restart_lsn - '0/0')::bigint, wal_status FROM pg_replication_slots WHERE slot_name = %s"
     slot = connection.execute(statement, [SLOT]).fetchone()
     return None if slot is None or slot[1] == LOST else slot[0]
 
 
 def ensure_slot(connection: Connection) -> tuple[int, bool]:
-    """Return from where on the log is kept, and whether the slot is new, so that log before it may be missing."""
+    """Return the first log position still kept, and whether the slot is new, so that earlier log may be missing."""
     kept = find_slot(connection)
     if kept is not None:
         return kept, False

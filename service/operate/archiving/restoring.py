@@ -1,5 +1,5 @@
-"""Restoring a moment from the archive, the backup before it and the log from there on; and a standby, a data folder
-that keeps replaying the archived log. Nobody reads a standby."""
+"""Restoring a moment from the archive: the backup before the moment and the log from there on. Also a standby, a data
+folder that keeps replaying the archived log. A standby serves no readers."""
 
 import gzip
 import hashlib
@@ -40,7 +40,7 @@ _RECORD_BYTES = 1024 * 1024
 @dataclass(frozen=True)
 class Plan:
     """The way to a moment: backups, full first, and the log segments to replay. `to` None is the archive's `position`;
-    `is_whole`: the log reaches it."""
+    `is_whole`: the log reaches the position."""
 
     to: datetime | None
     bases: list[Base]
@@ -61,7 +61,7 @@ class Restored:
 
 
 def plan_restore(archive: Archive, to: datetime | None) -> Plan:
-    """Find the backup and log that lead to a moment. Raises MomentError beyond the archive, and ArchiveError."""
+    """Find the backup and log for a moment. Raises MomentError for a moment outside the archive, and ArchiveError."""
     # In this order: the archive's position is behind the end of each backup that is listed.
     bases, position = archive.bases(), archive.position()
     if not bases:
@@ -95,8 +95,8 @@ def plan_restore(archive: Archive, to: datetime | None) -> Plan:
 def restore_moment(
     archive: Archive, plan: Plan, server: RecoveringPostgres, *, files: FileStore, key_folder: Path | None
 ) -> Restored:
-    """Restore the database of a moment, bring its files and migrate; the server runs then. Raises RecoveryError if the
-    log can't be replayed, BackupError: do not use the target."""
+    """Restore the database of a moment, bring its files and migrate. Afterwards the server is running. Raises
+    RecoveryError if the log can't be replayed, BackupError: do not use the target."""
     unpack(archive, plan, server)
     return finish_restore(archive, server, moment=_replay(plan, server), files=files, key_folder=key_folder)
 
@@ -109,7 +109,8 @@ def finish_restore(
     files: FileStore,
     key_folder: Path | None,
 ) -> Restored:
-    """Bring files and key of an open database, migrate it, and make it its own deployment. Raises ArchiveError."""
+    """Bring files and key of an open database, migrate, and detach it from the archived deployment. Raises
+    ArchiveError."""
     owner = server.url(user=SUPERUSER)
     with queries.connect(owner) as connection:
         if (revision := migrations.current_revision(connection)) is not None:
@@ -136,7 +137,7 @@ def _first_segment(base: Base, position: Position) -> str:
 def _find_log(
     archive: Archive, pieces: dict[str, list[int]], base: Base, position: Position
 ) -> tuple[dict[str, list[int]], bool]:
-    """Return the segments from a backup on, as far as none is missing, and whether they reach the position."""
+    """Return the segments from a backup on, up to the first gap, and whether they reach the position."""
     size = position.segment_bytes
     names = [
         segment_name(base.timeline, number, segment_bytes=size)
@@ -155,7 +156,6 @@ def _find_log(
 
 
 def unpack(archive: Archive, plan: Plan, server: RecoveringPostgres) -> None:
-    """Unpack the backups of a plan, and put the log next to them."""
     progress = Progress("Backup")
     for number, base in enumerate(plan.bases):
         source = _Checked(archive.read_base(base.name), progress)
@@ -241,21 +241,21 @@ FILES_SECONDS = 300.0
 
 
 class GapError(ArchiveError):
-    """The archive lacks log that the standby needs to go on."""
+    """The archive lacks log needed by the standby."""
 
 
 def make_standby(archive: Archive, plan: Plan, server: EmbeddedStandby) -> None:
-    """Make a standby, not started, from the newest backup and log. Raises BackupError: do not use the folder."""
+    """Create a standby, not started, from the newest backup and log. Raises BackupError: do not use the folder."""
     unpack(archive, plan, server)
     server.place()
 
 
 class _EndedError(Exception):
-    """The standby is to be promoted while files are brought."""
+    """The standby must be promoted, while files are being copied."""
 
 
 class Follower:
-    """Brings what is new in an archive to a standby."""
+    """Brings new log and files from an archive to a standby."""
 
     def __init__(self, archive: Archive, server: EmbeddedStandby, files: FileStore) -> None:
         self._archive = archive
@@ -265,7 +265,7 @@ class Follower:
         self._reached: int | None = None
 
     def follow(self, ends: Callable[[], bool]) -> None:
-        """Follow until `ends` returns True, and retry failures. Raises GapError: make the standby again."""
+        """Follow until `ends` returns True, and retry failures. Raises GapError: create the standby again."""
         failures, said_at, brought_at = Failures("standby"), float("-inf"), float("-inf")
 
         def check() -> None:
@@ -317,7 +317,7 @@ class Follower:
             raise GapError(_MADE_AGAIN) from exc
 
     def _bring_files(self, check: Callable[[], None]) -> None:
-        """Copy the archive's files that the standby lacks; only a 256th part of the names is in memory at a time."""
+        """Copy the archive's files missing on the standby. Only a 256th of the names is in memory at a time."""
 
         def list_archived() -> Iterator[bytes]:
             for first_byte in range(256):
@@ -330,7 +330,7 @@ class Follower:
 def promote_standby(
     archive: Archive | None, server: EmbeddedStandby, *, files: FileStore, key_folder: Path | None
 ) -> Restored:
-    """Replay the archive (None: the log that is here), and make the standby a running deployment. Repeatable."""
+    """Replay the archive (None: only the local log), and make the standby a running deployment. Repeatable."""
     server.follow()
     moment = None
     if archive is not None and server.is_standby():

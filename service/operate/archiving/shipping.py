@@ -1,9 +1,9 @@
 """Bring log and files into the archive as they are written. No archived moment refers to a missing file: a stored file
 is noted (`FileStore.take_unarchived`) before the transaction that refers to it commits. Each round reads the log's end,
-then the notes, and archives noted files before that log. A note stays until its file is archived, and protects the file
+then the notes, and archives noted files before the log. A note stays until its file is archived, and protects the file
 from collection. At start, a comparison of archive and database finds lost notes. The log is read where PostgreSQL
-writes it. A replication slot keeps unarchived log up to `max_slot_wal_keep_size`; beyond that the archive has a gap,
-and continues behind it."""
+writes it. A replication slot keeps unarchived log up to `max_slot_wal_keep_size`; beyond the limit the archive has a
+gap, and continues after it."""
 
 import hashlib
 import tempfile
@@ -48,12 +48,13 @@ _large = Lock()
 
 
 class _UnreadableError(Exception):
-    """The disk doesn't give a file that it has."""
+    """The disk fails to read an existing file."""
 
 
 @dataclass
 class Copied:
-    """Copied files and bytes, and SHA-256s of `faulty` files: missing, altered, or `unreadable`, perhaps for now."""
+    """Copied files and bytes, and SHA-256s of `faulty` files: missing, altered, or `unreadable`, perhaps
+    temporarily."""
 
     files: int = 0
     size: int = 0
@@ -70,7 +71,7 @@ def copy_files(
     check: Callable[[], None] = lambda: None,
 ) -> Copied:
     """Copy contents between stores, several at a time. Missing, altered and unreadable files are left out; other
-    errors, and those of the repeated `check`, are raised. `spool` is the folder for large files on their way (None:
+    errors, and errors of the repeated `check`, are raised. `spool` is the folder for large files in transit (None:
     TMPDIR)."""
     copied, left, copy = Copied(), iter(sha256s), partial(_copy, source, target, spool, check)
     with ThreadPoolExecutor(COPIED_AT_ONCE) as pool:
@@ -87,7 +88,7 @@ def copy_files(
 
 
 def select_lacking(target: FileStore, sha256s: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the contents that a store lacks, in order; a 256th of the store's names is in memory at a time."""
+    """Yield the contents missing in a store, in order. A 256th of the store's names is in memory at a time."""
     for first_byte, wanted in groupby(sha256s, key=itemgetter(0)):
         batches = target.list_stored(first_byte=first_byte)
         stored = {each.sha256 for batch in batches for each in batch}
@@ -157,7 +158,7 @@ _BEGIN_ANEW = (
 
 
 class _EndedError(Exception):
-    """The process is to end while it is at work."""
+    """The process must end while at work."""
 
 
 class _Orders:
@@ -187,12 +188,12 @@ class _Orders:
 
 
 class Shipper:
-    """Brings what is new into the archive: what it lacks of earlier files (`compare`), then round by round (`ship`)."""
+    """Brings new log and files into the archive: first missing older files (`compare`), then in rounds (`ship`)."""
 
     def __init__(
         self, connection: queries.Connection, archive: Archive, files: FileStore, *, owner: URL, log: Path, spool: Path
     ) -> None:
-        """Begin where the log is kept. Raises ForeignArchiveError if the archive has log that the database lacks."""
+        """Start where the log is kept. Raises ForeignArchiveError if the archive has log missing in the database."""
         self._connection = connection
         self._archive = archive
         self._files = files
@@ -223,11 +224,12 @@ class Shipper:
         return not self._archive.has_segment(before, segment_bytes=self._segment_bytes)
 
     def compare(self, check: Check = lambda: None) -> bytes:
-        """Archive the files that documents have and the archive lacks, which may take hours; as `archive_files`."""
+        """Archive documents' files missing in the archive, like `archive_files`; may take hours."""
         return archive_files(self._owner, self._files, self._archive, spool=self._spool, check=check)
 
     def ship(self, check: Check = lambda: None) -> Position:
-        """Archive what is on disk now: files, log, then the position. `check` is called repeatedly and may raise."""
+        """Archive the current disk contents: files, log, then the position. `check` is called repeatedly and may
+        raise."""
         end = queries.read_log_end(self._connection)
         self._archive_noted(check)
         self._ship_log(end, check)
@@ -241,7 +243,7 @@ class Shipper:
         return position
 
     def _archive_noted(self, check: Check) -> None:
-        """Archive the noted files. What the disk doesn't give is tried again each time, and told once."""
+        """Archive the noted files. Unreadable files are retried each time, and logged once."""
         noted = iter(self._files.take_unarchived())
         while batch := set(islice(noted, _NOTES_AT_ONCE)):
             check()
@@ -270,8 +272,8 @@ class Shipper:
 
 @contextmanager
 def open_shipper(settings: Settings, server: EmbeddedPostgres, archive: Archive) -> Generator[Shipper | None]:
-    """Begin to archive, with the secret key; None when another process archives. Raises ForeignArchiveError for another
-    deployment's or history's archive, ArchiveError if it is not the one written to before."""
+    """Start archiving, with the secret key; None while another process archives. Raises ForeignArchiveError if the
+    archive belongs to another deployment or history, ArchiveError if it differs from the archive written before."""
     with server.connect(DATABASE) as connection:
         if not queries.try_lock_archive(connection):
             yield None
@@ -285,8 +287,9 @@ def open_shipper(settings: Settings, server: EmbeddedPostgres, archive: Archive)
 
 
 def claim_archive(connection: queries.Connection, archive: Archive) -> None:
-    """Make the archive this deployment's. Raises ForeignArchiveError for another deployment's; ArchiveError for an
-    unclaimed one if this deployment has archived before: its disk may not be mounted."""
+    """Claim the archive for this deployment. Raises ForeignArchiveError if the archive belongs to another deployment.
+    Raises ArchiveError for an unclaimed archive if the deployment has archived before: the archive's disk may not be
+    mounted."""
     if queries.find_slot(connection) is not None and not archive.files.has_owner():
         raise ArchiveError(
             "There is no archive at CARREL_ARCHIVE_URL, and this deployment has archived before. Is its disk mounted?"
@@ -305,7 +308,7 @@ def _find_position(archive: Archive) -> Position | None:
 def archive_files(
     owner: URL, files: FileStore, archive: Archive, *, spool: Path | None = None, check: Check = lambda: None
 ) -> bytes:
-    """Archive documents' files that the archive lacks; return the SHA-256s of all, joined. Reads a 256th of the
+    """Archive documents' files missing in the archive; return the SHA-256s of all, joined. Reads a 256th of the
     archive's names at a time."""
     wanted = bytearray()
 
@@ -322,7 +325,7 @@ def archive_files(
 
 
 def keep_archiving(settings: Settings, server: EmbeddedPostgres, orders: socket, tell: Tell) -> None:
-    """Archive until an order comes or the parent has ended; failures are logged and retried. After each round, `tell`
+    """Archive until an order arrives or the parent has ended; failures are logged and retried. After each round, `tell`
     gets the times of the archive and of the newest backup (`ARCHIVED_AT`, `BACKED_UP_AT`, seconds since 1970). Raises
     ForeignArchiveError."""
     end_when_parent_dies(orders)
@@ -378,7 +381,7 @@ def _ship_until_ordered(shipper: Shipper, archive: Archive, orders: _Orders, tel
 
 
 def tell_backup(archive: Archive, position: Position, tell: Tell) -> None:
-    """Tell the end of the newest backup that leads to this moment; 0 without one."""
+    """Report the end time of the newest backup usable at `position`; 0 without a backup."""
     with suppress(ArchiveError):  # a backup of a newer Carrel is no reason to archive nothing
         leading = [base.ended_at.timestamp() for base in archive.bases() if base.leads_to(position)]
         tell(Figure.BACKED_UP_AT, max(leading, default=0.0))

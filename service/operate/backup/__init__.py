@@ -1,1 +1,1 @@
-"""Backups: taking, checking and restoring them."""
+"""Backups: taking, checking and restoring."""

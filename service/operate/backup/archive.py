@@ -1,12 +1,12 @@
-"""The archive of a backup: a gzipped tar, written and read as a stream that is never whole in memory.
+"""The archive of a backup: a gzipped tar, written and read as a stream, never whole in memory.
 
     files/<SHA-256>       each file once, in the order of their names
     database/<number>     pg_dump's custom format, in pieces, because a tar needs a member's size before its content
-    secret.key            when it lies in the data folder
-    manifest.json         what the archive holds; without it, or with another content, the archive is refused
+    secret.key            if present in the data folder
+    manifest.json         the archive's contents; if missing or different from the contents, the archive is refused
 
-Members are never unpacked to a path: their names are compared with these four patterns, in this order, and their bytes
-are passed to the method for their kind."""
+Members are never unpacked to a path: names are compared with the four patterns, in the order above, and the bytes are
+passed to the method for the kind."""
 
 import fcntl
 import gzip
@@ -35,7 +35,7 @@ _MEGABYTE = 1_000_000
 
 
 class Progress:
-    """A line of progress that is overwritten; nothing when standard error isn't a terminal."""
+    """A progress line, overwritten at each step; silent unless standard error is a terminal."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -59,23 +59,23 @@ class Progress:
 
 
 class BackupError(Exception):
-    """The root."""
+    """Base of all backup errors."""
 
 
 class ArchiveError(BackupError):
-    """The archive is damaged, cut off, or none of Carrel's; nothing of it was kept."""
+    """The archive is damaged, cut off, or not Carrel's; no contents were kept."""
 
 
 class MomentError(ArchiveError):
-    """The archive can't go back to this moment."""
+    """The archive can't restore the requested moment."""
 
 
 class PostgresToolError(BackupError):
-    """A program of PostgreSQL's failed; the message ends with what it said."""
+    """A PostgreSQL program failed; the message ends with the program's error."""
 
 
 class NotEmptyError(BackupError):
-    """A backup is restored into an empty data folder and an empty database only."""
+    """A backup can be restored only into an empty data folder and an empty database."""
 
 
 FORMAT = 1
@@ -84,14 +84,14 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class Described(BaseModel):
-    """A part of a description that is written once, and never changed."""
+    """A part of a description, written once and never changed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Contents(Described):
-    """The contents of an archive; reading must find the same. A file is named by its SHA-256; `files_sha256` is of all
-    names in order. `secret_key_sha256` is None if the key wasn't in the data folder."""
+    """The contents of an archive; reading must find equal contents. A file is named by its SHA-256; `files_sha256`
+    covers all names in order. `secret_key_sha256` is None if the key wasn't in the data folder."""
 
     files: Count = 0
     file_bytes: Count = 0
@@ -155,9 +155,9 @@ class _Tally:
 
 @contextmanager
 def new_file(path: Path) -> Generator[IO[bytes]]:
-    """Open a new file that gets the name `path` when the block ends without an error. Until then it has the suffix
-    `.partial` and only its owner can read it; after a kill, the next backup to `path` replaces it. Raises BackupError
-    if `path` exists, another process writes there, or another user owns the `.partial` file and could read it."""
+    """Open a new file, named `path` when the block ends without an error. Until then the suffix is `.partial` and only
+    the owner can read the file; after a kill, the next backup to `path` replaces it. Raises BackupError if `path`
+    exists, another process writes there, or another user owns the `.partial` file and could read it."""
     partial = path.with_name(f"{path.name}.partial")
     _refuse_existing(path)
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -191,7 +191,7 @@ class ArchiveWriter:
         self._tally = _Tally()
 
     def add_file(self, sha256: bytes, pieces: Iterable[bytes], *, size: int) -> None:
-        """Add a file of this SHA-256 and size in bytes; BackupError when its content has another hash or size."""
+        """Add a file with a SHA-256 and size in bytes. Raises BackupError if the content has another hash or size."""
         content = _Hashed(pieces)
         damaged = f"The file {sha256.hex()} in the file store is damaged. Put it back from an earlier backup."
         try:
@@ -218,7 +218,7 @@ class ArchiveWriter:
         self._tally.secret_key = hashlib.sha256(text).hexdigest()
 
     def close(self, describe: Callable[[Contents], Manifest]) -> Manifest:
-        """Add the manifest that `describe` makes of the contents, end the archive, and return the manifest."""
+        """Add the manifest made by `describe` from the contents, close the archive, and return the manifest."""
         manifest = describe(self._tally.contents())
         text = manifest.model_dump_json(indent=1).encode()
         self._add(_MANIFEST, io.BytesIO(text), len(text))
@@ -267,23 +267,21 @@ class _Hashed:
 
 
 class Sink:
-    """Receives the members of an archive, and counts their bytes. The reader skips pieces that are not taken."""
+    """Receives the members of an archive, and counts the bytes. The reader skips unread pieces."""
 
     def __init__(self, doing: str) -> None:
         self.progress = Progress(doing)
         self.key: SecretStr | None = None
 
     def take_file(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
-        """Receive a file; reading its last piece raises ArchiveError when the content isn't of this SHA-256."""
+        """Receive a file. Reading its last piece raises ArchiveError if the content doesn't match the SHA-256."""
         del sha256
         exhaust(self.count(pieces))
 
     def take_database(self, pieces: Iterator[bytes]) -> None:
-        """Receive the database's dump."""
         exhaust(self.count(pieces))
 
     def take_secret_key(self, key: SecretStr) -> None:
-        """Receive the secret key."""
         self.key = key
 
     def count(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -294,7 +292,7 @@ class Sink:
 
 def read_archive(file: IO[bytes], sink: Sink) -> Manifest:
     """Pass every member to `sink`, and return the manifest once all agree with it. Raises ArchiveError otherwise, at
-    any point: then use nothing that the sink received."""
+    any point: then discard all received data."""
     try:
         with (
             gzip.GzipFile(fileobj=file) as content,
@@ -309,11 +307,11 @@ def read_archive(file: IO[bytes], sink: Sink) -> Manifest:
 
 
 class _PlainMember(tarfile.TarInfo):
-    """The header of a plain file; contents of other headers would be read into memory, of any size they claim."""
+    """The header of a plain file. Other headers would be read into memory at any claimed size."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Read a header; ArchiveError for a member that isn't a plain file."""
+        """Read a header. Raises ArchiveError unless the member is a plain file."""
         member = super().frombuf(buf, encoding, errors)
         if member.type not in {tarfile.REGTYPE, tarfile.AREGTYPE}:
             raise _damaged(f"{member.name[:100]!r} is no plain file")

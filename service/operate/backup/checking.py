@@ -1,4 +1,4 @@
-"""Checking the file store against the database: what is missing, altered or left over."""
+"""Checking the file store against the database: missing, altered or leftover files."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ _PREFIXES = 256
 
 
 class Fault(StrEnum):
-    """What is wrong with a file that a document's version refers to."""
+    """The fault of a file referred to by a document's version."""
 
     MISSING = "MISSING"
     ALTERED = "ALTERED"
@@ -22,7 +22,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FaultyFile:
-    """A file that can't be read as it was sent; `documents` are the ids of those whose versions refer to it."""
+    """A file unreadable or different from the upload; `documents` are ids of documents with versions of the file."""
 
     sha256: bytes
     fault: Fault
@@ -31,7 +31,7 @@ class FaultyFile:
 
 @dataclass(slots=True)
 class Checked:
-    """The result of a check: counts and bytes of what is in use, and of what is left over, and the faulty files."""
+    """The result of a check: counts and bytes of used and leftover files, and the faulty files."""
 
     files: int = 0
     bytes: int = 0
@@ -41,8 +41,8 @@ class Checked:
 
 
 def check_files(snapshot: Snapshot, files: FileStore, *, contents: bool) -> Checked:
-    """Compare the store with the snapshot, changing nothing; without `contents` only names and sizes. Reads a 256th of
-    the names at a time. An upload on its way counts as left over. Raises BackupError if the store is unreadable."""
+    """Compare the store with the snapshot, without changes; without `contents` only names and sizes. Reads a 256th of
+    the names at a time. An upload in progress counts as left over. Raises BackupError if the store is unreadable."""
     checked, progress = Checked(), Progress("Files")
     named = snapshot.files()
     following = next(named, None)

@@ -1,4 +1,4 @@
-"""PostgreSQL's programs of the wheel, which get the connection in variables that no other user reads."""
+"""PostgreSQL's programs from the wheel. Connection data goes through environment variables, hidden from other users."""
 
 import os
 import re
@@ -45,8 +45,8 @@ def dump(url: URL, *, snapshot: str) -> Iterator[bytes]:
 
 @contextmanager
 def open_base_backup(url: URL, *, since: Path | None) -> Generator[IO[bytes]]:
-    """Read a backup of the server's folder as a tar; with the manifest `since`, the changes. Raises PostgresToolError
-    with pg_basebackup's message, at the end of the block."""
+    """Yield a backup of the server's folder as a tar stream; with the manifest `since`, only the changes. Raises
+    PostgresToolError with pg_basebackup's message, at the end of the block."""
     arguments = ["--pgdata=-", "--format=tar", "--wal-method=none", "--checkpoint=fast"]
     if since is not None:
         arguments.append(f"--incremental={since}")
@@ -64,7 +64,6 @@ def load(url: URL, pieces: Iterator[bytes]) -> None:
 
 
 def tools_major_version() -> int:
-    """Return the newest major version of PostgreSQL that these programs can dump."""
     command = [str(own_binaries() / "pg_dump"), "--version"]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603 - our own
     found = re.search(r"(\d+)(?:\.\d+)?\s*$", said)
@@ -73,7 +72,7 @@ def tools_major_version() -> int:
 
 
 def check_version(server_version: int) -> int:
-    """Return the server's major version (of its `server_version_num`); PostgresToolError when it is too new to dump."""
+    """Return the server's major version (of `server_version_num`). Raises PostgresToolError if too new to dump."""
     server, ours = server_version // _MAJOR, tools_major_version()
     if server > ours:
         raise PostgresToolError(
@@ -85,7 +84,7 @@ def check_version(server_version: int) -> int:
 
 @contextmanager
 def _run(program: str, arguments: Sequence[str], url: URL, *, reading: bool) -> Generator[IO[bytes]]:
-    """Run a program, whose output is read or whose input is written in the block; what it says of itself is raised."""
+    """Run a program; the block reads the output or writes the input. Raises with the program's error output."""
     environment, rest = _connection(url)
     command = [str(own_binaries() / program), *arguments, "--no-password", f"--dbname={rest}"]
     with (

@@ -1,4 +1,4 @@
-"""SQL of backups: as the database's owner, over every organization at once."""
+"""SQL of backups: as the database's owner, across all organizations."""
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -45,20 +45,20 @@ _HIDDEN = """
 
 @contextmanager
 def connect(url: URL) -> Generator[Connection]:
-    """Connect as the owner, in autocommit mode, to read whatever there is."""
+    """Connect as the owner, in autocommit mode, with access to all rows."""
     with _engine(url).connect() as connection:
         yield connection.execution_options(isolation_level="AUTOCOMMIT")
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One moment of the database, readable for as long as the snapshot is open."""
+    """The database at a moment, readable while the snapshot is open."""
 
     connection: Connection
     name: str
 
     def files(self) -> Iterator[tuple[bytes, int]]:
-        """Yield the SHA-256 and size of every version's file, each once, in order, read while iterating."""
+        """Yield the SHA-256 and size of every version's file, without duplicates, in order, streamed."""
         statement = (
             select(document_versions.c.file_sha256, func.max(document_versions.c.file_size))
             .group_by(document_versions.c.file_sha256)
@@ -82,7 +82,8 @@ class Snapshot:
 
 @contextmanager
 def open_snapshot(url: URL) -> Generator[Snapshot]:
-    """Open a snapshot that others read by name; it keeps its files, and locks tables against migrations meanwhile."""
+    """Open a snapshot, readable by other connections by name. While open, files in the snapshot are not collected, and
+    tables are locked against migrations."""
     with _engine(url).connect() as plain:
         names = table_names(plain)
         # Before the snapshot: what it refers to is not removed until the connection is closed.
@@ -106,7 +107,7 @@ def count_rows(connection: Connection) -> dict[str, int]:
 
 
 def read_key_fingerprint(connection: Connection) -> bytes | None:
-    """Return the secret key's fingerprint; None when the database has none, or no table for it yet."""
+    """Return the secret key's fingerprint; None if the database has no fingerprint, or no table for it yet."""
     if deployment.name not in table_names(connection):
         return None
     statement = select(column("key_fingerprint", LargeBinary)).select_from(table(deployment.name))
@@ -114,12 +115,12 @@ def read_key_fingerprint(connection: Connection) -> bytes | None:
 
 
 def server_version(connection: Connection) -> int:
-    """Return the server's version as it numbers it: 180004 for 18.4."""
+    """Return the server's version number: 180004 for 18.4."""
     return int(connection.execute(text("SHOW server_version_num")).scalar_one())
 
 
 def unreadable(connection: Connection) -> list[str]:
-    """Return the tables of which this connection's user can't read all rows, and which a backup would miss."""
+    """Return the tables with rows hidden from the connection's user, which a backup would miss."""
     bypasses = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
     if connection.execute(text(bypasses)).scalar_one():
         return []
@@ -129,7 +130,6 @@ def unreadable(connection: Connection) -> list[str]:
 
 
 def refuse_hidden(connection: Connection) -> None:
-    """Raise BackupError unless this connection's user can read all rows."""
     if hidden := unreadable(connection):
         raise BackupError(
             f"The user of CARREL_DATABASE_URL can't read all rows of {', '.join(hidden[:3])}. Use the database's owner"
@@ -138,12 +138,13 @@ def refuse_hidden(connection: Connection) -> None:
 
 
 def has_anything(connection: Connection) -> bool:
-    """Return whether the database has a table, view or sequence that isn't an extension's."""
+    """Return whether the database has a table, view or sequence, apart from extensions'."""
     return bool(connection.execute(text(_ANYTHING)).scalar_one())
 
 
 def prepare_empty(connection: Connection) -> None:
-    """Create the service's role, which a dump needs and doesn't contain because it belongs to the whole cluster."""
+    """Create the service's role. A dump needs the role, but doesn't contain it because roles belong to the whole
+    cluster."""
     if not connection.execute(text("SELECT FROM pg_roles WHERE rolname = :role"), {"role": SERVICE_ROLE}).rowcount:
         connection.execute(text(f"CREATE ROLE {SERVICE_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS"))
     may_become = f"SELECT pg_has_role(current_user, :role, {MAY_BECOME})"
@@ -152,7 +153,7 @@ def prepare_empty(connection: Connection) -> None:
 
 
 def take_new_store(connection: Connection) -> None:
-    """Have a restored database own no store yet: that of the deployment that was backed up may be in use."""
+    """Detach a restored database from the backed-up deployment's file store, which may still be in use."""
     connection.execute(
         update(deployment).values(store_id=func.gen_random_uuid(), files_listed_at=text("'-infinity'::timestamptz"))
     )
@@ -160,7 +161,7 @@ def take_new_store(connection: Connection) -> None:
 
 
 def vacuum(connection: Connection) -> None:
-    """Update the planner's statistics and visibility maps, so that the first searches are as fast as later ones."""
+    """Update the planner's statistics and visibility maps, so that the first searches are as fast as later searches."""
     connection.execute(text("VACUUM (ANALYZE)"))
 
 

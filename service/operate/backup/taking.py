@@ -1,5 +1,5 @@
-"""Taking a backup while the service runs (one snapshot of the database, and the files in it), and restoring it: the
-archive is read twice, once to verify it, once to restore it."""
+"""Taking a backup while the service runs (a single snapshot of the database, with files), and restoring. A restore
+reads the archive twice, first for verification."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -32,9 +32,9 @@ from service.platform.files import FileStore
 
 
 def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, secret_key: SecretStr | None) -> Manifest:
-    """Write a backup of the database (as its `owner`) and its files to `path`; return its manifest. The snapshot's
-    files stay meanwhile. The secret key is included if it is in the data folder, not if given as `secret_key`. Raises
-    BackupError, or MigrationError for a newer Carrel's database: nothing was written."""
+    """Write a backup of the database (as `owner`) and the files to `path`; return the manifest. The snapshot's files
+    are kept until the end. The secret key is included if found in the data folder, but not if given as `secret_key`.
+    Raises BackupError, or MigrationError for a newer Carrel's database: no backup was written."""
     with new_file(path) as file, queries.open_snapshot(owner) as snapshot:
         revision, postgresql = _check(snapshot)
         fingerprint = queries.read_key_fingerprint(snapshot.connection)
@@ -123,7 +123,7 @@ def verify(file: IO[bytes]) -> Manifest:
 
 
 def refuse_unknown_schema(revision: str) -> None:
-    """Raise ArchiveError when this Carrel can't bring a backup's schema to its own."""
+    """Raise ArchiveError if this Carrel can't migrate a backup's schema."""
     if migrations.is_newer(revision):
         raise ArchiveError(
             f"This backup was taken by a newer Carrel (schema {revision}; this one knows schemas up to"
@@ -138,7 +138,6 @@ def refuse_unknown_schema(revision: str) -> None:
 
 
 def refuse_filled_database(owner: URL) -> None:
-    """Raise NotEmptyError unless the database is empty."""
     with queries.connect(owner) as connection:
         if queries.has_anything(connection):
             raise NotEmptyError("The database has something in it. Restore into an empty one.")

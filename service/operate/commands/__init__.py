@@ -1,5 +1,5 @@
-"""Commands beside serving. Secrets go to standard output, once; all else to standard error. Exit codes: 0 done; 1
-nothing done, with the reason; 2 not understood."""
+"""Commands other than serving. Secrets go to standard output, once; all else to standard error. Exit codes: 0 success;
+1 failure without changes, with the reason; 2 wrong usage."""
 
 import signal
 import sys
@@ -38,7 +38,6 @@ app.command("distribute-index")(deployment.distribute_index)
 
 
 def run(arguments: Sequence[str], settings: Settings) -> int:
-    """Run a command; returns the process's exit status."""
     try:
         app(list(arguments), obj=settings)
     except SystemExit as end:

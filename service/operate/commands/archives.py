@@ -1,4 +1,4 @@
-"""`backup`, `restore` and `verify`; `follow` and `promote`, of a standby."""
+"""`backup`, `restore` and `verify`; for a standby, `follow` and `promote`."""
 
 import shutil
 import signal
@@ -67,7 +67,8 @@ Moment = Annotated[
 def backup(
     context: typer.Context, path: BackupFile = None, *, incremental: Incremental = False, keep_days: KeepDays = None
 ) -> None:
-    """Write database and files to FILE, of one moment, or with --incremental to the archive; the service may run."""
+    """Back up database and files of a single moment to FILE, or with --incremental to the archive. The service may be
+    running."""
     settings = settings_of(context)
     if incremental:
         if path is not None:
@@ -100,7 +101,8 @@ def restore(context: typer.Context, source: Source, *, to: Moment = None) -> Non
 
 
 def verify(context: typer.Context, source: Source, *, to: Moment = None) -> None:
-    """Restore a backup or a moment into a temporary folder, compare every file with its checksum; 1 if it can't be."""
+    """Restore a backup or a moment into a temporary folder and compare every file with its checksum. Exit code 1 on
+    failure."""
     with TemporaryDirectory(prefix="carrel-verify-") as folder:
         elsewhere = {"data_dir": Path(folder) / "data", "database_url": None, "files_url": None, "archive_url": None}
         settings = settings_of(context).model_copy(update=elsewhere)
@@ -118,7 +120,7 @@ def verify(context: typer.Context, source: Source, *, to: Moment = None) -> None
 
 
 def follow(context: typer.Context, source: Followed) -> None:
-    """Make a standby of the deployment whose archive this is, and keep it up to date until it is promoted."""
+    """Create a standby of the archived deployment, and keep it up to date until it is promoted."""
     settings = settings_of(context)
     _refuse_outside_database(settings)
     archive = Archive.find(source)
@@ -137,7 +139,7 @@ def follow(context: typer.Context, source: Followed) -> None:
 
 
 def promote(context: typer.Context) -> None:
-    """Make the standby in the data folder a deployment of its own, with all that the archive has."""
+    """Make the standby in the data folder an independent deployment, with all data in the archive."""
     settings = settings_of(context)
     if service.read_standby(settings.data_dir) is None:
         raise CommandError(f"There is no standby in {settings.data_dir}. Set CARREL_DATA_DIR to its folder.")
@@ -314,7 +316,7 @@ def _fill(file: IO[bytes], manifest: Manifest, settings: Settings, files: FileSt
 
 
 def _refuse_filled_folder(settings: Settings) -> None:
-    """Raise NotEmptyError when a deployment's files are in the data folder, except after an interrupted restore."""
+    """Raise NotEmptyError if the data folder holds a deployment's files, except after an interrupted restore."""
     if settings.files_url is not None and open_files(settings).has_owner():
         raise NotEmptyError(
             "The store of CARREL_FILES_URL is a deployment's. Set CARREL_FILES_URL to a store of its own; if that"

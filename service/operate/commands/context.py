@@ -1,5 +1,4 @@
-"""The parts of every command: its group, its settings, what it asks and how it prints, and its error, of which only the
-message is printed."""
+"""Parts of every command: group, settings, input and output, and the error. Only the error's message is printed."""
 
 import getpass
 import sys
@@ -26,7 +25,7 @@ _PASSWORD: TypeAdapter[SecretStr] = TypeAdapter(Password)
 
 
 class CommandError(Exception):
-    """The command can't be carried out; the message says what to do instead."""
+    """The command can't run; the message gives a remedy."""
 
 
 def settings_of(context: typer.Context) -> Settings:
@@ -34,7 +33,7 @@ def settings_of(context: typer.Context) -> Settings:
 
 
 def new_group(about: str) -> typer.Typer:
-    """Make a group of commands, which stays a group though it has a single command."""
+    """Return a group of commands, even for a single command."""
     group = typer.Typer(no_args_is_help=True, help=about)
     group.callback(help=about)(lambda: None)
     return group
@@ -50,8 +49,8 @@ def format_size(count: int) -> str:
 
 
 def ask_password() -> SecretStr:
-    """Ask for a password twice, without echo, on a terminal; else read one line of standard input. Never is it taken
-    from the command line, where other users and the shell's history would see it."""
+    """Ask for a password twice, without echo, on a terminal; else read a line of standard input. The command line is
+    never used, since other users and the shell's history would see the password."""
     if sys.stdin.isatty():
         first, second = getpass.getpass("Password: "), getpass.getpass("The same again: ")
         if first != second:
@@ -66,7 +65,7 @@ def ask_password() -> SecretStr:
 
 @dataclass(frozen=True)
 class Access:
-    """A database that can be connected to: its addresses as owner and as service, and whether no service is running."""
+    """A connectable database: the addresses as owner and as service, and whether no service is running."""
 
     owner: URL
     service: URL
@@ -108,8 +107,8 @@ def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -
 
 @asynccontextmanager
 async def open_database(settings: Settings, *, new: bool = False) -> AsyncGenerator[Database]:
-    """Open the database as the service does, one organization at a time. With `new`, a missing database is made and
-    migrated, and its folder announced first."""
+    """Open the database like the service, an organization at a time. With `new`, a missing database is created and
+    migrated, after its folder is announced."""
     with open_access(settings, new=new) as access:
         with queries.connect(access.owner) as connection:
             is_empty = not queries.has_anything(connection)
@@ -124,7 +123,7 @@ async def open_database(settings: Settings, *, new: bool = False) -> AsyncGenera
 
 
 def check_schema(access: Access) -> None:
-    """Raise CommandError unless the database has the schema of this version; MigrationError when that can't be made."""
+    """Raise CommandError unless the database has this version's schema; MigrationError if migration is impossible."""
     with queries.connect(access.owner) as connection:
         revision = migrations.current_revision(connection)
     migrations.refuse_unknown(revision)
@@ -136,7 +135,8 @@ def check_schema(access: Access) -> None:
 
 
 def refuse_strangers(cluster: Path) -> None:
-    """Raise CommandError unless this user may connect: PostgreSQL accepts its own user, and root if root started it."""
+    """Raise CommandError unless this user may connect. PostgreSQL accepts the user that started it, and root if started
+    by root."""
     account = server_account()
     if cluster.exists() and cluster.stat().st_uid != account.pw_uid:
         raise CommandError(f"{cluster} is not {account.pw_name}'s. Run the command as the user the service runs as.")

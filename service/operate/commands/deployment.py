@@ -17,7 +17,7 @@ def rotate_key(
         bool, typer.Option("--lost", help="The old key is lost: continue without what only it could decrypt.")
     ] = False,
 ) -> None:
-    """Change the secret key; no service may be running. Page tokens that were handed out end."""
+    """Change the secret key; no service may be running. Page tokens issued before become invalid."""
     settings = settings_of(context)
     rotation = Rotation(settings.data_dir, given=settings.secret_key, new=settings.new_secret_key, is_lost=lost)
     with open_access(settings, alone=True) as access:

@@ -1,4 +1,5 @@
-"""`domains list`, `domains confirm` and `domains withdraw`: which organization's provider decides about a domain."""
+"""`domains list`, `domains confirm` and `domains withdraw`: which organization's provider is responsible for a
+domain."""
 
 import asyncio
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ Organization = Annotated[str | None, typer.Option(help="The organization's name 
 
 @app.command("list")
 def list_all(context: typer.Context) -> None:
-    """Print each domain, whether it is confirmed, and the organization that claims it."""
+    """Print each domain, whether it is confirmed, and the claiming organization."""
     claims, names = asyncio.run(_read(settings_of(context)))
     for one in claims:
         state = "waiting" if one.confirmed_at is None else "confirmed"
@@ -33,7 +34,8 @@ def list_all(context: typer.Context) -> None:
 
 @app.command()
 def confirm(context: typer.Context, domain: Domain, organization: Organization = None) -> None:
-    """Confirm that a domain is an organization's: people with such addresses then sign in with its provider."""
+    """Confirm that a domain belongs to an organization. People with an address in the domain then sign in with its
+    provider."""
     name, changed = asyncio.run(_set(settings_of(context), domain.lower(), organization, confirmed=True))
     if changed:
         typer.echo(f"{domain} is confirmed for {name}: its provider now decides about such addresses.", err=True)
@@ -43,7 +45,7 @@ def confirm(context: typer.Context, domain: Domain, organization: Organization =
 
 @app.command()
 def withdraw(context: typer.Context, domain: Domain, organization: Organization = None) -> None:
-    """Take back that a domain is an organization's; who has signed in already goes on."""
+    """Withdraw a domain from an organization. People already signed in stay signed in."""
     name, _ = asyncio.run(_set(settings_of(context), domain.lower(), organization, confirmed=False))
     typer.echo(f"{domain} is no longer confirmed for {name}.", err=True)
 

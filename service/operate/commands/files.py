@@ -29,7 +29,7 @@ def check(
     quick: Annotated[bool, typer.Option("--quick", help="Compare names and sizes, and read no file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Find what is missing, altered or left over in the file store, and change nothing; 1 when files are faulty."""
+    """Find missing, altered and leftover files in the file store, without changes. Exit code 1 if files are faulty."""
     settings = settings_of(context)
     with open_access(settings) as access:
         check_schema(access)

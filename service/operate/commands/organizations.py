@@ -35,7 +35,7 @@ def create(
         bool, typer.Option("--admin-password", help="Ask for a password, or take it from standard input.")
     ] = False,
 ) -> None:
-    """Make an organization with its first admin, and print its id and the admin's API key, once."""
+    """Create an organization with a first admin, and print the organization's id and the admin's API key, once."""
     checked_name, email = _check(_LABEL, name, "--name"), _check(_EMAIL, admin_email, "--admin-email")
     password = ask_password() if admin_password else None
     key = secrets.mint(secrets.API_KEY)
@@ -51,7 +51,7 @@ def allow_passwords(
     context: typer.Context,
     name: Annotated[str | None, typer.Option(help="Its name or id, if there are several.")] = None,
 ) -> None:
-    """Let people sign in with passwords again: the way back in when the organization's provider fails."""
+    """Allow sign-in with passwords again: the way back in if the organization's provider fails."""
     typer.echo(f"{asyncio.run(_allow(settings_of(context), name))} allows passwords.", err=True)
 
 
@@ -68,7 +68,7 @@ async def _allow(settings: Settings, wanted: str | None) -> str:
 async def find_organizations(
     database: Database, wanted: str | None
 ) -> tuple[Sequence[Organization], Sequence[Organization]]:
-    """Return all organizations, and those of a name or id; None is every name."""
+    """Return all organizations, and the organizations with a name or id (None: all)."""
     async with database.transaction(None, read_only=True) as connection:
         found = await list_organizations(connection)
     return found, [one for one in found if wanted in (None, one.name, str(one.organization_id))]

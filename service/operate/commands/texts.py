@@ -15,7 +15,8 @@ app = new_group("What people wrote: queries, comments, conversations with agents
 def erase(
     context: typer.Context, email: Annotated[str, typer.Option(help="The address of the person who wrote them.")]
 ) -> None:
-    """Erase what a person wrote, in every organization; the audit log and search log keep that they acted."""
+    """Erase the texts written by a person, in every organization. The audit log and search log still show the
+    actions."""
     count = asyncio.run(_erase(settings_of(context), email))
     typer.echo(f"{format_count(count, 'text')} erased. Backups taken before still hold them.", err=True)
 

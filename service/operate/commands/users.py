@@ -31,7 +31,7 @@ def set_password_of(
         bool, typer.Option("--allow-passwords", help="Switch passwords on again in the user's organization.")
     ] = False,
 ) -> None:
-    """Give a user another password: asked for on a terminal, else one line of standard input."""
+    """Set a user's password: asked for on a terminal, else read from a line of standard input."""
     settings, address = settings_of(context), normal_email(email)
     usable = asyncio.run(_set(settings, email=address, organization=organization, allow=allow_passwords))
     off = "" if usable else " Passwords are switched off in the organization: --allow-passwords switches them on."
@@ -40,7 +40,7 @@ def set_password_of(
 
 @app.command("reset-second-factor")
 def reset_second_factor_of(context: typer.Context, email: Email, organization: Organization = None) -> None:
-    """Take a user's second factors and recovery codes away, who has lost them, when no admin is left who can."""
+    """Remove a user's second factors and recovery codes, if lost and no admin is left to do so."""
     asyncio.run(_reset(settings_of(context), email=normal_email(email), organization=organization))
     typer.echo(f"{email} has no second factor any more, and signs in with the password.", err=True)
 

@@ -1,1 +1,1 @@
-"""The deployment's secret key, its rotation, and the mark of a restore that was cut off."""
+"""The deployment's secret key, rotation, and the mark of an interrupted restore."""

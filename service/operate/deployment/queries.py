@@ -1,4 +1,4 @@
-"""SQL of the deployment's one row, which is no organization's, and of the secrets that are sealed under its key."""
+"""SQL of the deployment's single row, outside any organization, and of the secrets sealed under its key."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from service.schema.tables import deployment
 
 
 class Sealed(NamedTuple):
-    """A column of sealed secrets, the id of its rows, and the key of an organization that the secrets are under."""
+    """A column of sealed secrets, the id of the rows, and the organization's key."""
 
     secret: Column[Any]
     row_id: Column[Any]
@@ -39,17 +39,17 @@ SEALED = (
 
 
 async def key_fingerprint(connection: Connection) -> bytes | None:
-    """Return the fingerprint of the secret key that the database was set up with; None before the first start."""
+    """Return the fingerprint of the database's secret key; None before the first start."""
     return (await connection.execute(select(deployment.c.key_fingerprint))).scalar_one_or_none()
 
 
 async def insert_key_fingerprint(connection: Connection, *, fingerprint: bytes) -> None:
-    """Store the fingerprint of the secret key, unless there is one."""
+    """Store the fingerprint of the secret key, unless already stored."""
     await connection.execute(insert(deployment).values(key_fingerprint=fingerprint).on_conflict_do_nothing())
 
 
 async def lock_key_fingerprint(connection: Connection) -> bytes | None:
-    """Lock and return the fingerprint, as its table's owner; a service that starts waits until the commit."""
+    """Lock and return the fingerprint, as the table's owner. A starting service waits until the commit."""
     await connection.execute(text("LOCK TABLE deployment IN ACCESS EXCLUSIVE MODE"))
     return await key_fingerprint(connection)
 
@@ -62,12 +62,12 @@ async def count_services(connection: Connection) -> int:
 
 
 async def replace_key_fingerprint(connection: Connection, *, fingerprint: bytes) -> None:
-    """Replace the fingerprint of the secret key; only the database's owner may."""
+    """Replace the fingerprint of the secret key. Only the database's owner may do so."""
     await connection.execute(update(deployment).values(key_fingerprint=fingerprint))
 
 
 async def reseal_secrets(connection: Connection, organization_id: UUID, *, old: Keys | None, new: Keys) -> None:
-    """Encrypt every secret of an organization under the new key; one of a lost key (None) is removed."""
+    """Encrypt every secret of an organization under the new key. Secrets of a lost key (None) are removed."""
     for sealed in SEALED:
         old_key, new_key = old and sealed.key(old, organization_id), sealed.key(new, organization_id)
         for row_id, value in (await lock_sealed(connection, organization_id, sealed=sealed)).items():
@@ -80,7 +80,7 @@ async def reseal_secrets(connection: Connection, organization_id: UUID, *, old: 
 
 
 async def lock_sealed(connection: Connection, organization_id: UUID, *, sealed: Sealed) -> dict[UUID, bytes]:
-    """Lock an organization's rows that have a sealed secret; return the secrets by the rows' ids."""
+    """Lock an organization's rows with a sealed secret; return the secrets by row id."""
     own = sealed.secret.table.c.organization_id == organization_id
     secrets = select(sealed.row_id, sealed.secret).where(own, sealed.secret.is_not(None))
     statement = secrets.order_by(sealed.row_id).with_for_update()

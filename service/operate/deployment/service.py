@@ -1,6 +1,6 @@
-"""The secret key of a deployment: the one whose fingerprint is in its database. It changes so that a kill at any moment
-leaves a deployment that starts: the new key is kept beside the old; a transaction changes all that depends on it; then
-it takes the old one's place. And the marks of data folders that a restore fills, or that are a standby."""
+"""The secret key of a deployment, matching the fingerprint in its database. After a kill at any moment of a rotation,
+the deployment can start: the new key is stored next to the old key, a transaction changes all dependent data, and then
+the new key replaces the old. Also the marks of data folders being restored or used as a standby."""
 
 import asyncio
 import hmac
@@ -30,17 +30,16 @@ def new_key() -> SecretStr:
 
 
 def read_key(data_dir: Path) -> SecretStr | None:
-    """Return the folder's key; None when it has none."""
     return _read(data_dir / KEY_FILE)
 
 
 def read_successor(data_dir: Path) -> SecretStr | None:
-    """Return the key that an interrupted rotation was changing to; None when there is none."""
+    """Return the new key of an interrupted rotation; None without a rotation."""
     return _read(data_dir / SUCCESSOR_FILE)
 
 
 def keep_key(data_dir: Path, key: SecretStr) -> SecretStr:
-    """Store `key` as the folder's, unless it has one by now; return the folder's key."""
+    """Store `key` as the folder's, unless a key exists; return the folder's key."""
     partial = _write_aside(data_dir, key)
     with suppress(FileExistsError):
         (data_dir / KEY_FILE).hardlink_to(partial)
@@ -50,7 +49,7 @@ def keep_key(data_dir: Path, key: SecretStr) -> SecretStr:
 
 
 def write_successor(data_dir: Path, key: SecretStr) -> None:
-    """Store the new key beside the folder's key; durable when this returns."""
+    """Store the new key next to the folder's key; durable on return."""
     _write_aside(data_dir, key).replace(data_dir / SUCCESSOR_FILE)
     sync(data_dir)
 
@@ -83,7 +82,8 @@ def _write_aside(data_dir: Path, key: SecretStr) -> Path:
 
 @dataclass(frozen=True)
 class Rotation:
-    """The keys: the old if the environment gives it, the `new` one (None: create it), and whether the old `is_lost`."""
+    """The keys: the old key if given in the environment, the `new` key (None: create), and whether the old
+    `is_lost`."""
 
     data_dir: Path
     given: SecretStr | None
@@ -92,8 +92,8 @@ class Rotation:
 
 
 async def rotate_secret_key(owner: URL, rotation: Rotation) -> bool:
-    """Change the key, as the database's owner; False if `new` is already in place. No service may run. Raises
-    RotationError, or WrongSecretKeyError if the old key isn't the database's."""
+    """Change the key, as the database's owner. Return False if `new` is already in place. No service may be running.
+    Raises RotationError, or WrongSecretKeyError if the old key isn't the database's."""
     if rotation.given is not None and rotation.new is None:
         raise RotationError(
             "CARREL_SECRET_KEY is set, so the new key must be too: set CARREL_NEW_SECRET_KEY to at least 32 random"
@@ -133,7 +133,7 @@ async def _prepare(rotation: Rotation, fingerprint: bytes) -> tuple[SecretStr | 
 
 
 async def ensure_secret_key(database: Database, *, given: SecretStr | None, data_dir: Path) -> SecretStr:
-    """Return the secret key to serve with: `given`, or the data folder's, made on first start. Finishes or undoes an
+    """Return the secret key to serve with: `given`, or the data folder's, created on first start. Finishes or undoes an
     interrupted rotation. Raises WrongSecretKeyError unless it is the database's."""
     async with database.transaction(None) as connection:
         wanted = await queries.key_fingerprint(connection)
@@ -153,7 +153,7 @@ def matches(key: SecretStr | None, fingerprint: bytes | None) -> bool:
 
 def _ensure_folder_key(data_dir: Path, wanted: bytes | None) -> SecretStr:
     """Return the data folder's key after finishing a rotation; blocks. Without a fingerprint, a missing key is created.
-    Raises WrongSecretKeyError when the key is gone."""
+    Raises WrongSecretKeyError if the key is lost."""
     if matches(read_successor(data_dir), wanted):
         promote_successor(data_dir)
     elif matches(read_key(data_dir), wanted):
@@ -165,7 +165,6 @@ def _ensure_folder_key(data_dir: Path, wanted: bytes | None) -> SecretStr:
 
 
 def _advice(data_dir: Path, *, given: bool) -> str:
-    """Return a text that says what to do about a wrong key, which is either `given` or the data folder's."""
     what = "CARREL_SECRET_KEY" if given else f"The secret key in {data_dir}"
     return (
         f"{what} is not the one this database was set up with. Set the same CARREL_SECRET_KEY on every replica, or put"
@@ -180,7 +179,7 @@ _PROMOTE = "standby.promote"
 
 
 def set_mark(data_dir: Path) -> None:
-    """Mark a data folder as being restored; durable when this returns."""
+    """Mark a data folder as being restored; durable on return."""
     (data_dir / _MARK).touch(mode=0o600)
     sync(data_dir)
 
@@ -196,13 +195,12 @@ def is_marked(data_dir: Path) -> bool:
 
 
 def set_standby(data_dir: Path, archive: str) -> None:
-    """Mark a data folder as a standby that follows an archive; durable when this returns."""
+    """Mark a data folder as a standby of an archive; durable on return."""
     (data_dir / _STANDBY).write_text(archive)
     sync(data_dir)
 
 
 def remove_standby(data_dir: Path) -> None:
-    """Remove the mark of a standby, and that it is to be promoted."""
     for name in (_STANDBY, _PROMOTE):
         (data_dir / name).unlink(missing_ok=True)
     sync(data_dir)
@@ -217,7 +215,7 @@ def is_promotion_asked(data_dir: Path) -> bool:
 
 
 def read_standby(data_dir: Path) -> str | None:
-    """Return the archive that a standby follows; None when the folder isn't one."""
+    """Return the archive followed by a standby; None unless the folder is a standby."""
     try:
         return (data_dir / _STANDBY).read_text()
     except FileNotFoundError:
@@ -225,7 +223,6 @@ def read_standby(data_dir: Path) -> str | None:
 
 
 def refuse_marked(data_dir: Path) -> None:
-    """Raise UnfinishedRestoreError when the folder is marked."""
     if read_standby(data_dir) is not None:
         raise UnfinishedRestoreError(
             f"{data_dir} is a standby. `python -m service promote` makes it a deployment of its own, which can be used."

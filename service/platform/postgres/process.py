@@ -1,6 +1,6 @@
-"""Find out for certain whether a cluster's server runs. Removing the process file of a living server shuts it down, and
-two servers destroy a cluster. So only "no such file" and "no such process" mean gone. Anything else (no descriptor
-left, no permission) is an UnknownServerError: touch nothing."""
+"""Determine for certain whether a cluster's server runs. Removing the process file of a living server shuts it down,
+and two servers destroy a cluster. So only "no such file" and "no such process" mean gone. Any other error (no
+descriptor left, no permission) is an UnknownServerError: leave the cluster untouched."""
 
 import os
 import socket
@@ -23,7 +23,7 @@ SOCKET_SECONDS = 1.0
 
 
 class UnknownServerError(DatabaseServerError):
-    """Whether the cluster's server runs can't be told at the moment, so nothing of the cluster may be touched."""
+    """Whether the cluster's server runs is currently unknown, so the cluster must not be touched."""
 
 
 def find_server(folder: Path) -> psutil.Process | None:
@@ -34,7 +34,7 @@ def find_server(folder: Path) -> psutil.Process | None:
 
 
 def read_pid_file(folder: Path) -> list[str]:
-    """Return the lines of the server's process file; empty where there is none. Raises UnknownServerError."""
+    """Return the lines of the server's process file; empty without a file. Raises UnknownServerError."""
     with _certainty(folder):
         try:
             text = (folder / PID_FILE).read_text(errors="replace")
@@ -50,9 +50,9 @@ def socket_folder(folder: Path) -> str:
 
 
 def remove_stale_file(folder: Path) -> None:
-    """Remove a dead server's process file if PostgreSQL would take it for a living server's. PostgreSQL overwrites the
-    file itself, unless child processes remain, the process id was reused, or the file is unreadable. It is removed if
-    no process works in the folder and nothing listens at the socket (perhaps of another container). Raises
+    """Remove a dead server's process file if PostgreSQL would mistake it for a living server's. PostgreSQL overwrites
+    the file itself, unless child processes remain, the process id was reused, or the file is unreadable. The file is
+    removed only if no process works in the folder and the socket has no listener (perhaps of another container). Raises
     UnknownServerError."""
     with _certainty(folder):
         path = folder / PID_FILE
@@ -107,7 +107,7 @@ def _is_free(pid: int | None) -> bool:
 
 
 def _works_in(process: psutil.Process, folder: Path) -> bool:
-    """Tell whether a process belongs to the cluster's server, by user and working folder. Its start time proves
+    """Return whether a process belongs to the cluster's server, by user and working folder. The start time proves
     nothing: the clock may have been set."""
     if process.name() != SERVER or process.uids().effective != folder.stat().st_uid:
         return False

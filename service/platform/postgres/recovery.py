@@ -1,4 +1,4 @@
-"""Making a cluster from a backup of its folder, incremental backups and its log, up to a moment."""
+"""Restoring a cluster from a full backup, incremental backups and the log, up to a moment."""
 
 import os
 import re
@@ -27,11 +27,12 @@ _LOOK_SECONDS = 0.1
 
 
 class RecoveryError(DatabaseServerError):
-    """PostgreSQL can't make a database of the backup and its log."""
+    """PostgreSQL can't make a database from the backup and its log."""
 
 
 class RecoveringPostgres(EmbeddedPostgres):
-    """A cluster that is made in an empty data folder: `unpack` each backup, `combine` them, `put_log`, `recover`."""
+    """A cluster being restored into an empty data folder: `unpack` each backup, `combine` them, `put_log`,
+    `recover`."""
 
     signal_file = "recovery.signal"
 
@@ -44,7 +45,7 @@ class RecoveringPostgres(EmbeddedPostgres):
         self._show: Callable[[str], None] = lambda _: None
 
     def unpack(self, stream: IO[bytes], number: int) -> None:
-        """Unpack the tar of a backup; the full one has the number 0, incremental ones follow in their order."""
+        """Unpack the tar of a backup; the full backup is number 0, incremental backups follow in order."""
         folder = self._work / str(number)
         if number == 0:
             self._make_folder(self._work)
@@ -78,14 +79,16 @@ class RecoveringPostgres(EmbeddedPostgres):
         self._give(path)
 
     def place(self) -> None:
-        """Put what was made where the server looks for it."""
+        """Move the restored files to the server's folder."""
         self._combined.rename(self._folder)
         shutil.rmtree(self._work)
 
     def recover(self, *, until: datetime | None, show: Callable[[str], None]) -> bool:
-        """Start the server on a restored folder, replay the log, and open the database. With `until`, later commits are
-        left out; False if the log ends earlier: the database stays closed, and `recover` without a moment continues.
-        `show` gets each replayed segment. Raises RecoveryError if the log can't be replayed."""
+        """Start the server on a restored folder, replay the log, and open the database.
+
+        With `until`, later commits are left out. Returns False if the log ends earlier: the database stays closed, and
+        calling `recover` without `until` continues. `show` receives each replayed segment. Raises RecoveryError if the
+        log can't be replayed."""
         if not (self._folder / "PG_VERSION").exists():
             self.place()
         self._show = show
@@ -99,7 +102,7 @@ class RecoveringPostgres(EmbeddedPostgres):
         raise RecoveryError(f"PostgreSQL can't replay the log. It says:\n{told}")
 
     def left_log_at(self) -> str:
-        """Return the place in the log after which the database, which is open since, has gone on by itself."""
+        """Return the log position where the recovered database, now open, began its own history."""
         # Timeline, place and reason, in lines, the last one being of the newest timeline.
         newest = max((self._folder / "pg_wal").glob("*.history"))
         return newest.read_text().splitlines()[-1].split("\t")[1]

@@ -1,5 +1,5 @@
 """The embedded PostgreSQL: a wheel's binaries under our own supervisor. The wheel's server object trusts process ids
-and lets every local user in. Here a folder is a cluster behind a socket for the service's system user only; it counts
+and lets every local user in. Here a folder is a cluster behind a socket for the service's system user only. It counts
 as running only if it answers, and is stopped explicitly."""
 
 import fcntl
@@ -50,8 +50,9 @@ def server_parameters(
     connections: int = FEWEST_CONNECTIONS,
     is_archived: bool = False,
 ) -> dict[str, str]:
-    """Return the settings that the index was measured with: a quarter of memory (at most 2 GiB) as shared buffers. The
-    write-ahead log takes at most a sixteenth of the disk. Segments are reused (`min_wal_size`), because PostgreSQL
+    """Return the settings used when measuring the index: a quarter of memory (at most 2 GiB) as shared buffers.
+
+    The write-ahead log takes at most a sixteenth of the disk. Segments are reused (`min_wal_size`), because PostgreSQL
     panics if a full disk has no room for another. With `is_archived`, unarchived log is kept up to that limit. The log
     holds no statements or row values, because both may hold contents and secrets."""
     log_bytes = max(min(disk_bytes // 16, LARGEST_WAL), 2 * segment_bytes)
@@ -94,7 +95,7 @@ SMALL_DISK = GIBIBYTE
 
 
 class FolderLock:
-    """One service a data folder: held until it is released and the processes forked meanwhile have ended, however."""
+    """A lock for one service per data folder, held until released and until all processes forked since have ended."""
 
     def __init__(self, data_dir: Path) -> None:
         self._file = (data_dir / "service.lock").open("a+")
@@ -128,7 +129,7 @@ class FolderLock:
 
 
 class EmbeddedPostgres:
-    """One cluster: made on first use, started or found running, stopped on request. Its methods block."""
+    """A cluster, created on first use, started or found running, and stopped on request. Its methods block."""
 
     def __init__(
         self,
@@ -147,18 +148,19 @@ class EmbeddedPostgres:
         self._is_archived = is_archived
 
     def start(self) -> None:
-        """Start the server, and make the cluster, unless it answers. Raises DatabaseServerError with its log's end."""
+        """Start the server unless it answers, creating the cluster if needed. Raises DatabaseServerError with the end
+        of the log."""
         with self._changing:
             self._initialize()
             self._bring_up()
 
     def restart(self) -> None:
-        """Restart a dead server, and never make its cluster anew. Raises DatabaseServerError with its log's end."""
+        """Restart a dead server, never creating a new cluster. Raises DatabaseServerError with the end of the log."""
         with self._changing:
             self._bring_up()
 
     def wait_for_start(self) -> None:
-        """Wait until the server that another process starts answers. Raises DatabaseServerError if it doesn't."""
+        """Wait for a server started by another process. Raises DatabaseServerError if it doesn't answer."""
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
             if time.monotonic() >= deadline:
@@ -168,7 +170,8 @@ class EmbeddedPostgres:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """Stop the server: clients are disconnected, everything committed is on disk. A start going on ends first."""
+        """Stop the server: clients are disconnected, all commits are on disk. A start in progress is completed
+        first."""
         with self._changing:
             if not self._may_run():
                 return
@@ -190,7 +193,7 @@ class EmbeddedPostgres:
             return True
 
     def _ends(self) -> bool:
-        """Wait until the server has ended; pg_ctl would wait for its process to be gone, and a zombie stays."""
+        """Wait until the server has ended. pg_ctl would wait for the process to disappear, and a zombie stays."""
         deadline = time.monotonic() + STOP_SECONDS
         while self._may_run() and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -240,8 +243,8 @@ class EmbeddedPostgres:
         self._run("initdb", "-D", self._name(folder), *options, folder=folder)
 
     def _name(self, folder: Path | None = None) -> str:
-        """Return how programs name a folder they work in, even if they may not enter those above. pg_ctl passes names
-        to a shell in quotes that some characters end."""
+        """Return a name for a folder for programs without permission to enter the parents. pg_ctl passes names to a
+        shell in quotes that some characters end."""
         folder = folder or self._folder
         is_plain = PLAIN_NAME.fullmatch(str(folder)) is not None
         return str(folder) if is_plain and host.can_reach(folder, self._account) else WORKING_FOLDER
@@ -276,7 +279,8 @@ class EmbeddedPostgres:
         )
 
     def _launch(self) -> bool:
-        """Start the server unless it runs, and tell whether it answers. Nothing of one that may run is touched."""
+        """Start the server unless running, and return whether it answers. A server that may be running is left
+        alone."""
         if self.process() is not None:
             return False
         remove_stale_file(self._folder)
@@ -300,14 +304,14 @@ class EmbeddedPostgres:
         return self._answers()
 
     def _write_access_rules(self) -> None:
-        """Let in the service's own operating-system user and the server's, whoever those are today."""
+        """Allow the service's current operating-system user and the server's."""
         users = sorted({pwd.getpwuid(os.geteuid()).pw_name, self._account.pw_name})
         identities = [f"carrel {user} {role}" for user in users for role in (SUPERUSER, SERVICE_ROLE)]
         self._update_file("pg_ident.conf", "\n".join(identities) + "\n")
         self._update_file("pg_hba.conf", "local all,replication all peer map=carrel\n")
 
     def _update_file(self, name: str, text: str) -> None:
-        """Write a file of the server's unless it says so already; a full disk leaves the one that is there whole."""
+        """Write a server file unless unchanged; on a full disk the old file stays whole."""
         path = self._folder / name
         if path.is_file() and path.read_text() == text:
             return
@@ -354,7 +358,7 @@ class EmbeddedPostgres:
         return "\n".join(log.read_text(errors="replace").splitlines()[-20:]) if log.exists() else "(no log)"
 
     def _run(self, command: str, *arguments: str, folder: Path) -> None:
-        """Run one of PostgreSQL's programs at work in `folder`, which is entered before its user is changed to."""
+        """Run a PostgreSQL program in `folder`, entered before the switch to PostgreSQL's user."""
         account = self._account
         switch: dict[str, Any] = {}
         if account.pw_uid != os.geteuid():
@@ -373,7 +377,7 @@ class EmbeddedPostgres:
 
 
 def remove_cluster(data_dir: Path) -> None:
-    """Delete a data folder's cluster for good, wherever it lies and however little of it was made; stops its server."""
+    """Stop the server and delete a data folder's cluster for good, even a partial cluster, and wherever it lies."""
     link = data_dir / "postgres"
     cluster = link.resolve()
     if (cluster / "PG_VERSION").exists():
@@ -385,6 +389,5 @@ def remove_cluster(data_dir: Path) -> None:
 
 
 def remove_partial_clusters(cluster: Path) -> None:
-    """Delete what was begun to become a cluster, where making one was cut off."""
     for folder in cluster.parent.glob(PARTIALS):
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A cluster that replays log as it arrives in `pg_wal`, which PostgreSQL watches; unread until promoted."""
+"""A cluster replaying log as it arrives in `pg_wal`, watched by PostgreSQL; not readable until promoted."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ PROMOTE_SECONDS = 24 * 3600
 
 
 class Segment(NamedTuple):
-    """A segment of the log: its timeline, and what its name says of its place."""
+    """A log segment: timeline and position, from the file name."""
 
     timeline: int
     high: int
@@ -26,7 +26,7 @@ class Segment(NamedTuple):
 
 
 class EmbeddedStandby(RecoveringPostgres):
-    """A standby: made as by a recovery, then `place`, `follow`, `write_log` again and again, and `promote`."""
+    """A standby: restored like a recovery, then `place`, `follow`, repeated `write_log`, and `promote`."""
 
     signal_file = "standby.signal"
 
@@ -39,7 +39,8 @@ class EmbeddedStandby(RecoveringPostgres):
         }
 
     def follow(self) -> None:
-        """Make sure that the server runs; it answers nobody, so it isn't asked. Raises RecoveryError."""
+        """Start the server unless running. A standby answers no queries, so only the process is checked. Raises
+        RecoveryError."""
         if self.process() is None and not self._launch():
             raise RecoveryError(f"The standby does not start. Its log ends:\n{self._log_end()}")
 
@@ -49,7 +50,7 @@ class EmbeddedStandby(RecoveringPostgres):
         return Segment(timeline, high, low)
 
     def write_log(self, segment: str, offset: int, content: bytes, *, segment_bytes: int) -> None:
-        """Write bytes of a segment from an offset on; a new one has zeros in place of what wasn't brought yet."""
+        """Write bytes of a segment from an offset on; a new segment has zeros for the bytes not yet received."""
         path = self._folder / "pg_wal" / segment
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
@@ -64,7 +65,7 @@ class EmbeddedStandby(RecoveringPostgres):
             os.close(descriptor)
 
     def promote(self) -> None:
-        """Replay the log at hand and open the database for writing; harmless to repeat. Raises RecoveryError."""
+        """Replay the available log and open the database for writing; safe to repeat. Raises RecoveryError."""
         if self.is_standby():
             wait = ("-w", "-t", str(PROMOTE_SECONDS))
             try:
@@ -75,7 +76,6 @@ class EmbeddedStandby(RecoveringPostgres):
             raise DatabaseServerError(f"The promoted database does not answer. Its log ends:\n{self._log_end()}")
 
     def is_standby(self) -> bool:
-        """Check whether it was not promoted yet."""
         return (self._folder / self.signal_file).exists()
 
     def _answers(self) -> bool:

@@ -1,4 +1,4 @@
-"""The task that a job runs, and the queue that the job waits in."""
+"""The task of a job, and the job's queue."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ AGENTS = "agents"
 
 
 class TaskName(NamedTuple):
-    """The name of a task, and the queue in which its jobs wait: enough to enqueue one."""
+    """The name of a task and a queue: enough to enqueue a job."""
 
     name: str
     queue: str
@@ -17,10 +17,10 @@ class TaskName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Work that outlives its request: `await run(runtime, organization_id=…, **ids)`. A job runs at least once:
-    again if its process was killed or stopped, or the database went away. So `run` must find in the database what is
-    left, and let no replaced worker write. Its errors are logged and end the job, so `run` must tell the waiting,
-    also when the job is deadly (`refuse_deadly`). It must let CancelledError pass, by which a stopping service puts
+    """Work that outlives the request: `await run(runtime, organization_id=…, **ids)`. A job runs at least once: again
+    if the process was killed or stopped, or the database was lost. So `run` must find the remaining work in the
+    database, and let no replaced worker write. Errors are logged and end the job, so `run` must notify waiting clients,
+    also when the job is deadly (`refuse_deadly`). CancelledError must pass, because a stopping service uses it to put
     the job back."""
 
     name: str
@@ -30,7 +30,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue that a service works: the tasks of its jobs, and how many of them run at a time."""
+    """A queue worked by a service: the tasks of its jobs, and how many run at a time."""
 
     name: str
     tasks: Sequence[Task]

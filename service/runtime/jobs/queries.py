@@ -55,12 +55,12 @@ _RELEASE_ALL = text(f"{_RELEASE} WHERE status = 'doing'")
 
 
 async def release_stalled(connection: Connection, *, seconds: float) -> int:
-    """Put back jobs of workers without a heartbeat for so long; return the number of jobs."""
+    """Put back the jobs of workers without a heartbeat for `seconds`; return the number of jobs."""
     return (await connection.execute(_RELEASE_STALLED, {"seconds": seconds})).rowcount
 
 
 async def release_all(connection: Connection) -> int:
-    """Put back all jobs in progress; only where no other process can be working."""
+    """Put back all jobs in progress. Only safe while no other process can be working."""
     return (await connection.execute(_RELEASE_ALL)).rowcount
 
 

@@ -1,4 +1,4 @@
-"""The job queue as requests see it, and counts of the jobs' outcomes."""
+"""The job queue for requests, and counts of the jobs' outcomes."""
 
 import re
 from contextvars import ContextVar
@@ -25,7 +25,7 @@ is_job: ContextVar[bool] = ContextVar("is_job", default=False)
 
 @dataclass
 class Counts:
-    """Jobs of this process since its start, by task; and how many wait, for any process, as last looked up."""
+    """Jobs of the process since the start, by task; and the number of waiting jobs, for any process, when last read."""
 
     waiting: int = 0
     running: int = 0
@@ -33,13 +33,14 @@ class Counts:
     failed: dict[str, int] = field(default_factory=dict[str, int])
 
     def begin(self, task: str) -> None:
-        """Count a task's jobs from 0, which is told: a figure that begins with the first failure shows no increase."""
+        """Start a task's counts at 0, to show 0 in metrics before the first failure: a figure starting with a failure
+        shows no increase."""
         for outcomes in (self.done, self.failed):
             outcomes.setdefault(task, 0)
 
 
 class Jobs:
-    """Puts jobs into PostgreSQL, where a worker of any replica finds them (`service.runtime.jobs.worker`)."""
+    """Puts jobs into PostgreSQL for the workers of any replica (`service.runtime.jobs.worker`)."""
 
     def __init__(self) -> None:
         self.counts = Counts()
@@ -57,8 +58,9 @@ class Jobs:
         priority: int = 0,
         **ids: UUID,
     ) -> None:
-        """Have `task` run with these ids once the organization's own transaction commits. Jobs run after `pause`,
-        highest `priority` first, those of a `lock` in order. Anyone with the database sees job ids."""
+        """Enqueue `task` with these ids, to run once the organization's transaction commits. Jobs run after `pause`,
+        highest `priority` first, and jobs with an equal `lock` in order. Job ids are visible to anyone with access to
+        the database."""
         raw = (await connection.get_raw_connection()).driver_connection
         assert isinstance(raw, psycopg.AsyncConnection)  # noqa: S101 - the only driver there is
         job = self._app.configure_task(
@@ -74,7 +76,7 @@ class Jobs:
 
 
 def split_request(name: str) -> tuple[str, str, str]:
-    """Return the request's id, the traceparent and the link, of which one or both are empty, that a job is given."""
+    """Return the request's id, the traceparent and the link of a job; traceparent and link may be empty."""
     found = _TRACED.fullmatch(name)
     if found is None:
         return name, "", ""

@@ -1,4 +1,4 @@
-"""Running one job: its request's id, its ids, and its retry after a failure."""
+"""Running a job: request id, ids, and a retry after a failure."""
 
 import asyncio
 from contextvars import ContextVar
@@ -26,37 +26,38 @@ _attempts: ContextVar[int] = ContextVar("attempts", default=0)
 
 
 class DeadlyJobError(Exception):
-    """A job that was begun ten times and never ended: its worker died, or seemed dead, each time."""
+    """A job begun ten times without an end: the worker died, or seemed dead, each time."""
 
 
 def refuse_deadly() -> None:
-    """Raise DeadlyJobError in place of beginning a deadly job again; a task calls it where its failures are told."""
+    """Raise DeadlyJobError instead of starting a deadly job again. Tasks call this function where failures are
+    reported."""
     if _attempts.get() >= MOST_ATTEMPTS:
         raise DeadlyJobError(f"The service ended {MOST_ATTEMPTS} times while it was at this, and tries no more.")
 
 
 class PutBack(BaseRetryStrategy):
-    """The retry strategy: jobs cut off by a stopping service or an absent database are put back, failed ones aren't."""
+    """The retry strategy: jobs cut off by a stopping service or a lost database are put back, failed jobs are not."""
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        """Return when to take it up again, or None for never."""
+        """Return the time of the retry; None: never."""
         if isinstance(exception, asyncio.CancelledError):
             return RetryDecision()
         return RetryDecision(retry_in={"seconds": RETRY_SECONDS}) if may_retry(exception, job) else None
 
 
 def may_retry(error: BaseException, job: Job) -> bool:
-    """Return whether a job failed because something that it needs was away, and fewer than ten times."""
+    """Return whether a job failed because a resource was unavailable, and fewer than ten times."""
     return is_away(error) and job.attempts + 1 < MOST_ATTEMPTS
 
 
 def is_last_attempt() -> bool:
-    """Return whether the job that runs isn't put back any more: its task must tell whoever waits, whatever happens."""
+    """Return whether the running job won't be put back again: its task must notify waiting clients in any case."""
     return _attempts.get() + 1 >= MOST_ATTEMPTS
 
 
 def is_away(error: BaseException) -> bool:
-    """Return whether an error means that the database can't be reached, a disk is full, or no reader has time."""
+    """Return whether an error means that the database is unreachable, a disk is full, or no reader process has time."""
     if isinstance(error, DBAPIError):
         return isinstance(from_database(error), Unavailable | InsufficientStorage)
     is_late = isinstance(error, Unavailable) and error.code == LATE
@@ -64,7 +65,7 @@ def is_away(error: BaseException) -> bool:
 
 
 async def run_job(runtime: Runtime, task: Task, context: JobContext, **arguments: str) -> None:
-    """Run a job's task; raise only what the job is put back for."""
+    """Run a job's task; raise only errors for putting the job back."""
     request_id, parent, link = split_request(arguments.pop(REQUEST_ID))
     begin_request(request_id)
     is_job.set(True)

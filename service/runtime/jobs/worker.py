@@ -1,4 +1,5 @@
-"""Running jobs beside the requests, in every replica: by notification, with a heartbeat, put back when stopped."""
+"""Running jobs in parallel with requests, in every replica: by notification, with a heartbeat, put back when
+stopped."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -29,9 +30,9 @@ Result = TypeVar("Result")
 
 
 class FencedJobManager(JobManager):
-    """Finishes a job by deleting it, or puts it back, unless it was released meanwhile from a worker that seemed dead.
-    `on_failure` is called when the database is out of reach: the worker keeps the job and must end, so that others take
-    it; `on_room` when a full queue has room again. Jobs of unknown tasks belong to a newer release's replica and
+    """Deletes a finished job or puts the job back, unless it was taken from a worker that seemed dead. `on_failure` is
+    called when the database is unreachable: the worker keeps the job and must end, to let another worker take it.
+    `on_room` is called when a full queue has room again. Jobs of unknown tasks belong to a newer release's replica and
     stay."""
 
     def __init__(self, connector: BaseConnector, queues: Sequence[Queue]) -> None:
@@ -42,7 +43,7 @@ class FencedJobManager(JobManager):
         self.on_room: Callable[[], None] = lambda: None
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
-        """Take up the next job of a task that is known here, from a queue with room; None when there is none."""
+        """Take the next job of a known task from a queue with room; None without a job."""
         del queues
         looked: list[str] | None = None
         # A queue that gets room while others are looked at is looked at, too.
@@ -58,7 +59,7 @@ class FencedJobManager(JobManager):
         return None
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
-        """Delete the job, whatever came of it."""
+        """Delete the job after success or failure."""
         del status, delete_job
         await self._execute(queries.FINISH, job)
 
@@ -70,7 +71,6 @@ class FencedJobManager(JobManager):
         queue: str | None = None,
         lock: str | None = None,
     ) -> None:
-        """Put the job back, to be taken up from `retry_at` on."""
         del priority, queue, lock
         await self._execute(queries.PUT_BACK, job, retry_at=retry_at)
 
@@ -86,10 +86,9 @@ class FencedJobManager(JobManager):
 
 
 class Connection(AsyncConnection):
-    """A connection that the socket wakes: psycopg's own looks at the socket ten times a second besides."""
+    """A connection woken by the socket. Psycopg's own also polls the socket ten times a second."""
 
     async def wait(self, gen: PQGen[Result], *_: object, **options: Any) -> Result:
-        """Wait for an answer or a notification."""
         return await super().wait(gen, **{**options, "interval": LOOK_SECONDS})
 
 
@@ -109,7 +108,7 @@ START_SECONDS = 600.0
 
 
 async def keep_working(runtime: Runtime, queues: Sequence[Queue]) -> None:
-    """Run the queues' jobs until cancelled; then put back those that don't end soon."""
+    """Run the queues' jobs until cancelled; then put back unfinished jobs."""
     async with _pool(runtime) as pool:
         await pool.wait(START_SECONDS)
         connector = PsycopgConnector()
@@ -131,14 +130,14 @@ async def release_stalled(runtime: Runtime) -> None:
 
 
 class WatchedWorker(Worker):
-    """A worker that ends, to be started again, when one of the tasks it needs has ended, cancelled ones included."""
+    """A worker that ends, to be restarted, when a necessary task has ended or was cancelled."""
 
     def look(self) -> None:
-        """Look for jobs now."""
         self._new_job_event.set()
 
     async def _monitor_side_tasks(self, side_tasks: list[asyncio.Task[Any]]) -> None:
-        """Stop the worker when a task fails. One of them returns at once, which is all that the library waits for."""
+        """Stop the worker when a task fails. The library stops watching when the first task ends, and a task returns at
+        once."""
         needed = set(side_tasks)
         while needed:
             ended, needed = await asyncio.wait(needed, return_when=asyncio.FIRST_COMPLETED)
@@ -150,7 +149,7 @@ class WatchedWorker(Worker):
 
 
 async def _work(app: App, queues: Sequence[Queue]) -> None:
-    """Work until cancelled, or until the database fails; what runs then is put back, or released as stalled."""
+    """Work until cancelled, or until the database fails. Running jobs are then put back, or released as stalled."""
     manager = app.job_manager = FencedJobManager(app.connector, queues)
     worker = WatchedWorker(
         app,
@@ -168,7 +167,7 @@ async def _work(app: App, queues: Sequence[Queue]) -> None:
 
 
 def _pool(runtime: Runtime) -> AsyncConnectionPool[AsyncConnection]:
-    """Return a closed pool whose connections are made as the service's own are; it opens without waiting for any."""
+    """Return a closed pool with connections like the service's own. Opening the pool doesn't wait for a connection."""
 
     async def configure(connection: AsyncConnection) -> None:
         await runtime.database.primary.verify(connection)

@@ -1,4 +1,4 @@
-"""SQL on how far the database's servers are. It reads no organization's rows."""
+"""SQL for the progress of the database's servers. No organization's rows are read."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,8 +17,8 @@ MARKS_KEPT = 60
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in the primary's write-ahead log: all earlier commits lie before it. `written` is in bytes; None if the
-    server is no primary. `mark` is the newest; `is_marked`: written since the server started and became primary."""
+    """A place in the primary's write-ahead log, after all earlier commits. `written` is in bytes; None if the server is
+    no primary. `mark` is the newest; `is_marked`: written since the server started and became primary."""
 
     written: int | None
     mark: UUID
@@ -27,18 +27,18 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many bytes of the primary's log a standby has replayed (None: nothing), and whether it has the mark."""
+    """How many bytes of the primary's log a standby has replayed (None: no log), and whether it has the mark."""
 
     is_standby: bool
     has_mark: bool
     replayed: int | None
 
     def follows(self, position: Position) -> bool:
-        """Whether this is a standby of the server that the position is of, not older than its mark."""
+        """Whether the server is a standby of the position's server, at least as new as the mark."""
         return self.is_standby and position.is_marked and self.has_mark
 
     def reaches(self, position: Position) -> bool:
-        """Whether the standby certainly shows all that had been committed when the position was asked for."""
+        """Whether the standby certainly shows all commits from before the position was read."""
         if position.written is None or self.replayed is None:
             return False
         return self.follows(position) and self.replayed >= position.written
@@ -49,7 +49,7 @@ def _bytes_of(position: sa.ColumnElement[str]) -> sa.ColumnElement[int]:
 
 
 def _run() -> sa.ColumnElement[str]:
-    """Return the primary's run: its timeline and its start, as files may differ after another start."""
+    """Return the primary's run: timeline and start time, as files may differ after a restart."""
     timeline = sa.func.left(sa.func.pg_walfile_name(sa.func.pg_current_wal_insert_lsn()), 8)
     return sa.func.concat(timeline, " ", sa.func.extract("epoch", sa.func.pg_postmaster_start_time()))
 
@@ -82,12 +82,12 @@ def ask_position(batch: Batch) -> Answer[Position]:
 
 
 def ask_progress(batch: Batch, *, mark: UUID) -> Answer[Progress]:
-    """Ask a standby how far it is; outside of a transaction, whose snapshot might be older."""
+    """Ask a standby for progress. Call outside a transaction, because its snapshot might be older."""
     return batch.ask(_PROGRESS, Progress, {"mark": mark})
 
 
 async def write_mark(connection: Connection) -> None:
-    """Write a new mark, unless the newest one is younger than a second and of this run of the server."""
+    """Write a new mark, unless the newest is younger than a second and of this run of the server."""
     # The time is that of the clock: the other one of two that write at once sees a mark of after its own beginning.
     columns, now = deployment.c, sa.func.clock_timestamp()
     marks = sa.func.array_prepend(sa.func.gen_random_uuid(), columns.replication_marks[1 : MARKS_KEPT - 1])

@@ -1,5 +1,5 @@
-"""The standbys of the database (connections, state, transactions that see all that was committed before), and choosing
-where something is read: from a standby that confirms, or from the primary."""
+"""The standbys of the database (connections, state, up-to-date transactions), and the choice of a server for each
+reading: a confirmed standby, or the primary."""
 
 import asyncio
 import os
@@ -43,10 +43,10 @@ class NotServedError(Exception):
 
 
 class Standby:
-    """One standby. Only what it is seen to have replayed decides what is read from it."""
+    """A standby. Only the observed replay position decides about reads."""
 
     def __init__(self, number: int, address: str, *, pool: Database, watch: Database) -> None:
-        """`address` tells the standby in logs, without its password; `watch` is a connection for looks alone."""
+        """`address` names the standby in logs, without its password; `watch` is a connection used only by `look`."""
         self.number = number
         self.reads = 0
         self._address = address
@@ -64,7 +64,7 @@ class Standby:
 
     @property
     def load(self) -> int | None:
-        """How many of its connections are in use; None where it can take no other read."""
+        """Return the number of connections in use; None without room for another read."""
         is_free = self._state is StandbyState.SERVING and not self._pool.is_saturated
         return self._pool.in_use if is_free else None
 
@@ -76,7 +76,7 @@ class Standby:
         self, organization_id: UUID, *, position: Position, first: Batch | None = None
     ) -> AsyncGenerator[AsyncConnection]:
         """Open a snapshot with all commits before the position. Raises NotServedError if the standby has not replayed
-        that, or fails earlier."""
+        the position, or fails earlier."""
         try:
             with self._holding() as hold:
                 async with self._pool.transaction(
@@ -95,7 +95,6 @@ class Standby:
             raise NotServedError from error
 
     async def look(self, position: Position) -> None:
-        """See how far the standby is, and let it serve or not."""
         giving_up = asyncio.get_running_loop().call_later(ANSWER_SECONDS, partial(self._give_up, "it does not answer"))
         try:
             with self._holding() as hold:
@@ -177,7 +176,7 @@ class _Hold:
         self._driver = cast("DriverConnection[Any]", pooled.driver_connection)
 
     def cut(self) -> None:
-        """End the connection by its socket: cancelling a statement would wait for a server that may not answer."""
+        """Close the connection's socket: cancelling a statement would wait for a server that may not answer."""
         self._is_cut = True
         if self._driver is not None and not self._driver.closed:
             with suppress(OSError), socket.socket(fileno=os.dup(self._driver.fileno())) as one:
@@ -185,7 +184,7 @@ class _Hold:
 
 
 def _is_away(error: BaseException) -> bool:
-    """Tell whether an error is one of the server as a whole: it has lost a connection, or takes none."""
+    """Return whether an error concerns the whole server: a lost or refused connection."""
     if isinstance(error, PoolTimeoutError):
         return False
     code = _code_of(error)
@@ -203,7 +202,7 @@ LOOK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A server that something is read from."""
+    """A server to read from."""
 
     primary: Database
     standby: Standby | None = None
@@ -212,7 +211,7 @@ class Source:
     def snapshot(
         self, organization_id: UUID, *, first: Batch | None = None, read_only: bool = False
     ) -> AbstractAsyncContextManager[Connection]:
-        """Open a snapshot of an organization; on the primary it can be written to, unless it is `read_only`."""
+        """Open a snapshot of an organization. On the primary the snapshot is writable unless `read_only`."""
         if self.standby is None or self.position is None:
             return self.primary.transaction(
                 organization_id, isolation="REPEATABLE READ", read_only=read_only, first=first
@@ -221,21 +220,21 @@ class Source:
 
 
 class Standbys:
-    """The standbys that the settings name; without any, everything is read from the primary and nothing is asked."""
+    """The standbys in the settings. Without any, all reads use the primary and no positions are asked for."""
 
     def __init__(self, all_of_them: Sequence[Standby] = ()) -> None:
         self.all = tuple(all_of_them)
         self.primary_reads = 0
 
     def ask(self, batch: Batch) -> Answer[Position] | None:
-        """Ask the primary for its position, in a batch that is run there while the request waits anyway."""
+        """Ask the primary for the position, in a batch run there anyway."""
         return queries.ask_position(batch) if self.all else None
 
     async def read(
         self, primary: Database, position: Answer[Position] | None, find: Callable[[Source], Awaitable[Found]]
     ) -> Found:
-        """Return what `find` reads from a standby, or from the primary. `find` only reads its given source, and is
-        repeated with another on failure. The position is this request's."""
+        """Return the result of `find` from a standby, or from the primary. `find` must read only from the given source;
+        on failure it is repeated with another source. The position is this request's."""
         tried: set[Standby] = set()
         while position is not None and (standby := self._choose(tried)) is not None:
             tried.add(standby)
@@ -254,7 +253,7 @@ class Standbys:
         return min((each for each in free if each[0] is not None), default=(None, 0, None))[2]
 
     async def look(self, primary: Database) -> None:
-        """Mark the primary's log, and see which standbys have replayed it up to here."""
+        """Mark the primary's log, and check the standbys' replay up to the mark."""
         async with primary.transaction(None) as connection, leave_out_when_full(connection):
             await queries.write_mark(connection)
         batch = Batch()

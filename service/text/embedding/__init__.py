@@ -14,11 +14,11 @@ from service.text.embedding.weights import ModelFiles, locate, read_folder
 __all__ = ["MINILM", "Arithmetic", "Embedder", "Embedders", "EmbeddingModel", "WordPieces", "open_embedders"]
 
 MODEL_FOLDER = "model"
-"""In the data folder; holds nothing that couldn't be built again."""
+"""In the data folder; all its contents can be rebuilt."""
 
 
 class Embedders:
-    """The embedders of a service by their models' names; the first is the default."""
+    """The service's embedders by model name; the first is the default."""
 
     def __init__(self, *embedders: Embedder) -> None:
         self._embedders = {each.model.name: each for each in embedders}
@@ -26,11 +26,10 @@ class Embedders:
 
     @property
     def texts_embedded(self) -> int:
-        """The number of texts that all embedders have embedded since the start."""
         return sum(embedder.texts_embedded for embedder in self._embedders.values())
 
     def get(self, name: str | None = None) -> Embedder:
-        """Return the embedder of a model, or of the default for None; raise BadRequest `unknown_model`."""
+        """Return the embedder of a model; None means the default. Raises BadRequest `unknown_model`."""
         if name is None:
             return self.default
         if name not in self._embedders:
@@ -45,12 +44,12 @@ class Embedders:
 
 
 def local_files(settings: Settings) -> list[ModelFiles]:
-    """Return the files of the local models, those of the wheel first; raises ModelFilesError."""
+    """Return the files of the local models, starting with the wheel's; raises ModelFilesError."""
     return [locate(), *map(read_folder, settings.embeddings_folder)]
 
 
 async def open_embedders(settings: Settings, *, arithmetic: Sequence[Arithmetic] = ()) -> Embedders:
-    """Open the models of folders, of the endpoint, and the one that is always there; `arithmetic` is of the local ones.
+    """Open the models of folders and of the endpoint, and the built-in model; `arithmetic` is for the local models.
     Raises ValueError for bad settings, or ModelFilesError."""
     models, folder = remote_models(settings), settings.data_dir / MODEL_FOLDER
     precision = (await asyncio.to_thread(choose, folder, settings.embeddings_precision)).precision

@@ -1,6 +1,6 @@
 """Dynamic micro-batching: concurrent calls to `embed` share the model in small batches of texts of similar length. The
-request with the least left goes first, so queries do not wait for documents. The oldest request gets every fourth
-batch, so small requests do not starve a large one."""
+request with the least work left goes first, so queries don't wait for documents. The oldest request gets every fourth
+batch, so small requests don't starve a large request."""
 
 import asyncio
 import heapq
@@ -25,11 +25,11 @@ Rows = NDArray[np.float32]
 
 _TURN_OF_THE_OLDEST = 4
 _NEIGHBOURS = 16
-"""How many requests besides the leading one are asked for texts that fit its batch."""
+"""How many requests after the leading request are searched for texts to fit the batch."""
 
 _SMOOTHING = 0.05
 _CONTENDED = 1.25
-"""A batch that takes so many times its processor time shares its core with other work."""
+"""A batch taking this many times its processor time shares the core with competing work."""
 _SHARE_LEFT = 0.125
 _LOOK_SECONDS = 0.005
 _LONGEST_RETRY_SECONDS = 60
@@ -38,8 +38,8 @@ _LONGEST_RETRY_SECONDS = 60
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
     """The limits of a batch and of the queue. `tokens` bounds the longest text times the number of texts; a larger
-    batch gains nothing. A text may join if it adds at most `padding` tokens, the cost of its own batch. `waiting_texts`
-    bounds the queue of all requests together; a request alone is never too large."""
+    batch gains nothing. A text may join if it adds at most `padding` tokens, the cost of a batch of its own.
+    `waiting_texts` bounds the queue of all requests together; a single request is never too large."""
 
     texts: int = 8
     tokens: int = 256
@@ -49,7 +49,7 @@ class BatchLimits:
 
 @dataclass(eq=False, slots=True)
 class _Request:
-    """The texts of one call; `left` has the numbers of those not yet in a batch, the longest last."""
+    """The texts of a call; `left` has the numbers of texts not yet in a batch, the longest last."""
 
     number: int
     texts: Sequence[Tokens]
@@ -71,7 +71,7 @@ _Batch = list[tuple[_Request, int]]
 
 
 class BatchQueue:
-    """The texts that wait to be embedded, in the order of batches. Every method may be called from any thread."""
+    """The texts waiting to be embedded, in the order of batches. All methods are thread-safe."""
 
     def __init__(self, limits: BatchLimits) -> None:
         self._limits = limits
@@ -93,7 +93,6 @@ class BatchQueue:
         return request
 
     def discard(self, request: _Request) -> None:
-        """Remove a request's texts that still wait."""
         with self._changed:
             self._requests.pop(request.number, None)
 
@@ -132,7 +131,6 @@ class BatchQueue:
             request.tokens_left -= len(request.texts[text])
 
     def deliver(self, batch: _Batch, rows: Rows) -> None:
-        """Store the rows of a batch in their requests, and answer each request that is complete."""
         with self._changed:
             for (request, text), row in zip(batch, rows, strict=True):
                 request.rows[text] = row
@@ -144,7 +142,7 @@ class BatchQueue:
             self._abandon(request, error)
 
     def close(self) -> None:
-        """Let `take` return None from now on, and fail waiting requests with Unavailable."""
+        """Make `take` return None from now on, and fail waiting requests with Unavailable."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -160,13 +158,13 @@ class BatchQueue:
 
 
 def _begin_answer(request: _Request) -> bool:
-    """Mark a request as being answered, so that it can't be cancelled; False when it is done or cancelled already."""
+    """Mark a request as being answered, to prevent cancelling; False when it is already done or cancelled."""
     return not request.future.done() and request.future.set_running_or_notify_cancel()
 
 
 class Batcher:
-    """Worker threads that run batches from a queue, each on one core; with a `niceness`, they give way. On a core that
-    others use too, each rests most of the time while `must_rest`."""
+    """Worker threads for running batches from a queue, each on a core; `niceness` lowers their priority. On a core busy
+    with other work, each thread rests most of the time while `must_rest`."""
 
     def __init__(
         self,
@@ -193,7 +191,8 @@ class Batcher:
 
     @contextmanager
     def admit(self, texts: int) -> Generator[None]:
-        """Count texts as waiting until the block ends; Unavailable, with the seconds to wait, if they are too many."""
+        """Count texts as waiting until the block ends. Raises Unavailable, with the seconds to wait, if there are too
+        many."""
         with self._counting:
             if self._waiting and self._waiting + texts > self._limits.waiting_texts:
                 seconds = math.ceil(min(self._waiting * self._seconds_a_text, _LONGEST_RETRY_SECONDS))
@@ -210,7 +209,7 @@ class Batcher:
                 self._waiting -= texts
 
     async def embed(self, texts: Sequence[Tokens]) -> Rows:
-        """Return a row for each text, in their order. Cancelling removes the texts that still wait."""
+        """Return a row for each text, in order. Cancelling removes the waiting texts."""
         request = self._queue.put(texts)
         try:
             return await asyncio.wrap_future(request.future)

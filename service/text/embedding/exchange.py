@@ -1,6 +1,6 @@
-"""Embedding in a separate process that serves several others: both ends and their messages. A `Line` is made before the
-fork and carries a socket of a pair: no other process can connect, and requests wait in it while the embedding process
-restarts."""
+"""Embedding in a separate process for several other processes: both ends and the messages. A `Line` is made before the
+fork and carries a socket of a pair: no foreign process can connect, and requests wait in the socket while the embedding
+process restarts."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ _ROWS = np.dtype("<f4")
 
 
 class Line:
-    """The line along which forked processes reach the one that embeds, whichever process that is at the moment."""
+    """The line from forked processes to the embedding process, surviving its restarts."""
 
     def __init__(self) -> None:
         self._asking, self._answering = socketpair(AF_UNIX, SOCK_DGRAM)
@@ -44,7 +44,7 @@ class Line:
             end.setblocking(False)
 
     def call(self) -> socket:
-        """Return a socket whose other end the embedding process gets; OSError when too many wait for it already."""
+        """Return a socket connected to the embedding process; OSError when too many requests wait."""
         own, other = socketpair(AF_UNIX, SOCK_STREAM)
         with other:
             try:
@@ -56,7 +56,7 @@ class Line:
         return own
 
     async def answer(self, arithmetic: Arithmetic, until: "asyncio.Future[Any]") -> None:
-        """Embed what comes along the line until something has happened."""
+        """Embed requests from the line until `until` is done."""
         loop, starting = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
 
         def receive() -> None:
@@ -74,7 +74,6 @@ class Line:
         await arithmetic.close()
 
     def close(self) -> None:
-        """Close both ends, in this process."""
         self._asking.close()
         self._answering.close()
 

@@ -1,6 +1,6 @@
-"""Build a model as an ONNX graph (opset 20) from its safetensors, or complete the graph of a folder. It takes token ids
-and a mask, and returns unit vectors after pooling. The layers are BERT's (Devlin et al. 2018): post-layer-norm, exact
-GELU. The type hints of onnx and safetensors are incomplete: they take an operator's attributes for parameters."""
+"""Build a model as an ONNX graph (opset 20) from safetensors, or complete a folder's graph. The input is token ids and
+a mask, the output pooled unit vectors. The layers are BERT's (Devlin et al. 2018): post-layer-norm, exact GELU. The
+type hints of onnx and safetensors are incomplete: an operator's attributes appear as parameters."""
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportArgumentType=false
 
 import json
@@ -19,10 +19,10 @@ from safetensors.numpy import load_file
 from service.text.embedding.weights import ModelFiles
 
 OPSET = 20
-"""The first with GELU as one operator."""
+"""The first opset with GELU as a single operator."""
 
 IR_VERSION = 9
-"""What belongs to opset 20: older runtimes read it too."""
+"""The IR version of opset 20; older runtimes can read it too."""
 
 _OUTPUT = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", None])
 
@@ -30,7 +30,7 @@ _MASKED = -10_000.0
 """Added to the attention scores of padding; large enough for softmax to give exactly 0."""
 
 _FIRST_POSITIONS = {"bert": 0, "roberta": 2, "xlm-roberta": 2, "camembert": 2}
-"""The kinds of model whose layers are these, and the row of a text's first token in the table of positions."""
+"""The supported kinds of model, and the row of a text's first token in the table of positions."""
 
 Attribute = int | float | list[int]
 Weights = Mapping[str, NDArray[np.float32]]
@@ -95,13 +95,13 @@ def build(files: ModelFiles) -> onnx.ModelProto:
 
 
 def _read(weights: Path) -> Weights:
-    """Read the tensors by the names that BERT's have, which some files put behind the name of the whole."""
+    """Read the tensors by BERT's names; some files prefix the names with the name of the model."""
     tensors = load_file(weights)
     return {re.sub(r"^(bert|roberta)\.", "", name): tensors[name].astype(np.float32, copy=False) for name in tensors}
 
 
 def _complete(files: ModelFiles) -> onnx.ModelProto:
-    """Return a graph of ONNX with pooling after it, and without the types of tokens, which are all 0."""
+    """Return an ONNX graph with pooling appended, and without token types, which are all 0."""
     model, graph = onnx.load(files.weights), _Builder()
     graph.node("Sub", ["input_ids", "input_ids"], "token_type_ids")
     mask = graph.node("Cast", ["attention_mask"], "pooling.mask", to=TensorProto.FLOAT)
@@ -141,7 +141,7 @@ def _layer(graph: _Builder, tensors: Weights, shape: Shape, *, prefix: str, valu
 
 
 def _attention(graph: _Builder, tensors: Weights, shape: Shape, *, prefix: str, value: str, bias: str) -> str:
-    """Add scaled dot-product attention; the three projections are one product, the query includes the scale."""
+    """Add scaled dot-product attention. The three projections are a single product; the query includes the scale."""
     parts = [f"{prefix}.attention.self.{part}" for part in ("query", "key", "value")]
     scales = (np.float32((shape["hidden_size"] // shape["num_attention_heads"]) ** -0.5), np.float32(1), np.float32(1))
     weight = np.concatenate([tensors[part + ".weight"] * scale for part, scale in zip(parts, scales, strict=True)])
@@ -166,7 +166,7 @@ def _heads(graph: _Builder, shape: Shape, value: str, order: list[int]) -> str:
 
 
 def _pool(graph: _Builder, value: str, mask: str, pooling: str) -> None:
-    """Add the pooling, by operators that graphs of earlier opsets have too."""
+    """Add the pooling, using only operators also present in earlier opsets."""
     if pooling == "cls":
         pooled = graph.node("Gather", [value, graph.constant("first", np.array(0, np.int64))], "pooled", axis=1)
     else:

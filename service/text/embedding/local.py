@@ -1,5 +1,5 @@
-"""The local model: onnxruntime on the service's own cores, in the configured precision, or the one that is faster on
-this processor."""
+"""The local model: onnxruntime on the service's own cores, in the configured precision, or the faster precision on this
+processor."""
 
 import asyncio
 import fcntl
@@ -29,7 +29,7 @@ _ERRORS_ONLY = 3
 
 
 class Session:
-    """A loaded graph. It runs in the calling thread; several threads may run it at once and share its weights."""
+    """A loaded graph, run in the calling thread; several threads may run it at once and share the weights."""
 
     def __init__(self, path: Path) -> None:
         options = onnxruntime.SessionOptions()
@@ -44,7 +44,7 @@ class Session:
         )
 
     def run(self, texts: Sequence[NDArray[np.int64]]) -> NDArray[np.float32]:
-        """Embed one batch of token ids, padded to the longest; returns a row of unit length for each."""
+        """Embed a batch of token ids, padded to the longest; return a unit row for each text."""
         ids = np.zeros((len(texts), max(map(len, texts))), np.int64)
         mask = np.zeros_like(ids)
         for row, text in enumerate(texts):
@@ -55,28 +55,28 @@ class Session:
 
 
 DOCUMENTS_NICENESS = 10
-"""A core that a query wants is its own within a moment: one more such step would hardly be felt."""
+"""A query gets the core within a moment; a higher niceness would hardly help."""
 
 _ONE_BY_ONE = BatchLimits(texts=1)
-"""In int8, whose small products cost so little that batches gain nothing, and would make vectors depend on company."""
+"""For int8: products are so cheap that batching gains no time, and would make vectors depend on the batch."""
 
 
 class Arithmetic(Protocol):
-    """What computes vectors from tokens."""
+    """Computes vectors from tokens."""
 
     async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
-        """Return a row for each text, in their order; Unavailable (with Retry-After) when too much waits already."""
+        """Return a row for each text, in order. Raises Unavailable (with Retry-After) when too many texts wait."""
         ...
 
     async def close(self) -> None:
-        """Stop; calls under way fail with Unavailable."""
+        """Stop; running calls fail with Unavailable."""
         ...
 
 
 class Engine:
-    """A session of onnxruntime behind micro-batchers of queries and of documents, whose threads yield. Each thread uses
-    one core: measured, long texts are as fast as with two cores and short texts half again as fast. On a busy core
-    documents mostly rest while they `must_rest`."""
+    """An onnxruntime session behind two micro-batchers, for queries and for documents; document threads yield. Each
+    thread uses a single core: in measurements, long texts were as fast as on two cores, and short texts half again as
+    fast. On a busy core, documents mostly rest while they `must_rest`."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Engine:
 
     @classmethod
     def open(cls, folder: Path, *, precision: Precision, files: ModelFiles | None = None, **options: Any) -> "Engine":
-        """Load the graph from `folder`, building it there first if need be; blocks, and raises ModelFilesError."""
+        """Load the graph from `folder`, building it first if missing; blocks, and raises ModelFilesError."""
         session = Session(prepare(folder, precision, files=files or locate()))
         return cls(session, limits=_ONE_BY_ONE if precision == "int8" else None, **options)
 
@@ -108,15 +108,15 @@ class Engine:
 
 
 _INLINE_CHARACTERS = 2000
-"""Up to here (a search query, say) tokenizing takes less time than handing it to a thread."""
+"""Up to this length (a search query, say) tokenizing is faster than handing the text to a thread."""
 
 _SLICE = 256
-"""Texts tokenized at a time, so that a cancelled call soon stops."""
+"""Texts tokenized at a time, so that a cancelled call stops soon."""
 
 
 class LocalEmbedder:
-    """all-MiniLM-L6-v2 or a folder's model: texts to tokens here, tokens to vectors by an `Engine`, in this process or
-    in another. `tokenizer` measures chunks; the model's own feeds it."""
+    """all-MiniLM-L6-v2 or a folder's model: texts to tokens here, tokens to vectors by an `Engine` in this or another
+    process. `tokenizer` measures chunks; the model's own tokenizer feeds the model."""
 
     def __init__(self, model: EmbeddingModel, arithmetic: Arithmetic, files: ModelFiles) -> None:
         self.model: EmbeddingModel = model
@@ -146,7 +146,8 @@ class LocalEmbedder:
         return await asyncio.to_thread(load)
 
     async def embed(self, texts: Sequence[str], *, in_background: bool = False) -> NDArray[np.float32]:
-        """Return a unit row for each text, read to the model's limit; raises Unavailable (Retry-After) under load."""
+        """Return a unit row for each text, read up to the model's limit; raises Unavailable (Retry-After) under
+        load."""
         if not texts:
             return np.empty((0, self.model.dimensions), np.float32)
         with traces.span("embed", {"carrel.model": self.model.name, "carrel.texts": len(texts)}):
@@ -160,7 +161,6 @@ class LocalEmbedder:
         return rows
 
     async def close(self) -> None:
-        """Stop the arithmetic; calls under way fail with Unavailable."""
         await self._arithmetic.close()
 
 
@@ -173,7 +173,7 @@ _INSTRUCTIONS = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "amx_int8", "asim
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The precision that vectors are computed in. If measured: how many times as fast 8 bits are as 32, and where."""
+    """The precision of vectors. If measured, also the speed of 8 bits relative to 32, and the processor."""
 
     precision: Precision
     processor: str | None = None
@@ -182,8 +182,8 @@ class Chosen:
 
 
 def choose(folder: Path, asked: Precision | Literal["auto"]) -> Chosen:
-    """Return what was asked for; for `auto` what is kept in the folder, or else measure and keep it. Processes that
-    come meanwhile wait. Raises ModelFilesError."""
+    """Return the requested precision; for `auto` the measurement kept in the folder, measuring first if there is none.
+    Concurrent processes wait. Raises ModelFilesError."""
     if known := read_chosen(folder, asked):
         return known
     folder.mkdir(parents=True, exist_ok=True)
@@ -198,7 +198,7 @@ def choose(folder: Path, asked: Precision | Literal["auto"]) -> Chosen:
 
 
 def read_chosen(folder: Path, asked: Precision | Literal["auto"]) -> Chosen | None:
-    """Return what was asked for; for `auto` what was measured with this processor and these libraries, if anything."""
+    """Return the requested precision; for `auto` the measurement with the current processor and libraries, or None."""
     if asked != "auto":
         return Chosen(asked)
     try:

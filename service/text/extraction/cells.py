@@ -1,6 +1,6 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 # xlfmt and openpyxl are typed in part.
-"""The text that a cell of a workbook shows, by its number format, with the stored value beside it."""
+"""The text shown in a workbook's cell, by its number format, followed by the stored value."""
 
 import datetime as dt
 import re
@@ -18,7 +18,7 @@ _LAST_ZEROS = re.compile(r"(\.\d*?)0+$")
 
 @lru_cache(maxsize=10_000)
 def show_number(value: float, form: str = GENERAL, *, is_1904: bool = False) -> str:
-    """Return a number as its format shows it, and in brackets the number or ISO date where that differs."""
+    """Return a number as formatted and, if different, the number or ISO date in brackets."""
     stored = f"{value:.15g}"
     try:
         is_date = is_date_format(form)
@@ -38,14 +38,14 @@ def show_number(value: float, form: str = GENERAL, *, is_1904: bool = False) -> 
 
 
 def with_stored(shown: str, stored: str) -> str:
-    """Return the text that a cell shows, and in brackets its stored value where that says something else."""
+    """Return a cell's shown text and, if different, the stored value in brackets."""
     first = _LAST_ZEROS.sub(r"\1", shown.partition(" ")[0]).rstrip(".")
     says_it = stored in {"", shown, first} or shown.startswith((f"{stored} ", f"{stored}:"))
     return shown if says_it else f"{shown} ({stored})".strip()
 
 
 def show_text(text: str, form: str) -> str:
-    """Return a text as a format shows it, which may put words around it."""
+    """Return a text as formatted; the format may add words around it."""
     if "@" not in form or form == "@":
         return text
     try:

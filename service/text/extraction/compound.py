@@ -1,7 +1,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 # olefile is typed in part.
-"""Compound files (OLE), in which Word, Excel and PowerPoint before 2007 keep their streams, and the pictures in these
-([MS-ODRAW]): each is in a record as the file that it was."""
+"""Compound files (OLE): the format of Word, Excel and PowerPoint before 2007, made of streams, and their pictures
+([MS-ODRAW]). Each picture is stored in a record as its original file."""
 
 import struct
 import zlib
@@ -22,7 +22,7 @@ _UTF_7 = 65_000
 
 @contextmanager
 def refuse_damaged(kind: str) -> Generator[None]:
-    """Turn what readers of bytes raise on a damaged file into the refusal of one of this kind."""
+    """Turn the errors of byte readers on a damaged file into the refusal for this kind of file."""
     try:
         yield
     except _BROKEN as error:
@@ -31,7 +31,7 @@ def refuse_damaged(kind: str) -> Generator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Compound:
-    """What was read of a compound file: streams by their names, the paths of all folders, and its title."""
+    """The content of a compound file: streams by name, the paths of all folders, and the title."""
 
     streams: Mapping[str, bytes]
     folders: Sequence[Sequence[str]]
@@ -39,7 +39,7 @@ class Compound:
 
 
 def read_compound(path: Path, *names: str) -> Compound:
-    """Return those of the named streams that a compound file has, whatever the case of their letters, and the rest."""
+    """Read a compound file with the named streams, if present, ignoring case."""
     with olefile.OleFileIO(str(path)) as file:
         streams = {name: file.openstream(name).read() for name in names if file.exists(name)}
         return Compound(streams, file.listdir(streams=False, storages=True), _title_of(file))
@@ -67,7 +67,7 @@ _SHOWN_PICTURE = 0x4104
 
 
 def read_picture(data: bytes, place: int) -> bytes:
-    """Return the picture in the record at a place; empty when none is there or it is damaged."""
+    """Return the picture in the record at a position; empty when missing or damaged."""
     if not 0 <= place <= len(data) - 8:
         return b""
     form, kind, size = struct.unpack_from("<2HI", data, place)
@@ -86,7 +86,8 @@ def read_picture(data: bytes, place: int) -> bytes:
 
 
 def find_stored(data: bytes, place: int, end: int) -> Iterator[tuple[bool, int]]:
-    """Yield where each picture between two places of a store is, in order, and whether in the store's own stream."""
+    """Yield the position of each picture between two positions of a store, in order, and whether it is in the store's
+    own stream."""
     end = min(end, len(data))
     while place + 8 <= end:
         _, kind, size = struct.unpack_from("<2HI", data, place)
@@ -101,7 +102,7 @@ def find_stored(data: bytes, place: int, end: int) -> Iterator[tuple[bool, int]]
 
 
 def walk(data: bytes, place: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield kind, number among its kind, begin and end of each record between two places, those within others after."""
+    """Yield kind, number within its kind, begin and end of each record between two positions; nested records follow."""
     while place + 8 <= min(end, len(data)):
         form, kind, size = struct.unpack_from("<2HI", data, place)
         place += 8
@@ -110,7 +111,7 @@ def walk(data: bytes, place: int, end: int) -> Iterator[tuple[int, int, int, int
 
 
 def find_shown(data: bytes, start: int, count: int) -> int:
-    """Return the number in the store, from 1, of the picture that a shape shows, given its options; 0 for none."""
+    """Return the number in the store, from 1, of a shape's picture, given the shape's options; 0 for none."""
     for place in range(start, min(start + 6 * count, len(data) - 5), 6):
         option, value = struct.unpack_from("<HI", data, place)
         if option == _SHOWN_PICTURE:
@@ -127,9 +128,9 @@ _AFTER_ALL = 1 << 32
 
 @dataclass(slots=True)
 class Pictures:
-    """The pictures of a document, which are noted after the paragraphs that they stand in. `drawings` are begin and
-    size, in the stream `table`, of drawings laid over the text. `places` pair a picture's character with its place in
-    its stream, in order."""
+    """A document's pictures, recorded after the paragraphs containing them. `drawings`: begin and size, in the stream
+    `table`, of drawings laid over the text. `places`: pairs of a picture's character and its position in its stream, in
+    order."""
 
     streams: Mapping[str, bytes]
     table: str
@@ -140,13 +141,12 @@ class Pictures:
     _noted: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
 
     def note_until(self, end: int) -> None:
-        """Note the pictures in the text before this character that were not noted yet."""
         while self._next < len(self.places) and self.places[self._next][0] < end:
             self._note(self.places[self._next][1])
             self._next += 1
 
     def note_rest(self) -> None:
-        """Note the pictures in what stands beside the body, and those that are laid over the text."""
+        """Record the pictures outside the body, and those laid over the text."""
         self.note_until(_AFTER_ALL)
         start, size = self.drawings
         data = self.streams.get(self.table, b"")

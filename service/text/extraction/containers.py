@@ -1,4 +1,4 @@
-"""Files that hold other files, each to be read on its own: ZIP archives, gzip files, and mails with attachments."""
+"""Files that contain separately read files: ZIP archives, gzip files, and mails with attachments."""
 
 import gzip
 import mimetypes
@@ -35,7 +35,7 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError, Runtime
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A file in a container: its path, how to read it, up to so many bytes, and whether that takes a password."""
+    """A file in a container: path, a function to read a number of bytes, and whether a password is needed."""
 
     path: str
     read: Callable[[int], bytes]
@@ -43,7 +43,7 @@ class _Entry:
 
 
 def parse_archive(path: Path, builder: BlockBuilder) -> None:
-    """Add the paths of an archive's files, which are documents of their own; it has no title."""
+    """Add the paths of an archive's files, read as documents of their own."""
     with _open_archive(path, builder.limits, builder.file_name) as entries:
         if not entries:
             raise without_text("The archive holds no files. Check that it is the one you meant to send.")
@@ -54,7 +54,7 @@ def parse_archive(path: Path, builder: BlockBuilder) -> None:
 
 
 def parse_gzip(path: Path, builder: BlockBuilder) -> None:
-    """Add the name of a compressed file, which is a document of its own; it has no title."""
+    """Add the name of a compressed file, read as a document of its own."""
     size, packed = 0, path.stat().st_size
     try:
         with gzip.open(path) as unpacked:
@@ -74,8 +74,8 @@ def read_files(
     path: Path, file_name: str, limits: Limits, *, start: int, most: int | None, largest: int
 ) -> list[ContainedFile]:
     """Read the files in a container from number `start`: some megabytes, at most `most` files. An empty list is the
-    end. A file that is larger than `largest` bytes, damaged or encrypted has the content None. With `largest` 0 only
-    the paths are read."""
+    end. A file over `largest` bytes, damaged or encrypted has the content None. With `largest` 0 only the paths are
+    read."""
     found: list[ContainedFile] = []
     size = 0
     with _CONTAINERS[sniff(path, file_name).name](path, limits, file_name) as entries:
@@ -126,7 +126,8 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> 
 
 
 def _name_all(entries: Sequence[zipfile.ZipInfo]) -> Sequence[tuple[str, zipfile.ZipInfo]]:
-    """Return entries with their names, whose encoding all names together tell; Python takes it for code page 437."""
+    """Return entries with their names. The encoding is guessed from all names together; Python assumes code page
+    437."""
     unmarked = [each for each in entries if not each.flag_bits & _UTF_8]
     named = dict(
         zip(map(id, unmarked), decode_names([each.filename.encode("cp437") for each in unmarked]), strict=True)
@@ -164,7 +165,7 @@ def _entries(parts: Sequence[tuple[str, str, Callable[[], bytes]]]) -> list[_Ent
 
 
 def _clean_paths(names: Sequence[str]) -> list[str]:
-    """Return names as relative paths without odd characters, each once; what leads out of the container is left out."""
+    """Return names as unique relative paths without odd characters; paths that leave the container are left out."""
     used: dict[str, int] = {}
     return [_unique(_clean_path(name), used) for name in names]
 
@@ -175,7 +176,6 @@ def _clean_path(name: str) -> str:
 
 
 def _unique(path: str, used: dict[str, int]) -> str:
-    """Return the path, with a number if it was used before: `a.txt`, `a (2).txt`."""
     if path not in used:
         used[path] = 1
         return path

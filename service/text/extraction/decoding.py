@@ -22,7 +22,7 @@ _SAMPLE = 32_768
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x08\x1b"))
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 FONT_CODE_PAGES: Mapping[int, str] = {int(number): page for number, page in _TABLE["pages"].items()}
-"""The code page of a text in a font, by the number of the set of characters that Windows gives the font."""
+"""The code page of a text by its font's Windows character set number."""
 _PLACED, _UNLIKELY = (re.compile(_TABLE[name], re.VERBOSE | re.IGNORECASE) for name in ("placed", "unlikely"))
 _USUAL = frozenset(_TABLE["usual"])
 _WORDS = re.compile(r"[^\W\d_]*[^\W\d_\0-\x7f][^\W\d_]*")
@@ -31,7 +31,7 @@ _OTHERS = ("cp125", "mac_latin2")
 
 
 def decode(data: bytes) -> str:
-    """Return the text in `data`; Unreadable (file_type_mismatch) when it is binary or in no known encoding."""
+    """Return the text in `data`. Raises Unreadable (file_type_mismatch) when it is binary or in no known encoding."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return data.decode(encoding, "replace")
@@ -48,7 +48,7 @@ def decode(data: bytes) -> str:
 
 
 def wide_encoding(sample: bytes) -> str | None:
-    """Return the kind of UTF-16 that a sample without a byte order mark is in, when most of its letters are Latin."""
+    """Return the kind of UTF-16 of a sample without a byte order mark, if most of its letters are Latin."""
     halves = {"utf-16-be": sample[::2], "utf-16-le": sample[1::2]}
     nuls = {encoding: half.count(0) for encoding, half in halves.items()}
     for encoding, other in (("utf-16-be", "utf-16-le"), ("utf-16-le", "utf-16-be")):
@@ -65,7 +65,7 @@ def is_binary(sample: bytes) -> bool:
 
 
 def _decode_damaged(data: bytes) -> str | None:
-    """Return UTF-8 text in which a few bytes are wrong (a cut character, a pasted one), or None."""
+    """Return UTF-8 text with a few wrong bytes (a cut character, a pasted byte), or None."""
     text = data.decode(errors="replace")
     wrong = text.count("\ufffd")
     right = sum(1 for character in text[: _SAMPLE * 2] if character > "\x7f" and character != "\ufffd")
@@ -73,7 +73,7 @@ def _decode_damaged(data: bytes) -> str | None:
 
 
 def detect_encoding(data: bytes) -> str:
-    """Return the older encoding that the text in `data` is most likely in; Unreadable when none fits."""
+    """Return the most likely older encoding of `data`. Raises Unreadable when none fits."""
     sample = data[:_SAMPLE]
     best = charset_normalizer.from_bytes(sample).best()
     if best is None:
@@ -86,7 +86,7 @@ def detect_encoding(data: bytes) -> str:
 
 
 def _score(text: str) -> float:
-    """Return the share of characters beyond ASCII that stand where writers put such characters."""
+    """Return the share of characters beyond ASCII in plausible positions."""
     letters = sum(map(_score_word, _WORDS.findall(text)))
     return (len(_PLACED.findall(text)) + letters) / max(sum(each > "\x7f" for each in text), 1)
 

@@ -1,6 +1,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # lxml has no types of its own.
-"""What Word, PowerPoint and Excel files share: paragraphs in shapes, charts, diagrams (SmartArt), and comments."""
+"""Features common to Word, PowerPoint and Excel files: paragraphs in shapes, charts, diagrams (SmartArt), and
+comments."""
 
 import re
 import zipfile
@@ -63,7 +64,8 @@ def texts(
     *,
     apart: Collection[str] = (),
 ) -> str:
-    """Return the wanted texts below an element, with breaks, without dropped elements; those `apart` are separated."""
+    """Return the wanted texts below an element, with breaks, without dropped elements; elements in `apart` are
+    separated."""
     parts: list[str] = []
     walk = etree.iterwalk(element, events=("start", "end"))
     for event, node in walk:
@@ -81,7 +83,7 @@ def texts(
 
 
 def paragraph_texts(element: Any) -> Iterator[str]:
-    """Yield the text of each paragraph of the shapes below an element, equations included."""
+    """Yield the text of each paragraph in the shapes below an element, including equations."""
     walk = etree.iterwalk(element, events=("start",))
     for _, node in walk:
         if node.tag == FALLBACK:
@@ -101,7 +103,8 @@ def note_pictures(
     known: set[str],
     page: int | None = None,
 ) -> None:
-    """Add alternative texts, and note new pictures (`names`: of entries); those of objects and films give only text."""
+    """Add alternative texts, and record new pictures (`names`: of entries). Previews of objects and films give only
+    text."""
     described = (node.get("descr") or node.get("alt") or "" for node in root.iter(*_DESCRIBED))
     for text in dict.fromkeys(described):
         if not _FILE_NAME.fullmatch(text):
@@ -115,7 +118,7 @@ def note_pictures(
 
 
 def leave_out_related(relations: Iterable[tuple[str, str]], builder: BlockBuilder, where: str = "") -> None:
-    """Note the objects and recordings among the parts that a part refers to, given by kind and name."""
+    """Record the objects and recordings among a part's relations, given by kind and name."""
     found = {(_LEFT_OUT[kind], target) for kind, target in relations if kind in _LEFT_OUT}
     for kind, _ in found:
         builder.leave_out(kind, where)
@@ -129,7 +132,6 @@ def _stands_for(picture: Any) -> bool:
 
 
 def graphics(element: Any) -> Iterator[str]:
-    """Yield the relationship of each chart and diagram that is drawn below an element."""
     for node in element.iter(_CHART + "chart", _DIAGRAM + "relIds"):
         relation = node.get(R + "id") or node.get(R + "dm")
         if relation:
@@ -137,7 +139,6 @@ def graphics(element: Any) -> Iterator[str]:
 
 
 def add_graphic(blob: bytes, builder: BlockBuilder, *, page: int | None = None) -> None:
-    """Add a chart's titles and a table of its data, or the texts of a diagram."""
     root = read_part(blob)
     if root.tag != _CHART + "chartSpace":
         for text in paragraph_texts(root):
@@ -150,7 +151,6 @@ def add_graphic(blob: bytes, builder: BlockBuilder, *, page: int | None = None) 
 
 
 def comment_texts(root: Any) -> Iterator[str]:
-    """Yield the text of each comment in a part of a presentation or workbook, answers included."""
     for comment in root.iter():
         if local_name(comment) in _COMMENTS:
             text = "".join(_comment_pieces(comment)).strip()
@@ -159,7 +159,6 @@ def comment_texts(root: Any) -> Iterator[str]:
 
 
 def without_print_codes(text: str) -> str:
-    """Return what a sheet's header or footer says, without the codes in it."""
     return _PRINT_CODE.sub(" ", text)
 
 

@@ -1,4 +1,5 @@
-"""What a workbook of before 2007 ([MS-XLS]) keeps beside its cells: comments, text boxes, titles in charts, headers."""
+"""The texts outside the cells of a workbook from before 2007 ([MS-XLS]): comments, text boxes, chart titles,
+headers."""
 
 import io
 import struct
@@ -26,7 +27,6 @@ _WIDE, _RICH, _EXTENDED = 0x1, 0x8, 0x4
 
 
 def parse_xls(path: Path, builder: BlockBuilder) -> None:
-    """Add the sheets of a workbook of before 2007, each under its name; it has no title."""
     try:
         book = xlrd.open_workbook(
             str(path),
@@ -66,7 +66,7 @@ def _show(book: Any, cell: Any) -> str:
 
 
 def _add_beside_cells(path: Path, builder: BlockBuilder) -> None:
-    """Add the texts beside the cells of each sheet, each text once; a workbook of before Excel 97 has none here."""
+    """Add the texts outside the cells of each sheet, each text once. Workbooks from before Excel 97 have none."""
     file = read_compound(path, "Workbook")
     data = file.streams.get("Workbook", b"")
     sheets: dict[int, str] = {}
@@ -93,7 +93,6 @@ def _add_beside_cells(path: Path, builder: BlockBuilder) -> None:
 
 
 def read_stored_picture(path: Path, place: str) -> bytes:
-    """Return the picture at a place in what a workbook keeps all pictures in."""
     data = read_compound(path, "Workbook").streams["Workbook"]
     return compound.read_picture(_join_records(data, _STORE).get(0, b""), int(place))
 
@@ -119,7 +118,7 @@ def _note_pictures(data: bytes, sheets: Mapping[int, str], builder: BlockBuilder
 
 
 def _join_records(data: bytes, wanted: int) -> dict[int, bytes]:
-    """Return the joined records of a kind, for the workbook (key 0) and each sheet (key: where it begins)."""
+    """Return the joined records of a kind, for the workbook (key 0) and each sheet (key: its start position)."""
     parts: dict[int, list[bytes]] = {}
     begin = before = depth = 0
     for place, kind, record in _records(data):

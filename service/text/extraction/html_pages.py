@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # lxml has no types of its own.
-"""HTML: the page's own text without navigation, scripts or forms; nothing it refers to is ever fetched."""
+"""HTML: the page's own text without navigation, scripts or forms. Links and resources are never fetched."""
 
 import base64
 import binascii
@@ -30,7 +30,7 @@ _LEAST = 40
 
 
 def parse_html(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the blocks of a page; its title is its <title>."""
+    """Add the blocks of a page; return its <title>."""
     root = _root(read_text(data, builder))
     _Page(builder, strict=True).write(root)
     if sum(len(block.text) for block in builder.blocks) < _LEAST:
@@ -42,12 +42,12 @@ def parse_html(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def add_html(text: str, builder: BlockBuilder, is_quote: Callable[[Any], bool] = lambda _: False) -> None:
-    """Add the blocks of a piece of HTML, which need not be a whole page, those of quotes as quoted."""
+    """Add the blocks of HTML, a whole page or a fragment; quotes become quoted blocks."""
     _Page(builder, strict=False).write(_root(text), is_quote)
 
 
 def _root(text: str) -> Any:
-    """Parse decoded text, ignoring any <meta charset>. `huge_tree` lifts the 10 MB limit of a text, beyond which the
+    """Parse decoded text, ignoring any <meta charset>. `huge_tree` lifts the 10 MB limit on a text, beyond which the
     rest would be lost silently; depth stays limited to 2,048 elements."""
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=True, remove_comments=True, remove_pis=True)
     try:
@@ -182,7 +182,7 @@ def _count_spanned(cell: Any, name: str) -> int:
 
 
 def find_data_uris(data: bytes) -> Iterator[Callable[[], bytes]]:
-    """Yield how to read each picture that the text of a page holds itself; one that is damaged is empty."""
+    """Yield a reader for each picture embedded in a page; a damaged picture reads as empty."""
     return (partial(_decode_data, found[1]) for found in _DATA.finditer(data))
 
 

@@ -1,7 +1,6 @@
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
 # lxml has no types of its own.
-"""Lists whose numbers a program counts and the file doesn't hold: how they are written, how far they are, and those of
-Word documents."""
+"""Automatically numbered lists, whose numbers are not in the file: formats, counts, and Word's definitions."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -27,7 +26,7 @@ BULLET = "-"
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """How a level's numbers are written, what stands around them, and after which levels above it begins again."""
+    """The format of a level's numbers, the text around the numbers, and the levels above at which counting restarts."""
 
     form: str = "decimal"
     text: str = ""
@@ -38,7 +37,7 @@ class Level:
 
 @dataclass(slots=True)
 class NumberedList:
-    """A list as it is defined: its levels, those that styles are bound to, and how far each has been counted."""
+    """A list's definition: its levels, the levels bound to styles, and the current counts."""
 
     levels: dict[int, Level]
     styles: dict[str, int] = field(default_factory=dict[str, int])
@@ -47,19 +46,19 @@ class NumberedList:
 
 @dataclass(slots=True)
 class Use:
-    """A use of a list, which may begin again: the numbers with which levels begin at its first paragraph."""
+    """A use of a list, possibly restarted: the numbers to restart levels with at the first paragraph."""
 
     list: NumberedList
     starts: dict[int, int]
 
     @classmethod
     def of(cls, used: NumberedList, *, changed: Mapping[int, Level], starts: dict[int, int]) -> "Use":
-        """Return a use that changes levels: uses of one list count on from each other, however they write numbers."""
+        """Return a use with changed levels. Uses of a list continue each other's count, even in different formats."""
         return cls(NumberedList({**used.levels, **changed}, used.styles, used.counts) if changed else used, starts)
 
 
 def count_item(use: Use, place: int) -> str:
-    """Count an item on a level of a list, from 0; return what stands before it: `4.2`, or a hyphen for a bullet."""
+    """Count an item on a level, from 0; return the text before it: `4.2`, or a hyphen for a bullet."""
     counted = use.list
     if place in use.starts:
         counted.counts[place] = use.starts.pop(place) - 1
@@ -117,7 +116,8 @@ _PLACES_ABOVE = frozenset("012345678")
 
 
 def mark_list_items(body: Any, numbering: Any, styles: Any) -> None:
-    """Write each list item's number as Word shows it, or a hyphen for a bullet, into `body`, by the other two parts."""
+    """Write each list item's number as shown by Word, or a hyphen for a bullet, into `body`, using `numbering` and
+    `styles`."""
     lists = _Lists(numbering, styles)
     # The second copy of a text box is for old programs.
     copies = {paragraph for copy in body.iter(FALLBACK) for paragraph in copy.iter(_WORD + "p")}

@@ -1,5 +1,5 @@
-"""E-mail, alone or in a mailbox: headers, body and names of attachments, which containers.py makes documents. The
-text that a mail quotes from earlier mails is shown and not indexed again."""
+"""E-mail, single or in a mailbox: headers, body and names of attachments. containers.py makes attachments documents.
+Text quoted from earlier mails is shown but not indexed again."""
 
 import re
 import tomllib
@@ -28,7 +28,7 @@ _INTRO_LINES, _INTRO_CHARACTERS, _HEADER_LINES, _HEADER_CHARACTERS, _QUESTION_LI
 
 
 def is_quote(element: Any) -> bool:
-    """Return whether a mail program has marked an element of HTML as quoted text, with no answers in it."""
+    """Return whether a mail program marked an HTML element as quoted text, without answers inside."""
     is_marked = not _CLASSES.isdisjoint((element.get("class") or "").split())
     if element.tag == "blockquote":
         return is_marked or element.get("type") == "cite"
@@ -36,8 +36,8 @@ def is_quote(element: Any) -> bool:
 
 
 def find_quoted(lines: Sequence[str], in_html: Sequence[bool] = (), *, subject: str, is_reply: bool) -> list[bool]:
-    """Return for each line whether it is quoted beside text of the mail's own. Of HTML, `lines` are the paragraphs, and
-    `in_html` says which of them `is_quote` has found."""
+    """Return for each line whether it is quoted next to the mail's own text. For HTML, `lines` are the paragraphs, and
+    `in_html` are the results of `is_quote`."""
     # Some mailboxes mark a line "From …" like a quoted one.
     cited = in_html or [line.startswith(">") and not line.startswith(">From ") for line in lines]
     quoted, at, follows, answers = [False] * len(lines), 0, False, _RULE["reply"].match(subject) is not None
@@ -74,7 +74,7 @@ def find_quoted(lines: Sequence[str], in_html: Sequence[bool] = (), *, subject: 
 
 
 def _count_intro(lines: Sequence[str]) -> int:
-    """Return how many of the first lines introduce a quote, as "On …, Ann wrote:" does."""
+    """Return how many of the first lines introduce a quote, such as "On …, Ann wrote:"."""
     for count in range(1, len(lines) + 1):
         text = " ".join(lines[:count])
         if len(text) > _INTRO_CHARACTERS or not lines[count - 1].strip():
@@ -91,7 +91,7 @@ _ENCRYPTED = ENVELOPES | {"multipart/encrypted"}
 _SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
 _HALVES = ("plain", "html")
 MESSAGE = "message/rfc822"
-"""Media type of a message in another."""
+"""Media type of a message within another."""
 _WORDS = re.compile(r"\w+")
 # A line "From …" begins a message only with its date, and where headers follow: in bodies, many programs don't mark it.
 # The counts keep it linear. UUCP adds lines ">From … remote from …".
@@ -102,7 +102,7 @@ _MARKED = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 
 def parse_mail(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add a message; its title is its subject."""
+    """Add a message; return its subject as title."""
     return add_mail(read_mail(data), builder)
 
 
@@ -113,7 +113,7 @@ def add_mail(message: EmailMessage, builder: BlockBuilder) -> str | None:
 
 
 def read_mail(data: bytes) -> EmailMessage:
-    """Return a message; Unreadable when it has no header that mail has."""
+    """Return a message. Raises Unreadable without any mail header."""
     message = to_message(data)
     if not data.startswith(TNEF_MARK) and not _is_mail(message):
         raise corrupt_file("an e-mail message")
@@ -121,12 +121,11 @@ def read_mail(data: bytes) -> EmailMessage:
 
 
 def attachments_of(message: EmailMessage) -> Iterator[EmailMessage]:
-    """Yield the parts of a message that are files to be read on their own."""
     return (part for part in _parts_beside_body(message) if _kind_of(part) is NotReadKind.ATTACHMENT)
 
 
 def pictures_of(message: EmailMessage) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Yield name and way to read of each picture in a message's text: parts of it, and those that its HTML holds."""
+    """Yield the name and a reader of each picture in a message's text: parts, and pictures embedded in the HTML."""
     parts = (part for part in _parts_beside_body(message) if _kind_of(part) is NotReadKind.PICTURE)
     for number, part in enumerate(parts):
         yield str(number), partial(bytes_of, part)
@@ -139,7 +138,7 @@ def pictures_of(message: EmailMessage) -> Iterator[tuple[str, Callable[[], bytes
 
 
 def parse_web_archive(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the pages that a browser has saved as a mail (MHTML), and return the first one's title, or the subject."""
+    """Add pages saved by a browser as a mail (MHTML); return the first page's title, or the subject."""
     message, titles = to_message(data), list[str]()
     pages = [part for part in _leaves(message) if part.get_content_maintype() == "text"]
     for page in [part for part in pages if part.get_content_subtype() == "html"] or pages[:1]:
@@ -150,7 +149,7 @@ def parse_web_archive(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def parse_mailbox(data: bytes, builder: BlockBuilder) -> None:
-    """Add the messages of a mailbox (mbox), one after another; it has no title."""
+    """Add the messages of a mailbox (mbox) in order."""
     first, *messages = _SEPARATOR.split(to_narrow(data).lstrip(b"\r\n"))
     if first or not messages:
         raise corrupt_file("a mailbox")
@@ -190,7 +189,7 @@ def _add_message(message: EmailMessage, builder: BlockBuilder, number: int = 0) 
 
 
 def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:
-    """Add the plain half of the body, then what only the HTML half says; without a plain half, all of the HTML half."""
+    """Add the plain text body, then text found only in the HTML body; without plain text, all of the HTML."""
     halves = (_content(body) if isinstance(body := message.get_body((kind,)), EmailMessage) else "" for kind in _HALVES)
     plain, html = halves
     lines, is_reply = clean(plain).split("\n"), "In-Reply-To" in message or "References" in message
@@ -242,7 +241,7 @@ def _kind_of(part: EmailMessage) -> NotReadKind:
 
 
 def name_of(part: EmailMessage) -> str:
-    """Return the name of a part's file; of a forwarded message without one, its subject."""
+    """Return the name of a part's file; for an unnamed forwarded message, its subject."""
     name = part.get_filename()
     if name or part.get_content_type() != MESSAGE:
         return name or ""
@@ -252,7 +251,7 @@ def name_of(part: EmailMessage) -> str:
 
 
 def bytes_of(part: EmailMessage) -> bytes:
-    """Return the bytes of a part's file; of a forwarded message, the whole of it."""
+    """Return the bytes of a part's file; for a forwarded message, the whole message."""
     if part.get_content_type() == MESSAGE:
         forwarded = next(iter(part.iter_parts()), None)
         return b"" if forwarded is None else forwarded.as_bytes()
@@ -261,7 +260,8 @@ def bytes_of(part: EmailMessage) -> bytes:
 
 
 def _leaves(part: EmailMessage) -> Iterator[EmailMessage]:
-    """Yield the parts of a message that hold no others; forwarded messages and encrypted parts count as one."""
+    """Yield the parts of a message without inner parts; a forwarded message or an encrypted part counts as a single
+    part."""
     if part.get_content_maintype() != "multipart" or part.get_content_type() in _ENCRYPTED:
         yield part
     else:
@@ -271,13 +271,13 @@ def _leaves(part: EmailMessage) -> Iterator[EmailMessage]:
 
 
 def _content(part: EmailMessage) -> str:
-    """Return a part's text; if its declared encoding is unknown or wrong, decoded like any text file."""
+    """Return a part's text; if the declared encoding is unknown or wrong, guess as for a text file."""
     payload = part.get_payload(decode=True)
     return decode_body(payload, part.get_content_charset() or "") if isinstance(payload, bytes) else ""
 
 
 def _header(message: EmailMessage, name: str) -> str:
-    """Return a header's decoded text; the standard library raises many things on broken ones."""
+    """Return a header's decoded text; the standard library raises many kinds of errors on broken headers."""
     try:
         return str(message[name] or "")
     except (ValueError, LookupError, AttributeError, TypeError):

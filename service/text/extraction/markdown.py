@@ -1,5 +1,5 @@
-"""Markdown (CommonMark with tables), as written in wikis and static sites with front matter and template tags, and the
-formats that kreuzberg turns into Markdown: EPUB, notebooks, reStructuredText and Org."""
+"""Markdown (CommonMark with tables), as in wikis and static sites with front matter and template tags, and the formats
+converted to Markdown by kreuzberg: EPUB, notebooks, reStructuredText and Org."""
 
 import re
 import zipfile
@@ -32,7 +32,7 @@ _markdown = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
 def parse_markdown(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the blocks of a Markdown text; its title is the front matter's."""
+    """Add the blocks of a Markdown text; return the front matter's title."""
     front, body = split_front_matter(read_text(data, builder).replace("\x00", " "))
     title, tokens = front.get("title"), _tokens(body)
     # Site generators show it above a page that has no main heading of its own.
@@ -48,7 +48,7 @@ def parse_markdown(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def split_front_matter(text: str) -> tuple[dict[str, str], str]:
-    """Return the useful members of YAML or TOML front matter, and the text after it."""
+    """Return the useful fields of YAML or TOML front matter, and the remaining text."""
     opening = _FRONT_MATTER.match(text)
     if opening is None:
         return {}, text
@@ -73,7 +73,7 @@ def _members(front: str) -> dict[str, str]:
 
 
 def _tokens(text: str) -> list[Token]:
-    """Parse the blocks, drop template tags outside code, then parse the inline text of the blocks."""
+    """Parse the blocks, drop template tags outside code, then parse the blocks' inline text."""
     state: dict[str, object] = {}
     tokens = _block_parser.parse(text, state)
     inline = [token for token in tokens if token.type == "inline"]
@@ -180,7 +180,7 @@ _HANDLERS = {
 
 
 def inline_text(children: list[Token]) -> str:
-    """Return the visible text of inline tokens: no marks, no addresses, a picture's description for it."""
+    """Return the visible text of inline tokens, without marks and addresses; pictures become their descriptions."""
     parts: list[str] = []
     for child in children:
         if child.type in {"text", "text_special", "code_inline"}:
@@ -198,8 +198,6 @@ _PROTECTED = ("password", "encrypted")
 
 
 def convert(kind: str) -> Callable[[Path, BlockBuilder], str | None]:
-    """Return a reader of files of this format."""
-
     def parse(path: Path, builder: BlockBuilder) -> str | None:
         text, title = to_markdown(path.read_bytes(), kind)
         if len(text) > builder.limits.characters:
@@ -218,7 +216,7 @@ parse_epub, parse_notebook, parse_rst, parse_org = map(convert, ("EPUB", "Jupyte
 
 
 def to_markdown(data: bytes, kind: str) -> tuple[str, str | None]:
-    """Return the text of a file of a format as Markdown, and its title; Unreadable when it can't be read."""
+    """Convert a file to Markdown; return the text and the title. Raises Unreadable."""
     # Imported in the worker that needs it: kreuzberg has threads, which a process that forks must not have.
     from kreuzberg import ConcurrencyConfig, ExtractionConfig, KreuzbergError, extract_bytes_sync  # noqa: PLC0415
 

@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # lxml has no types of its own.
-"""Parsing of XML from anybody: nothing outside it is read, and entities expand within libxml2's limits."""
+"""Parsing of untrusted XML: external resources are never read, and entities expand within libxml2's limits."""
 
 import re
 from html import unescape
@@ -18,7 +18,8 @@ _BEFORE = re.compile(rb"\A(?:\xef\xbb\xbf)?\s+")
 
 
 def parse_markup(data: bytes) -> Any:
-    """Return the root of XML with its own entities replaced; Unreadable if it is damaged, too deep or too expanded."""
+    """Return the root of XML with internal entities replaced. Raises Unreadable if damaged, too deep or too
+    expanded."""
     try:
         return _parse(_BEFORE.sub(b"", data, count=1), "internal")
     except etree.XMLSyntaxError as error:
@@ -28,12 +29,12 @@ def parse_markup(data: bytes) -> Any:
 
 
 def local_name(element: Any) -> str:
-    """Return an element's name without its namespace, or an empty string for what is no element."""
+    """Return an element's name without its namespace; empty for comments and the like."""
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
 def character_of(entity: str) -> str:
-    """Return the character of an entity such as `&nbsp;`, a space for one that HTML doesn't know."""
+    """Return the character of an entity such as `&nbsp;`; a space for an entity unknown in HTML."""
     character = unescape(entity)
     return " " if character == entity else character
 

@@ -1,5 +1,5 @@
-"""Drawings of Windows, WMF ([MS-WMF]) and EMF ([MS-EMF], [MS-EMFPLUS]): the lines of text, and the largest bitmap.
-Office keeps what an object of another program looks like as such a drawing: a chart, an equation, a part of a sheet."""
+"""Windows drawings, WMF ([MS-WMF]) and EMF ([MS-EMF], [MS-EMFPLUS]): the lines of text, and the largest bitmap. Office
+stores the appearance of another program's object as such a drawing: a chart, an equation, a part of a sheet."""
 
 import struct
 import zlib
@@ -31,8 +31,8 @@ _BITMAP_HEADERS = frozenset({12, 40, 52, 56, 64, 108, 124})
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What a drawing says: its lines from top to bottom as they were drawn, and its largest bitmap, empty for none.
-    `others` counts the bitmaps other than the largest in which text may be."""
+    """The content of a drawing: lines from top to bottom, and the largest bitmap, or empty. `others` counts the
+    remaining bitmaps with possible text."""
 
     lines: tuple[str, ...]
     bitmap: bytes
@@ -48,7 +48,7 @@ class _Font:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text: where it begins, its width, that of a character, and whether it runs on from the one before."""
+    """A text: start, width, the width of a character, and whether the text continues the previous text."""
 
     text: str
     x: float
@@ -70,7 +70,7 @@ class _Found:
 
 
 def read_metafile(content: bytes) -> Drawing | None:
-    """Return what a drawing says; None for what is neither WMF nor EMF. What is cut off says what it has."""
+    """Return a drawing's content; None unless WMF or EMF. A truncated drawing gives the content read so far."""
     if content.startswith(_PACKED):
         with suppress(zlib.error):
             content = zlib.decompressobj(31).decompress(content, _MOST_BYTES)
@@ -88,7 +88,7 @@ def read_metafile(content: bytes) -> Drawing | None:
 
 
 def with_header(bitmap: bytes) -> bytes:
-    """Return a bitmap of Windows (DIB) with the header that a file of it has; empty if it is none."""
+    """Return a Windows bitmap (DIB) with the header of a bitmap file; empty if it isn't a bitmap."""
     if len(bitmap) < 40:
         return b""
     size, bits, compression, colours = (
@@ -118,7 +118,6 @@ def _lines(texts: list[_Text]) -> Iterator[str]:
 
 
 def _place(text: str, x: float, y: float, width: float, height: float, *, follows: bool = False) -> _Text:
-    """Return a text at its place, its width guessed from the height of its letters where the file doesn't tell it."""
     width = width or len(text) * height / 2
     return _Text(text, x, y, width, width / max(len(text), 1), follows)
 
@@ -141,7 +140,7 @@ def _read_emf(data: bytes, found: _Found) -> None:
 
 
 class _Pen:
-    """Where texts are drawn that name no place of their own: where it was moved to, or where the last one ended."""
+    """The position of texts without a position of their own: the last move, or the end of the previous text."""
 
     def __init__(self) -> None:
         self._is_used = False
@@ -161,7 +160,7 @@ class _Pen:
 
 
 class _EmfReader:
-    """Follows the records of one EMF: where its pen is and how it is moved and turned tells where its texts are."""
+    """Reads the records of an EMF: its pen and transformations give the position of texts."""
 
     def __init__(self, found: _Found) -> None:
         self._found = found
@@ -296,7 +295,7 @@ def _read_wmf(data: bytes, found: _Found) -> None:
 
 
 class _WmfReader:
-    """Follows the records of one WMF: which font is in force tells the code page of its texts."""
+    """Reads the records of a WMF: the current font gives the code page of texts."""
 
     def __init__(self, found: _Found) -> None:
         self._found = found
@@ -350,7 +349,7 @@ _WMF_BITMAPS = {0x0940: 16, 0x0B41: 20, 0x0F43: 22, 0x0D33: 18}
 
 
 def _decode(text: bytes, font: _Font, *, wide: bool) -> str:
-    """Return a text in a font; signs of fonts of symbols are no text, but those of Greek letters."""
+    """Return a text in a font; characters of symbol fonts are no text, except Greek letters."""
     code_page = FONT_CODE_PAGES.get(font.characters, "cp1252")
     is_symbols = font.characters == _SYMBOL_SET or symbols.is_known(font.name)
     read = text.decode("utf-16-le" if wide else "latin-1" if is_symbols else code_page, "replace")

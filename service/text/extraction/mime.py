@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # tnefparse is nearly untyped: this module is all of it that we use.
-"""Parsing messages leniently: bad headers, broken multiparts, UTF-16, and what is wrapped in signatures or TNEF."""
+"""Lenient parsing of messages: bad headers, broken multiparts, UTF-16, and content within signatures or TNEF."""
 
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
@@ -48,7 +48,7 @@ class _Header(str):
 
 
 class _Policy(EmailPolicy):
-    """Headers as decoded text: the library's own parsers are slow, and raise on bad ones."""
+    """Headers as decoded text: the library's own parsers are slow, and fail on bad headers."""
 
     def header_fetch_parse(self, name: str, value: Any) -> Any:
         return value if hasattr(value, "name") else _fetch(name.lower(), value)
@@ -64,7 +64,7 @@ _policy = _Policy(refold_source="none")
 
 
 def to_message(data: bytes) -> EmailMessage:
-    """Return the message in a file, with what is signed or packed in it opened."""
+    """Return the message in a file, with signed or packed content unpacked."""
     if data.startswith(TNEF_MARK):
         return _open_tnef(data)
     if length := _LENGTH.match(data):
@@ -76,7 +76,7 @@ def to_message(data: bytes) -> EmailMessage:
 
 
 def to_narrow(data: bytes) -> bytes:
-    """Return a message of UTF-16 as UTF-8, and any other as it is."""
+    """Convert a message from UTF-16 to UTF-8; return any other message unchanged."""
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or wide_encoding(data[:4_096]):
         return _WIDE_CHARSET.sub(rb"\1utf-8", decode(data).encode())
     return data.removeprefix(BOM_UTF8)
@@ -87,7 +87,7 @@ def _parse(data: bytes) -> EmailMessage:
 
 
 def _mend_headers(data: bytes) -> bytes:
-    """Make headers of lines that are none, where usual headers follow: the library would take the rest for text."""
+    """Turn invalid lines before usual headers into headers: the library would treat the rest as text."""
     end = _END_OF_HEADERS.search(data)
     head = data[: end.start() if end else len(data)]
     lines = head.split(b"\n")
@@ -100,7 +100,6 @@ def _mend_headers(data: bytes) -> bytes:
 
 
 def _open(part: EmailMessage, whole: EmailMessage) -> None:
-    """Put what a part wraps in its place, if it can be read."""
     kind = part.get_content_type()
     inner: EmailMessage | None = None
     if part.get_content_maintype() == "multipart":
@@ -129,7 +128,7 @@ def _open(part: EmailMessage, whole: EmailMessage) -> None:
 
 
 def _signed_content(data: object) -> bytes | None:
-    """Return the message that a signature of S/MIME wraps (RFC 5652); None for what is encrypted or damaged."""
+    """Return the message in an S/MIME signature (RFC 5652); None if encrypted or damaged."""
     if not isinstance(data, bytes):
         return None
     try:
@@ -148,7 +147,7 @@ def _signed_content(data: object) -> bytes | None:
 
 
 class _Element(NamedTuple):
-    """An element of ASN.1 (BER): the bounds of its content, and the place after it."""
+    """An ASN.1 element (BER): the bounds of the content, and the position after the element."""
 
     is_constructed: bool
     start: int

@@ -1,4 +1,4 @@
-"""Names and headers as bytes in an encoding that nothing declares, and encoded words of mails (RFC 2047)."""
+"""Names and headers as bytes in an undeclared encoding, and encoded words of mails (RFC 2047)."""
 
 import re
 import tomllib
@@ -39,7 +39,7 @@ _WORDS = re.compile(rf"{_WORD.pattern}(?:\s*{_WORD.pattern})*")
 
 
 def decode_names(names: Sequence[bytes]) -> list[str]:
-    """Return names that one program wrote as text: UTF-8, or the older encoding that makes the best words of them."""
+    """Decode names written by a single program as UTF-8, or in the older encoding with the most plausible words."""
     older = b"/".join(dict.fromkeys(each for each in names if not _is_utf_8(each)))
     sample = older if len(older) <= _SAMPLE else older[:_SAMPLE].rpartition(b"/")[0] or older[:_SAMPLE]
     best = _choose_encoding(sample) if older else "utf-8"
@@ -101,7 +101,8 @@ def _score_wide(character: str) -> float:
 
 
 def decode_as(data: bytes, charset: str) -> str:
-    """Return text in a declared encoding, or in a wider one that programs mean by its name; otherwise a likely one."""
+    """Decode text in a declared encoding, or in the wider encoding meant by programs; otherwise in a likely
+    encoding."""
     try:
         return data.decode(_WIDER.get(charset.lower(), charset))
     except (LookupError, ValueError):
@@ -109,7 +110,7 @@ def decode_as(data: bytes, charset: str) -> str:
 
 
 def decode_body(data: bytes, charset: str) -> str:
-    """Return text in its declared encoding or UTF-8, with a sign for a damaged character, or decode it like a file."""
+    """Decode text in its declared encoding or UTF-8, marking damaged characters; otherwise guess as for a file."""
     declared = _WIDER.get(charset.lower(), charset)
     if charset and b"\0" not in data:
         for encoding, errors, most in ((declared, "strict", 1), ("utf-8", "replace", 0.5), (declared, "replace", 0.05)):
@@ -125,7 +126,8 @@ def decode_body(data: bytes, charset: str) -> str:
 
 
 def decode_header(text: str) -> str:
-    """Return a header's text: encoded words decoded, those beside each other as one, and bytes without encoding."""
+    """Return a header's text: encoded words decoded, adjacent words joined, and bytes without declared encoding
+    guessed."""
     text = _WORDS.sub(lambda run: _decode_words(run[0]), text)
     if not any("\udc80" <= character <= "\udcff" for character in text):
         return text

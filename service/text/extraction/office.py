@@ -1,6 +1,6 @@
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 # The XML that python-docx and python-pptx hand out is untyped.
-"""Word documents and presentations, read from XML that is parsed with entities off and no network."""
+"""Word documents and presentations, read from XML parsed with entities off and no network."""
 
 import io
 import re
@@ -43,7 +43,7 @@ _TEXTS = frozenset({A + "t", drawings.MATH_TEXT})
 
 
 def _run_text(node: Any) -> str:
-    """Return the text of a part of a run; the fonts of symbols show other characters than the file holds."""
+    """Return the text of a part of a run; symbol fonts show characters different from the file's."""
     text = node.text or ""
     if len(text) > 1 and text.isascii():
         return text
@@ -98,7 +98,7 @@ _NUMBER_OR_PICTURE = frozenset({"sldNum", "sldImg"})
 
 def parse_docx(path: Path | IO[bytes], builder: BlockBuilder, *, depth: int = 0) -> str | None:
     """Add a Word document's headings, paragraphs and tables, each followed by its notes, comments and charts. Lists
-    keep numbers; changes count as accepted; headers and footers come last, once."""
+    keep their numbers; changes count as accepted; headers and footers come last, once."""
     with open_archive(path) as archive:
         try:
             document = open_document(archive, docx.Document, "a Word document", builder)
@@ -152,7 +152,7 @@ def _add_flow(
 
 
 def _add_chunk(part: Any, builder: BlockBuilder, depth: int) -> None:
-    """Add a document of another format that Word shows in its place in the text; its pictures are not read."""
+    """Add an embedded document of another format at its place in the text, without pictures."""
     data, kind = part.blob, part.content_type
     inner = BlockBuilder(replace(builder.limits, finds_pictures=False))
     if "html" in kind:
@@ -202,7 +202,7 @@ def parse_pptx(path: Path, builder: BlockBuilder) -> str | None:
 
 
 def _heading_levels(styles: Any) -> dict[str, int]:
-    """Return the heading level of every paragraph style that has one, 0 for tables of contents, which are left out."""
+    """Return each paragraph style's heading level; 0 for tables of contents, which are left out."""
     levels: dict[str, int] = {}
     for style in styles.iter(_WORD + "style"):
         name = style.find(_WORD + "name")
@@ -246,7 +246,7 @@ def _add_word_paragraph(paragraph: Any, styles: Mapping[str, int], builder: Bloc
 
 
 def _word_text(element: Any) -> str:
-    """Return the text below an element, equations included, and a text box only once."""
+    """Return the text below an element, including equations, with each text box only once."""
     return drawings.texts(element, _TEXTS, _SPACES, _DROPPED, apart={_WORD + "txbxContent", _WORD + "rt"})
 
 
@@ -261,7 +261,7 @@ def _add_word_table(table: Any, builder: BlockBuilder) -> None:
 
 
 def _word_row(row: Any, above: Sequence[str]) -> list[str]:
-    """Return a row's texts; a cell over several columns stands in each, one over several rows in each of them."""
+    """Return a row's texts; a cell spanning several columns or rows is repeated in each."""
     texts: list[str] = []
     cells = list(_flow(row, {_CELL}, _WRAPPERS))
     for cell in cells:
@@ -300,7 +300,7 @@ def _entries(part: Any) -> Callable[[str], str | None]:
 
 
 def _previews(part: Any) -> Iterator[str]:
-    """Yield the entries of the file that show the objects of a slide in the drawings that old programs read."""
+    """Yield the entries with previews of a slide's objects, from the drawings for old programs."""
     for relation in part.rels.values():
         if relation.reltype.endswith("/vmlDrawing") and not relation.is_external:
             for kind, target in _targets(relation.target_part):

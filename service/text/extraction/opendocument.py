@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # lxml has no types of its own.
-"""OpenDocument texts and presentations, and the parts of a spreadsheet beside its cells. Notes, comments and drawings
+"""OpenDocument texts and presentations, and the parts of a spreadsheet outside its cells. Notes, comments and drawings
 follow their paragraph; page headers and footers come last."""
 
 import re
@@ -56,7 +56,7 @@ _BULLETS = frozenset({_TEXT + "list-level-style-bullet", _TEXT + "list-level-sty
 
 
 def parse_odt(path: Path, builder: BlockBuilder) -> str | None:
-    """Add an OpenDocument text; of tracked changes, what was deleted is left out."""
+    """Add an OpenDocument text; tracked deletions are left out."""
     with open_archive(path) as archive:
         root = _read_content(archive, builder, "an OpenDocument text")
         copies = _drop_copies(archive, root, builder)
@@ -81,7 +81,7 @@ def parse_odt(path: Path, builder: BlockBuilder) -> str | None:
 
 
 def parse_odp(path: Path, builder: BlockBuilder) -> str | None:
-    """Add an OpenDocument presentation's slides; pages are slide numbers, footers stand once, after all."""
+    """Add an OpenDocument presentation's slides; pages are slide numbers, and footers come last, once."""
     with open_archive(path) as archive:
         root = _read_content(archive, builder, "an OpenDocument presentation")
         copies = _drop_copies(archive, root, builder)
@@ -97,7 +97,7 @@ def parse_odp(path: Path, builder: BlockBuilder) -> str | None:
 
 
 def parse_ods(path: Path, builder: BlockBuilder) -> str | None:
-    """Add the sheets of an OpenDocument spreadsheet, each under its name with the texts beside its cells."""
+    """Add the sheets of an OpenDocument spreadsheet, each under the sheet's name, with the texts outside the cells."""
     with open_archive(path) as archive:
         root = _read_content(archive, builder, "an OpenDocument spreadsheet")
         copies = _drop_copies(archive, root, builder)
@@ -139,7 +139,7 @@ def _read_rows(table: Any, builder: BlockBuilder, where: str) -> Iterator[tuple[
 
 
 def _show(cell: Any, builder: BlockBuilder, where: str) -> str:
-    """Return the text that a cell shows, and in brackets its stored value where it differs."""
+    """Return a cell's shown text and, if different, the stored value in brackets."""
     shown = one_line(" ".join(_text(each) for each in cell.iterchildren(*_PARAGRAPHS)))
     stored = next((value for name in _VALUES if (value := cell.get(_OFFICE + name))), "")
     formula = cell.get(_TABLE + "formula")
@@ -159,7 +159,6 @@ def _read_content(archive: zipfile.ZipFile, builder: BlockBuilder, kind: str) ->
 
 
 def _drop_copies(archive: zipfile.ZipFile, root: Any, builder: BlockBuilder) -> set[str]:
-    """Take away all but one of the images that show the same in a frame, and return the entries of the others."""
     copies: set[str] = set()
     for frame in root.iter(_DRAW + "frame"):
         images = {_entry_of(image): image for image in frame.iterchildren(_DRAW + "image")}
@@ -224,7 +223,7 @@ def _add_slide(archive: zipfile.ZipFile, slide: Any, number: int, builder: Block
 def _note_picture(
     archive: zipfile.ZipFile, image: Any, builder: BlockBuilder, where: str = "", *, page: int | None = None
 ) -> None:
-    """Note a picture where it stands; of what stands for an object of another program, only the text is read."""
+    """Record a picture at its place. For a preview of another program's object, only read the text."""
     name = _entry_of(image)
     is_preview = image.getparent().find(_DRAW + "object-ole") is not None
     is_read_here = builder.limits.finds_pictures or packages.is_drawing(name)
@@ -259,7 +258,6 @@ def _add_table(table: Any, number: int | None, builder: BlockBuilder) -> None:
 
 
 def _count_repetitions(element: Any, what: str) -> int:
-    """Return how often a row or a cell of a table stands there; columns that other cells cover have cells, too."""
     return min(_read_count(element, what), _MOST_REPEATED)
 
 
@@ -278,7 +276,7 @@ def _paragraphs(element: Any) -> Iterator[str]:
 
 
 def _text(element: Any) -> str:
-    """Return the text of a paragraph, in which spans follow each other without spaces, without what stands apart."""
+    """Return a paragraph's text, joining spans without spaces and leaving out notes and the like."""
     parts = [element.text or ""]
     walk = etree.iterwalk(element, events=("start", "end"))
     for event, node in walk:
@@ -294,7 +292,7 @@ def _text(element: Any) -> str:
 
 
 def find_markers(content: Any, styles: Iterable[Any]) -> Mapping[Any, str]:
-    """Return what stands before items of lists and numbered headings; `styles` are the roots that define lists."""
+    """Return the markers before list items and numbered headings; `styles` are the roots with list definitions."""
     finder = _Finder(styles)
     walk = etree.iterwalk(content, events=("start", "end"))
     for event, element in walk:
@@ -310,7 +308,7 @@ def find_markers(content: Any, styles: Iterable[Any]) -> Mapping[Any, str]:
 
 @dataclass(slots=True)
 class _Open:
-    """A list that is being read, in lists around it: its style, and whether an item has begun and has no marker yet."""
+    """An open list, possibly nested: its style, and whether the current item still needs a marker."""
 
     style: str
     use: Use

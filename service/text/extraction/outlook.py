@@ -27,7 +27,7 @@ from service.text.extraction.names import decode_body
 from service.text.extraction.rtf import parse_rtf
 
 Folder = tuple[str, ...]
-"""The path of a storage in the file; empty for the message that the file is."""
+"""The path of a storage in the file; empty for the outermost message."""
 
 _MEDIA_TYPE = re.compile(r"(?!message/|multipart/)[a-z]+/[a-z0-9.+-]{1,100}")
 _KIND = "an Outlook message"
@@ -61,7 +61,7 @@ class _Attachment:
 
 
 def parse_outlook(path: Path, builder: BlockBuilder) -> str | None:
-    """Add a message; its title is its subject."""
+    """Add a message; return its subject as title."""
     with _open(path, builder.limits.entry_bytes) as file:
         message, attachments = file.message(())
         if builder.limits.finds_pictures:
@@ -70,7 +70,7 @@ def parse_outlook(path: Path, builder: BlockBuilder) -> str | None:
 
 
 def read_with_pictures(path: Path, *, largest: int) -> EmailMessage:
-    """Return a message with the pictures in its text; at most `largest` bytes are read."""
+    """Return a message with the pictures in its text, reading at most `largest` bytes."""
     with _open(path, largest) as file:
         message, attachments = file.message(())
         file.fill_pictures(attachments)
@@ -79,7 +79,7 @@ def read_with_pictures(path: Path, *, largest: int) -> EmailMessage:
 
 @contextmanager
 def open_attachments(path: Path, largest: int) -> Generator[list[tuple[str, str, Callable[[], bytes]]]]:
-    """Open the files that a message carries: name, media type, and how to read it; at most `largest` bytes in all."""
+    """Yield a message's files: name, media type, and a reader; at most `largest` bytes in all."""
     with _open(path, largest) as file:
         message, attachments = file.message(())
         reads = {id(each.part): partial(file.read, each) for each in attachments}
@@ -92,7 +92,7 @@ def _open(path: Path, largest: int) -> "_MessageFile":
 
 
 class _MessageFile:
-    """The storages and streams of a file, of which so many bytes are read at most: streams may share theirs."""
+    """The storages and streams of a file, with a limit on the bytes read: streams may share data."""
 
     def __init__(self, path: Path, largest: int) -> None:
         self._file = olefile.OleFileIO(str(path))
@@ -197,7 +197,7 @@ class _MessageFile:
         return formataddr((person if person != address else "", address), "utf-8")
 
     def _rich_text(self, folder: Folder) -> str:
-        """Return the text of a message that has it as RTF; empty when that is damaged, which costs nothing else."""
+        """Return the text of an RTF message; empty if damaged, without failing the rest."""
         if not (packed := self._stream(folder, f"{_RTF}{_BYTES}")):
             return ""
         try:
@@ -224,7 +224,8 @@ class _MessageFile:
         return next((value for _, each, _, value in entries if each == identity), 0)
 
     def _stream(self, folder: Folder, name: str, *, must: bool = False) -> bytes:
-        """Return the bytes of a property or of all small ones; OSError or none if they aren't there."""
+        """Return the bytes of a property, or of all small properties; if absent, empty bytes, or OSError with
+        `must`."""
         name = name if name == _PROPERTIES else f"__substg1.0_{name}"
         if not must and name not in self._entries.get(folder, ()):
             return b""

@@ -1,7 +1,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # lxml has no types of its own.
-"""Office files as packages (ZIP archives): before any library opens them, which kind, and is it a bomb? The parts that
-are not text; templates, macros, shows and Strict Open XML made plain; pages of Visio and XPS."""
+"""Office files as packages (ZIP archives): checking kind and size before a library opens them; parts other than text;
+converting templates, macros, shows and Strict Open XML to plain files; pages of Visio and XPS."""
 
 import io
 import mimetypes
@@ -27,9 +27,9 @@ from service.text.extraction.svg import read_drawing
 _RATIO_FROM = 32 << 20
 _READ = 1 << 20
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError)
-"""What reading a damaged archive raises."""
+"""The errors from reading a damaged archive."""
 ENCRYPTED = 0x1
-"""The bit of an entry's flags that says that reading it takes a password."""
+"""The bit in an entry's flags for a required password."""
 # ECMA-376 part 2 forbids document type declarations in a package, so one is either an attack or no Office file.
 # OpenDocument's macros and the pages of a book name a document type that is kept elsewhere, and declare nothing.
 _DOCTYPE = re.compile(rb"<!\s*(?:DOCTYPE|ENTITY)", re.IGNORECASE)
@@ -39,7 +39,7 @@ _MANIFEST, _ENCRYPTION = "META-INF/manifest.xml", b"encryption-data"
 
 
 def open_archive(path: Path | IO[bytes]) -> zipfile.ZipFile:
-    """Open an archive, with slashes in its names where a program wrote backslashes; Unreadable when it is damaged."""
+    """Open an archive, replacing backslashes in names by slashes. Raises Unreadable when damaged."""
     try:
         archive = zipfile.ZipFile(path)
     except (*DAMAGED, ValueError, NotImplementedError) as error:
@@ -51,15 +51,15 @@ def open_archive(path: Path | IO[bytes]) -> zipfile.ZipFile:
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a file begins as an archive does."""
     with path.open("rb") as file:
         return file.read(2) == b"PK"
 
 
 def check_archive(path: Path | IO[bytes], limits: Limits, *, whole: bool, for_library: bool = False) -> None:
-    """Raise Unreadable unless the archive is whole, unencrypted, free of XML tricks and within the limits. Declared
-    sizes are checked first. Then every XML entry (`whole`: every entry) is unpacked in parts and counted, so false
-    headers are found. Damaged entries are refused only `for_library`: our own readers handle them."""
+    """Raise Unreadable unless the archive is whole, unencrypted, free of XML tricks and within the limits.
+
+    Declared sizes are checked first. Then every XML entry (`whole`: every entry) is unpacked in parts and counted, so
+    false headers are found. Damaged entries are refused only `for_library`: our own readers handle them."""
     with open_archive(path) as archive:
         entries = archive.infolist()
         check_declared(entries, limits)
@@ -73,7 +73,7 @@ def check_archive(path: Path | IO[bytes], limits: Limits, *, whole: bool, for_li
 
 
 def check_declared(entries: list[zipfile.ZipInfo], limits: Limits) -> None:
-    """Raise Unreadable when what an archive says of its entries is more than the limits allow."""
+    """Raise Unreadable when the declared sizes of an archive's entries exceed the limits."""
     if len(entries) > limits.archive_entries:
         raise too_complex(f"The file is an archive of more than {limits.archive_entries:,} parts.")
     total = sum(entry.file_size for entry in entries)
@@ -82,7 +82,7 @@ def check_declared(entries: list[zipfile.ZipInfo], limits: Limits) -> None:
 
 
 def check_size(total: int, packed: int, limits: Limits, *, largest: int) -> None:
-    """Raise Unreadable when the unpacked size, or that of the largest entry, is more than the limits allow."""
+    """Raise Unreadable when the unpacked size, or the largest entry's size, exceeds the limits."""
     if total > limits.archive_bytes or largest > limits.entry_bytes:
         raise too_complex(f"The file unpacks to {total:,} bytes, more than is accepted.")
     if total > _RATIO_FROM and total > packed * limits.archive_ratio:
@@ -150,7 +150,8 @@ Document = TypeVar("Document")
 
 
 def leave_out_entries(archive: zipfile.ZipFile, builder: BlockBuilder, *, copies: Collection[str] = ()) -> None:
-    """Note pictures, sounds, films and embedded objects of an OpenDocument file or book; skip `copies` of a picture."""
+    """Record pictures, sounds, films and embedded objects of an OpenDocument file or book; skip `copies` of a
+    picture."""
     names = archive.namelist()
     if "content.xml" in names:
         builder.leave_out(NotReadKind.EMBEDDED, count=len(_OBJECT.findall(read_undamaged(archive, "content.xml"))))
@@ -165,12 +166,12 @@ def leave_out_entries(archive: zipfile.ZipFile, builder: BlockBuilder, *, copies
 
 
 def is_drawing(name: str) -> bool:
-    """Return whether an entry is called a drawing, whose text is read without text recognition."""
+    """Return whether an entry is named like a drawing; drawings need no text recognition."""
     return name.lower().endswith(_DRAWINGS)
 
 
 def choose_form(archive: zipfile.ZipFile, forms: Sequence[str], builder: BlockBuilder) -> str:
-    """Return which of the entries that show the same picture is to be read: a drawing with text, or else a bitmap."""
+    """Return the entry to read among several forms of a picture: a drawing with text, otherwise a bitmap."""
     key = tuple(forms)
     if key not in builder.forms_chosen:
         builder.forms_chosen[key] = _choose(archive, forms)
@@ -194,7 +195,8 @@ def note_entry(
     page: int | None = None,
     is_preview: bool = False,
 ) -> None:
-    """Note a picture in an archive: drawings are read now, others by text recognition; a preview gives only text."""
+    """Record a picture in an archive: drawings are read now, bitmaps later by text recognition; a preview gives only
+    text."""
     if not (is_preview or is_drawing(name) or builder.limits.finds_pictures):
         builder.leave_out(NotReadKind.PICTURE, where)
         return
@@ -210,7 +212,7 @@ def note_entry(
 
 
 def read_main(archive: zipfile.ZipFile, name: str, builder: BlockBuilder, what: str, piece: bytes) -> bytes:
-    """Return a part with the text of a file, of a damaged part the whole pieces that have a name; note the damage."""
+    """Return a file's main part; of a damaged part only the whole pieces named `piece`. Records the damage."""
     damage: list[Exception] = []
     content = read_undamaged(archive, name, tell=damage.append)
     for error in damage:
@@ -226,7 +228,7 @@ def read_main(archive: zipfile.ZipFile, name: str, builder: BlockBuilder, what: 
 
 
 def read_undamaged(archive: zipfile.ZipFile, name: str, *, most: int | None = None, tell: Any = id) -> bytes:
-    """Return the bytes of an entry, none of an absent one, in the usual names; `tell` gets the error of any damage."""
+    """Return an entry's bytes with the usual XML names, empty if absent; `tell` receives the error of any damage."""
     content = bytearray()
     try:
         with archive.open(name) as entry:
@@ -242,7 +244,7 @@ def read_undamaged(archive: zipfile.ZipFile, name: str, *, most: int | None = No
 
 
 def read_damaged(content: bytes) -> Any:
-    """Return the root of XML, of damaged XML with the elements that can be read; None without any."""
+    """Return the root of XML; of damaged XML the readable elements; None without any."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
     try:
         return etree.fromstring(content, parser)
@@ -254,7 +256,7 @@ def read_damaged(content: bytes) -> Any:
 
 
 def related(archive: zipfile.ZipFile, part: str) -> Iterator[tuple[str, str, str]]:
-    """Yield identity, kind and name of each part of the archive that a part refers to; "" is the package itself."""
+    """Yield id, kind and name of each part referred to by a part; "" is the package itself."""
     folder, file = posixpath.split(part)
     root = read_damaged(read_undamaged(archive, posixpath.join(folder, "_rels", f"{file}.rels")))
     for each in () if root is None else root.iter("{*}Relationship"):
@@ -264,20 +266,20 @@ def related(archive: zipfile.ZipFile, part: str) -> Iterator[tuple[str, str, str
 
 
 def _find_target(part: str, relation: Any, names: Collection[str]) -> str | None:
-    """Return the entry that a relationship of a part leads to, which programs write in many ways; None without it."""
+    """Return the entry a relationship leads to, despite programs' varying notations; None if there is none."""
     said = (relation.get("Target") or "").replace("\\", "/")
     target = posixpath.normpath(posixpath.join("/", posixpath.dirname(part), said)).lstrip("/")
     return next((name for name in (target, unquote(target)) if name in names), None)
 
 
 def find_main_part(archive: zipfile.ZipFile) -> str:
-    """Return the part that an Office file begins with: by its relationship, or else by its usual name."""
+    """Return an Office file's main part: by relationship, otherwise by the usual name."""
     said = (name for _, kind, name in related(archive, "") if kind in _MAIN_KINDS)
     return next(said, next(filter(_MAIN_PART.fullmatch, archive.namelist()), ""))
 
 
 def read_title(archive: zipfile.ZipFile) -> str | None:
-    """Return the title among an Office file's properties, None when it is one that a program writes by default."""
+    """Return the title in an Office file's properties; None for a program's default title."""
     said = [name for _, kind, name in related(archive, "") if kind == "core-properties"]
     name = next(iter(said), next(filter(_PROPERTIES.fullmatch, archive.namelist()), ""))
     root = read_damaged(read_undamaged(archive, name))
@@ -287,8 +289,8 @@ def read_title(archive: zipfile.ZipFile) -> str | None:
 def open_document(
     archive: zipfile.ZipFile, load: Callable[[IO[bytes]], Document], kind: str, builder: BlockBuilder
 ) -> Document:
-    """Open a Word document or presentation with its library, without missing and damaged parts. Variants and files with
-    such parts become a plain copy in memory, without pictures and macros."""
+    """Open a Word document or presentation with its library, without missing and damaged parts. Variants, and files
+    with such parts, become a plain copy in memory, without pictures and macros."""
     types, is_plain = read_undamaged(archive, _TYPES), False
     chunks = [name for _, kind, name in related(archive, find_main_part(archive)) if kind == "aFChunk"]
     inserted = {name: read_undamaged(archive, name) for name in chunks}
@@ -315,7 +317,6 @@ def _is_package(content: bytes) -> bool:
 
 
 def _copy(archive: zipfile.ZipFile, types: bytes, inserted: Mapping[str, bytes]) -> IO[bytes]:
-    """Return a package that the libraries take, with each part of XML as far as it can be read."""
     main = find_main_part(archive)
     parts = {name: _as_plain(archive, name) for name in archive.namelist() if name != _TYPES}
     parts = {name: content for name, content in {**parts, **inserted}.items() if content is not None}
@@ -347,7 +348,8 @@ def _copy(archive: zipfile.ZipFile, types: bytes, inserted: Mapping[str, bytes])
 
 
 def _as_plain(archive: zipfile.ZipFile, name: str) -> bytes | None:
-    """Return a part of XML in the usual names, as far as it can be read; None if nothing can. Others are empty."""
+    """Return an XML part with the usual names, as far as readable; None if unreadable. Parts other than XML become
+    empty."""
     if not name.endswith((".xml", ".rels")):
         return b""
     root = read_damaged(read_undamaged(archive, name))
@@ -355,7 +357,7 @@ def _as_plain(archive: zipfile.ZipFile, name: str) -> bytes | None:
 
 
 def add_plain_texts(archive: zipfile.ZipFile, builder: BlockBuilder) -> bool:
-    """Add the paragraphs of a document or presentation that no library can open; return whether there are any."""
+    """Add the paragraphs of a document or presentation no library can open; return whether there are any."""
     for name in filter(_TEXT_PART.fullmatch, archive.namelist()):
         root = read_damaged(read_undamaged(archive, name))
         for paragraph in () if root is None else root.iter("{*}p"):
@@ -367,12 +369,10 @@ _NUMBER = re.compile(r"\d+")
 
 
 def parse_visio(path: Path, builder: BlockBuilder) -> str | None:
-    """Add the texts of the shapes on each page of a Visio drawing."""
     return _add_pages(path, builder, re.compile(r".*/pages/page\d+\.xml", re.IGNORECASE), "Text", b"Text|Shape")
 
 
 def parse_xps(path: Path, builder: BlockBuilder) -> str | None:
-    """Add the texts of each page of an XPS document."""
     return _add_pages(path, builder, re.compile(r".*\.fpage", re.IGNORECASE), "Glyphs", b"")
 
 

@@ -35,7 +35,7 @@ _JPEG_QUALITY = 85
 
 
 class RenderedPage(NamedTuple):
-    """A page as a JPEG, and how many pages its file has; `jpeg` is empty for a page after the last one."""
+    """A page as a JPEG, and the file's number of pages; `jpeg` is empty for a page after the last."""
 
     jpeg: bytes
     page_count: int
@@ -53,7 +53,7 @@ def render_page(path: Path, *, media_type: str, page: int, pixels: int) -> Rende
 
 
 def _render_shown(path: Path, page: int) -> tuple[Image.Image | None, int]:
-    """Return a PDF's page with its notes and filled forms, None after the last one, and the number of pages."""
+    """Return a PDF's page with its notes and filled forms, None after the last page, and the number of pages."""
     try:
         # By path, pypdfium2 looks for the file's name, and a copy has none.
         with path.open("rb") as file, open_pdf(file) as document:
@@ -114,7 +114,8 @@ def _render(path: Path, page: int, edges: str | None) -> tuple[Image.Image, Coll
 
 
 def _own_scale(page: Any) -> float:
-    """Return the pixels a point of a page that is one picture, at least 1: spread over more, words run together."""
+    """Return the pixels per point of a page made of a single picture, at least 1; infinity for any other page. At a
+    larger scale, words run together."""
     objects = list(islice(page.get_objects(max_depth=1), 2))
     if len(objects) != 1 or objects[0].type != raw.FPDF_PAGEOBJ_IMAGE:
         return inf
@@ -123,7 +124,7 @@ def _own_scale(page: Any) -> float:
 
 
 def _around(edges: str, page: Any) -> Sequence[float]:
-    """Return what a picture's edges on a page leave of it at the left, below, at the right and above, in points."""
+    """Return the margins of a page around a picture's edges, at the left, below, at the right and above, in points."""
     left, bottom, right, top = map(float, edges.split(","))
     page_left, page_bottom, page_right, page_top = page.get_bbox()
     cut = (left - page_left, bottom - page_bottom, page_right - right, page_top - top)
@@ -133,7 +134,6 @@ def _around(edges: str, page: Any) -> Sequence[float]:
 
 
 def _on_white(picture: Image.Image) -> Image.Image:
-    """Return a picture in RGB; what is transparent in it is white, as paper is."""
     if not picture.has_transparency_data:
         return picture.convert("RGB")
     paper = Image.new("RGBA", picture.size, "white")
@@ -142,6 +142,6 @@ def _on_white(picture: Image.Image) -> Image.Image:
 
 
 def is_known(text: str, words: Collection[str]) -> bool:
-    """Return whether the text layer has a line already: four fifths of its words."""
+    """Return whether the text layer already has a line: at least four fifths of its words."""
     own = _WORD.findall(text.lower())
     return bool(own) and sum(word in words for word in own) >= 0.8 * len(own)

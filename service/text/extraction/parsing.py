@@ -1,4 +1,4 @@
-"""Reading one file into blocks; runs inside a worker process, without knowing that."""
+"""Reading a single file into blocks; runs inside a worker process, but doesn't depend on it."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -41,7 +41,7 @@ _SILENT = frozenset(
 
 
 def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
-    """Return a file's text; raise Unreadable with the reason when it can't or mustn't be read."""
+    """Return a file's text; raise Unreadable when it can't or mustn't be read."""
     file_format = sniff(path, file_name)
     builder = BlockBuilder(limits, file_name)
     if file_format.within and is_archive(path):

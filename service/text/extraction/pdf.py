@@ -63,7 +63,7 @@ _FIELDS = frozenset({raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """How a page is shown: size and origin in points; a point to the right moves by `across`, a point up by `down`."""
+    """A page's frame: size and origin in points; a point to the right moves by `across`, a point up by `down`."""
 
     left: float
     top: float
@@ -85,7 +85,7 @@ class _Frame:
 
 
 def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
-    """Add a PDF's text; Unreadable when it has a password, no page can be found, or it holds only pictures of text."""
+    """Add a PDF's text. Raises Unreadable if it has a password, no readable page, or only pictures of text."""
     document = open_pdf(path, builder)
     try:
         if len(document) > builder.limits.pages:
@@ -111,7 +111,7 @@ def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
 
 
 def open_pdf(file: Path | BinaryIO, builder: BlockBuilder | None = None) -> Any:
-    """Open a PDF, also one that is cut off, as far as its pages can be found; Unreadable when it has a password."""
+    """Open a PDF, also a truncated PDF as far as pages can be found. Raises Unreadable for a password."""
     try:
         return pdfium.PdfDocument(file)
     except pdfium.PdfiumError as error:
@@ -129,7 +129,6 @@ def open_pdf(file: Path | BinaryIO, builder: BlockBuilder | None = None) -> Any:
 
 
 def _add_end(data: bytes) -> bytes:
-    """Return a PDF that is cut off with another end, by which PDFium looks for all objects of the file."""
     catalogs = list(_CATALOG.finditer(data))
     if not catalogs or _PASSWORD_MARK.search(data):
         raise corrupt_file("PDF")
@@ -166,7 +165,7 @@ def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list
 
 
 def _is_garbled(text_page: Any, *, is_recognized: bool) -> bool:
-    """Return whether fonts don't say which letters a page has; without recognition, only their errors count."""
+    """Return whether the page's fonts don't reveal the letters; without recognition, only font errors count."""
     count: int = text_page.count_chars()
     places = range(0, count, count // _SAMPLED + 1)
     if sum(raw.FPDFText_HasUnicodeMapError(text_page, place) == 1 for place in places) > _UNKNOWN * len(places):
@@ -184,13 +183,12 @@ def _is_garbled(text_page: Any, *, is_recognized: bool) -> bool:
 
 
 def _holds_pictures(path: Path) -> bool:
-    """Return whether a PDF holds a picture as an object of its own, so that looking at each page's objects pays."""
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         return _PICTURE.search(content) is not None
 
 
 def _note_pictures(page: Any, text_page: Any, lines: Sequence[Line], number: int, builder: BlockBuilder) -> None:
-    """Note a scanned page, or the pictures of another one by their edges in points, to be read by machine."""
+    """Record a scanned page for OCR, or a normal page's pictures by their edges in points."""
     unread = _unread_pictures(page, text_page)
     if unread and (not lines or max(part for part, _ in unread) >= _PAGE_SIZED):
         builder.scan(number)
@@ -219,7 +217,7 @@ def _unread_pictures(page: Any, text_page: Any) -> list[tuple[float, Any]]:
 
 
 def _bounds(picture: Any) -> tuple[float, float, float, float]:
-    """Return left, bottom, right and top of a picture on its page; PDFium measures it in the form that holds it."""
+    """Return left, bottom, right and top of a picture on its page; PDFium measures within the enclosing form."""
     bounds = picture.get_bounds()
     form = picture.container
     while form is not None:
@@ -229,7 +227,7 @@ def _bounds(picture: Any) -> tuple[float, float, float, float]:
 
 
 def _lines(page: Any, text_page: Any, number: int, builder: BlockBuilder) -> list[Line]:
-    """Return a page's lines; the position of each is read from PDFium at its first and its last character."""
+    """Return a page's lines; PDFium gives each line's position at the first and the last character."""
     origin, right, up = (_show(page, x, y) for x, y in ((0, 0), (_FAR, 0), (0, _FAR)))
     (a, b), (c, d) = (((right[axis] - origin[axis]) / _FAR, (up[axis] - origin[axis]) / _FAR) for axis in range(2))
     frame = _Frame(*origin, across=(a, b), down=(c, d), size=page.get_size())
@@ -274,7 +272,8 @@ def _find_tables(text_page: Any, frame: _Frame, lines: list[Line], firsts: Seque
 
 
 def _pieces(text_page: Any, frame: _Frame, lines: Sequence[Line]) -> list[Box]:
-    """Return where the pieces of a page's lines are shown; nothing of a page without tables, or of too many."""
+    """Return the positions of the pieces of a page's lines; empty for a page without tables, or with too many
+    pieces."""
     count: int = raw.FPDFText_CountRects(text_page, 0, -1)
     # PDFium takes the next cell for a line of its own where a cell has several lines.
     beside = sum(
@@ -303,7 +302,7 @@ def _words(text_page: Any, frame: _Frame, line: str, first: int) -> Iterator[tup
 
 
 def _to_line(text: str, ends: Sequence[Any], frame: _Frame) -> Line:
-    """Return a line between two characters' em boxes, the first of which tells its size; without any, its text."""
+    """Return a line between two characters' em boxes, sized by the first; without boxes, only its text."""
     if not ends:
         return Line(text)
     boxes = [frame.to_parts(frame.show(box.left, box.bottom, box.right, box.top)) for box in ends]
@@ -311,7 +310,7 @@ def _to_line(text: str, ends: Sequence[Any], frame: _Frame) -> Line:
 
 
 def _extents(text_page: Any, *indexes: int) -> list[Any]:
-    """Return the em boxes of characters, in points from the page's lower left corner; nothing if one is unknown."""
+    """Return characters' em boxes, in points from the page's lower left corner; empty if a box is unknown."""
     boxes: list[Any] = []
     for index in indexes:
         box = raw.FS_RECTF()
@@ -360,7 +359,6 @@ def _annotation_text(annotation: Any, form: Any) -> str:
 
 
 def _wide(get: Any, *arguments: Any) -> str:
-    """Return the UTF-16 text of a PDFium function that is asked for its length first."""
     size: int = get(*arguments, None, 0)
     if size <= 2:
         return ""

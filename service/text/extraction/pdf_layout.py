@@ -1,4 +1,4 @@
-"""Making headings and paragraphs of a PDF's lines: by size, by distance, and without running heads."""
+"""Building headings and paragraphs from a PDF's lines, by size and distance, without running heads."""
 
 import re
 from collections import Counter
@@ -30,7 +30,7 @@ _AREA_LINES = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A table on a page: the texts of its cells by rows, each row's part of the page, and where it was found."""
+    """A table on a page: the texts of its cells by rows, each row's part of the page, and the table's area."""
 
     cells: list[list[str]]
     boxes: list[Box]
@@ -49,7 +49,6 @@ class Line:
 
     @property
     def size(self) -> float:
-        """The height of its characters, to half a point."""
         return round((self.top - self.bottom) * 2) / 2
 
 
@@ -91,7 +90,7 @@ def _add_page(
 
 
 def _end_sentence(builder: BlockBuilder, block: Block) -> Block:
-    """Give the first words of a page to the sentence that the page before leaves open; return what is left."""
+    """Add a page's first words to the previous page's open sentence; return the rest."""
     for place in range(len(builder.blocks) - 1, max(len(builder.blocks) - 1 - _EDGE_LINES, -1), -1):
         last = builder.blocks[place]
         is_open = last.kind == "paragraph" and last.page == (block.page or 0) - 1 and last.text[-1:] not in _CLOSED
@@ -107,7 +106,7 @@ def _end_sentence(builder: BlockBuilder, block: Block) -> Block:
 
 
 class _Tables:
-    """Adds tables, each once; a table that continues on the next page, with nothing but page edges between, is one."""
+    """Adds tables, each once; a table continued on the next page, across page edges only, is a single table."""
 
     def __init__(self, builder: BlockBuilder) -> None:
         self._builder = builder
@@ -166,7 +165,7 @@ def _keep_lines(page: Sequence[Line], number: int, running: set[str], shown: set
 
 
 def _take_out(line: Line, words: set[str], *, is_counted: bool) -> Line:
-    """Return a running line without its table, from which its row goes; one that may be a row of columns stays."""
+    """Detach a running line from a table and delete the row there; a possible row of columns stays. Return the line."""
     table, box = line.table, line.box
     if table is None or box is None:
         return line
@@ -185,7 +184,6 @@ def _take_out(line: Line, words: set[str], *, is_counted: bool) -> Line:
 
 
 def _edge_lines(page: Sequence[Line]) -> list[Line]:
-    """Return the lines that may be running heads or feet: the highest and the lowest; none on a page of a few lines."""
     if len(page) < _FEWEST_LINES:
         return []
     if any(line.box is None for line in page):
@@ -196,7 +194,7 @@ def _edge_lines(page: Sequence[Line]) -> list[Line]:
 
 
 def _keys(line: Line, number: int) -> tuple[str, ...]:
-    """Return what a running line shares with those of other pages: its words, or a number that counts pages."""
+    """Return a running line's features common to several pages: the words, or a page-counting number."""
     digits = _NUMBER.search(line.text)
     if digits is None:
         return (line.text,)
@@ -214,7 +212,7 @@ def _heading_levels(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
 
 
 class _Paragraph(NamedTuple):
-    """A paragraph, or a heading of this level where that isn't 0, and where it stands (see `Block`)."""
+    """A paragraph, or a heading if the level isn't 0, and its position (see `Block`)."""
 
     level: int
     text: str
@@ -251,7 +249,7 @@ def _finish_paragraph(run: Sequence[Line], levels: dict[float, int]) -> _Paragra
 
 
 def _areas(run: Sequence[Line]) -> tuple[Area, ...]:
-    """Return where a paragraph's lines stand on the page, by column; empty where `box` is all. Long ones are split
+    """Return the areas of a paragraph's lines on the page, by column; empty if `box` is enough. Long areas are split
     every few lines, because a passage may be any part."""
     columns: list[list[Line]] = [[]]
     for number, line in enumerate(run):
@@ -272,7 +270,7 @@ def _areas(run: Sequence[Line]) -> tuple[Area, ...]:
 
 
 def _went_up(last: Line, line: Line) -> bool:
-    """Return whether a line stands above the one before it, as the first one of the next column does."""
+    """Return whether a line is above the previous line, as at the start of the next column."""
     return line.bottom > last.top
 
 

@@ -1,4 +1,4 @@
-"""Find tables on a PDF page by columns that line up; lengths are points from the upper left corner as shown."""
+"""Find tables on a PDF page by aligned columns; lengths are points from the upper left corner as shown."""
 
 import re
 from bisect import bisect
@@ -49,7 +49,7 @@ class TableArea:
         )
 
     def fill(self, words: Iterable[tuple[str, Box]]) -> list[list[str]]:
-        """Return the texts of the cells by rows: each word is in the row and the column that its middle is nearest."""
+        """Return the texts of the cells by rows, with each word in the row and column nearest to its middle."""
         below = [(above[3] + row[1]) / 2 for above, row in pairwise(self.rows)]
         beside = [(left[1] + right[0]) / 2 for left, right in pairwise(self.columns)]
         cells: list[list[list[str]]] = [[[] for _ in self.columns] for _ in self.rows]
@@ -60,7 +60,7 @@ class TableArea:
 
 
 def find_tables(pieces: Sequence[Box]) -> list[TableArea]:
-    """Return the tables that pieces of lines are in, from top to bottom; the work is that of sorting the pieces."""
+    """Return the tables formed by pieces of lines, from top to bottom; the cost is that of sorting the pieces."""
     tables: list[TableArea] = []
     run: list[list[Box]] = []
     before: list[Box] = []
@@ -75,7 +75,7 @@ def find_tables(pieces: Sequence[Box]) -> list[TableArea]:
 
 
 def reads_as_table(cells: Sequence[Sequence[str]]) -> bool:
-    """Return whether texts in rows and columns are a table's: short, in most places, no list, contents or prose."""
+    """Return whether texts in rows and columns are a table: short, mostly filled, no list, contents or prose."""
     texts = [text for row in cells for text in row if text]
     if len(texts) < _DENSE * sum(len(row) for row in cells):
         return False
@@ -87,12 +87,12 @@ def reads_as_table(cells: Sequence[Sequence[str]]) -> bool:
 
 
 def join_lines(lines: Iterable[str]) -> str:
-    """Join lines, or words, into one line, with words that were divided at the end of a line made whole."""
+    """Join lines, or words, into a single line, and rejoin words divided at a line end."""
     return _DIVISION.sub("", " ".join(lines)).strip()
 
 
 def _lines(pieces: Sequence[Box]) -> list[list[Box]]:
-    """Gather pieces on the same height to lines, from top to bottom; words that are near each other are one piece."""
+    """Gather pieces at equal height into lines, from top to bottom, and merge words near each other."""
     lines: list[list[Box]] = []
     for piece in sorted(pieces, key=_middle):
         if lines and abs(_middle(lines[-1][0]) - _middle(piece)) < _height(piece) * 0.5:
@@ -113,7 +113,7 @@ def _join_near(line: list[Box]) -> list[Box]:
 
 
 def _touches(above: Sequence[Box], line: Sequence[Box]) -> bool:
-    """Return whether a line is the first of a cell beside which the others have fewer lines and stand in the middle."""
+    """Return whether `above`, a single piece close to `line`, begins a tall cell with neighbours centred vertically."""
     return len(above) == 1 and line[0][1] - above[0][3] < _TOUCHING * _height(line[0])
 
 
@@ -144,8 +144,8 @@ def _to_table(lines: Sequence[list[Box]]) -> Iterator[TableArea]:
 
 
 def _columns(lines: Sequence[Sequence[Box]]) -> list[tuple[float, float]]:
-    """Return the edges of columns: pieces above each other in the lines with the most pieces. A piece over several
-    columns, such as a heading, is in a line with fewer pieces; cells beside all lines are a column of their own."""
+    """Return the edges of columns: pieces aligned vertically in the lines with the most pieces. A piece over several
+    columns, such as a heading, is in a line with fewer pieces; cells next to all lines are a separate column."""
     most = sorted(len(line) for line in lines)[len(lines) * 3 // 4]
     pieces = [piece for line in lines for piece in line]
     columns = _merge((piece[0], piece[2]) for line in lines if len(line) >= most for piece in line)
@@ -174,7 +174,7 @@ def _widen(columns: Sequence[tuple[float, float]], pieces: Sequence[Box]) -> lis
 
 
 def _is_across(line: Sequence[Box], columns: Sequence[tuple[float, float]]) -> bool:
-    """Return whether a line stands over the columns and not in them, as a note above a table does."""
+    """Return whether a line spans the columns instead of fitting in, as a note above a table does."""
     across = [piece for piece in line if sum(_overlaps(piece, column) for column in columns) > 1]
     return 2 * len(across) >= len(line)
 
@@ -199,7 +199,7 @@ def _is_prose(lines: Sequence[Sequence[Box]], columns: Sequence[tuple[float, flo
 
 
 def _gather_rows(lines: Sequence[list[Box]], columns: Sequence[tuple[float, float]]) -> list[list[Box]]:
-    """Join the lines of each row: a line that is near the one before, where one of the two has no words in a column."""
+    """Join the lines of each row: lines near each other, if either lacks words in a column."""
     distances = sorted(_middle(after[0]) - _middle(before[0]) for before, after in pairwise(lines))
     usual = distances[int((len(distances) - 1) * _USUAL)]
     rows: list[list[Box]] = []

@@ -1,4 +1,4 @@
-"""Whether a picture is large enough for text in it to be read: icons and lines are not."""
+"""Whether a picture is large enough to contain legible text: icons and lines are not."""
 
 import io
 
@@ -10,7 +10,8 @@ _LEAST_SIDE, _LEAST_PIXELS = 64, 10_000
 
 
 def is_legible(content: bytes, *, pixels: int) -> bool | None:
-    """Return whether text may be read in a picture, by its size; None if it can't be read, or has too many pixels."""
+    """Return whether a picture's size allows legible text; None if the picture is unreadable, or has too many
+    pixels."""
     Image.MAX_IMAGE_PIXELS = None
     try:
         with Image.open(io.BytesIO(content), formats=_FORMATS) as picture:
@@ -21,5 +22,4 @@ def is_legible(content: bytes, *, pixels: int) -> bool | None:
 
 
 def is_large(width: int, height: int) -> bool:
-    """Return whether a picture of so many pixels is more than an icon or a line."""
     return min(width, height) >= _LEAST_SIDE and width * height >= _LEAST_PIXELS

@@ -1,4 +1,4 @@
-"""Pictures as documents: each of their pages waits for text recognition, because reading one takes seconds."""
+"""Pictures as documents: each page waits for text recognition, because reading a page takes seconds."""
 
 from pathlib import Path
 from typing import IO
@@ -22,7 +22,8 @@ options.DECODE_THREADS = 1
 
 
 def parse_picture(path: Path, builder: BlockBuilder) -> None:
-    """Note a picture's pages as scanned; Unreadable when pictures aren't read, or it is damaged or too large."""
+    """Record a picture's pages as scanned. Raises Unreadable if pictures aren't read, or for a damaged or too large
+    file."""
     if not builder.limits.reads_scans:
         raise Unreadable(
             "file_type_unsupported",
@@ -45,7 +46,7 @@ def count_frames(picture: Image.Image) -> int:
 
 
 def parse_svg(data: bytes, builder: BlockBuilder) -> None:
-    """Add the texts of an SVG drawing; the largest picture within waits for text recognition, if that is asked."""
+    """Add the texts of an SVG drawing; its largest picture waits for text recognition, if enabled."""
     refuse_size(data, builder)
     root = parse_markup(data)
     if local_name(root) != "svg":
@@ -54,7 +55,7 @@ def parse_svg(data: bytes, builder: BlockBuilder) -> None:
 
 
 def parse_metafile(data: bytes, builder: BlockBuilder) -> None:
-    """Add the texts of a Windows metafile; the largest picture within waits for text recognition, if that is asked."""
+    """Add the texts of a Windows metafile; its largest picture waits for text recognition, if enabled."""
     drawing = read_drawing(data)
     if drawing is None:
         raise corrupt_file("a metafile")
@@ -69,7 +70,7 @@ def _add_drawing(drawing: Drawing, builder: BlockBuilder) -> None:
 
 
 def open_picture(path: Path | IO[bytes], *, pixels: int) -> Image.Image:
-    """Open a picture without decoding it; Unreadable when its first page has more than so many pixels."""
+    """Open a picture without decoding. Raises Unreadable if its first page has more than `pixels` pixels."""
     Image.MAX_IMAGE_PIXELS = None
     picture = Image.open(path)
     try:
@@ -81,7 +82,7 @@ def open_picture(path: Path | IO[bytes], *, pixels: int) -> Image.Image:
 
 
 def check_pixels(picture: Image.Image, *, pixels: int) -> None:
-    """Raise Unreadable when the page that a picture shows has more than so many pixels."""
+    """Raise Unreadable if the picture's current page has more than `pixels` pixels."""
     width, height = picture.size
     if width * height > pixels:
         raise too_complex(

@@ -1,5 +1,5 @@
-"""Text files: plain, with blank lines between paragraphs; CSV and TSV, a block a row; JSON and JSON Lines, where a flat
-object is a row and anything else a paragraph per value with its path."""
+"""Text files: plain, with blank lines between paragraphs; CSV and TSV, a block per row; JSON and JSON Lines, where a
+flat object is a row and any other value a paragraph with its path."""
 
 import csv
 import json
@@ -17,19 +17,17 @@ _MOST_BYTES = 4
 
 
 def read_text(data: bytes, builder: BlockBuilder) -> str:
-    """Return the decoded text of a text file, which is refused by its size before it is decoded."""
     refuse_size(data, builder)
     return decode(data)
 
 
 def refuse_size(data: bytes, builder: BlockBuilder) -> None:
-    """Raise Unreadable when a text file is larger than its limit of characters can be in any encoding."""
+    """Raise Unreadable if a text file has more bytes than its limit of characters needs in any encoding."""
     if len(data) > builder.limits.characters * _MOST_BYTES:
         raise too_complex(f"The file holds more than {builder.limits.characters:,} characters of text.")
 
 
 def parse_plain(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the paragraphs of a plain text, and return None: it has no title."""
     add_paragraphs(read_text(data, builder), builder)
     return None
 
@@ -47,7 +45,7 @@ _SAMPLE_CHARACTERS = 65_536
 
 
 def parse_csv(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the rows of a file of separated values, whose delimiter is found in its first lines."""
+    """Add the rows of a file of separated values; the delimiter is detected from the first lines."""
     text = read_text(data, builder)
     said = _SAID.match(text)
     return _parse(text[said.end() :], said[1], builder) if said else _parse(text, _delimiter(text), builder)
@@ -69,7 +67,7 @@ def _parse(text: str, delimiter: str, builder: BlockBuilder) -> None:
 
 
 def _delimiter(text: str) -> str:
-    """Return the delimiter with equal counts in the most of the first lines (`csv.Sniffer` may take minutes)."""
+    """Return the delimiter with equal counts in most of the first lines (`csv.Sniffer` may take minutes)."""
     lines = [line for line in text[:_SAMPLE_CHARACTERS].splitlines()[:_SAMPLE_LINES] if line.strip()]
     return max(_DELIMITERS, key=lambda delimiter: _agreement(lines, delimiter))
 
@@ -85,7 +83,7 @@ _ROW_CHARACTERS = 4_000
 
 
 def parse_json(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the values of a JSON document; its title is the outermost member called title or name."""
+    """Add the values of a JSON document; the title is the outermost field named title or name."""
     value = _load(read_text(data, builder))
     _add(value, builder)
     if not isinstance(value, dict):
@@ -96,7 +94,6 @@ def parse_json(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def parse_json_lines(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the values of a file with one JSON document a line."""
     for line in read_text(data, builder).split("\n"):
         if line.strip():
             _add(_load(line), builder)
@@ -112,7 +109,7 @@ def _load(text: str) -> Any:
 
 
 def _add(root: Any, builder: BlockBuilder) -> None:
-    """Add the values of a JSON document, with a stack instead of recursion because it may be nested deeply."""
+    """Add the values of a JSON document, with a stack instead of recursion because of possible deep nesting."""
     stack: list[tuple[str, Any]] = [("", root)]
     while stack:
         path, value = stack.pop()
@@ -134,7 +131,7 @@ def _add(root: Any, builder: BlockBuilder) -> None:
 
 
 def _row(members: dict[str, Any]) -> str | None:
-    """Return a flat object as a row; None when it contains other objects or lists, or is too long."""
+    """Return a flat object as a row; None if it contains objects or lists, or is too long."""
     if any(isinstance(member, dict | list) for member in members.values()):
         return None
     row = " | ".join(f"{key}: {text}" for key, member in members.items() if (text := _text(member)))

@@ -1,4 +1,4 @@
-"""Presentations before 2007 ([MS-PPT]), slide by slide with notes and comments; of PowerPoint 95 its search text."""
+"""Presentations before 2007 ([MS-PPT]), slide by slide with notes and comments; for PowerPoint 95, its search text."""
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ class _Record:
 
 @dataclass(slots=True)
 class _Listed:
-    """A slide, master or page of notes in the document's lists: its object, its number, the texts of its outline."""
+    """A slide, master or page of notes in the document's lists: object, number, and outline texts."""
 
     object: int
     number: int
@@ -52,7 +52,7 @@ class _Listed:
 
 
 def parse_ppt(path: Path, builder: BlockBuilder) -> str | None:
-    """Add a PowerPoint 97 presentation's slides; pages are slide numbers, what masters say stands once, after all."""
+    """Add a PowerPoint 97 presentation's slides; pages are slide numbers, and texts of masters come last, once."""
     with refuse_damaged(_KIND):
         names = (_DOCUMENT, _USER, _PICTURES)
         found = read_compound(path, *names, _TEXT_OF_95, *(_NEWER + name for name in names))
@@ -113,7 +113,7 @@ class _Pictures:
         self._stored = [(folder + (_DOCUMENT if inside else _PICTURES), place) for inside, place in file.find_stored()]
 
     def note(self, slide: int, number: int | None) -> None:
-        """Note the pictures of a slide or master; of what shows an object of another program, add the text."""
+        """Record the pictures of a slide or master; for a preview of another program's object, add the text."""
         for shown, is_preview in self._file.find_pictures(slide):
             if not 0 < shown <= len(self._stored) or shown in self._noted:
                 continue
@@ -128,7 +128,7 @@ class _Pictures:
 
 
 class _Presentation:
-    """The records of a presentation, of which each time that it is saved adds newer ones."""
+    """The records of a presentation; each save adds newer records."""
 
     def __init__(self, data: bytes, user: bytes) -> None:
         token, edit = struct.unpack_from("<2I", user.ljust(20, b"\0"), 12)
@@ -227,7 +227,7 @@ class _Presentation:
         return 0
 
     def texts(self) -> Iterator[str]:
-        """Yield all texts in the order in which they were written, for files whose lists are lost."""
+        """Yield all texts in the order of writing, for files with lost lists."""
         return (self._text(each) for each in self._walk(0, len(self._data)) if each.kind in {_WIDE_TEXT, _TEXT})
 
     def _within(self, number: int) -> Sequence[_Record]:

@@ -57,7 +57,7 @@ class _Property(NamedTuple):
 
 
 def parse_calendar(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the events, tasks and notes of a calendar; its title is its name, or that of its only entry."""
+    """Add the events, tasks and notes of a calendar; the title is the calendar's name, or its only entry's."""
     name, titles, opened = "", list[str](), list[str]()
     entry: list[_Property] = []
     for each in _properties(read_text(data, builder)):
@@ -80,7 +80,7 @@ def parse_calendar(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def parse_contacts(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the people and organizations of a vCard file; its title is the name of its only contact."""
+    """Add the people and organizations of a vCard file; the title is the name of its only contact."""
     titles: list[str] = []
     names: dict[str, str] = {}
     lines: list[str] = []
@@ -125,7 +125,7 @@ def _properties(text: str) -> Iterator[_Property]:
 
 
 def parse_ldif(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the entries of a directory (RFC 2849), each under its name, without binary values; it has no title."""
+    """Add the entries of a directory (RFC 2849), each under its name, without binary values."""
     for record in re.split(r"\n(?:[ \t]*\n)+", _FOLD.sub("", clean(read_text(data, builder)))):
         lines = [_ldif_line(line) for line in record.split("\n") if line and not line.startswith(("#", "version:"))]
         named = {name.lower(): value for name, value in reversed(lines)}
@@ -145,7 +145,7 @@ def _ldif_line(line: str) -> tuple[str, str]:
 
 
 def parse_subtitles(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the text of subtitles, without numbers and times; cues are joined to sentences; there is no title."""
+    """Add the text of subtitles, without numbers and times; cues are joined to sentences."""
     said, speaker, is_begun = "", "", False
     for cue in re.split(r"\n[ \t]*\n+", clean(read_text(data, builder))):
         lines = cue.strip().split("\n")

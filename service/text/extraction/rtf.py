@@ -1,4 +1,4 @@
-"""RTF: headings, paragraphs and tables; notes, comments and boxes follow the paragraph that they stand in."""
+"""RTF: headings, paragraphs and tables; notes, comments and boxes follow the paragraph they belong to."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -57,45 +57,43 @@ _BYTES = re.compile(r"\\bin(\d{1,9})")
 @dataclass(slots=True)
 class _State:
     to: str = "body"
-    """Where its text goes: into the paragraph, nowhere, or to what the group says of the file."""
+    """The destination of text: the paragraph, nowhere, or a property of the file."""
     opened: str = ""
     """The part that begins and ends with the group."""
     code_page: str = "cp1252"
     replaced: int = 1
-    """How many characters for old programs follow one in Unicode."""
+    """The number of substitute characters, for old programs, after each Unicode character."""
     deleted: bool = False
     is_object: bool = False
-    """Whether what is shown stands for an object of another program."""
+    """Whether the content represents an object of another program."""
 
 
 @dataclass(slots=True)
 class _Flow:
-    """A text that is being read, the body's or one that stands aside: its paragraph, and the cells of its row."""
+    """A text being read, of the body or outside it: the paragraph, and the cells of the row."""
 
     text: list[str] = field(default_factory=list[str])
     cells: list[str] = field(default_factory=list[str])
     level: int = 0
     is_item: bool = False
     number: str = ""
-    """The number of the item of a list, until the item's text follows."""
+    """The number of a list item, until the item's text follows."""
     is_numbered: bool = False
     in_table: bool = False
 
 
 def parse_rtf(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add an RTF file's text; of tracked changes, what was deleted is left out."""
+    """Add an RTF file's text; tracked deletions are left out."""
     title = _Reader(data, builder).read()
     builder.leave_out(NotReadKind.EMBEDDED, count=len(_OBJECT.findall(data)))
     return title
 
 
 def read_rtf_picture(path: Path, place: str) -> bytes:
-    """Return the picture whose description begins at a place in a file."""
     return _read_picture(path.read_bytes().decode("latin-1"), int(place))[0]
 
 
 def _read_picture(data: str, place: int) -> tuple[bytes, int]:
-    """Return the picture that is described from a place on, and where it ends; empty for one that is damaged."""
     said = word = ""
     while not (counted := _BYTES.match(word)):
         if (found := _SAID.match(data, place)) is not None:
@@ -116,7 +114,6 @@ def _read_picture(data: str, place: int) -> tuple[bytes, int]:
 
 
 def _end_of_group(data: str, place: int) -> int:
-    """Return where the group ends that begins at a place; the end of the file for one that is never closed."""
     depth = 0
     for brace in _BRACE.finditer(data, place):
         depth += 1 if brace[0] == "{" else -1
@@ -237,7 +234,7 @@ class _Reader:
         return True
 
     def _format(self, word: str, number: int | None) -> bool:
-        """Follow a word that says how text is written or formatted; return whether it was one."""
+        """Apply a word for layout or formatting; return False for any different word."""
         state, flow = self._state, self._flows[-1]
         if word == "f":
             self._number = number or 0

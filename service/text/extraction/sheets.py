@@ -1,6 +1,6 @@
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 # lxml has no types of its own.
-"""Workbooks as their cells show them, row by row: values as last calculated, never linked workbooks. In Excel's own
+"""Workbooks as shown in their cells, row by row: values as last calculated, never linked workbooks. In Excel's own
 format, comments, text boxes, charts, headers and footers follow each sheet."""
 
 import io
@@ -34,7 +34,7 @@ _NAME_CHARACTERS = 100
 MOST_COLUMNS = 16_384
 _ERROR_NAMES = ["#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#GETTING_DATA"]
 ERRORS: Mapping[int, str] = dict(zip((0, 7, 15, 23, 29, 36, 42, 43), _ERROR_NAMES, strict=True))
-"""The errors that cells show, by their numbers."""
+"""The errors shown in cells, by number."""
 # Headers and footers stand at the end of a sheet's part, with codes for fonts, dates and page numbers.
 _TAIL = 65_536
 _PRINTED = re.compile(rb"<(?:\w+:)?((?:odd|even|first)(?:Header|Footer))(?: [^>]*)?>([^<]+)<")
@@ -45,7 +45,7 @@ _PLACE = re.compile(r"([A-Za-z]{1,3})(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class _Book:
-    """What the cells of a workbook refer to: its texts, the number format of each style, and the day that is 0."""
+    """The data behind a workbook's cells: texts, the number format of each style, and the day 0."""
 
     texts: list[str]
     forms: list[str]
@@ -53,7 +53,6 @@ class _Book:
 
 
 def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
-    """Add a workbook's sheets, each under its name."""
     with open_archive(path) as archive:
         main = packages.find_main_part(archive)
         root = packages.read_damaged(packages.read_undamaged(archive, main))
@@ -89,7 +88,7 @@ def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
 
 
 def add_sheet(name: str, rows: Iterable[tuple[int, Mapping[int, str]]], builder: BlockBuilder) -> None:
-    """Add the rows of a sheet under its name; each has its number, from 1, and its cells by their columns, from 0."""
+    """Add the rows of a sheet under its name; each row has a number, from 1, and cells by column, from 0."""
     builder.sheet = one_line(name)[:_NAME_CHARACTERS]
     table = TableWriter(builder, numbered=True)
     named = False
@@ -103,7 +102,6 @@ def add_sheet(name: str, rows: Iterable[tuple[int, Mapping[int, str]]], builder:
 
 
 def _identity(sheet: Any) -> str:
-    """Return the relationship of a sheet; the strict form of the standard has another name for it."""
     return next((value for key, value in sheet.items() if key.endswith("}id")), "")
 
 
@@ -124,7 +122,7 @@ def _joined(item: Any) -> str:
 
 
 def _iterate(archive: zipfile.ZipFile, part: str, name: str, builder: BlockBuilder, what: str) -> Iterator[Any]:
-    """Yield elements of a part, one after the other, before any damage; each is gone when the next comes."""
+    """Yield elements of a part in order, up to any damage; each is freed when the next is read."""
     source = io.BytesIO(packages.read_main(archive, part, builder, what, name.encode()) or b"<nothing/>")
     options: Any = {"resolve_entities": False, "no_network": True, "recover": True}
     for _, element in etree.iterparse(source, tag=f"{{*}}{name}", **options):
@@ -174,7 +172,7 @@ def _show(cell: Any, book: _Book) -> str | None:
 
 
 def _formula(cell: Any, formula: Any, shared: dict[str | None, tuple[str, str]]) -> str:
-    """Return a formula that nobody has calculated; of formulas that share one, the first alone has it."""
+    """Return an uncalculated formula; only the first cell of a shared formula contains it."""
     place, text = cell.get("r") or "A1", f"={unescape(formula.text or '')}"
     if formula.get("t") == "shared":
         if formula.text:
@@ -235,7 +233,6 @@ _UNREAD = ("xlMacrosheet", "xlIntlMacrosheet", "dialogsheet")
 
 
 def parse_xlsb(path: Path, builder: BlockBuilder) -> str | None:
-    """Add the sheets of a binary workbook, each under its name."""
     with open_archive(path) as archive:
         main = find_main_part(archive)
         parts = {identity: (kind, name) for identity, kind, name in related(archive, main)}
@@ -287,7 +284,7 @@ def _read_record_forms(data: bytes) -> list[str]:
 def _read_records(
     data: bytes, texts: list[str], forms: list[str], *, is_1904: bool
 ) -> Iterator[tuple[int, Mapping[int, str]]]:
-    """Yield the number of each row, from 1, and its cells by their columns, from 0."""
+    """Yield the number of each row, from 1, and its cells by column, from 0."""
     row, cells = 0, dict[int, str]()
     for kind, record in _records(data):
         if kind == _ROW:
@@ -315,7 +312,7 @@ def _read_value(kind: int, value: bytes, texts: list[str]) -> float | str:
 
 
 def _unpack_rk(number: int) -> float:
-    """Return a number in 30 bits: a whole number, or the upper half of a float, and perhaps times 100."""
+    """Return a number in 30 bits: a whole number, or the upper half of a float, possibly times 100."""
     whole = (number >> 2) - (1 << 30 if number >> 31 else 0)
     value = float(whole) if number & 2 else struct.unpack("<d", ((number & ~3) << 32).to_bytes(8, "little"))[0]
     return value / 100 if number & 1 else value
@@ -327,7 +324,6 @@ def _text(record: bytes, place: int) -> tuple[str, int]:
 
 
 def _records(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the kind and the content of each record; both kind and size are written in groups of seven bits."""
     place = 0
     while place < len(data):
         numbers = [0, 0]

@@ -1,4 +1,4 @@
-"""Finding out a file's format: binary formats by its content, text formats by its name."""
+"""Detecting a file's format: binary formats by content, text formats by name."""
 
 import json
 import re
@@ -51,7 +51,7 @@ _OFFICE_KINDS = frozenset({"word", "sheet", "slides", "picture"})
 
 
 def sniff(path: Path, file_name: str) -> FileFormat:
-    """Return a file's format by content, of text by its name; Unreadable if empty, unsupported or contradictory."""
+    """Return a file's format by content, for text by name. Raises Unreadable if empty, unsupported or contradictory."""
     with path.open("rb") as file:
         head = file.read(_HEAD)
     if not head:
@@ -75,7 +75,8 @@ def sniff(path: Path, file_name: str) -> FileFormat:
 
 
 def _is_called(found: FileFormat, named: FileFormat | None) -> bool:
-    """Return whether a file may have its suffix: another of its kind (RTF as .doc), an Office file .zip."""
+    """Return whether the suffix is allowed for the format: a suffix of equal kind (RTF as .doc), or .zip for an Office
+    file."""
     if named is None or named is found or (named.kind == found.kind and found.kind in _OFFICE_KINDS):
         return True
     return named is ZIP and (found in _DECLARED.values() or found in _PARTS.values())
@@ -99,14 +100,14 @@ def _binary_kind(path: Path, head: bytes, named: FileFormat | None, unread: Unre
 
 
 def refuse_unread(head: bytes, unread: UnreadFormat | None = None) -> None:
-    """Raise Unreadable when a file begins as those of a format that is refused; `unread` is the format of its name."""
+    """Raise Unreadable when a file begins like a refused format; `unread` is the format by name."""
     refused = next((kind for at, mark, kind in _UNREAD_MARKS if head.startswith(mark, at)), None)
     if refused and (is_binary(head) or head.startswith(_PRINTABLE_MAGIC)):
         raise _unsupported(unread or refused)
 
 
 def _archive_kind(path: Path, named: FileFormat | None, unread: UnreadFormat | None) -> FileFormat:
-    """Return the format of an archive by its parts; an archive of an unknown program is a ZIP by its name alone."""
+    """Return the format of an archive by its parts; an archive of an unknown program is a ZIP only by name."""
     with open_archive(path) as archive:
         names = frozenset(archive.namelist())
         declared = read_undamaged(archive, "mimetype", most=200).decode("ascii", "replace").strip()
@@ -123,7 +124,8 @@ def _archive_kind(path: Path, named: FileFormat | None, unread: UnreadFormat | N
 
 
 def _compound_kind(path: Path, named: FileFormat | None, unread: UnreadFormat | None) -> FileFormat:
-    """Return a compound file's format by its streams, among several by its name; Unreadable for a password or none."""
+    """Return a compound file's format by its streams, if ambiguous by its name. Raises Unreadable for a password, or if
+    no format fits."""
     found: set[FileFormat | UnreadFormat] = set()
     rest = b""
     with path.open("rb") as file:

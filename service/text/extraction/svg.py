@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # lxml has no types of its own.
-"""Drawings of the web (SVG): the lines of their texts, titles and descriptions, and the largest picture within."""
+"""Web drawings (SVG): the lines of their texts, titles and descriptions, and the largest picture within."""
 
 import base64
 import binascii
@@ -28,7 +28,7 @@ _ADDRESS = re.compile(rb"data:image/svg\+xml[^,\"'<>()\s]{0,80},(?:<svg[^\"]+|[^
 
 
 def read_drawing(content: bytes) -> Drawing | None:
-    """Return what an EMF, WMF or SVG within a file says; None for anything else, damaged or too large."""
+    """Return the content of an EMF, WMF or SVG within a file; None if another format, damaged or too large."""
     try:
         return read_metafile(content) or _read_svg(content)
     except Exception:  # noqa: BLE001 - whatever is wrong with a drawing, the file that holds it is read
@@ -43,14 +43,13 @@ def _read_svg(content: bytes) -> Drawing | None:
 
 
 def is_svg(content: bytes) -> bool:
-    """Return whether the first bytes of a file may be those of an SVG drawing."""
+    """Return whether the first bytes of a file may begin an SVG drawing."""
     # Without its mark and NULs, UTF-16 reads like ASCII.
     head = content[:_HEAD].replace(b"\0", b"").lstrip(b"\xff\xfe\xef\xbb\xbf \t\r\n")
     return head.startswith(b"<") and b"svg" in head
 
 
 def find_drawings(data: bytes) -> Iterator[bytes]:
-    """Yield the SVG drawings that the text of a page holds itself, as data URIs."""
     return (_decode(found[0].decode("latin-1")) for found in _ADDRESS.finditer(data))
 
 
@@ -65,7 +64,7 @@ def to_drawing(root: Any) -> Drawing:
 
 
 def find_lines(root: Any) -> Iterator[str]:
-    """Yield the texts, titles and descriptions of a drawing in order, of alternatives the first that says something."""
+    """Yield the texts, titles and descriptions of a drawing in order; of alternatives, the first with text."""
     # Without recursion: a page may nest alternatives deeper than Python calls functions.
     decided: set[Any] = set()
     before: dict[Any, int] = {}

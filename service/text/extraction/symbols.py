@@ -1,4 +1,4 @@
-"""The characters that the fonts of symbols show: ticked and empty boxes, arrows, Greek letters."""
+"""The characters of symbol fonts: ticked and empty boxes, arrows, Greek letters."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def is_known(font: str) -> bool:
 
 
 def show(number: int, font: str) -> str:
-    """Return what a character shows in a font, nothing for an unknown symbol."""
+    """Return the character shown by a font, empty for an unknown symbol."""
     characters = _FONTS.get(font.lower())
     if number in _PRIVATE:
         return (characters or _FONTS["wingdings"]).get(number - _PRIVATE.start, "")

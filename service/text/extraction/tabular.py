@@ -1,4 +1,4 @@
-"""Making blocks of table rows: each names its columns, so that it can be understood alone."""
+"""Making blocks from table rows: each row names the columns, to be understandable alone."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from service.text.extraction.building import BlockBuilder, one_line
 _NUMBER = re.compile(r"[-+(]?[\d.,:/%€$£ ()-]{1,40}")
 _LONGEST_HEADER = 120
 MOST_SPANNED = 50
-"""Columns and rows that a cell may claim to stand over."""
+"""Limit on the columns and rows a cell may span."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,12 @@ class _Row:
 
 
 class TableWriter:
-    """Adds the rows of a table in order. The header is the row that the caller marks, or the first row of two or more
-    cells that is all words and has rows below. Earlier single cells (captions) are paragraphs. Several header rows are
-    joined: the marked rows, or a first row of a few spread cells over several columns. A `numbered` table gives each
-    row its number, as programs show it."""
+    """Adds the rows of a table in order.
+
+    The header is the row marked by the caller, or the first row of two or more cells that is all words and has rows
+    below. Earlier single cells (captions) are paragraphs. Several header rows are joined: the marked rows, or a first
+    row of a few spread cells over several columns. A `numbered` table gives each row its number, as shown by programs.
+    """
 
     def __init__(self, builder: BlockBuilder, *, page: int | None = None, numbered: bool = False) -> None:
         self._builder = builder
@@ -47,7 +49,8 @@ class TableWriter:
         box: Box | None = None,
         number: int | None = None,
     ) -> None:
-        """Add the next row, or the row of a number; `header` when the file itself marks it as a header."""
+        """Add the next row, with the row number `number` if given; set `header` if the file itself marks the row as a
+        header."""
         self._number = self._number + 1 if number is None else number
         row = _Row([one_line(cell) for cell in cells], self._number, self._page if page is None else page, box)
         if not any(row.values):
@@ -76,7 +79,8 @@ class TableWriter:
             self._write(row)
 
     def close(self) -> None:
-        """End the table; a presumed header without rows is added as one, as are names of columns without a value."""
+        """End the table. A presumed header without rows is added as a row; column names without a value are added
+        too."""
         pending = self._candidate or self._groups
         if pending is not None:
             self._header = []
@@ -114,7 +118,7 @@ def _looks_like_header(values: Sequence[str]) -> bool:
 
 
 def _looks_like_groups(values: Sequence[str]) -> bool:
-    """Return whether a row may name groups of columns: several cells, fewer than half of the columns, apart."""
+    """Return whether a row may name groups of columns: several spaced cells, fewer than half of the columns."""
     filled = [column for column, value in enumerate(values) if value]
     return len(filled) >= 2 and all(after - before > 1 for before, after in pairwise(filled))
 
@@ -127,7 +131,7 @@ def _fill(values: Sequence[str]) -> list[str]:
 
 
 def _join_headers(above: Sequence[str], below: Sequence[str]) -> list[str]:
-    """Return the names of columns that two rows give, each once; the last name above also names columns after it."""
+    """Return column names from two header rows, each once; the last name above also applies to later columns."""
     names: list[str] = []
     for column in range(max(len(above), len(below))):
         upper = above[min(column, len(above) - 1)] if above else ""
@@ -137,13 +141,13 @@ def _join_headers(above: Sequence[str], below: Sequence[str]) -> list[str]:
 
 
 class Spans:
-    """Puts cells that stand over several columns or rows of a table into each of them."""
+    """Repeats cells spanning several columns or rows of a table in each of them."""
 
     def __init__(self) -> None:
         self._below: dict[int, tuple[str, int]] = {}
 
     def place(self, cells: Sequence[tuple[str, int, int]]) -> list[str]:
-        """Return the texts of the next row from cells (text, columns, rows). A cell that fills its row appears once."""
+        """Return the texts of the next row from cells (text, columns, rows). A cell filling its row appears once."""
         if len(cells) == 1 and not self._below:
             return [cells[0][0]]
         row: list[str] = []

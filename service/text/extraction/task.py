@@ -1,5 +1,5 @@
-"""Extraction inside a worker process, limited in memory and time. The module imports only parsers, and only in a
-worker: workers stay small, and the service, which imports this module too, starts sooner."""
+"""Extraction inside a worker process, limited in memory and time. The module imports parsers only in a worker, so that
+workers stay small, and the service, which also imports this module, starts sooner."""
 
 import resource
 import signal
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 class Refused(NamedTuple):
-    """The refusal of a file, and the error behind it if no parser expected it."""
+    """The refusal of a file, and the underlying error if no parser expected it."""
 
     code: FailureCode
     message: str
@@ -31,7 +31,7 @@ class Refused(NamedTuple):
 
 
 def prepare(memory_bytes: int) -> None:
-    """Limit this process to `memory_bytes` beyond its present memory, no core files and no file writes."""
+    """Limit the process to `memory_bytes` beyond present memory, no core files and no file writes."""
     from service.text.extraction import parsing  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport] - see above
 
     # Python's own handler waits for the interpreter; a parser in C may not return to it.
@@ -45,13 +45,12 @@ def prepare(memory_bytes: int) -> None:
 
 
 def ready() -> bool:
-    """Return True: a worker that answers is running."""
     return True
 
 
 def extract(path: str, file_name: str, limits: Limits, seconds: float) -> Extraction | Refused:
-    """Return the file's text or its refusal; killed after `seconds` of processor time. The blocks are packed alone:
-    cheaper to send than objects, and the form in which they are stored."""
+    """Return the file's text or its refusal; killed after `seconds` of processor time. Only packed blocks are returned:
+    cheaper to send than objects, and already in stored form."""
     from service.text.extraction.parsing import parse_file  # noqa: PLC0415 - see above
 
     def parse() -> Extraction:
@@ -64,7 +63,7 @@ def extract(path: str, file_name: str, limits: Limits, seconds: float) -> Extrac
 def read_files(
     path: str, file_name: str, limits: Limits, seconds: float, *, start: int, most: int | None, largest: int
 ) -> list[ContainedFile] | Refused:
-    """Return some of the files that the file holds (see `containers.read_files`) or its refusal, as `extract` does."""
+    """Return some of the files within a file (see `containers.read_files`), or the refusal; limited like `extract`."""
     from service.text.extraction import containers  # noqa: PLC0415 - see above
 
     return _within(
@@ -75,7 +74,7 @@ def read_files(
 def render_page(
     path: str, _file_name: str, limits: Limits, seconds: float, *, media_type: str, page: int
 ) -> "RenderedPage | Refused":
-    """Return a page of the file as a picture (see `pages.render_page`) or its refusal, as `extract` does."""
+    """Return a page of the file as a picture (see `pages.render_page`), or the refusal; limited like `extract`."""
     from service.text.extraction import pages  # noqa: PLC0415 - see above
 
     return _within(
@@ -84,7 +83,7 @@ def render_page(
 
 
 def _within(seconds: float, read: Callable[[], Result]) -> Result | Refused:
-    """Return what `read` does or its refusal of a file; the process is killed after `seconds` of processor time."""
+    """Return the result of `read`, or its refusal; the process is killed after `seconds` of processor time."""
     limit_processor(seconds)
     try:
         return read()
@@ -102,13 +101,13 @@ def _within(seconds: float, read: Callable[[], Result]) -> Result | Refused:
 
 
 def limit_processor(seconds: float) -> None:
-    """Have this process killed (SIGXCPU) after so many more seconds of processor time."""
+    """Have this process killed (SIGXCPU) after `seconds` more of processor time."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     _limit(resource.RLIMIT_CPU, ceil(used.ru_utime + used.ru_stime + seconds), hard=False)
 
 
 def _limit(kind: int, value: int, *, hard: bool = True) -> None:
-    """Lower a resource limit if the system allows it: some systems have a limit and refuse to set it."""
+    """Lower a resource limit if allowed: some systems refuse to set a limit."""
     highest = resource.getrlimit(kind)[1]
     wanted = value if highest == resource.RLIM_INFINITY else min(value, highest)
     try:

@@ -1,4 +1,4 @@
-"""Read TeX in a single pass without running it: macros keep their arguments or become their plain words."""
+"""Read TeX in a single pass without execution: macros keep their arguments or become plain words."""
 
 import re
 import unicodedata
@@ -202,7 +202,7 @@ class _Reader:
             self._skip(_NEXT_ARGUMENT)
 
     def _raw(self, name: str) -> None:
-        """Take an address or code as it is written: in it, a percent sign begins no comment."""
+        """Take an address or code literally: a percent sign begins no comment."""
         if name == "lstinline":
             self._skip(_OPTION)
         if argument := self._skip(_NEXT_ARGUMENT):
@@ -230,7 +230,8 @@ class _Reader:
             self._words.append(" ")
 
     def _formula_end(self, symbol: str) -> int:
-        """Return where a formula ends, or -1; each end is looked for once, however many formulas begin before it."""
+        """Return the end of a formula, or -1; each end is searched for only once, for any number of formulas before
+        it."""
         if self._ends.get(symbol, -1) < self._place:
             end = self._text.find("\\)" if symbol == "(" else "\\]", self._place)
             self._ends[symbol] = end if end >= 0 else len(self._text) + _LONGEST_FORMULA

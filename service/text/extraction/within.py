@@ -1,4 +1,4 @@
-"""Pictures within files, by their addresses: entries of archives, parts of mails, places in a text."""
+"""Pictures within files, by address: entries of archives, parts of mails, positions in a text."""
 
 import zipfile
 import zlib
@@ -26,7 +26,7 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, Valu
 
 
 def read_picture(path: Path, *, media_type: str, address: str) -> bytes:
-    """Return the bytes of a picture within a file; Unreadable when they aren't there or damaged."""
+    """Return the bytes of a picture within a file. Raises Unreadable when missing or damaged."""
     read = _READERS.get(media_type, read_entry)
     try:
         content = read(path, address)
@@ -37,7 +37,7 @@ def read_picture(path: Path, *, media_type: str, address: str) -> bytes:
 
 
 def parse_page(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add a web page, then the pictures that its text holds, of which drawings are read at once; return its <title>."""
+    """Add a web page, then the embedded pictures, reading drawings at once; return the <title>."""
     title = parse_html(data, builder)
     if builder.limits.finds_pictures:
         for number, found in enumerate(find_data_uris(data)):
@@ -48,7 +48,6 @@ def parse_page(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def read_entry(path: Path, name: str) -> bytes:
-    """Return the bytes of an entry of an archive; Unreadable when they are too many."""
     with open_archive(path) as archive, archive.open(name) as entry:
         content = entry.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:

@@ -1,4 +1,4 @@
-"""Word documents of before 2007 ([MS-DOC]): headings, paragraphs, lists, tables; notes and boxes at the end."""
+"""Word documents from before 2007 ([MS-DOC]): headings, paragraphs, lists, tables; notes and boxes at the end."""
 
 import re
 import struct
@@ -20,7 +20,7 @@ from service.text.extraction.tabular import TableWriter
 # Where the main stream says where styles, lists and uses of lists are in the table stream.
 _STYLES, _LISTS, _USES = 0xA2, 0x2E2, 0x2EA
 LIST, LIST_LEVEL = 0x460B, 0x260A
-"""The operations that say which use of a list a paragraph is in, from 1, and on which level, from 0."""
+"""The operations for a paragraph's use of a list, from 1, and its level, from 0."""
 _FORMS = {
     0: "decimal",
     1: "upperRoman",
@@ -38,7 +38,7 @@ _NO_STYLE, _OF_PARAGRAPHS, _LAST_USE = 0xFFF, 1, 0x7FE
 
 
 class Lists:
-    """The lists of a document, counted paragraph by paragraph; what is damaged of them is without numbers."""
+    """The lists of a document, counted paragraph by paragraph; damaged lists get no numbers."""
 
     def __init__(self, main: bytes, table: bytes) -> None:
         self._uses: list[list_numbers.Use] = []
@@ -48,7 +48,7 @@ class Lists:
             self._styles = _read_styles(table, _offset(main, _STYLES))
 
     def count(self, style: int, operations: Mapping[int, bytes]) -> str:
-        """Count a paragraph, by its style and its own operations; return what stands before it, if it is in a list."""
+        """Count a paragraph, by style and own operations; return the text before the paragraph if in a list."""
         use, level = (operations.get(code) for code in (LIST, LIST_LEVEL))
         for _ in range(list_numbers.MOST_STYLES):
             if use is not None and level is not None:
@@ -70,7 +70,7 @@ def _offset(main: bytes, place: int) -> int:
 
 
 def _find(operations: bytes, code: int) -> tuple[int, bytes | None]:
-    """Return the operand of an operation in a style, whose operations are few, or None."""
+    """Return an operation's code and operand in a style; the operand is None if absent."""
     place = operations.find(code.to_bytes(2, "little"))
     size = 2 if code == LIST else 1
     return code, operations[place + 2 : place + 2 + size] if place >= 0 else None
@@ -177,7 +177,7 @@ _HEADINGS = range(1, 10)
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """Where a document's main stream says that things are: lengths in characters, offsets and lengths in bytes."""
+    """The positions given by a document's main stream: lengths in characters, offsets and lengths in bytes."""
 
     is_old: bool
     lengths: tuple[int, ...]
@@ -193,7 +193,7 @@ class _Header:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A stretch of the text: its first character, where its bytes begin, and how many each character has."""
+    """A stretch of the text: the first character, the position of the bytes, and the bytes per character."""
 
     start: int
     length: int
@@ -203,7 +203,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Paragraph:
-    """What formats a paragraph: its style, of which 1 to 9 are headings, what it is in or ends, and its number."""
+    """A paragraph's format: style (1 to 9 are headings), whether in a table or ending a row, and the list marker."""
 
     style: int = 0
     in_table: bool = False
@@ -212,7 +212,7 @@ class _Paragraph:
 
 
 def parse_doc(path: Path, builder: BlockBuilder) -> str | None:
-    """Add a Word 97, 6 or 95 document's text; what was deleted with changes tracked is left out."""
+    """Add a Word 97, 6 or 95 document's text; tracked deletions are left out."""
     with refuse_damaged(_KIND):
         file = read_compound(path, "WordDocument", "0Table", "1Table", PICTURES)
         streams, main = file.streams, file.streams["WordDocument"]
@@ -259,7 +259,8 @@ def _read_header(main: bytes) -> _Header:
 
 
 def _find_code_page(sample: bytes) -> str:
-    """Return the code page of a text in a language of Western Europe, which may hold another all the same."""
+    """Return the code page of a text declared as Western European: cp1252, or a detected page if over a third of the
+    bytes are 0xC0 or above."""
     letters = sample.translate(None, bytes(range(0xC0)))
     return detect_encoding(sample.translate(_NO_CONTROLS)) if len(letters) * 3 > len(sample) else "cp1252"
 
@@ -305,7 +306,7 @@ def _decode_double(data: bytes) -> str:
 
 
 class _Marked:
-    """Which characters were deleted while changes were tracked, and which stand for pictures, and where those are."""
+    """The characters deleted with change tracking, the placeholders of pictures, and the pictures' positions."""
 
     def __init__(self, main: bytes, table: bytes, pieces: list[_Piece], header: _Header) -> None:
         self.deleted: list[tuple[int, int]] = []
@@ -342,7 +343,7 @@ def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
 
 
 def _without_instructions(text: str) -> str:
-    """Return the text with NULs in place of what tells a field what to show; fields may hold others."""
+    """Return the text with NULs in place of field instructions; fields may be nested."""
     parts: list[str] = []
     hidden: list[bool] = []
     place = 0
@@ -387,7 +388,7 @@ class _Formats:
 def _runs(
     main: bytes, table: bytes, where: tuple[int, int], find: Callable[[bytes, int, int], bytes]
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield begin, end and format of each run of bytes that is formatted alike, from the pages that say so."""
+    """Yield begin, end and format of each run of equally formatted bytes, from the format pages."""
     offset, size = where
     count = max(size - 4, 0) // 8
     for number in struct.unpack_from(f"<{count}I", table, offset + 4 * (count + 1)) if count else ():
@@ -414,7 +415,7 @@ def _paragraph_data(page: bytes, held: int, index: int) -> bytes:
 
 
 def _operations(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the code and the operand of each operation on properties; stop where one is cut off."""
+    """Yield the code and operand of each property operation, stopping at a truncated operation."""
     place = 0
     while place + 2 < len(data):
         code = int.from_bytes(data[place : place + 2], "little")

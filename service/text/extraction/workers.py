@@ -1,8 +1,8 @@
-"""Extraction in worker processes with limits: a hostile file costs one refusal, never the service.
+"""Extraction in worker processes with limits: a hostile file is refused, and the service keeps running.
 
 ServiceError
-├── UnreadableFile    400, or 415 for its type: the file is refused, and the message says what to do
-└── Unavailable       503 `reading_late`: the machine left too little time for the file, which is to be sent again"""
+ ├── UnreadableFile    400, or 415 for its type: the file is refused, and the message gives advice
+ └── Unavailable       503 `reading_late`: the machine left too little time for the file; send it again"""
 
 import asyncio
 import signal
@@ -50,7 +50,7 @@ _UNSUPPORTED: frozenset[FailureCode] = frozenset({"file_type_unsupported", "file
 
 
 class UnreadableFile(ServiceError):  # noqa: N818 - named like its siblings in service.platform.errors
-    """A file that can't or mustn't be read: 415 for its type, 400 for everything else."""
+    """A file that can't or mustn't be read: 415 because of the type, otherwise 400."""
 
     default_status = 400
 
@@ -60,7 +60,7 @@ class UnreadableFile(ServiceError):  # noqa: N818 - named like its siblings in s
 
 
 class Extractor:
-    """A pool of worker processes that read files within limits of time and memory. They are forked from a server
+    """A pool of worker processes for reading files within limits of time and memory. Workers are forked from a server
     process with the parsers imported and no threads, and end with this process."""
 
     def __init__(self, *, workers: int, seconds: float, memory_bytes: int, limits: Limits | None = None) -> None:
@@ -75,7 +75,7 @@ class Extractor:
         )
 
     async def extract(self, path: Path, *, file_name: str, finds_pictures: bool = False) -> Extraction:
-        """Return the text of the file at `path`, called `file_name` by its sender, and its pictures if asked. Raises
+        """Return the text of the file at `path`, named `file_name` by its sender, and optionally its pictures. Raises
         UnreadableFile or Unavailable. Cancelling ends the worker; files wait in order."""
         limits = replace(self._limits, finds_pictures=finds_pictures)
         with traces.span("extract") as span:
@@ -99,9 +99,11 @@ class Extractor:
     async def render_page(
         self, on_disk: AbstractAsyncContextManager[Path], *, media_type: str, page: int, wanted_by: UUID
     ) -> "RenderedPage":
-        """Return a page, from 1, as a picture; `on_disk` provides the file. Raises UnreadableFile, and Unavailable
-        `rendering_saturated` if many wait, or several of the same person (`wanted_by`). Pages are rendered one after
-        the other, for at most `_PAGE_SECONDS` each, so that uploads keep the other workers."""
+        """Return a page, from 1, as a picture; `on_disk` provides the file.
+
+        Raises UnreadableFile, and Unavailable `rendering_saturated` if many pages wait, or several of one person
+        (`wanted_by`). Pages are rendered in turn, for at most `_PAGE_SECONDS` each, so that uploads keep the other
+        workers."""
         wanted = self._pages_wanted
         if wanted.total() >= _MOST_PAGES_WANTED or wanted[wanted_by] >= _MOST_PAGES_OF_ONE:
             raise _too_many_pages()
@@ -120,11 +122,10 @@ class Extractor:
                 del wanted[wanted_by]
 
     async def warm(self) -> None:
-        """Start the workers, so that the first file doesn't wait for them."""
         await asyncio.gather(*(self._pool.run(task.ready) for _ in range(self._workers)))
 
     def close(self) -> None:
-        """Stop the workers, also those that are reading a file."""
+        """Stop all workers, including busy workers."""
         self._pool.close()
 
     async def _run(

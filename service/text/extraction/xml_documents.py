@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # lxml has no types of its own.
-"""XML of any kind: records become rows that name their fields, text with markup in it becomes paragraphs."""
+"""XML of any kind: records become rows with field names; text with inner markup becomes paragraphs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ _APART = frozenset(
 
 
 def parse_xml(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add an XML document's texts and attributes, its own entities replaced; return None, because XML has no title."""
+    """Add an XML document's texts and attributes, with internal entities replaced; return None: XML has no title."""
     refuse_size(data, builder)
     root = parse_markup(data)
     entities = _entities(root)
@@ -70,7 +70,8 @@ def _fields(element: Any, entities: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _attributes(element: Any) -> list[tuple[str, str]]:
-    """Return an element's own attributes: those of a namespace (xml:lang, xsi:type) say how to read it, not what."""
+    """Return an element's own attributes, without namespaced attributes (xml:lang, xsi:type), meant only for
+    readers."""
     return [(name, one_line(value)) for name, value in element.attrib.items() if not name.startswith("{")]
 
 
@@ -79,7 +80,7 @@ def _row(fields: list[tuple[str, str]]) -> str:
 
 
 def _text(element: Any, entities: Mapping[str, str]) -> str:
-    """Return all text of an element, with a space between adjacent elements. Outside entities are read as HTML's."""
+    """Return all text of an element, with a space between adjacent elements. External entities are read as HTML's."""
     parts = [element.text or ""]
     for event, node in etree.iterwalk(element, events=("start", "end")):
         if node is not element:

@@ -1,4 +1,4 @@
-"""Recognizing lines of text in a picture, by PP-OCR's models in ONNX Runtime on one core."""
+"""Recognizing lines of text in a picture, with PP-OCR's models in ONNX Runtime on a single core."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ class Recognizer:
         self._engine: Any = RapidOCR(params=_PARAMETERS)
 
     def read(self, picture: Image.Image) -> tuple[list[RecognizedLine], PageView]:
-        """Return the lines of a page, and how it was turned for them if it lies on its side or upside down."""
+        """Return the lines of a page, and the rotation applied if the page lies on its side or upside down."""
         lines, view = self._read_as_is(picture), PageView(picture.size)
         for angle in _other_angles(lines):
             turned = picture.transpose(angle)
@@ -64,7 +64,6 @@ class Recognizer:
 
 
 def _other_angles(lines: list[RecognizedLine]) -> tuple[Image.Transpose, ...]:
-    """Return the ways to turn a page that is read badly as it is."""
     if not lines:
         return ()
     if sum(line.is_upright for line in lines) * 2 < len(lines):
@@ -74,5 +73,5 @@ def _other_angles(lines: list[RecognizedLine]) -> tuple[Image.Transpose, ...]:
 
 
 def _certainty(lines: list[RecognizedLine]) -> float:
-    """Return by how much text and how certainly a page was read, to compare ways to turn it."""
+    """Return a score from the amount and certainty of text, to compare rotations."""
     return sum(len(line.text) * line.confidence**4 for line in lines)

@@ -1,4 +1,4 @@
-"""Make blocks of recognized lines: reading order, rows, paragraphs, headings. Lengths are pixels from above."""
+"""Making blocks from recognized lines: reading order, rows, paragraphs, headings. Lengths are pixels from above."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ _DEPTH = 40
 
 @dataclass(frozen=True, slots=True)
 class RecognizedLine:
-    """A line of text, the certainty from 0 to 1 of its reading, and its corners: upper left first, then upper right."""
+    """A line of text, the certainty of its reading from 0 to 1, and its corners: upper left first, then upper right."""
 
     text: str
     confidence: float
@@ -57,19 +57,19 @@ class RecognizedLine:
 
     @property
     def is_upright(self) -> bool:
-        """Whether it is wider than high, as text is that doesn't lie on its side."""
+        """Whether the line is wider than high, unlike text lying on its side."""
         return self.right - self.left >= self.height
 
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """How a page was read: its width and height as it was turned, and by how many quarters to the left."""
+    """A page's view during reading: width and height after rotation, and the number of quarter turns to the left."""
 
     size: tuple[int, int]
     quarters: int = 0
 
     def to_parts(self, lines: Iterable[RecognizedLine]) -> Box:
-        """Return the rectangle around lines, in parts of the page as its file shows it."""
+        """Return the rectangle around lines, as fractions of the page as shown in its file."""
         points = [point for line in lines for point in line.corners]
         width, height = self.size
         across = [min(max(x / width, 0.0), 1.0) for x, _ in points]
@@ -83,11 +83,11 @@ class PageView:
 
 
 Row = Sequence[RecognizedLine]
-"""Lines side by side, from left to right: the cells of a table, or one line alone."""
+"""Lines side by side, from left to right: the cells of a table, or a single line."""
 
 
 def make_blocks(lines: Sequence[RecognizedLine], *, view: PageView, page: int | None) -> list[Block]:
-    """Return the blocks of a page that was read so, in reading order; `page` is the number that they get."""
+    """Return a page's blocks in reading order; `page` becomes the blocks' page number."""
     if not lines:
         return []
     angle = _slant(lines)
@@ -105,7 +105,7 @@ def make_blocks(lines: Sequence[RecognizedLine], *, view: PageView, page: int | 
 
 
 def _slant(lines: Sequence[RecognizedLine]) -> float:
-    """Return the angle at which most lines run, as of a page that was laid in askew."""
+    """Return the angle of most lines, for a page scanned askew."""
     angles = [atan2(line.corners[1][1] - line.corners[0][1], line.corners[1][0] - line.corners[0][0]) for line in lines]
     upright = sorted(angle for angle, line in zip(angles, lines, strict=True) if line.is_upright)
     return upright[len(upright) // 2] if upright else 0.0
@@ -121,7 +121,7 @@ def _certainty(lines: Sequence[RecognizedLine]) -> float:
 
 
 def _reading_order(lines: Sequence[RecognizedLine], usual: float, depth: int = 0) -> Iterator[Row]:
-    """Yield the rows of a part of a page: column by column where it has columns of text, else from the top down."""
+    """Yield the rows of a part of a page: by column if there are columns of text, otherwise from the top down."""
     edge = _column_edge(lines, usual)
     if edge is not None:
         yield from _reading_order([line for line in lines if line.left < edge], usual, depth)
@@ -139,7 +139,7 @@ def _reading_order(lines: Sequence[RecognizedLine], usual: float, depth: int = 0
 
 
 def _column_edge(lines: Sequence[RecognizedLine], usual: float) -> float | None:
-    """Return where a second column of text begins; None without one, as in a table, whose cells are short."""
+    """Return the left edge of a second column of text; None without a second column, as in a table with short cells."""
     ordered = sorted(lines, key=lambda line: line.left)
     reached = float("-inf")
     for number, line in enumerate(ordered):
@@ -211,7 +211,7 @@ def _compose(rows: Sequence[Row], usual: float) -> tuple[BlockKind, int, str]:
 
 
 def _end_line(line: str, after: str) -> str:
-    """Return a line as it stands before the next one: a word that is divided at its end is made whole."""
+    """Return a line for joining with the next, rejoining a word divided at its end."""
     if line.endswith("-") and line[-2:-1].isalpha() and after[:1].islower():
         return line[:-1]
     return f"{line} " if after else line

@@ -1,4 +1,4 @@
-"""Reading one page inside a worker process, within limits of memory and time; see `service.text.extraction.task`."""
+"""Reading a page inside a worker process, within limits of memory and time; see `service.text.extraction.task`."""
 
 import os
 from dataclasses import replace
@@ -17,7 +17,8 @@ _recognizers: list[Recognizer] = []
 
 
 class ReadPage(NamedTuple):
-    """The packed blocks of a page; `error` says in a sentence why there are none, and `cause` what nobody expected."""
+    """The packed blocks of a page. Without blocks, `error` gives the reason in a sentence, and `cause` any unexpected
+    error."""
 
     packed: bytes = b""
     error: str | None = None
@@ -25,7 +26,7 @@ class ReadPage(NamedTuple):
 
 
 def prepare(memory_bytes: int, niceness: int) -> None:
-    """Limit this process, give way to others, and load the models."""
+    """Limit the process, lower the priority, and load the models."""
     os.nice(niceness)
     limit_process(memory_bytes)
     _recognizers.append(Recognizer())
@@ -34,8 +35,8 @@ def prepare(memory_bytes: int, niceness: int) -> None:
 def read_page(
     path: str, media_type: str, page: int, *, is_numbered: bool, pixels: int, seconds: float, address: str | None = None
 ) -> ReadPage:
-    """Return a page's blocks, numbered if the file's pages are; or why it is unreadable. With an `address`, the blocks
-    of the picture there, without boxes. Text of the page's text layer is left out."""
+    """Return a page's blocks, numbered if the file's pages are; or the reason why it is unreadable. With an `address`,
+    return the blocks of the picture there, without boxes. Text already in the page's text layer is left out."""
     limit_processor(seconds)
     try:
         picture, words = open_page(Path(path), media_type=media_type, page=page, pixels=pixels, address=address)

@@ -1,4 +1,4 @@
-"""Text recognition in worker processes: started for the first page, ended when there is nothing to read for a while."""
+"""Text recognition in worker processes: started for the first page, ended after idling for a while."""
 
 import signal
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ _NICENESS = 19
 
 
 class UnreadablePage(Exception):  # noqa: N818 - named for what the page is
-    """A page that can't be read; the message is a sentence that says why."""
+    """A page that can't be read; the message gives the reason in a sentence."""
 
 
 class ReadingInterrupted(RuntimeError):  # noqa: N818 - named for what became of the reading
-    """A page whose worker was ended, or got no processor: it is to be read again later."""
+    """Reading was interrupted or starved of processor time: read the page again later."""
 
 
 class PageReader:
-    """A pool of worker processes that read pages, each within limits of processor time and memory, after other work."""
+    """A pool of low-priority worker processes for reading pages, each with limits on processor time and memory."""
 
     def __init__(self, *, workers: int, seconds: float, memory_bytes: int, pixels: int) -> None:
         self._workers = workers
@@ -39,9 +39,11 @@ class PageReader:
     async def read(
         self, path: Path, *, media_type: str, page: int, is_numbered: bool, address: str | None = None
     ) -> Sequence[Block]:
-        """Return a page's text, counted from 1; blocks are numbered if `is_numbered`. With an `address`, the text of
-        the picture there. Raises UnreadablePage; ReadingInterrupted; another RuntimeError, or OSError, if no worker can
-        begin: killed while idle, no models, or no room on the machine. Cancelling ends the worker."""
+        """Return the text of page `page`, from 1; blocks are numbered if `is_numbered`. With an `address`, return the
+        text of the picture there.
+
+        Raises UnreadablePage; ReadingInterrupted; another RuntimeError, or OSError, if no worker can start: killed
+        while idle, no models, or no room on the machine. Cancelling ends the worker."""
         # Imported here: the worker's modules take the libraries along, which the service has no other use for.
         from service.text.recognition import task  # noqa: PLC0415
 
@@ -70,6 +72,6 @@ class PageReader:
             return unpack_blocks(read.packed)
 
     def close(self) -> None:
-        """Stop the workers, also those that are reading a page."""
+        """Stop all workers, including busy workers."""
         if self._pool is not None:
             self._pool.close()

@@ -1,6 +1,7 @@
-"""`Idempotency-Key`: a request sent twice is done once, and answered the same. `service.web.routing` wraps an endpoint
-in `idempotent` after authentication, rights and body are checked. The response is kept in the request's transaction
-(`ConnectionDep`), so work and kept response never part. Errors are not kept: the key may try again."""
+"""`Idempotency-Key`: a request sent twice is done once, with an identical response. `service.web.routing` wraps an
+endpoint in `idempotent` after authentication, rights and body are checked. The response is stored in the request's
+transaction (`ConnectionDep`), so work and stored response never diverge. Errors are not stored: the key can be used
+again."""
 
 import functools
 import hashlib
@@ -45,7 +46,7 @@ class Attempt:
 
     async def claim(self) -> Kept | None:
         """Claim the key for this transaction (None; also without a key), or return the response stored under the key.
-        Raises Conflict for a key of another request."""
+        Raises Conflict if the key belongs to another request."""
         if self.key is None:
             return None
         digest = await self.digest()
@@ -55,13 +56,13 @@ class Attempt:
         return kept
 
     async def keep(self, body: bytes) -> None:
-        """Store `body` and the response's headers under the key that this transaction has claimed, if any."""
+        """Store `body` and the response's headers under the key claimed by the transaction, if any."""
         if self.key is not None:
             await queries.keep(self.connection, self.key, body=body, headers=dict(self.response.headers))
 
 
 def idempotency_key(request: Request) -> str | None:
-    """Return the request's key, None without one; 400 for one that isn't 1 to 255 visible ASCII characters."""
+    """Return the request's key, None without a key. Raises 400 unless the key is 1 to 255 visible ASCII characters."""
     value = request.headers.get(HEADER)
     if value is not None and not KEY_SHAPE.fullmatch(value):
         raise BadRequest(f"{HEADER} is 1 to 255 visible ASCII characters.", code="invalid_idempotency_key")
@@ -71,7 +72,7 @@ def idempotency_key(request: Request) -> str | None:
 async def current_attempt(
     request: Request, response: Response, caller: CallerDep, connection: ConnectionDep
 ) -> Attempt:
-    """Read the request's key; 400 for one that isn't 1 to 255 visible ASCII characters."""
+    """Read the request's key. Raises 400 unless the key is 1 to 255 visible ASCII characters."""
     return attempt_of(request, response, caller=caller, connection=connection)
 
 
@@ -79,7 +80,7 @@ AttemptDep = Annotated[Attempt, Depends(current_attempt)]
 
 
 def attempt_of(request: Request, response: Response, *, caller: Caller, connection: Connection) -> Attempt:
-    """Read the request's key in a transaction that isn't the whole request's. The key belongs to the caller."""
+    """Read the request's key, for a transaction shorter than the request. The key belongs to the caller."""
     value = idempotency_key(request)
     if value is None:
         return Attempt(request, response, connection, None)
@@ -90,12 +91,12 @@ def attempt_of(request: Request, response: Response, *, caller: Caller, connecti
 
 
 def idempotent(endpoint: Endpoint[Parameters, Result]) -> Endpoint[Parameters, Result]:
-    """Run a request with the same key once, and replay its response for 24 hours."""
+    """Run a request with an equal key once, and replay the response for 24 hours."""
     return _once(endpoint, shows_secret=False)
 
 
 def idempotent_secret(endpoint: Endpoint[Parameters, Result]) -> Endpoint[Parameters, Result]:
-    """Run a request that shows a secret once per key; the response isn't stored, a replay is 409 `already_done`."""
+    """Run a request that shows a secret once per key. The response isn't stored; a replay is 409 `already_done`."""
     return _once(endpoint, shows_secret=True)
 
 

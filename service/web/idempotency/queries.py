@@ -1,4 +1,4 @@
-"""SQL of stored responses. The caller has authenticated, and sees only their own."""
+"""SQL of stored responses. The caller has authenticated, and sees only their own responses."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,7 +24,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Kept:
-    """A stored response; `body` is None when it showed a secret."""
+    """A stored response; `body` is None if the response showed a secret."""
 
     request_digest: bytes
     body: bytes | None
@@ -32,8 +32,9 @@ class Kept:
 
 
 async def claim(connection: Connection, key: Key, *, request_digest: bytes) -> Kept | None:
-    """Claim a key for this transaction (None), or return the response stored under the key. Others wait here until the
-    transaction ends: after a commit they find its response, after a rollback one of them takes the key."""
+    """Claim a key for the transaction (None), or return the response stored under the key. Concurrent requests wait
+    here until the transaction ends. After a commit they find the response; after a rollback the first of them takes the
+    key."""
     values = insert(kept_responses).values(
         organization_id=key.organization_id,
         principal_id=key.principal_id,
@@ -54,12 +55,10 @@ async def claim(connection: Connection, key: Key, *, request_digest: bytes) -> K
 
 
 async def keep(connection: Connection, key: Key, *, body: bytes, headers: dict[str, str]) -> None:
-    """Store the response under the key that this transaction has claimed."""
     await connection.execute(update(kept_responses).where(_matches_key(key)).values(body=body, headers=headers))
 
 
 async def delete_old(connection: Connection, organization_id: UUID) -> None:
-    """Delete the responses that were stored long enough."""
     old = kept_responses.c.created_at < func.now() - KEPT_FOR
     await connection.execute(delete(kept_responses).where(kept_responses.c.organization_id == organization_id, old))
 

@@ -1,4 +1,4 @@
-"""The few pages that people see in a browser: plain HTML and one style sheet; one script, for passkeys."""
+"""The few browser pages: plain HTML and a style sheet; a script only for passkeys."""
 
 import hashlib
 from collections.abc import Collection, Mapping
@@ -30,13 +30,13 @@ router = APIRouter(include_in_schema=False)
 
 @router.get(STYLE_PATH)
 async def style() -> FileResponse:
-    """Give the style sheet."""
+    """Return the style sheet."""
     return FileResponse(STYLE, media_type="text/css", headers=IMMUTABLE)
 
 
 @router.get(SCRIPT_PATH)
 async def script() -> FileResponse:
-    """Give the script that asks the browser for passkeys."""
+    """Return the script for asking the browser for passkeys."""
     return FileResponse(SCRIPT, media_type="text/javascript", headers=IMMUTABLE)
 
 
@@ -50,8 +50,8 @@ def page(
     asked: str | None = None,
     **values: object,
 ) -> HTMLResponse:
-    """Render a page that lies `depth` folders below the root, whose addresses are all relative to it. Its forms may
-    lead to the addresses `leads_to` by a redirect. It asks `asked` of the browser's passkeys, which takes a script."""
+    """Render a page `depth` folders below the root, with addresses relative to the page. Its forms may redirect to the
+    addresses `leads_to`. `asked` is the question to the browser's passkeys, which needs a script."""
     values |= {"style": _address_of(STYLE, depth=depth), "script": asked and _address_of(SCRIPT, depth=depth)}
     html = _environment.get_template(template).render(asked=asked, **values)
     protection = _protection(leads_to, has_script=asked is not None)
@@ -60,7 +60,8 @@ def page(
 
 @cache
 def _address_of(file: Path, *, depth: int) -> str:
-    """Return the address of a file; it changes with the file, so that a browser that kept an older one asks again."""
+    """Return the address of a file. The address changes with the content, so that browsers with an older version ask
+    again."""
     version = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
     return "../" * depth + f"pages/{file.name}?v={version}"
 
@@ -76,9 +77,9 @@ def _protection(leads_to: Collection[str], *, has_script: bool) -> dict[str, str
 
 
 def _sources(address: str) -> tuple[str, ...]:
-    """Return sources for a policy's `form-action`, besides the service, for a form that ends at an address. Browsers
-    check further redirects too, and applications redirect anywhere: by https, or on this machine. IPv6 hosts can't be
-    named, so they stand for any."""
+    """Return sources for a policy's `form-action`, in addition to the service, for a form that ends at an address.
+    Browsers check further redirects too, and applications redirect anywhere: by https, or on this machine. IPv6 hosts
+    can't be named, so for an IPv6 address all hosts are allowed, by http too."""
     parts = urlsplit(address)
     if parts.scheme == "https":
         return ("https:",)

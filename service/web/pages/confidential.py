@@ -1,5 +1,5 @@
-"""Passwords and tokens only by https, or http within this machine (RFC 6749, sections 3.1 and 3.2). Behind a proxy the
-public address decides; without https there, the requested address must be this machine's."""
+"""Passwords and tokens only by https, or http within the local machine (RFC 6749, sections 3.1 and 3.2). Behind a proxy
+the public address decides; without https there, the requested address must be the local machine's."""
 
 from fastapi import Request
 
@@ -11,7 +11,7 @@ from service.runtime import Runtime
 
 
 def warn(settings: Settings) -> None:
-    """Log, when the service starts, that people can't sign in at its public address."""
+    """At start-up, log a warning if sign-in is impossible at the public address."""
     if not is_confidential(settings.issuer):
         logger.warning(
             "https_required",
@@ -22,7 +22,7 @@ def warn(settings: Settings) -> None:
 
 
 def refuse_readable(request: Request, runtime: Runtime) -> None:
-    """Raise Forbidden where what is sent could be read on the way."""
+    """Raise Forbidden if the connection isn't confidential."""
     issuer = runtime.settings.issuer
     if issuer.startswith("https:"):
         return

@@ -1,4 +1,4 @@
-"""Routes that answer people in a browser, where nobody can read along: whatever goes wrong is a page, too."""
+"""Routes of browser pages over confidential connections. Errors are pages, too."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -20,7 +20,7 @@ class PageRoute(OwnErrorsRoute):
     """A route of pages."""
 
     async def serve(self, request: Request, handler: Handler) -> Response:
-        """Show each page at an address that has a name, where nobody can read along."""
+        """Serve pages only over confidential connections, at an address with a host name."""
         runtime = await current_runtime(request)
         refuse_readable(request, runtime)
         named = _named_address(request, issuer=runtime.settings.issuer)
@@ -31,8 +31,9 @@ class PageRoute(OwnErrorsRoute):
 
 
 def _named_address(request: Request, *, issuer: str) -> str | None:
-    """Return a page's address with `localhost` in place of this machine's IP, where passkeys work; else None. Only
-    browsers are led there, by the header for what a person opens (Fetch Metadata): programs keep their cookies."""
+    """Return a page's address with `localhost` instead of this machine's IP, where passkeys work; else None. Only
+    browsers are redirected, recognized by the header for a person's own navigation (Fetch Metadata): programs keep
+    their cookies."""
     named = name_loopback(issuer)
     is_opened = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
     if named == issuer or not is_opened or request.headers.get("host") != urlsplit(issuer).netloc:
@@ -41,13 +42,12 @@ def _named_address(request: Request, *, issuer: str) -> str | None:
 
 
 Link = tuple[str, str]
-"""An address, relative to the page that it is on, and its words."""
+"""An address, relative to the page, and a text."""
 
 
 def problem(
     request: Request, error: ServiceError, *, links: Sequence[Link] | None = None, title: str | None = None
 ) -> HTMLResponse:
-    """Return the page that says what is wrong, and what to do, with links that lead on."""
     fallback = "Please try again" if error.status >= 500 else "This doesn't work"
     return message(
         request,
@@ -71,7 +71,6 @@ def message(
     headers: Mapping[str, str] | None = None,
     request_id: str | None = None,
 ) -> HTMLResponse:
-    """Return a page that says one thing, and where to go on."""
     return page(
         "message.html",
         depth=depth_of(request),
@@ -86,13 +85,14 @@ def message(
 
 
 def lead_to(address: str) -> Response:
-    """Lead a browser on to another address, to which a form is not sent again."""
+    """Redirect a browser to another address, without sending a form again."""
     return Response(status_code=303, headers={"Location": address})
 
 
 def cookieless(request: Request, *, again: str) -> HTMLResponse:
-    """Return the page for a form that came without a cookie; `again` is where its page is, relative to it. It gives no
-    cookie: a form on another site comes without the person's, and a new cookie would replace that."""
+    """Return the page for a form sent without a cookie; `again` is the address of the form's page, relative to it. No
+    cookie is set: a form on another site arrives without the person's cookie, and a new cookie would replace the
+    existing cookie."""
     return message(
         request,
         title="Please try again",
@@ -104,17 +104,18 @@ def cookieless(request: Request, *, again: str) -> HTMLResponse:
 
 
 def link_to_account(request: Request) -> Link:
-    """Return the link to the page where people sign in, which leads to their account where they are signed in."""
+    """Return the link to the sign-in page, which leads signed-in people to the account."""
     return address_from(request, "account/sign-in"), "Sign in, or go to your account"
 
 
 def address_from(request: Request, path: str) -> str:
-    """Return the address of a path below the root, relative to a request's."""
+    """Return the address of a path below the root, relative to a request's address."""
     return "../" * depth_of(request) + path
 
 
 def _ways_on(request: Request, error: ServiceError) -> Sequence[Link]:
-    """Return where a problem's page leads: a form to its page; what may work later to itself; else to the account."""
+    """Return the links of an error page. A form leads to the form's page, a temporary problem to a retry, anything else
+    to the account."""
     if error.code == "https_required":
         return ()
     passes = error.status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.status == HTTPStatus.TOO_MANY_REQUESTS
@@ -126,5 +127,4 @@ def _ways_on(request: Request, error: ServiceError) -> Sequence[Link]:
 
 
 def depth_of(request: Request) -> int:
-    """Return the number of folders between the root and a page."""
     return request.scope["path"].count("/") - 1

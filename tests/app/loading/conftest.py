@@ -1,4 +1,4 @@
-"""A workbench on a real service and a real Prefect server, on which tests move runs by hand."""
+"""A workbench on a real service and a real Prefect server with runs moved by hand."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,7 +12,6 @@ from tests.app.prefect_api import PrefectServer
 
 @pytest.fixture(scope="module")
 def house(prefect_api, module_service, tmp_path_factory) -> Iterator[LoadingHouse]:
-    """A workbench for a whole module, and a Prefect server on which tests move runs by hand."""
     with (
         closing(PrefectServer(prefect_api)) as prefect,
         house_of(module_service, tmp_path_factory.mktemp("loading"), prefect=prefect_api) as house,
@@ -22,6 +21,5 @@ def house(prefect_api, module_service, tmp_path_factory) -> Iterator[LoadingHous
 
 @pytest.fixture
 def deployment(house: LoadingHouse) -> Iterator[str]:
-    """The upload flow is offered; nothing runs what is started, the test moves it by hand."""
     with offered(house.prefect) as deployment:
         yield deployment

@@ -1,4 +1,4 @@
-"""A workbench on a service and a Prefect server, on which tests move runs by hand."""
+"""A workbench on a service and a Prefect server with runs moved by hand."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ NOTE = ("note.md", b"# A note\n\nThe ferry leaves at nine.\n", "text/markdown")
 
 @dataclass(kw_only=True)
 class LoadingHouse(House):
-    """A house whose runs are on a Prefect server."""
+    """A workbench with runs on a Prefect server."""
 
     prefect: PrefectServer
 

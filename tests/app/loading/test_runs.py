@@ -1,4 +1,4 @@
-"""Runs in the workbench: watched, stopped, run again, listed, and what they could not load."""
+"""Runs in the workbench: watching, stopping, repeating, listing, and quarantine."""
 
 from uuid import uuid4
 
@@ -23,7 +23,6 @@ FAILURE = {
 
 @pytest.mark.usefixtures("deployment")
 def test_a_run_is_watched_and_stopped(house: LoadingHouse) -> None:
-    """The address is enough to watch it; the page says what it waits for as the command line does, while it waits."""
     run = house.start()
     assert "No process carries out runs now" in house.open("ingestion", run=run).shown
     house.prefect.move(run, "RUNNING")
@@ -48,7 +47,6 @@ def test_a_run_is_watched_and_stopped(house: LoadingHouse) -> None:
 
 @pytest.mark.usefixtures("deployment")
 def test_what_was_not_loaded_is_listed_as_it_is(house: LoadingHouse) -> None:
-    """Names and reasons from files are text, in the list, the plan and the run's message; more than a page is paged."""
     run = house.start(f"/srv/{MARKUP}")
     unread = Plan(2, 0, 0, 0, 0, 0, unread={".mp4": 1}).unread_text()
     page_of = f"| planned | documents |\n|---|---|\n| create | 2 |\n\n**{unread}.**\n\nLeft out: 1 (such as {MARKUP})."
@@ -76,7 +74,6 @@ def test_what_was_not_loaded_is_listed_as_it_is(house: LoadingHouse) -> None:
     ],
 )
 def test_a_run_that_ends_early_says_how_and_what_to_do(house: LoadingHouse, state: str, words: str) -> None:
-    """However a run ended, it is told apart, its message is text without Python's names, and what was sent stays."""
     run = house.start()
     house.prefect.tell(run, Summary(documents=8, to_send=8, created=3, waiting=5), phase="sending")
     house.prefect.move(run, state, f"Flow run encountered an exception: ServiceDownError: {MARKUP}")
@@ -119,7 +116,6 @@ def _named(what: str, path: str) -> dict[str, str]:
 
 
 def test_documents_are_named_and_their_deletion_is_confirmed_by_name(house: LoadingHouse, deployment: str) -> None:
-    """What is gone and stays, and what a plan would delete, is deleted after its names were shown, and only that."""
     house.load("Kept of the run", document_external_id="a/kept.md")
     run = house.start()
     names = [_named("Created", "a/kept.md"), _named("Gone from the source, kept", f"b/{MARKUP}")]

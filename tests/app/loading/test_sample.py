@@ -1,4 +1,4 @@
-"""The sample organization, loaded and removed by buttons: nothing that isn't the sample's is changed."""
+"""The sample organization, loaded and removed by buttons without changes of foreign data."""
 
 import json
 from itertools import islice
@@ -29,7 +29,6 @@ def names(items) -> set[str]:
 
 
 def test_the_sample_comes_and_goes_and_nothing_else_does(house: LoadingHouse) -> None:
-    """Loading sets up and starts a run. Removing says what stays and why, and is finished after an interruption."""
     client, rows = house.client, [row for row in rows_of(MANIFEST) if row["path"].endswith((".md", ".txt"))]
     client.catalog.upload_file(b"Ours.", file_name="ours.txt", document_external_id="ours")
     fields = json.loads(DIRECTORY.read_text())["collection"]["fields_before"]

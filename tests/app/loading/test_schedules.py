@@ -1,4 +1,4 @@
-"""Schedules in the workbench: made, changed, paused, run now and deleted, on a real Prefect server."""
+"""Schedules in the workbench on a real Prefect server."""
 
 import html
 from collections.abc import Iterator
@@ -15,7 +15,6 @@ NIGHTLY = Times("0 2 * * 1", "Europe/Berlin")
 
 @pytest.fixture
 def kept(house: LoadingHouse, deployment: str) -> Iterator[Runs]:
-    """The runs of the house, on whose deployment of uploads schedules can be kept; they are gone afterwards."""
     assert deployment
     with Runs(house.prefect.url) as runs:
         yield runs
@@ -48,7 +47,6 @@ def _rows(house: LoadingHouse) -> list[dict]:
 
 
 def test_an_entry_of_the_file_is_said_in_words_paused_and_run(house: LoadingHouse) -> None:
-    """It has its times, and how it went last; it is paused after a question, resumed and run, but changed elsewhere."""
     cron = {"schedule": {"cron": "0 2 * * 1", "timezone": "Europe/Berlin"}, "active": True}
     prefect = house.prefect
     with offered(
@@ -80,7 +78,6 @@ def test_an_entry_of_the_file_is_said_in_words_paused_and_run(house: LoadingHous
 
 
 def test_a_schedule_is_made_in_words(house: LoadingHouse, kept: Runs) -> None:
-    """Its form shows the next five times before it is kept; sent twice, it is one; who made it stands on its page."""
     page = house.open("ingestion", part="schedules").press("New schedule").press("Save schedule")
     assert "There is nothing to load yet." in page.shown
     page = _fill(page, "Folder, glob, manifest or object store", "/srv/handbook")
@@ -109,7 +106,6 @@ def test_wrong_times_and_credentials_are_not_kept(house: LoadingHouse, kept: Run
 
 
 def test_a_change_keeps_what_the_form_does_not_show(house: LoadingHouse, kept: Runs) -> None:
-    """The form has what the schedule has; owner, patterns and a hostile name stay as they were."""
     options = {"upload_as_user_email": "ada@example.com", "include": ["*.log"], "hidden": True}
     read = _add(kept, MARKUP, person="ada@example.com", **options)
     page = _open(house, read.key)
@@ -128,7 +124,6 @@ def test_a_change_keeps_what_the_form_does_not_show(house: LoadingHouse, kept: R
 
 
 def test_it_is_paused_run_and_deleted(house: LoadingHouse, kept: Runs) -> None:
-    """A kept schedule keeps its parameters while it is paused; a run by hand has them; deleting it asks first."""
     read = _add(kept, internal_public=True)
     page = _open(house, read.key).press("Pause")
     paused = _one(kept)
@@ -149,7 +144,6 @@ def test_it_is_paused_run_and_deleted(house: LoadingHouse, kept: Runs) -> None:
 
 
 def test_a_run_and_a_plan_become_a_schedule(house: LoadingHouse, kept: Runs) -> None:
-    """The form is filled as the run was started, without what was for the plan alone; dropped files can't."""
     page = _fill(_open(house, "new"), "Folder, glob, manifest or object store", "/srv/reports")
     page = _fill(_fill(page, "Name", "Reports"), "When", "hour")
     planned = run_of(page.press("Show the plan first"))
@@ -165,7 +159,6 @@ def test_a_run_and_a_plan_become_a_schedule(house: LoadingHouse, kept: Runs) -> 
 
 
 def test_every_kind_of_run_can_be_scheduled(house: LoadingHouse, kept: Runs) -> None:
-    """Each has its fields, or says what is missing for them, in words that are escaped."""
     page = _open(house, "new")
     for kind in page.field("What to do").options:
         page = _open(house, "new")

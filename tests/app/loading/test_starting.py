@@ -1,4 +1,4 @@
-"""Starting runs from the workbench, and what they could not load, on the real service and a real Prefect server."""
+"""Starting runs from the workbench on the real service and a real Prefect server, and their quarantine."""
 
 import html
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_nothing_starts_without_a_source(house: LoadingHouse, deployment: str) -
 
 
 def test_a_place_that_cannot_be_read_is_told_before_a_run(house: LoadingHouse, tmp_path: Path) -> None:
-    """By the form, where the runs read the same files as the workbench; elsewhere the run says it."""
+    """The form checks the place only when runs read the workbench's files; otherwise the run reports the error."""
     wrong = {str(tmp_path / "none"): "does not exist", f"{tmp_path}/no/*.md": "not a folder"}
     with offered(house.prefect, tags=[this_machine()]) as deployment:
         for place, said in wrong.items():
@@ -58,7 +58,6 @@ def test_a_place_that_cannot_be_read_is_told_before_a_run(house: LoadingHouse, t
 
 
 def test_dropped_files_are_handed_to_the_flow_and_removed_after_it(house: LoadingHouse, deployment: str) -> None:
-    """The flow gets a folder with the files; it stays while the run goes on, and is gone once it is done."""
     prefect = house.prefect
     page = start(dropped(house, NOTE, (".dotted.md", b"text", "text/markdown")))
     (run,) = prefect.runs_of(deployment)
@@ -84,7 +83,6 @@ def test_dropped_files_are_handed_to_the_flow_and_removed_after_it(house: Loadin
 
 
 def test_a_run_acts_for_whoever_starts_it(house: LoadingHouse, deployment: str) -> None:
-    """Documents belong to the signed-in person, as the page says, unless they choose the account that loads."""
     me = house.service.admin_email
     page = dropped(house)
     assert f"the documents belong to {me}" in page.shown
@@ -99,7 +97,6 @@ def test_a_run_acts_for_whoever_starts_it(house: LoadingHouse, deployment: str) 
 
 
 def test_a_plan_is_shown_before_anything_is_sent(house: LoadingHouse, deployment: str) -> None:
-    """From its address the upload begins once; dropped files stay for the upload, and go when it is done."""
     prefect = house.prefect
     page = plan(dropped(house))
     (planned,) = prefect.runs_of(deployment)
@@ -125,7 +122,6 @@ def test_a_plan_is_shown_before_anything_is_sent(house: LoadingHouse, deployment
 
 
 def test_files_of_a_run_that_failed_stay_for_another(house: LoadingHouse, deployment: str) -> None:
-    """What is done goes at the next start, though nobody looked; a run that failed is run again with the same files."""
     prefect = house.prefect
     start(dropped(house))
     start(dropped(house))
@@ -147,7 +143,6 @@ def test_files_of_a_run_that_failed_stay_for_another(house: LoadingHouse, deploy
 
 
 def test_a_folder_is_taken_with_its_paths(house: LoadingHouse, deployment: str) -> None:
-    """Files of one name are apart by their folders; what programs leave beside them is no obstacle."""
     names = [f"handbook/{part}/{name}" for part in "ab" for name in ("index.md", ".DS_Store")]
     plan(dropped(house, *((one, one.encode(), "text/markdown") for one in names), ("../../x.md", b"x", "text/plain")))
     [run] = house.prefect.runs_of(deployment)
@@ -180,7 +175,6 @@ def test_files_that_would_overwrite_each_other_are_refused(house: LoadingHouse, 
     ],
 )
 def test_odd_names_are_kept_as_far_as_a_folder_can(house: LoadingHouse, deployment: str, name: str, kept: str) -> None:
-    """A name with separators, NUL, markup or of any length is one file in the run's folder; a change is said."""
     page = dropped(house, (name, b"text", "text/markdown"))
     assert ("becomes" in page.shown) == (name != kept)
     page.assert_shown_as_text()
@@ -190,7 +184,6 @@ def test_odd_names_are_kept_as_far_as_a_folder_can(house: LoadingHouse, deployme
 
 
 def test_access_collection_and_deletion_go_with_the_run(house: LoadingHouse, deployment: str) -> None:
-    """Who may read is given to the flow by id, without anybody chosen nothing starts; so are the guard's numbers."""
     group, made = house.add_group("Deck"), house.add_collection("Deck's handbook")
     page = name_place(house.open("ingestion"), " /srv/handbook ")
     page.radio[1].set_value("People and groups I choose").run()
@@ -220,7 +213,6 @@ def test_access_collection_and_deletion_go_with_the_run(house: LoadingHouse, dep
 
 
 def test_additions_and_indexing_begin_here_too(house: LoadingHouse) -> None:
-    """A collection gets what a pattern chooses; another is indexed anew, the catalog with a model alone."""
     identifier = house.add_collection("Policies of the house")
     with offered(house.prefect, "collection-add") as adding, offered(house.prefect, "reindex") as indexing:
         page = house.open("ingestion", job="addition")
@@ -245,7 +237,7 @@ def test_additions_and_indexing_begin_here_too(house: LoadingHouse) -> None:
 
 
 def test_a_second_click_starts_nothing_else(house: LoadingHouse, deployment: str) -> None:
-    """It comes before the run's page is drawn, when the fields are empty already, and leads to the same run."""
+    """The second click comes before the page is drawn, when the fields are already empty."""
     page = name_place(house.open("ingestion"), "/srv/handbook").press_twice("Start the upload")
     (run,) = house.prefect.runs_of(deployment)
     assert run_of(page) == run["id"]
@@ -256,7 +248,6 @@ def test_a_second_click_starts_nothing_else(house: LoadingHouse, deployment: str
 
 
 def test_an_address_chooses_what_is_indexed_again(house: LoadingHouse) -> None:
-    """A link on a collection's page leads to that job for that collection; another address, to the first choices."""
     _, last = house.add_collection("Aa first"), house.add_collection("Zz last")
     link = house.open("collections", collection=last, part="index").shown.split('<a href="')[-1].split('"')[0]
     where, _, asked = html.unescape(link).partition("?")
@@ -305,7 +296,6 @@ def test_a_folder_that_cannot_be_written_is_said(new_house: House) -> None:
 
 
 def a_reporter(service: RunningService, api_key: str | None = None) -> Reporter:
-    """Who reports a source that no other test has."""
     return Reporter(service, api_key, ledger=uuid4().hex[:24])
 
 
@@ -323,7 +313,6 @@ def show(house: House, reporter: Reporter, **address: str) -> Page:
 
 
 def test_what_was_not_loaded_is_there_at_once(house: LoadingHouse, reporter: Reporter) -> None:
-    """A source's documents are listed as text, page by page, with what is known of the source; all of it, by name."""
     items = [an_item(f"{number:04}.pdf", message=f"Empty: {MARKUP}", place=MARKUP) for number in range(120)]
     reported = reporter.report(items, source=f"/srv/{MARKUP}")
     page = show(house, reporter)
@@ -339,7 +328,6 @@ def test_what_was_not_loaded_is_there_at_once(house: LoadingHouse, reporter: Rep
 
 
 def test_documents_are_ignored_and_restored_at_once(house: LoadingHouse, reporter: Reporter) -> None:
-    """The service has it as soon as the button is pressed; what is chosen then is chosen no more, on the same page."""
     source = reporter.report([an_item(f"{number:03}.pdf") for number in range(60)])["sourceId"]
     page = show(house, reporter).press("Next")
     assert page.find_button("Ignore").disabled
@@ -359,7 +347,6 @@ def test_documents_are_ignored_and_restored_at_once(house: LoadingHouse, reporte
 
 
 def test_what_is_gone_meanwhile_is_named(house: LoadingHouse, reporter: Reporter) -> None:
-    """Names that a run has loaded meanwhile are said, and the others changed; also when nothing of it is left."""
     source = reporter.report([an_item("a.pdf"), an_item(MARKUP), an_item("c.pdf")])["sourceId"]
     page = show(house, reporter).choose(0, 1)
     report(reporter, "c.pdf", "a.pdf")
@@ -406,7 +393,6 @@ def test_items_are_narrowed_by_whether_they_are_ignored(house: LoadingHouse, rep
 
 
 def test_a_source_is_tried_again_after_a_question(house: LoadingHouse, reporter: Reporter) -> None:
-    """The run has the ledger's name and says of what it is; its page is opened."""
     report(reporter, "a.pdf", source=f"/srv/{MARKUP}")
     with offered(house.prefect, "quarantine-retry") as retrying:
         page = show(house, reporter).press("Retry all …")
@@ -421,7 +407,6 @@ def test_a_source_is_tried_again_after_a_question(house: LoadingHouse, reporter:
 
 
 def test_chosen_documents_are_retried_by_one_click(house: LoadingHouse, reporter: Reporter) -> None:
-    """Only those that were chosen and count are named to the run, which a second click doesn't start again."""
     source = report(reporter, "a.pdf", "b.pdf", "c.pdf")
     reporter.ignore(source, "c.pdf")
     with offered(house.prefect, "quarantine-retry") as retrying:
@@ -435,7 +420,6 @@ def test_chosen_documents_are_retried_by_one_click(house: LoadingHouse, reporter
 
 
 def test_dropped_files_are_not_tried_again(house: LoadingHouse, reporter: Reporter) -> None:
-    """They are gone, which is said; which drop they were of is told by its time."""
     report(reporter, "a.pdf", source=str(settings().uploads_dir / uuid4().hex))
     page = show(house, reporter)
     assert "These files were dropped here, and are gone." in page.shown
@@ -467,7 +451,6 @@ def test_an_address_names_a_source_by_id_or_ledger(house: LoadingHouse, reporter
 
 
 def test_who_reports_is_named_where_several_report_the_same(house: LoadingHouse) -> None:
-    """Sources that read alike are told apart, by whoever reports them, and then by their ledgers."""
     source = f"/srv/{uuid4().hex}"
     keys = (None, None, house.service.new_user("loader@example.test"))
     reporters = [a_reporter(house.service, key) for key in keys]
@@ -488,7 +471,6 @@ def test_who_reports_is_named_where_several_report_the_same(house: LoadingHouse)
 
 
 def test_many_sources_are_narrowed_by_a_part_of_their_names(house, monkeypatch):
-    """Where there are many there is a field; the one in the address is there however many fit."""
     shelf = uuid4().hex
     for number in range(4):
         reporter = a_reporter(house.service)
@@ -506,7 +488,6 @@ def test_many_sources_are_narrowed_by_a_part_of_their_names(house, monkeypatch):
 
 
 def test_it_is_said_when_nothing_is_there(new_house: House) -> None:
-    """Before anything is loaded the page leads to where that is done; then it says that everything was loaded."""
     page = new_house.open("ingestion", part="quarantine")
     assert "Nothing has failed." in page.shown
     assert 'href="ingestion"' in page.shown
@@ -531,7 +512,6 @@ def test_it_is_said_when_nothing_is_there(new_house: House) -> None:
 
 
 def test_the_page_needs_no_prefect_but_to_try_again(new_house: House) -> None:
-    """What could not be loaded is shown and ignored all the same; only the start of a run says what to do."""
     reporter = a_reporter(new_house.service)
     source = report(reporter, "a.pdf", "b.pdf")
     page = new_house.open("ingestion", part="quarantine").choose(0).press("Ignore")
@@ -544,7 +524,6 @@ def test_the_page_needs_no_prefect_but_to_try_again(new_house: House) -> None:
 
 
 def test_runs_of_an_earlier_version_break_nothing(house: LoadingHouse) -> None:
-    """A run of a flow that is no more is drawn in its address, not offered again, and in no list."""
     with offered(house.prefect, "quarantine") as former:
         run = house.prefect.start(former, {"action": "list"})
         house.prefect.move(run, "COMPLETED", "1 in quarantine.")

@@ -1,4 +1,4 @@
-"""Servers that speak MongoDB's protocol, each a process of its own, and the one of MONGO_TEST_URI."""
+"""MongoDB protocol servers, each a separate process, and the server of MONGO_TEST_URI."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ Collection = Any
 
 @dataclass
 class MongoServer:
-    """A server, its address, and one collection of it that is a test's own."""
+    """A server with an address, and a collection for a single test."""
 
     uri: str
     client: Any
@@ -38,13 +38,13 @@ class MongoServer:
         return replace(self, collection_name=f"things_{uuid4().hex}")
 
     def misbehave(self, **faults: Any) -> None:
-        """Have the server over mongomock misbehave; without faults, behave again."""
+        """Let the server over mongomock misbehave; without faults, reset the behaviour."""
         self.client.admin.command({"testFaults": 1, **faults})
 
 
 @contextmanager
 def server_over_mongomock(*others: str) -> Iterator[MongoServer]:
-    """Start the server over mongomock, which names these hosts as the other members of its replica set."""
+    """Start the server over mongomock, with these hosts as further members of the replica set."""
     command = [sys.executable, "-m", "tests.harness.mongo.server", *others]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -58,7 +58,7 @@ def server_over_mongomock(*others: str) -> Iterator[MongoServer]:
 
 @contextmanager
 def server_nx(folder: Path) -> Iterator[MongoServer]:
-    """Start nx-27017, which keeps documents in SQLite."""
+    """Start nx-27017, a server with documents in SQLite."""
     port = free_port()
     command = [str(Path(sys.executable).with_name("nx-27017")), "--db", "memory", "-p", str(port)]
     files = ["--log-file", str(folder / "nx.log"), "--pid-file", str(folder / "nx.pid")]
@@ -72,7 +72,7 @@ def server_nx(folder: Path) -> Iterator[MongoServer]:
 
 @contextmanager
 def server_real(folder: Path) -> Iterator[MongoServer]:
-    """Use the server of MONGO_TEST_URI, whose database is named there; the collection is dropped afterwards."""
+    """Use the server and database of MONGO_TEST_URI; the collection is dropped afterwards."""
     del folder
     with _connected(os.environ[REAL_URI]) as server:
         try:

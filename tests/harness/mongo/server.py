@@ -1,5 +1,5 @@
 """`python -m tests.harness.mongo.server`: MongoDB's wire protocol over TCP, answered from mongomock: OP_MSG, and
-OP_QUERY for the first handshake. It prints its port, and serves until killed. Arguments name further members."""
+OP_QUERY for the first handshake. The server prints its port, and runs until killed. Arguments name further members."""
 
 import asyncio
 import struct
@@ -20,7 +20,7 @@ MORE_TO_COME = 2
 
 
 class CommandError(Exception):
-    """What a server answers with `ok: 0`."""
+    """A response with `ok: 0`."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -29,7 +29,8 @@ class CommandError(Exception):
 
 @dataclass
 class Faults:
-    """How the server misbehaves, as the command `testFaults` says: until that comes again, or so many times."""
+    """The faults of the server, set by the command `testFaults`: until the next such command, or for a number of
+    times."""
 
     find_code: int = 0
     find_after: int = 0
@@ -41,7 +42,7 @@ class Faults:
 
 @dataclass
 class Server:
-    """The databases, the cursors that are open, and the other members that are told of."""
+    """The databases, the open cursors, and further members."""
 
     others: list[str]
     address: str = ""
@@ -122,7 +123,6 @@ class Server:
         return {}
 
     def do_find(self, command: Document) -> Document:
-        """Find documents, sorted, up to a limit; the rest of them waits for getMore."""
         if self.faults.find_after:
             self.faults.find_after -= 1
         elif self.faults.find_times:
@@ -190,7 +190,7 @@ class Server:
 
 
 def comparable(query: Any) -> Any:
-    """Return a query without comparisons to timestamps, which mongomock has none of: nothing is like them."""
+    """Return a query without comparisons to timestamps: mongomock has none, so no document would match."""
     if isinstance(query, dict):
         if any(isinstance(one, Timestamp) for one in query.values()):
             return {"$in": []}
@@ -204,7 +204,6 @@ def read_query(body: bytes) -> Document:
 
 
 def read_message(body: bytes) -> tuple[Document, int]:
-    """Read the command of an OP_MSG, with the documents that came beside it, and the message's flags."""
     (flags,) = struct.unpack_from("<I", body)
     place, end = 4, len(body) - (4 if flags & 1 else 0)
     command: Document = {}

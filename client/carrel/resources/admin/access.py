@@ -182,7 +182,9 @@ class Users(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminUsersPlanOffboardingResponse]:
-        """Preview `offboard`: access to end, resources to transfer, and resources without any other reader; changes nothing."""
+        """Preview `offboard`: access to end, resources to transfer, and resources without any other reader; changes
+        nothing.
+        """
         request = AdminUsersPlanOffboardingRequest(email=email, new_owner=cast("PrincipalReference", new_owner))
         return Call(ADMIN_USERS_PLAN_OFFBOARDING, request)
 
@@ -198,8 +200,8 @@ class Users(Resource[M]):
         """End all access of a user at once, then transfer their resources to `new_owner` (optional for users without
         resources).
 
-        Deactivates the user, revokes their API keys and application tokens, ends their browser sessions, and removes them from
-        groups. Repeat the call while the answer has `remaining` resources; repeating is harmless.
+        Deactivates the user, revokes their API keys and application tokens, ends their browser sessions, and removes
+        them from groups. Repeat the call while the answer has `remaining` resources; repeating is harmless.
         """
         request = AdminUsersOffboardRequest(email=email, new_owner=cast("PrincipalReference", new_owner))
         return Call(ADMIN_USERS_OFFBOARD, request)
@@ -226,7 +228,8 @@ class Groups(Resource[M]):
     ) -> Call[AdminGroupsUpsertResponse]:
         """Create or change up to 1000 groups, found by `id`, else by `external_id`; all or none.
 
-        A group is `{"name": …}` with any of `id`, `external_id`, `members`; the given members replace all current members.
+        A group is `{"name": …}` with any of `id`, `external_id`, `members`; the given members replace all current
+        members.
         """
         request = AdminGroupsUpsertRequest(groups=as_list(GroupUpsert, groups))
         return Call(ADMIN_GROUPS_UPSERT, request)
@@ -359,7 +362,9 @@ class Grants(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminGrantsSetResponse]:
-        """Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read the resource."""
+        """Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read the
+        resource.
+        """
         request = AdminGrantsSetRequest(
             version=version,
             resource=reference_to(resource),

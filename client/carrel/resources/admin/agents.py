@@ -64,11 +64,11 @@ class AgentDefinitions(AgentChanges[M]):
     ) -> Call[AdminAgentsCreateResponse]:
         """Define an agent; usable only after `deploy`.
 
-        The agent searches its collections, limited to documents that the message's sender may read; without collections, it
-        searches nothing. `api_access_enabled` lets programs message it on v0. `model` is a model named by `list` (None: the
-        service's default). `retrieval` are search options for its look-ups, such as `{"enable_smart_filtering": True}`.
-        `starter_questions` are offered at the beginning of a conversation. `answers_searches` shows the agent's answer above
-        the results of the Search page.
+        The agent searches its collections, limited to documents that the message's sender may read; without
+        collections, it searches nothing. `api_access_enabled` lets programs message it on v0. `model` is a model named
+        by `list` (None: the service's default). `retrieval` are search options for its look-ups, such as
+        `{"enable_smart_filtering": True}`. `starter_questions` are offered at the beginning of a conversation.
+        `answers_searches` shows the agent's answer above the results of the Search page.
         """
         request = AdminAgentsCreateRequest(
             name=name,
@@ -141,7 +141,8 @@ class AgentDefinitions(AgentChanges[M]):
     ) -> Call[AdminAgentsDeployResponse]:
         """Change who may use an agent: users, groups and service accounts, and optionally every active user.
 
-        They replace the current ones unless `change` is ADD or REMOVE. Deploying gives no access to collections or documents.
+        They replace the current ones unless `change` is ADD or REMOVE. Deploying gives no access to collections or
+        documents.
         """
         request = AdminAgentsDeployRequest(
             version=version,

@@ -73,8 +73,8 @@ class AlertRules(Resource[M]):
     ) -> Call[AdminAlertRulesCreateResponse]:
         """Create a rule for a webhook or for mail (exactly one of them), and send the open alerts.
 
-        `webhook_secret` in the answer is the signing key, shown only once. Raises InvalidRequestError `webhook_not_allowed`,
-        `mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`.
+        `webhook_secret` in the answer is the signing key, shown only once. Raises InvalidRequestError
+        `webhook_not_allowed`, `mail_not_set_up` and `unknown_principal`, and ConflictError `too_many_alert_rules`.
         """
         request = AdminAlertRulesCreateRequest(
             kinds=as_list(AlertKind, kinds),

@@ -147,10 +147,11 @@ class EvaluationSets(Resource[M]):
     ) -> Call[AdminEvaluationSetsPutJudgementsResponse]:
         """Add at most 100 questions, expectations and notes to a set; omitted values stay.
 
-        A case is `{"question": …, "judgements": [{"document_external_id": …, "grade": 2}], "statements": [words that the reply
-        must say], "nothing_answers": False, "note": …}`. Repeating has no effect. `carrel.evaluation.add_judgements` sends more
-        than 100. Raises ConflictError `too_many_cases` (a set has at most 2000), `too_many_judgements` (a question has at most
-        200) and `case_contradicts_itself` (an unanswerable question with expected documents or statements).
+        A case is `{"question": …, "judgements": [{"document_external_id": …, "grade": 2}], "statements": [words that
+        the reply must say], "nothing_answers": False, "note": …}`. Repeating has no effect.
+        `carrel.evaluation.add_judgements` sends more than 100. Raises ConflictError `too_many_cases` (a set has at most
+        2000), `too_many_judgements` (a question has at most 200) and `case_contradicts_itself` (an unanswerable
+        question with expected documents or statements).
         """
         request = AdminEvaluationSetsPutJudgementsRequest(
             evaluation_set_id=as_any(UUID, evaluation_set_id), cases=as_list(JudgedQuestion, cases)
@@ -208,10 +209,10 @@ class EvaluationSets(Resource[M]):
     ) -> Call[AdminEvaluationSetsAddRunResponse]:
         """Save results as a run of the caller; `mode` is None for a set that asks an agent.
 
-        `agent_id` is the agent asked, if different from the set's. Cases no longer in the set are left out. A long run is saved
-        in parts: the first says how many cases are planned, and the following parts name the run, like `carrel.evaluation.run`.
-        Raises NotFoundError for an unknown set, agent or run, BadRequestError `unknown_case` and `wrong_mode`, ConflictError
-        `too_many_evaluation_runs` (a set has at most 1000).
+        `agent_id` is the agent asked, if different from the set's. Cases no longer in the set are left out. A long run
+        is saved in parts: the first says how many cases are planned, and the following parts name the run, like
+        `carrel.evaluation.run`. Raises NotFoundError for an unknown set, agent or run, BadRequestError `unknown_case`
+        and `wrong_mode`, ConflictError `too_many_evaluation_runs` (a set has at most 1000).
         """
         request = AdminEvaluationSetsAddRunRequest(
             evaluation_set_id=as_any(UUID, evaluation_set_id),

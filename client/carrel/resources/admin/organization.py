@@ -89,12 +89,12 @@ class OrganizationSettings(Resource[M]):
         """Change the organization's settings; omitted settings stay. Service accounts have addresses on `domain`.
 
         `second_factor`: who must give a second factor after a Carrel password: `"NOBODY"`, `"ADMINS"` or `"EVERYBODY"`.
-        `passwords_enabled=False` limits sign-in to the organization's provider, and raises ConflictError `no_sign_in_provider`
-        without a provider. `client_document_hosts` are hosts, such as `claude.ai`, whose documents describe OAuth clients for
-        /mcp; people may allow these clients. Removing a host deletes its clients. `added_client_document_hosts` and
-        `removed_client_document_hosts` change part of the list, safe with concurrent changes. `enable_reranking` is the default
-        for searches and agents' look-ups. `enable_query_model` lets the language model read queries for smart filtering and
-        query extraction.
+        `passwords_enabled=False` limits sign-in to the organization's provider, and raises ConflictError
+        `no_sign_in_provider` without a provider. `client_document_hosts` are hosts, such as `claude.ai`, whose
+        documents describe OAuth clients for /mcp; people may allow these clients. Removing a host deletes its clients.
+        `added_client_document_hosts` and `removed_client_document_hosts` change part of the list, safe with concurrent
+        changes. `enable_reranking` is the default for searches and agents' look-ups. `enable_query_model` lets the
+        language model read queries for smart filtering and query extraction.
         """
         request = AdminOrganizationUpdateRequest(
             version=version,
@@ -197,9 +197,9 @@ class AuditLog(Resource[M]):
     ) -> Listing[AuditEntry, AdminAuditLogQueryResponse]:
         """List the audit log, newest first; `actor` is an email address, `from_` is inclusive, `to` exclusive.
 
-        `query` is part of the name of the changed object or of the actor, at the time of the change. `contained` False omits
-        entries about files in archives and mails (summarized by `document.unpack`); True returns only these entries, and
-        `container_id` only the entries of one archive or mail. `ids` (at most 1000) selects entries.
+        `query` is part of the name of the changed object or of the actor, at the time of the change. `contained` False
+        omits entries about files in archives and mails (summarized by `document.unpack`); True returns only these
+        entries, and `container_id` only the entries of one archive or mail. `ids` (at most 1000) selects entries.
         """
         request = AdminAuditLogQueryRequest(
             page_size=page_size,
@@ -262,8 +262,8 @@ class SearchLog(Resource[M]):
     ) -> Listing[LoggedSearch, AdminSearchLogQueryResponse]:
         """List the searches, newest first; `from_` is inclusive, `to` exclusive.
 
-        Filters: `without_results` (nothing found), `without_words` (no readable document has any word of the query), `feedback`
-        (THUMBS_UP or THUMBS_DOWN), and `ids` (at most 1000).
+        Filters: `without_results` (nothing found), `without_words` (no readable document has any word of the query),
+        `feedback` (THUMBS_UP or THUMBS_DOWN), and `ids` (at most 1000).
         """
         request = AdminSearchLogQueryRequest(
             page_size=page_size,

@@ -38,7 +38,8 @@ class Owners(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[AdminOwnersTransferResponse]:
-        """Transfer the resources of `owner` (of these types), or the named `resources` (at most 1000), to an active principal.
+        """Transfer the resources of `owner` (of these types), or the named `resources` (at most 1000), to an active
+        principal.
 
         The old owner keeps no role on the resources. Repeat the call while the answer has `remaining` resources: large
         transfers take several calls, each resource as a whole. Repeating is harmless.

@@ -60,8 +60,9 @@ class QuestionLog(Resource[M]):
     ) -> Listing[LoggedQuestion, AdminQuestionLogQueryResponse]:
         """List the questions, newest first; `from_` is inclusive, `to` exclusive, and `query` is part of a message.
 
-        `outcome="UNANSWERED"` selects questions whose reply cites no document, `group_id` the questions of a group's members,
-        `ids` (at most 1000) messages. A reply is withheld if it is based on documents that the caller may not read.
+        `outcome="UNANSWERED"` selects questions whose reply cites no document, `group_id` the questions of a group's
+        members, `ids` (at most 1000) messages. A reply is withheld if it is based on documents that the caller may not
+        read.
         """
         request = AdminQuestionLogQueryRequest(
             page_size=page_size,

@@ -76,7 +76,7 @@ class ServiceAccounts(Resource[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[ServiceAccount, AdminServiceAccountsListResponse]:
-        """List the service accounts; `ids` (at most 1000) and `query` (part of a name or address) are optional filters."""
+        """List the service accounts, filtered by `ids` (at most 1000) or `query` (part of a name or address)."""
         request = AdminServiceAccountsListRequest(
             page_size=page_size, page_token=page_token, ids=as_list(UUID, ids), query=query
         )
@@ -167,8 +167,8 @@ class ServiceAccountTokens(Resource[M]):
     ) -> Call[AdminServiceAccountTokensPreviewReachResponse]:
         """Return the current access of a token with these scopes.
 
-        For a planned token, pass an account and scopes; for an existing token, only `token_id`. Other combinations raise
-        InvalidArgumentError.
+        For a planned token, pass an account and scopes; for an existing token, only `token_id`. Other combinations
+        raise InvalidArgumentError.
         """
         request = AdminServiceAccountTokensPreviewReachRequest(
             service_account_id=as_any(UUID, service_account_id),

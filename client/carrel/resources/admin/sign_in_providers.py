@@ -66,9 +66,9 @@ class SignInProviders(Resource[M]):
     ) -> Call[AdminSignInProvidersCreateResponse]:
         """Add a provider; its name is on the button of the sign-in page.
 
-        `trust_addresses` treats the provider's email addresses as verified even if its tokens don't say so, for example with
-        Microsoft Entra ID. Raises InvalidRequestError `issuer_not_allowed` and `addresses_not_trustable`, ConflictError
-        `issuer_taken`, `domain_taken` and `too_many_sign_in_providers`.
+        `trust_addresses` treats the provider's email addresses as verified even if its tokens don't say so, for example
+        with Microsoft Entra ID. Raises InvalidRequestError `issuer_not_allowed` and `addresses_not_trustable`,
+        ConflictError `issuer_taken`, `domain_taken` and `too_many_sign_in_providers`.
         """
         request = AdminSignInProvidersCreateRequest(
             name=name,

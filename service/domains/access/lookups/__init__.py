@@ -1,1 +1,1 @@
-"""Whether and why a principal can read a resource, and which resources a principal can read."""
+"""Look-ups of access: whether and why a principal can read a resource, and all resources that a principal can read."""

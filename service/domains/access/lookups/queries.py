@@ -1,5 +1,7 @@
-"""SQL of the look-ups. A page is a single statement, so its rows are from the same moment. Few classes or groups are
-read from their indexes; of many, the list is walked first, and a page that stays unfilled is completed."""
+"""SQL of the look-ups. Each page is a single statement, so all rows show the same moment.
+
+Few classes or groups are read from indexes. For many, the list is walked first, and an unfilled page is then completed.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -27,7 +29,7 @@ from service.schema.signin import oauth_access_tokens, oauth_clients
 
 @dataclass(frozen=True, slots=True)
 class ReadableResource:
-    """A resource that somebody may read."""
+    """A resource readable by a principal."""
 
     object_id: UUID
     resource_type: ResourceType
@@ -36,7 +38,7 @@ class ReadableResource:
 
 @dataclass(frozen=True, slots=True)
 class EffectivePrincipal:
-    """A group that holds a role, or a person who has one; groups have no address."""
+    """A group or person with a role; groups have no address."""
 
     principal_id: UUID
     kind: str
@@ -45,10 +47,10 @@ class EffectivePrincipal:
 
 
 FEW = 32
-"""So many classes or groups, at most, are asked for their part of a page straight away."""
+"""The most classes or groups to query directly for a page."""
 
 STRETCH = 20_000
-"""So many rows of an index, at most, are walked for a page: a few milliseconds, like asking a thousand classes."""
+"""The most index rows to walk for a page: a few milliseconds, like querying a thousand classes."""
 
 
 _AFTER = param(resources.c.object_id, "after")
@@ -69,8 +71,8 @@ def resources_in(
     *,
     resource_type: sa.ColumnElement[str] | None,
 ) -> sa.Select[UUID, Any, str]:
-    """Select a page of resources in these access classes by object id, with `params` of `after` and `limit`.
-    `resource_type` is a type, `any_(…)` of several, or none."""
+    """Select a page of resources in the given access classes by object id, with `params` of `after` and `limit`.
+    `resource_type` is a type, `any_(…)` of several, or None for all."""
     every = _objects(organization_id, resource_type=resource_type, after=_AFTER)
     readable = classes.cte("readable")
     stretch = every.add_columns(resources.c.access_class).limit(STRETCH).subquery("stretch")
@@ -134,14 +136,14 @@ _READABLE_RESOURCES_OF_TYPE = _readable_resources(ORGANIZATION, resource_type=pa
 async def list_readable_resources(
     connection: Connection, caller: Caller, *, resource_type: str | None, after: UUID, limit: int
 ) -> list[ReadableResource]:
-    """List the resources the caller may read, ordered by their objects' ids."""
     parameters = params(caller.organization_id, after=after, limit=limit, resource_type=resource_type)
     statement = _READABLE_RESOURCES if resource_type is None else _READABLE_RESOURCES_OF_TYPE
     return await find_rows(connection, statement, ReadableResource, parameters | reader_parameters(caller))
 
 
 async def find_subject(connection: Connection, organization_id: UUID, *, email: str) -> UUID | None:
-    """Find the user or service account of this address (lower case), active or not, but not deleted."""
+    """Find the user or service account with an address (lower case). Inactive accounts count; deleted accounts
+    don't."""
     statement = sa.select(principals.c.principal_id).where(
         matches(principals, organization_id, email=email), principals.c.deleted_at.is_(None)
     )
@@ -151,7 +153,7 @@ async def find_subject(connection: Connection, organization_id: UUID, *, email: 
 async def list_readable_among(
     connection: Connection, caller: Caller, *, identities: Collection[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """List which resources of these (type, id in the source system) the caller may read."""
+    """Return which of the given resources (type, id in the source system) the caller may read."""
     types, ids = ([identity[place] for identity in identities] for place in (0, 1))
     asked = (
         sa.func.unnest(sa.literal(types, sa.ARRAY(sa.Text)), sa.literal(ids, sa.ARRAY(sa.Text)))
@@ -233,7 +235,7 @@ ORDER BY p.principal_id
 async def list_effective_principals(
     connection: Connection, organization_id: UUID, *, access_class: int, after: UUID, limit: int
 ) -> list[EffectivePrincipal]:
-    """List every group and active person with a role in a class, directly or not, each once, ordered by id."""
+    """List every group and active person with a direct or inherited role in a class, each once, ordered by id."""
     parameters = {
         "organization_id": organization_id,
         "access_class": access_class,
@@ -247,7 +249,7 @@ async def list_effective_principals(
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A principal that holds a role itself, through which a reader has it."""
+    """A principal with a role of its own, and so the source of a reader's role."""
 
     reader_id: UUID
     principal_id: UUID
@@ -283,13 +285,13 @@ SELECT reader_id, principal_id, kind, name, role FROM held WHERE place <= :most 
 async def list_ways(
     connection: Connection, organization_id: UUID, *, access_class: int, readers: Collection[UUID], most: int
 ) -> list[Way]:
-    """List through whom each of these readers has a role in a class: itself first, at most so many."""
+    """List the principals through which each reader has a role in a class: the reader first, at most `most` each."""
     parameters = {"organization_id": organization_id, "access_class": access_class, "most": most}
     return await find_rows(connection, _WAYS, Way, parameters | {"readers": list(readers)})
 
 
 async def get_credential(connection: Connection, caller: Caller) -> tuple[str, datetime | None]:
-    """Get the name and the end of the caller's credential; an access token has its application's name."""
+    """Return the name and expiry of the caller's credential. An access token has the application's name."""
     organization_id = caller.organization_id
     keys, tokens, access = api_keys.c, service_account_tokens.c, oauth_access_tokens.c
     statement = {
@@ -310,7 +312,7 @@ async def get_credential(connection: Connection, caller: Caller) -> tuple[str, d
 
 @dataclass(frozen=True, slots=True)
 class HeldRole:
-    """A role that a principal itself holds."""
+    """A role held by a principal directly."""
 
     principal_id: UUID
     role: Role
@@ -327,7 +329,6 @@ class Step:
 async def list_groups_around(
     connection: Connection, organization_id: UUID, *, members: Collection[UUID]
 ) -> Collection[UUID]:
-    """List the groups that any of these principals is a direct member of, each once."""
     statement = (
         sa.select(group_members.c.group_id)
         .where(group_members.c.organization_id == organization_id, in_array(group_members.c.member_id, members))
@@ -339,7 +340,7 @@ async def list_groups_around(
 async def list_roles(
     connection: Connection, organization_id: UUID, *, access_class: int, grantees: Collection[UUID]
 ) -> list[HeldRole]:
-    """List which of these principals themselves hold which role in an access class."""
+    """List the roles held directly by the given principals in an access class."""
     statement = sa.select(class_readers.c.principal_id, as_member(class_readers.c.role, Role)).where(
         matches(class_readers, organization_id, access_class=access_class),
         in_array(class_readers.c.principal_id, grantees),
@@ -350,7 +351,7 @@ async def list_roles(
 async def list_steps_down(
     connection: Connection, organization_id: UUID, *, levels: Mapping[UUID, int], most: int
 ) -> list[Step]:
-    """List for each group its members of the level below, in order, up to a limit."""
+    """List each group's members on the level below, in order, up to a limit."""
     ids, numbers = sa.literal(list(levels), sa.ARRAY(sa.Uuid)), sa.literal(list(levels.values()), sa.ARRAY(sa.Integer))
     below = sa.func.unnest(ids, numbers).table_valued("id", "level").render_derived(name="below")
     above = sa.func.unnest(ids, numbers).table_valued("id", "level").render_derived(name="above")

@@ -1,4 +1,4 @@
-"""Who may read a resource, what a caller may read, and whether a principal may (seed, "permissions/…")."""
+"""The readers of a resource, the resources of a caller, and single checks (seed, "permissions/…")."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ MOST_THROUGH = 10
 async def list_authorized_principals(
     connection: Connection, caller: Caller, *, request: wire.ListAuthorizedPrincipalsForResourceRequest
 ) -> wire.ListAuthorizedPrincipalsForResourceResponse:
-    """List the users and groups that may act on a resource, each once; for admins."""
+    """List the users and groups that may act on a resource, each once. Admins only."""
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE.path, request=request)
     resource = await require_resource(connection, caller.organization_id, request.resource)
     rows = await queries.list_effective_principals(
@@ -52,7 +52,7 @@ async def list_authorized_principals(
 async def list_authorized_resources(
     connection: Connection, caller: Caller, *, request: wire.ListAuthorizedResourcesRequest
 ) -> wire.ListAuthorizedResourcesResponse:
-    """List the resources the acting principal may act on; access alone decides, also for an admin."""
+    """List the resources that the acting principal may act on. Only access counts, also for an admin."""
     cursor = Cursor.read(caller, operation=wire.LIST_AUTHORIZED_RESOURCES.path, request=request)
     resource_type = request.resource_type
     rows = await queries.list_readable_resources(connection, caller, resource_type=resource_type, **cursor.window)
@@ -66,7 +66,6 @@ async def list_authorized_resources(
 
 
 def holder_type_of(kind: str) -> HolderType:
-    """Return the type of a principal of this kind, as lists of access name it."""
     return HolderType.ORGANIZATION if kind == "everyone" else HolderType(kind)
 
 
@@ -77,7 +76,7 @@ def _principal(row: queries.EffectivePrincipal) -> Principal:
 
 
 async def who_am_i(connection: Connection, caller: Caller, *, request: wire.WhoAmIRequest) -> wire.WhoAmIResponse:
-    """Say what the caller's credential is, without its value, and whose it is."""
+    """Describe the caller's credential and name the owner, without the credential's value."""
     del request
     organization = await get_organization(connection, caller.organization_id)
     name, expires_at = await queries.get_credential(connection, caller)
@@ -97,7 +96,8 @@ async def who_am_i(connection: Connection, caller: Caller, *, request: wire.WhoA
 async def check_resource(
     connection: Connection, caller: Caller, *, request: wire.CheckResourceAuthorizationForUserRequest
 ) -> wire.CheckResourceAuthorizationForUserResponse:
-    """Say whether the caller, or (for admins) anybody, may act on a resource; an unknown resource is not authorized."""
+    """Return whether the caller may act on a resource; admins may ask about anyone. An unknown resource is not
+    authorized."""
     readable = await _readable(connection, caller, user_email=request.user_email, resources=[request.resource])
     return wire.CheckResourceAuthorizationForUserResponse(authorized=bool(readable))
 
@@ -105,7 +105,7 @@ async def check_resource(
 async def check_resources(
     connection: Connection, caller: Caller, *, request: wire.CheckBulkResourcesAuthorizationForUserRequest
 ) -> wire.CheckBulkResourcesAuthorizationForUserResponse:
-    """Say the same of up to 1000 resources, in the order asked."""
+    """Return whether the caller, or anyone for an admin, may act on up to 1000 resources, in the requested order."""
     readable = await _readable(connection, caller, user_email=request.user_email, resources=request.resources)
     return wire.CheckBulkResourcesAuthorizationForUserResponse(
         results=[
@@ -129,8 +129,8 @@ async def _readable(
 
 
 async def _subject(connection: Connection, caller: Caller, user_email: str | None) -> Caller | None:
-    """Find a check's principal; None if inactive. Users ask about themselves, keys for users about active users, admins
-    about every address."""
+    """Find the principal of a check; None if inactive. Users may ask about themselves, keys for users about active
+    users, and admins about every address."""
     if user_email is None or (caller.kind == "user" and normal_email(user_email) == caller.email):
         return caller
     if not caller.is_admin:

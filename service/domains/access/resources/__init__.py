@@ -1,1 +1,1 @@
-"""Resources by name, type and reader, and lists of all access, for admins."""
+"""Resources by name, type and reader, and complete lists of access; for admins."""

@@ -1,5 +1,6 @@
-"""SQL of all resources, by name, type, owner and reader; a page or count is a statement. Readers are compared by access
-classes: the classes of one reader without the other's, before any resource is read."""
+"""SQL of all resources, by name, type, owner and reader. Each page or count is a single statement.
+
+Two readers are compared by access classes before any resource is read: classes of the first reader alone."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ _NAMED = {documents.c.document_id: documents, collections.c.collection_id: colle
 
 @dataclass(frozen=True, slots=True)
 class FoundResource:
-    """A resource with the digest of its access class; `name` is that of its document, collection or agent."""
+    """A resource with the digest of its access class; `name` is the name of the document, collection or agent."""
 
     object_id: UUID
     resource_type: ResourceType
@@ -37,14 +38,14 @@ class FoundResource:
 
 @dataclass(frozen=True, slots=True)
 class SortedResource(FoundResource):
-    """A resource in a list by name; `sort_key`, beside the object's id, is its position."""
+    """A resource in a list by name; `sort_key` and the object's id give the position."""
 
     sort_key: str
 
 
 @dataclass(frozen=True, slots=True)
 class Through:
-    """A reader, a group of theirs or everybody, with the role it holds itself in the access class of this digest."""
+    """A reader, a group of the reader, or everyone, with the role held directly in the access class of `digest`."""
 
     digest: bytes
     principal_id: UUID
@@ -55,8 +56,8 @@ class Through:
 
 @dataclass(frozen=True, slots=True)
 class ResourceFilter:
-    """The filters of a query of resources; None filters nothing. `text` is part of a name or resourceId;
-    `not_readable_by` removes the resources that it may read from those that `readable_by` may read."""
+    """The filters of a query of resources; None means no filter. `text` is part of a name or resourceId. Resources
+    readable by `not_readable_by` are removed from the resources readable by `readable_by`."""
 
     object_ids: Sequence[UUID] | None = None
     text: str | None = None
@@ -69,7 +70,7 @@ class ResourceFilter:
 
     @property
     def is_of_classes(self) -> bool:
-        """Whether only types filter beside who has access, which is asked of the access classes."""
+        """Whether readers and types are the only filters, so access classes alone give the answer."""
         return all(one is None for one in (self.object_ids, self.text, self.resource_ids))
 
 
@@ -111,7 +112,7 @@ async def list_resources_by_name(
     after: tuple[str, UUID] | None,
     limit: int,
 ) -> list[SortedResource]:
-    """List matching resources ordered by name; all matching ones are sorted for each page."""
+    """List matching resources ordered by name. Every page sorts all matching resources."""
     key = sa.func.lower(sa.func.coalesce(_name().element, resources.c.resource_id))
     statement = (
         sa.select(
@@ -138,7 +139,7 @@ async def list_resources_by_name(
 async def list_through(
     connection: Connection, organization_id: UUID, *, grantee: Grantee, digests: Collection[bytes], most: int
 ) -> list[Through]:
-    """List which of a principal's memberships hold a role in each of these classes: itself first, at most so many."""
+    """List the memberships of a principal with a role in each class: the principal first, at most `most` each."""
     order = (
         principals.c.principal_id != grantee.principal_id,
         sa.func.lower(principals.c.name),
@@ -259,7 +260,7 @@ def _name() -> sa.Label[str | None]:
 
 @dataclass(frozen=True, slots=True)
 class ClassGrantee:
-    """A principal that holds a role in the access class of this digest."""
+    """A principal with a role in the access class of `digest`."""
 
     digest: bytes
     principal_id: UUID
@@ -285,7 +286,8 @@ LIMIT :limit
 async def list_grantees(
     connection: Connection, organization_id: UUID, *, after: tuple[bytes, UUID, str], limit: int
 ) -> list[ClassGrantee]:
-    """List the grantees of each access class by digest, principal and role; no inactive people or deleted accounts."""
+    """List the grantees of each access class by digest, principal and role, without inactive people and deleted
+    accounts."""
     digest, principal_id, role = after
     parameters = {
         "organization_id": organization_id,
@@ -322,15 +324,15 @@ LIMIT :limit
 async def list_group_people(
     connection: Connection, organization_id: UUID, *, after: tuple[UUID, UUID], limit: int
 ) -> list[GroupPerson]:
-    """List every active person in every group, nested or not, each once per group; ordered by group, then person."""
+    """List every active person in every group, directly or nested, once per group; ordered by group, then person."""
     group_id, member_id = after
     parameters = {"organization_id": organization_id, "group_id": group_id, "member_id": member_id, "limit": limit}
     return await find_rows(connection, _GROUP_PEOPLE, GroupPerson, parameters)
 
 
 def _total(organization_id: UUID, table: sa.Table, *ids: sa.ColumnElement[UUID]) -> list[sa.ColumnElement[str]]:
-    """Return the number of rows, and a sum that any rewritten row changes: `xmin`, its transaction, never repeats, even
-    if values do."""
+    """Return the number of rows, and a sum that changes with every rewritten row. `xmin`, a row's transaction, never
+    repeats, even if values do."""
     sum_of: sa.ColumnElement[int] = sa.cast(sa.cast(sa.literal_column(f"{table.name}.xmin"), sa.Text), sa.BigInteger)
     for one in ids:
         sum_of = sa.func.uuid_hash_extended(one, sum_of)
@@ -342,8 +344,8 @@ def _total(organization_id: UUID, table: sa.Table, *ids: sa.ColumnElement[UUID])
 
 
 async def read_totals(connection: Connection, organization_id: UUID) -> tuple[Sequence[str], datetime]:
-    """Read values that change with resources, people or groups, and the time. Access classes never change: their
-    holders don't count."""
+    """Read values that change with resources, people or groups, and the time. Holders of access classes don't count,
+    because access classes never change."""
     statement = sa.select(
         *_total(organization_id, resources, resources.c.object_id),
         *_total(organization_id, principals, principals.c.principal_id),
@@ -357,7 +359,7 @@ async def read_totals(connection: Connection, organization_id: UUID) -> tuple[Se
 async def has_entry_since(
     connection: Connection, organization_id: UUID, *, since: datetime, but: Collection[str]
 ) -> bool:
-    """Check whether the audit log has an entry of a later transaction, with an action other than these."""
+    """Check for an audit log entry of a later transaction, ignoring the actions in `but`."""
     later = audit_entries.c.at > since, ~in_array(audit_entries.c.action, but)
     found = sa.exists().where(matches(audit_entries, organization_id), *later)
     return (await connection.execute(sa.select(found))).scalar_one()

@@ -1,4 +1,4 @@
-"""Finding resources, and the lists of all access; for admins, who see the names of everything."""
+"""Search for resources, and complete lists of access. For admins, because they see all names."""
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
@@ -24,7 +24,7 @@ from service.web.pagination import Cursor
 async def list_resources(
     connection: Connection, caller: Caller, *, request: wire.AdminAccessListResourcesRequest
 ) -> wire.AdminAccessListResourcesResponse:
-    """List resources with their access classes: all, or by a part of their name, by type, or by who may read them."""
+    """List resources and access classes: all, or by part of the name, by type, or by reader."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ACCESS_LIST_RESOURCES.path, request=request)
     resource_filter = await _read_filter(connection, caller, request)
     if request.order is wire.ResourceOrder.NAME:
@@ -62,7 +62,6 @@ async def list_resources(
 async def _find_through(
     connection: Connection, grantee: Grantee, *, digests: Collection[bytes]
 ) -> Mapping[bytes, Sequence[wire.AccessThrough]]:
-    """Find through whom a principal may act on resources of these classes, in one statement for all."""
     found: dict[bytes, list[wire.AccessThrough]] = {}
     for row in await queries.list_through(
         connection, grantee.organization_id, grantee=grantee, digests=digests, most=MOST_THROUGH
@@ -77,7 +76,7 @@ async def _find_through(
 async def count_resources(
     connection: Connection, caller: Caller, *, request: wire.AdminAccessCountResourcesRequest
 ) -> wire.AdminAccessCountResourcesResponse:
-    """Count the resources that `listResources` lists, by type; 400 `unknown_principal`."""
+    """Count the resources of `listResources` by type. 400 `unknown_principal`."""
     resource_filter = await _read_filter(connection, caller, request)
     counts = await queries.count_resources(connection, caller.organization_id, resource_filter=resource_filter)
     return wire.AdminAccessCountResourcesResponse(counts=counts, total=sum(one.count for one in counts))
@@ -138,10 +137,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 async def get_state(
     connection: Connection, caller: Caller, *, request: wire.AdminAccessGetStateRequest
 ) -> wire.AdminAccessGetStateResponse:
-    """Say what state all access is in, and whether it changed since another one.
+    """Return the current state of all access, and whether access changed since an earlier state.
 
-    What was added and taken back meanwhile leaves no row behind, but it leaves its entry in the audit log. Raises
-    BadRequest `invalid_state` for a state that this service never gave."""
+    A grant added and removed in between leaves no row, but leaves an audit log entry. Raises BadRequest `invalid_state`
+    for a state never returned by this service."""
     values, at = await queries.read_totals(connection, caller.organization_id)
     fingerprint = hashlib.sha256(":".join(values).encode()).hexdigest()[:_FINGERPRINT]
     state = f"{fingerprint}.{(at - _EPOCH) // timedelta(microseconds=1)}"
@@ -166,7 +165,7 @@ def _parse_state(state: str) -> tuple[str, datetime]:
 async def list_grantees(
     connection: Connection, caller: Caller, *, request: wire.AdminAccessListHoldersRequest
 ) -> wire.AdminAccessListHoldersResponse:
-    """List who holds which role in which access class."""
+    """List the principals with a role in each access class."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ACCESS_LIST_HOLDERS.path, request=request)
     after = (bytes.fromhex(cursor.after[0]), UUID(cursor.after[1]), cursor.after[2]) if cursor.after else (b"", NIL, "")
     rows = await queries.list_grantees(connection, caller.organization_id, after=after, limit=cursor.limit)
@@ -188,7 +187,7 @@ async def list_grantees(
 async def list_group_people(
     connection: Connection, caller: Caller, *, request: wire.AdminAccessListGroupPeopleRequest
 ) -> wire.AdminAccessListGroupPeopleResponse:
-    """List the people in every group, however deep."""
+    """List the people in every group, including nested groups."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ACCESS_LIST_GROUP_PEOPLE.path, request=request)
     after = (UUID(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else (NIL, NIL)
     rows = await queries.list_group_people(connection, caller.organization_id, after=after, limit=cursor.limit)

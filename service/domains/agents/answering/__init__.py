@@ -1,4 +1,4 @@
-"""Answering a message from documents that its sender may read; it knows nothing of conversations or HTTP."""
+"""Answering a message from documents readable by the sender. Conversations and HTTP are unknown here."""
 
 import asyncio
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The agent: its rules, its one tool, and the dependencies of a run."""
+"""The agent: rules, the only tool, and the dependencies of a run."""
 
 import json
 import tomllib
@@ -17,16 +17,16 @@ from service.domains.agents.answering.retrieval import Lookup, describe_narrowin
 from service.runtime import Runtime
 
 SEARCH = "search_passages"
-"""The name of the only tool there is."""
+"""The name of the only tool."""
 
 MOST_SEARCHES = 6
 MOST_REQUESTS = MOST_SEARCHES + 3
-"""How often a model may be asked for one reply; the last time it has no tool any more."""
+"""The most requests to a model per reply; the last request offers no tool."""
 
 PASSAGES_A_SEARCH = 8
 MOST_PASSAGES = 40
 MOST_CHARACTERS = 60_000
-"""Of all passages together. What is beyond isn't shown to the model."""
+"""Characters of all passages together. The model doesn't see any more."""
 
 LIMITS = UsageLimits(request_limit=MOST_REQUESTS, tool_calls_limit=MOST_SEARCHES * 2)
 
@@ -55,12 +55,11 @@ class AgentDeps:
 
     @property
     def may_search(self) -> bool:
-        """Whether the search tool is (still) offered."""
         return bool(self.collection_ids) and self.searches < MOST_SEARCHES
 
     @property
     def warnings(self) -> list[str]:
-        """Say how the searches went, for the reader of the reply."""
+        """Return warnings about the searches for the reader of the reply."""
         told = [describe_narrowing(words, narrowed) for words, narrowed in self.narrowed.items()]
         # A message that follows others may need no search: "In German, please."
         is_first = len(self.messages) == 1
@@ -69,7 +68,7 @@ class AgentDeps:
         return [*told, *([self.note] if self.note else [])]
 
     async def search(self, query: str) -> list[tuple[int, Passage]]:
-        """Search with present rights; return numbered passages in reading order, the best one's document first."""
+        """Search with current rights. Return numbered passages in reading order, the best passage's document first."""
         self.searches += 1
         lookup = Lookup(query, PASSAGES_A_SEARCH, messages=self.messages, options=self.retrieval)
         retrieved = await retrieve(self.runtime, await self.sender(), collection_ids=self.collection_ids, lookup=lookup)
@@ -82,7 +81,7 @@ class AgentDeps:
         return sorted(numbered, key=lambda each: (documents.index(each[1].document_id), each[1].chunk_no))
 
     def _number(self, passage: Passage) -> int | None:
-        """Return a passage's number, a new one if it has none yet; None when there is no room for it."""
+        """Return a passage's number, adding a number if needed; None when no room is left for the passage."""
         for number, known in enumerate(self.passages, 1):
             if (known.document_id, known.text) == (passage.document_id, passage.text):
                 return number
@@ -125,4 +124,4 @@ AGENT = Agent(
     tools=[Tool(search_passages, prepare=_prepare_tool, sequential=True)],
     capabilities=[Retries(), ModelSpans()],
 )
-"""Without a model of its own: each run names one. It says nothing (None) when its model says nothing."""
+"""Has no default model: each run names a model. The output is None when the model returns no text."""

@@ -1,4 +1,4 @@
-"""The span of each request to a model, without any words, and retries while nothing of a reply has come."""
+"""Trace each request to a model, without any text, and retry until the first words of a reply have arrived."""
 
 import asyncio
 import random
@@ -28,7 +28,7 @@ _PASSING = (ModelConnectionError, ModelRateLimitError, ModelServerError, ModelUn
 
 
 class ModelSpans(AbstractCapability[Any]):
-    """Measures each turn of a model, its retries included, under the names of the GenAI conventions."""
+    """Measures each turn of a model, including retries, under the names of the GenAI conventions."""
 
     async def wrap_model_request(
         self,
@@ -37,7 +37,6 @@ class ModelSpans(AbstractCapability[Any]):
         request_context: ModelRequestContext,
         handler: WrapModelRequestHandler,
     ) -> ModelResponse:
-        """Let the model answer, and note how much that took."""
         model = request_context.model
         told = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model.model_name}
         if host := urlsplit(model.base_url or "").hostname:
@@ -54,7 +53,7 @@ class ModelSpans(AbstractCapability[Any]):
 
 
 class Retries(AbstractCapability[Any]):
-    """Tries again after what may pass, waiting as long as the endpoint asks; longer than 20 s isn't waited for."""
+    """Retries temporary errors after the wait requested by the endpoint; gives up if the wait is over 20 s."""
 
     async def on_model_request_error(
         self,
@@ -63,7 +62,7 @@ class Retries(AbstractCapability[Any]):
         request_context: ModelRequestContext,
         error: Exception,
     ) -> ModelResponse:
-        """Wait and ask for another attempt; raises the error when that is no use."""
+        """Wait and ask for another attempt; raises the error when a retry is no use."""
         attempt = request_context.attempt
         pause = pause_after(error, attempt=attempt)
         if pause is None or attempt >= ATTEMPTS:
@@ -74,7 +73,8 @@ class Retries(AbstractCapability[Any]):
 
 
 def pause_after(error: Exception, *, attempt: int) -> float | None:
-    """Return the seconds to wait before a retry: the endpoint's, or doubled each time with jitter; None: give up."""
+    """Return the seconds to wait before a retry: the endpoint's, or doubled each time with jitter. None means give
+    up."""
     if not isinstance(error, ModelAPIError) or not isinstance(error, _PASSING):
         return None
     if error.retry_after is not None:

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - the quotation marks of many languages
-"""Check a model's words: `[[n: "exact words of passage n"]]` becomes `[k]`, or is dropped with a warning."""
+"""Check a model's citations: `[[n: "exact words of passage n"]]` becomes `[k]`, or is dropped with a warning."""
 
 import re
 import unicodedata
@@ -39,7 +39,7 @@ _HALF_MARK = re.compile(
 _OPENING = re.compile(r"\[\[(?=\s*\d)")
 _NUMBER = re.compile(rf"{_SPACE}\[\s*\d{{1,3}}(?:\s*[,;–-]\s*\d{{1,3}})*\s*\]")
 _TAIL = LONGEST_QUOTE + 50
-"""How far from the end a citation can begin that isn't finished."""
+"""The farthest from the end, in characters, where an unfinished citation can begin."""
 
 _CLAUSE = 300
 _CLAUSE_START = re.compile(rf"\]\]|[{OPEN}{CLOSE}.!?\n]")
@@ -48,7 +48,7 @@ _ROUNDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Text that may be shown, its citations by `[k]`, warnings, and the words before removed citations (`uncited`)."""
+    """The text to show, citations by `[k]`, warnings, and the words before removed citations (`uncited`)."""
 
     text: str
     citations: Sequence[Citation]
@@ -57,7 +57,7 @@ class Checked:
 
 
 def check(text: str, *, passages: Sequence[Passage], known: Iterable[str] = ()) -> Checked:
-    """Check a text against passages, until there is nothing to remove; links in `known` texts may be repeated."""
+    """Check a text against passages until all parts pass. Links in `known` texts may be repeated."""
     known = [*known, *(passage.text for passage in passages)]
     links = LinkFilter(addresses_in(known))
     marks = _Marks(passages)
@@ -132,7 +132,7 @@ def _number(text: str, verified: Sequence[Citation]) -> tuple[str, list[Citation
 
 
 def _find_quote(quote: str, passage: str) -> str | None:
-    """Return a quote as the passage spells it, but for white space and quotation marks; None where it is not there."""
+    """Return a quote with the passage's spelling, ignoring white space and quotation marks; None if missing."""
     wanted, _ = _normalize(quote.strip())
     if not any(character.isalnum() for character in wanted):
         return None
@@ -145,7 +145,7 @@ def _find_quote(quote: str, passage: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def _normalize(text: str) -> tuple[str, Sequence[int]]:
-    """Return the text with single spaces and plain quotation marks, and where each character of it stood."""
+    """Return the text with single spaces and plain quotation marks, and the original position of each character."""
     characters: list[str] = []
     places: list[int] = []
     for place, character in enumerate(text.translate(_TYPOGRAPHY)):

@@ -1,4 +1,4 @@
-"""The built-in model: it quotes and cites the sentences that answer. It needs neither key nor network."""
+"""The built-in model. Quotes and cites relevant sentences; needs neither key nor network."""
 
 import asyncio
 import json
@@ -37,18 +37,18 @@ _RULES = r"what (?:do|does|should|must|can|may|are|happens|counts|kinds?)|which 
 _YES_NO = r"(?:is|are|am|do|does|can|could|may|must|should|will|has|have|darf|d.rfen|kann|k.nnen|muss|m.ssen) \w"
 _ASKS_FOR_ALL = re.compile(rf"\b(?:{_STEPS}|{_RULES})\b|(?:^|[,.?!] (?:and )?){_YES_NO}", re.IGNORECASE)
 MOST_QUOTABLE = 160
-"""Segments that are compared with the question, the best passages' first."""
+"""Segments compared with the question, from the best passages first."""
 
 
 def extractive_model(embedders: Embedders) -> FunctionModel:
-    """Return the model; the local embedding model tells it what is near to a question."""
+    """Return the model; the local embedding model measures how near text is to a question."""
     return FunctionModel(stream_function=partial(_write, embedders), model_name=BUILT_IN)
 
 
 async def _write(
     embedders: Embedders, messages: list[ModelMessage], info: AgentInfo
 ) -> AsyncIterator[str | DeltaToolCalls]:
-    """Search once, if there is anything to search; then reply. Small talk is answered without a search."""
+    """Search once, if possible, then reply. Small talk is answered without a search."""
     written = _read_messages(messages)
     if written and (reply := answer_small_talk(written[-1])):
         yield reply
@@ -91,8 +91,8 @@ async def _write(
 
 
 def _cut_question(message: str, *, follows: bool) -> dict[str, list[str]]:
-    """Return the parts of a message that are answered each by itself: its questions, or the two things it compares;
-    each with the new words of a short question that `follows` others."""
+    """Split a message into parts to answer separately: several questions, or two things to compare. With `follows`,
+    each question comes with its new words."""
     if compared := _COMPARES.fullmatch(message):
         return {compared[1]: [], compared[2]: []}
     short = {each.text: find_new_words(each.text) for each in cut_sentences(message)} if follows else {}
@@ -107,7 +107,7 @@ def _read_messages(messages: Sequence[ModelMessage]) -> list[str]:
 
 
 def _reply(quotes: Sequence[Quotable], phrases: Phrases) -> str:
-    """Write the quotes down by document and section: words can mean something else under another heading."""
+    """Write the quotes by document and section, because words can change meaning under another heading."""
     parts: list[str] = []
     for place, group in groupby(quotes, key=partial(_describe_source, phrases=phrases)):
         lines = (("\n".join(f"> {line}" for line in one.quote.splitlines()), one) for one in group)
@@ -116,12 +116,11 @@ def _reply(quotes: Sequence[Quotable], phrases: Phrases) -> str:
 
 
 def _describe_source(quote: Quotable, phrases: Phrases) -> str:
-    """Say where a quote stands: its document, and the section unless that is called like the document."""
     name, section = _line(quote.document), _line(quote.section)
     titled = section and section.casefold() != PurePath(name).stem.casefold()
     return (phrases.section if titled else phrases.source).format(name, section)
 
 
 def _line(name: str) -> str:
-    """Return a name as one line; its brackets are no citation and no link."""
+    """Return a name as a single line, with brackets changed so they form neither citation nor link."""
     return " ".join(name.translate(_BRACKETS).split())[:LONGEST_NAME]

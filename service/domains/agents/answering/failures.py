@@ -1,4 +1,4 @@
-"""Model failures: codes, and messages that say what to do, without a provider's words, which may hold the key."""
+"""Model failures: codes, and messages with a remedy. Provider text is never repeated, since it may contain the key."""
 
 import math
 import tomllib
@@ -11,7 +11,7 @@ from service.platform.logs import logger
 from service.text.language_models import WebPageError, exceeds_context
 
 SOON = 5
-"""Seconds after which trying again makes sense when it may pass; longer when a person has to mend it first."""
+"""Seconds to wait before retrying a temporary failure; longer when a person has to fix the cause first."""
 
 LONGEST_RETRY_AFTER = 3600
 
@@ -19,14 +19,13 @@ SAID = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 
 
 def failure(name: str, *, retry_after: float | None = None, **values: object) -> ModelFailure:
-    """Build the failure of this name in `failures.toml`."""
     said = SAID[name]
     seconds = said["after"] if retry_after is None else max(1, math.ceil(min(retry_after, LONGEST_RETRY_AFTER)))
     return ModelFailure(said["message"].format(**values), code=said["code"], retry_after=seconds)
 
 
 def failure_of(error: Exception, *, model: str) -> ModelFailure:
-    """Return the failure to report for an error in a model's run; log what may be known of the error."""
+    """Return the failure to report for an error in a model's run, and log the safe parts of the error."""
     found = failure(_name(error), retry_after=getattr(error, "retry_after", None))
     logger.error(
         "model_failed",
@@ -51,7 +50,6 @@ def _name(error: Exception) -> str:
 
 
 def _locate(error: Exception) -> str:
-    """Return the code line where an error arose, without the values that caused it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

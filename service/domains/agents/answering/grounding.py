@@ -1,5 +1,7 @@
-"""Tell by fixed rules how far cited passages support a reply, and which numbers and names stand in none of them. A
-supported sentence has all its numbers and two thirds of its other words in its passages, without a citation in any."""
+"""Measure by fixed rules how far cited passages support a reply, and find unsupported numbers and names.
+
+A supported sentence shares all numbers and two thirds of the other words with its passages. A sentence without a
+citation may be supported by any single passage."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +17,7 @@ from service.text.languages import tell_language
 from service.text.sentences import cut_lines, cut_sentences
 
 ENOUGH = 2 / 3
-"""The share of a sentence's words that its passages must have."""
+"""The share of a sentence's words needed in the passages."""
 FEWEST_WORDS = 2
 
 # Bounded, so that the time they take is linear in a text of nothing but points or spaces.
@@ -41,7 +43,7 @@ _NO_STATEMENT = (":", "?", "？")  # noqa: RUF001 - likewise
 
 
 def measure_groundedness(reply: str, passages: Mapping[int, str]) -> float | None:
-    """Return the supported share of a reply's sentences, None without any; `passages` are by citation number."""
+    """Return the supported share of a reply's sentences; None without sentences. `passages` are by citation number."""
     if not passages:
         return None
     stemming = stemming_of(tell_language(list(passages.values())), default=ENGLISH)
@@ -69,7 +71,6 @@ def _statements(reply: str, stemming: str) -> Iterator[tuple[frozenset[str], fro
 
 
 def _sentences(reply: str) -> Iterator[tuple[str, list[int]]]:
-    """Yield the sentences of a reply, but for headings, with the numbers of their citations."""
     for line in cut_lines(_CITED_AFTER_END.sub(r"\2\1", _SPACES.sub(" ", reply))):
         text = _MARKS.sub("", line.text)
         for sentence in cut_sentences("" if text.startswith("#") else text):
@@ -78,7 +79,7 @@ def _sentences(reply: str) -> Iterator[tuple[str, list[int]]]:
 
 
 def needs_source(reply: str) -> bool:
-    """Return whether a reply says what only a document can know; a refusal and a plain courtesy do not."""
+    """Return whether a reply needs a document as its source. Refusals and plain courtesies don't."""
     statements = [text for text, _ in _sentences(reply) if any(_statements(text, ENGLISH))]
     clauses = [clause for text in statements for clause in _CLAUSE_ENDS.split(text) if _NUMBER.search(clause)]
     return not all(map(_refuses, clauses)) or (bool(statements) and not _refuses(reply))
@@ -89,7 +90,7 @@ def _refuses(text: str) -> bool:
 
 
 def is_in_another_language(reply: str, *, asked: Sequence[str]) -> bool:
-    """Return whether a reply is in another language than the message, which with the instructions names none."""
+    """Return whether a reply is in another language than the message, if message and instructions name no language."""
     if any(_LANGUAGES.search(text) for text in asked):
         return False
     told, wanted = tell_language([_CITATION.sub("", reply)]), tell_language(asked[:1])
@@ -99,8 +100,8 @@ def is_in_another_language(reply: str, *, asked: Sequence[str]) -> bool:
 def find_unsupported(
     reply: str, passages: Mapping[int, str], *, uncited: Sequence[str] = (), known: str = ""
 ) -> dict[int, list[str]]:
-    """Return, by citation, the numbers and names that its sentences have and their passages lack. All words before a
-    removed citation (`uncited`) must stand in a passage; names that are `known` from the question need not."""
+    """Return, by citation, the sentences' numbers and names missing from the passages. All words before a removed
+    citation (`uncited`) must be in a passage; names `known` from the question are exempt."""
     if not passages:
         return {}
     phrases, language = phrases_of(reply), tell_language([reply]) or IN_ENGLISH
@@ -130,7 +131,7 @@ def _lacks(word: str, terms: frozenset[int], stemming: str) -> bool:
 
 
 def _values(text: str, words: Mapping[str, int]) -> dict[str, frozenset[str]]:
-    """Return the numbers of a text, in figures or words, as they are written, with their readings ("1,500" has two)."""
+    """Return the numbers in a text, in figures or words, as written, with all readings ("1,500" has two)."""
     found: dict[str, frozenset[str]] = {}
     for match in _FIGURES.finditer(text):
         groups = [str(int(group)) for group in _NUMBER.findall(match[0])]
@@ -155,7 +156,7 @@ def _values(text: str, words: Mapping[str, int]) -> dict[str, frozenset[str]]:
 
 
 def _names(said: str, terms: frozenset[int], stemming: str, *, nouns: bool) -> list[str]:
-    """Return the names within a sentence that its passages lack. Where all `nouns` have capitals, a name is two."""
+    """Return a sentence's names missing from the passages. Where all `nouns` have capitals, a name needs two words."""
     lacking: list[str] = []
     for match in _CAPITALIZED.finditer(said):
         missing = [_lacks(word, terms, stemming) for word in WORD.findall(match[0])]

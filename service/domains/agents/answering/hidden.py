@@ -1,4 +1,4 @@
-"""Remove what a model writes and no reader may see: reasoning, scripts, calls of tools as text, and deceptive signs."""
+"""Remove text hidden from readers: reasoning, scripts, tool calls written as text, and deceptive characters."""
 
 import re
 import tomllib
@@ -18,8 +18,8 @@ SCRIPT_REMOVED, CALL_REMOVED = _WARNINGS["script"], _WARNINGS["call"]
 
 
 def remove_hidden(text: str, warnings: set[str], *, known: Collection[str]) -> str:
-    """Return a text without what nobody may see, and add to the warnings what a reader should know of it. A call that
-    a `known` text has is part of an answer."""
+    """Return a text without hidden parts, and add warnings for the reader. Tool calls found in a `known` text stay,
+    because they are part of the answer."""
     # Halves of characters are joined; a half that stays alone is no text.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "ignore").replace("\r\n", "\n")
     for pattern, warning in _REMOVED:
@@ -37,7 +37,7 @@ def _replace(match: re.Match[str], *, warning: str | None, warnings: set[str], k
 
 
 def _is_answer(match: re.Match[str], known: Collection[str]) -> bool:
-    """Return whether what looks like a call of a tool is text of the reply: of no tool that the agent has."""
+    """Return whether an apparent tool call is text of the reply, because the agent has no tool of that name."""
     call = "".join(match["call"].split())
     if f'"{_NAMES["TOOL"]}"' in call:
         return False

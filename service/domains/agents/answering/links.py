@@ -1,4 +1,4 @@
-"""Links in replies: none that a model made up, as an address can carry any words to its owner; and no images."""
+"""Links in replies: no images, and no links invented by a model, since an address can send any words to its owner."""
 
 import re
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ _DEFINES = re.compile(rf"\]:(?={_DEFINED})")
 
 
 def addresses_in(texts: Iterable[str]) -> frozenset[str]:
-    """Return every address that stands in texts, as a whole: what is written out, and what links point to."""
+    """Return every complete address in the texts, both written out and as link targets."""
     found: set[str] = set()
     for text in texts:
         found.update(_target(match) for match in _TARGET.finditer(text))
@@ -55,19 +55,18 @@ def addresses_in(texts: Iterable[str]) -> frozenset[str]:
 
 
 def _target(match: re.Match[str]) -> str:
-    """Return where a link leads; nowhere known if that can't be told."""
     return match["angle"] or match["plain"] or ""
 
 
 @dataclass(slots=True)
 class LinkFilter:
-    """Removes images, and links to addresses that aren't known; `warnings` says what was removed."""
+    """Removes images and links to unknown addresses; `warnings` describes the removed parts."""
 
     known: frozenset[str]
     warnings: set[str] = field(default_factory=set[str])
 
     def clean(self, text: str) -> str:
-        """Return the text without them; the words of a link stay."""
+        """Return the text without images and unknown links; the words of a link stay."""
         text = _IMAGE.sub(self._image, text)
         text = _TAG.sub(self._tag, text)
         text = _HALF_TAG.sub(self._separate, text)

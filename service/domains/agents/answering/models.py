@@ -1,4 +1,4 @@
-"""What goes into an answer, and what comes out."""
+"""Inputs and results of answering."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from service.platform.errors import Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An earlier message of the conversation, and the reply to it."""
+    """An earlier message of the conversation, and the reply."""
 
     message: str
     reply: str
@@ -23,8 +23,8 @@ Sender = Callable[[], Awaitable[Caller]]
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A message to answer. `sender` returns the caller with present rights, or raises Forbidden or NotFound; each
-    search calls it. `model` None is the service's default; `history` is the readable conversation, oldest first."""
+    """A message to answer. `sender` returns the caller with current rights, or raises Forbidden or NotFound; each
+    search calls it. `model` None means the service's default. `history` is the readable conversation, oldest first."""
 
     sender: Sender
     message: str
@@ -51,7 +51,8 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Words of a passage (`passage_no` counts from 0); `unsupported` is what the reply says with it and it lacks."""
+    """Words of a passage (`passage_no` counts from 0); `unsupported` lists parts of the reply missing from the
+    passage."""
 
     passage_no: int
     quote: str
@@ -60,7 +61,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The checked text and its passages; `quotes_only`: beside fixed phrases, every word of the text is cited."""
+    """The checked text and the passages. With `quotes_only`, all text except fixed phrases is cited."""
 
     text: str
     model: str
@@ -71,10 +72,10 @@ class Reply:
 
 
 Progress = Callable[[str, Sequence[Passage]], Awaitable[None]]
-"""Told again and again how far the text is, and all the passages it was made from."""
+"""Receives the text so far again and again, with all passages behind the text."""
 
 
 class ModelFailure(Unavailable):
-    """503: the model gave no reply; the message says why and what to do, and repeats nothing of the provider's."""
+    """503: the model gave no reply. The message gives cause and remedy, and repeats no provider text."""
 
     default_code = "model_unavailable"

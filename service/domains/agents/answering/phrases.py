@@ -1,5 +1,5 @@
-"""The built-in model's phrases in the question's language (`phrases.toml`). Grammar words or letters tell the language.
-Greetings, thanks and questions about its abilities count only as the whole message."""
+"""The built-in model's phrases in the question's language (`phrases.toml`). Grammar words or letters identify the
+language. Greetings, thanks and questions about its abilities count only as the whole message."""
 
 import re
 import tomllib
@@ -15,9 +15,9 @@ from service.text.languages import ENGLISH, tell_language
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """The built-in model's phrases in a language. `nothing_answers` is said for any reason, `nothing_about` of a
-    question's part, `closest` before passages that may help; `grammar` are words that tell the language, `numbers`
-    the values of words, and `refusing` finds a reply without an answer."""
+    """The built-in model's phrases in a language. `nothing_answers` fits any reason, `nothing_about` a part of a
+    question, and `closest` introduces passages of possible help. `grammar` has words typical of the language, `numbers`
+    the values of words; `refusing` finds a reply without an answer."""
 
     nothing_answers: str
     nothing_about: str
@@ -59,13 +59,13 @@ def _plain(text: str) -> str:
 
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_bytes().decode())
 PHRASES: Mapping[str, Phrases] = {code: _read(section) for code, section in _TEXTS.items()}
-"""By the language's code of ISO 639-1."""
+"""By ISO 639-1 language code."""
 
 _CLAUSE = re.compile(r"[^,.!:;\n]{1,40}(?:[,.!:;\n]+|\Z)")
 
 
 def phrases_of(question: str) -> Phrases:
-    """Return the phrases of the language that a question is in. It may take a second: run it in a thread."""
+    """Return the phrases of a question's language. May take a second, so run in a thread."""
     words = _plain(question).split()
     hits = {code: sum(word in one.grammar for word in words) for code, one in PHRASES.items()}
     most = max(hits.values())
@@ -77,7 +77,7 @@ def phrases_of(question: str) -> Phrases:
 
 
 def drop_greeting(message: str) -> str:
-    """Return a message without the greeting that it begins with ("Hello, when …"); a greeting alone stays."""
+    """Return a message without the opening greeting ("Hello, when …"); a greeting alone stays."""
     bare = message.lstrip()
     clause = _CLAUSE.match(bare)
     if clause is None or not any(_plain(clause[0]) in one.greetings for one in PHRASES.values()):
@@ -87,7 +87,7 @@ def drop_greeting(message: str) -> str:
 
 
 def answer_small_talk(message: str) -> str | None:
-    """Return the reply to a message that greets, thanks, or asks what can be asked, and does nothing else."""
+    """Return the reply to a mere greeting, thanks, or question about possible questions; None for other messages."""
     # The whole message is looked at first: the greeting tells the language of "como está".
     for said in (_plain(message), _plain(drop_greeting(message))):
         for one in PHRASES.values():

@@ -1,4 +1,4 @@
-"""From an assignment to a reply: a model's run within its limits, and the checks of what it says."""
+"""From an assignment to a reply: a model's run within limits, and the checks of the text."""
 
 import asyncio
 import re
@@ -52,7 +52,6 @@ _SETTINGS: Any = {"max_retries": 0}  # `Retries` does that, within the deadline 
 
 
 async def reply_to(runtime: Runtime, assignment: Assignment, *, progress: Progress) -> Reply:
-    """Answer a message (see `service.domains.agents.answering.answer`)."""
     seconds = runtime.settings.model_seconds
     deadline = asyncio.timeout(seconds)
     try:
@@ -106,7 +105,8 @@ async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -
 
 
 def _doubt(checked: Checked, deps: AgentDeps, asked: Sequence[str]) -> tuple[list[Citation], list[str]]:
-    """Return the citations with what their passages lack of the reply, and the warnings of this and of no source."""
+    """Return the citations with the parts of the reply missing from their passages, and warnings about unsupported
+    words, missing citations and another language."""
     named = "\n".join([asked[0], *(passage.document_name for passage in deps.passages)])
     passages = {number: deps.passages[one.passage_no].text for number, one in enumerate(checked.citations, 1)}
     lacking = find_unsupported(checked.text, passages, uncited=checked.uncited, known=named)
@@ -179,7 +179,7 @@ class _Listener:
 
 
 async def select_history(history: Sequence[Exchange], *, tokenizer: WordPieces, most_tokens: int) -> list[Exchange]:
-    """Return the newest exchanges, oldest first, with at most this many of the embedding model's tokens together."""
+    """Return the newest exchanges, oldest first, within `most_tokens` tokens of the embedding model."""
     newest_first = [Exchange(each.message, _CITED.sub("", each.reply)) for each in reversed(history)]
     counts = await asyncio.to_thread(tokenizer.count, [f"{each.message}\n{each.reply}" for each in newest_first])
     kept: list[Exchange] = []
@@ -192,7 +192,7 @@ async def select_history(history: Sequence[Exchange], *, tokenizer: WordPieces, 
 
 
 def _as_messages(history: Sequence[Exchange]) -> list[ModelMessage]:
-    """Return exchanges as a model's messages; the numbers of citations mean nothing any more and are left out."""
+    """Return exchanges as a model's messages, without citation numbers, because the numbers have lost their meaning."""
     return [
         message
         for each in history

@@ -27,15 +27,15 @@ from service.text.sentences import Span, cut_windows
 
 MOST_PASSAGES = 20
 LONGEST_PASSAGE = 4000
-"""Characters. Only chunks that callers cut themselves are longer; what is beyond isn't shown to a model."""
+"""Characters shown to a model. Only chunks cut by callers are longer."""
 
 LONGEST_QUERY = 2000
-"""Characters of a query that are looked at; a model may write anything."""
+"""Characters of a query to use; a model may write any length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A look-up of the best passages; `messages`, the newest last, are the person's, and state the filters."""
+    """A look-up of the best passages. `messages`, the newest last, come from the person and state the filters."""
 
     query: str
     limit: int
@@ -44,11 +44,12 @@ class Lookup:
 
     @property
     def question(self) -> str:
-        """Return what the person asks, with the earlier words that this message leans on."""
+        """Return the person's question, completed with earlier words if needed."""
         return complete_question(self.messages) or self.query
 
     def queries(self) -> list[str]:
-        """Return the query, or the questions in its place; of a whole message each with what it leans on before it."""
+        """Return the query, or its separate questions. Questions of a whole message are completed with earlier
+        words."""
         if not self.options.enable_query_extraction:
             return [self.query]
         if self.messages and self.query == self.question.strip()[:LONGEST_QUERY]:
@@ -59,7 +60,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """Passages, best first; `narrowed` has the message's words that state filters, and whether they narrowed."""
+    """Passages, best first; `narrowed` maps the message's filter words to whether a search was narrowed."""
 
     passages: Sequence[Passage]
     narrowed: Mapping[str, frozenset[bool]] = field(default_factory=dict[str, frozenset[bool]])
@@ -67,7 +68,8 @@ class Retrieved:
 
 
 async def retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequence[UUID], lookup: Lookup) -> Retrieved:
-    """Return the best passages of what the caller may search and read, each chunk once; may raise Unavailable."""
+    """Return the best passages among the caller's searchable and readable documents, each chunk once. May raise
+    Unavailable."""
     query = lookup.query.strip()[:LONGEST_QUERY]
     if not query or not collection_ids:
         return Retrieved(())
@@ -136,7 +138,7 @@ def _to_passages(collection: StoredCollection, found: Found[FoundChunk]) -> list
 
 
 def describe_narrowing(words: str, narrowed: frozenset[bool]) -> str:
-    """Say which words narrowed look-ups, and nothing that a document has: what its reader may read can change."""
+    """Describe the words used to narrow look-ups, without any document text: the reader's rights can change."""
     if True not in narrowed:
         return f"No document fits {words}, so all were looked through."
     where = ", where there were any" if False in narrowed else ""
@@ -144,7 +146,6 @@ def describe_narrowing(words: str, narrowed: frozenset[bool]) -> str:
 
 
 def _merge(passages: Sequence[Passage]) -> list[Passage]:
-    """Order passages of several collections by score, each once; those of one collection keep their ranking."""
     once: dict[tuple[UUID, str], Passage] = {}
     for passage in sorted(passages, key=lambda passage: -passage.score):
         once.setdefault((passage.document_id, passage.text), passage)

@@ -1,4 +1,4 @@
-"""Choose sentences that answer a question by meaning and words; docs/decisions has how the weights were found."""
+"""Choose relevant sentences by meaning and words. docs/decisions explains the weights."""
 
 import asyncio
 import math
@@ -18,54 +18,55 @@ from service.text.languages import tell_language
 OWN_WORDS = 0.3
 WORDS_IN_CONTEXT = 0.3
 BOUND = 0.7
-"""A sentence with a lower score isn't an answer."""
+"""The lowest score of an answer."""
 
 FEWEST_TELLING_WORDS = 8
-"""A shorter sentence without a word of the question says too little for the words above it to count."""
+"""Words. A shorter sentence without a word of the question is too short for the words above it to count."""
 
 TITLED, TITLED_ASKED, TITLED_OWN = 0.25, 0.75, 0.6
-"""The gain of the first sentence below a heading that fits a question, when the best are chosen. A heading fits if it
-has this share of the question's words, and if they are this share of its own words."""
+"""The gain of the first sentence below a fitting heading when the best are chosen. A heading fits by two shares of
+common words: the second number is the share of the question's words, the third of the heading's words."""
 
 NEAR_THE_BEST = 0.8
-"""Beside the best one, sentences with at least this share of its score are quoted."""
+"""Sentences with at least this share of the best score are quoted, too."""
 
 MEANING = 0.62
-"""A sentence this near in meaning is an answer in whatever words."""
+"""A sentence this near in meaning is an answer, regardless of wording."""
 
 NEAREST = 0.55
-"""Where no sentence is an answer, those with at least this score are shown as the nearest."""
+"""Without an answer, sentences with at least this score are shown as the nearest."""
 
 MOST_QUOTES, MOST_NEAREST, LONG_QUOTES = 3, 2, 1200
-"""Quotes of a question, the nearest shown, and the characters of quotes to which none is added."""
+"""The most quotes for a question, the most nearest sentences shown, and the characters after which no quote is
+added."""
 MOST_GATHERED, NEAR_WHEN_GATHERING = 6, 0.75
-"""Quotes of a question for all that there is, and the share of the best score that each of them has."""
+"""The most quotes for a question about everything on a subject, and the lowest share of the best score for each."""
 
 _GATHERS = re.compile(r"\b(?:all|every|list|alle|liste|tou(?:s|tes)|tod[ao]s|tutt[ie])\b", re.IGNORECASE)
 COMPOUNDING = frozenset({"danish", "dutch", "german", "norwegian", "swedish"})
 """The stemmings of languages that write compounds as one word ("Teilzeitkräfte")."""
 SHORTEST_STEM = 5
-"""Letters of a word that others which begin with it are taken for compounds of, in those languages."""
+"""Letters of a word. In compounding languages, longer words with the same beginning count as compounds."""
 ALIKE = 0.7
-"""Two sentences that share this much of their words say the same."""
+"""Two sentences with this share of words in common count as equal."""
 
 _NAME = re.compile(r"(?<=[\w,;:] )(?!\w+days?\b)[A-Z][a-z]{2,}(?<!s)")
-"""A word with a capital within a sentence, but no day of the week; plural and possessive endings are left out."""
+"""A capitalized word within a sentence, except weekdays; without plural and possessive endings."""
 _SPELLED = re.compile(r"[^\W\d_]{5,}")
 SLIP, MOST_CORRECTED = 0.85, 64
-"""How much alike two words are that are one word with a slip, and how many words of a question are compared."""
+"""The similarity of two words that differ by a typing slip, and the most words of a question to compare."""
 _NUMBER = re.compile(r"\d+")
 
 Asked = tuple[str, Sequence[str]]
-"""A question, and words that a sentence must have (itself or above it) to answer it."""
+"""A question, and words required in an answer or in the headings above."""
 Chosen = tuple[list[Quotable], bool]
-"""The best sentences in order, and whether they answer; else they are the nearest, if any."""
+"""The best sentences in order, and whether the question is answered; if not, they are the nearest, if any."""
 
 
 async def choose_quotes(
     embedder: Embedder, questions: Sequence[Asked], quotable: Sequence[Quotable], *, most: int = MOST_GATHERED
 ) -> list[Chosen]:
-    """Return the best sentences for each question, never more than `most`. They never depend on unreadable text."""
+    """Return the best sentences for each question, at most `most`. Unreadable text never affects the choice."""
     if not quotable:
         return [([], False)] * len(questions)
     questions = await asyncio.to_thread(_correct, questions, quotable)
@@ -76,7 +77,6 @@ async def choose_quotes(
 
 
 def _correct(questions: Sequence[Asked], quotable: Sequence[Quotable]) -> list[Asked]:
-    """Return questions in which the passages' spelling replaces misspelt words."""
     known = {word for each in quotable for word in _SPELLED.findall(f"{each.context} {each.text}".casefold())}
 
     def correct(word: re.Match[str]) -> str:
@@ -115,14 +115,15 @@ def _choose_for(
 
 
 def _has_names(question: str, quotable: Sequence[Quotable], stemmings: Sequence[str]) -> bool:
-    """Return whether the names in a question are anywhere in what was found; where nouns have capitals, none is one."""
+    """Return whether all names in a question occur in the found text. Where nouns have capitals, no word counts as a
+    name."""
     texts = "\n".join(f"{each.context}\n{each.quote}" for each in quotable).casefold()
     names = _NAME.findall(question) if COMPOUNDING.isdisjoint(stemmings) else []
     return all(name.casefold() in texts for name in names)
 
 
 def _begin_titled(asked: set[frozenset[int]], quotable: Sequence[Quotable], stemmings: Sequence[str]) -> list[bool]:
-    """Return the first sentence below each heading that consists mostly of the question's words."""
+    """Mark the first sentence below each heading made up mostly of the question's words."""
     seen: set[tuple[int, str]] = set()
     titled: list[bool] = []
     for each, stemming in zip(quotable, stemmings, strict=True):
@@ -136,7 +137,7 @@ def _begin_titled(asked: set[frozenset[int]], quotable: Sequence[Quotable], stem
 
 
 def _overlaps(asked: set[frozenset[int]], quotable: Sequence[Quotable], stemmings: Sequence[str]) -> list[float]:
-    """Score sentences by the question's words, in the forms of the documents' languages; rare words count for more."""
+    """Score sentences by the question's words, in the forms of the documents' languages. Rare words count more."""
     own = [_terms(each.text, stemming) for each, stemming in zip(quotable, stemmings, strict=True)]
     weights = {
         word: math.log(1 + (len(own) + 1) / (sum(not terms.isdisjoint(word) for terms in own) + 0.5)) for word in asked
@@ -157,7 +158,7 @@ def _overlaps(asked: set[frozenset[int]], quotable: Sequence[Quotable], stemming
 
 
 def has_words(sentence: Quotable, wanted: Sequence[str], stemming: str) -> bool:
-    """Return whether a sentence, with its headings, has each of these words in any form, or its parts in a row."""
+    """Return whether a sentence with its headings has each wanted word in any form, or the word's parts in a row."""
     if not wanted:
         return True
     words = words_of(f"{sentence.context}\n{sentence.text}", stemming)
@@ -167,7 +168,7 @@ def has_words(sentence: Quotable, wanted: Sequence[str], stemming: str) -> bool:
 
 
 _Word = tuple[str, frozenset[int]]
-"""A word in lower case, and the terms of its spellings, which all of its forms have."""
+"""A word in lower case, and the terms of all spellings, common to all forms."""
 
 
 def _has_in_a_row(words: Sequence[_Word], phrase: Sequence[_Word], *, has_compounds: bool) -> bool:
@@ -209,7 +210,7 @@ def _choose(
 
 
 def is_alike(one: Quotable, other: Quotable) -> bool:
-    """Return whether a sentence has the other as whole words, or says the same with the same numbers."""
+    """Return whether a sentence contains the second as whole words, or says the same with equal numbers."""
     if _has(one.quote, other.quote) or _has(other.quote, one.quote):
         return True
     if _NUMBER.findall(one.text) != _NUMBER.findall(other.text):

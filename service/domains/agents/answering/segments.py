@@ -1,4 +1,4 @@
-"""What of a passage can be quoted: whole sentences, table rows and list items, each with what it stands under."""
+"""The quotable parts of a passage: whole sentences, table rows and list items, each with headings."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,26 +11,26 @@ from service.text.chunking import PATH_SEPARATOR
 from service.text.sentences import Span, cut_lines, cut_sentences
 
 LONGEST_SEGMENT = 1200
-"""Characters. What announces a list, or asks, is quoted with as much of what follows as this leaves room for."""
+"""Characters. The introduction of a list, or a question, is quoted with the following text up to this length."""
 
 LONGEST_TABLE = 600
-"""Characters of a table that is quoted with each of its rows; of a longer one the row alone is."""
+"""Characters of a table quoted with each row. Rows of longer tables are quoted alone."""
 
 LONGEST_HEADING = 160
-"""Characters of the passage's first line that are kept as its heading; a path of headings is hardly longer."""
+"""Characters of the passage's first line used as a heading; a path of headings is hardly longer."""
 MOST_HEADING_WORDS = 8
 MOST_TITLE_WORDS = 14
-"""Words of a line that begins a passage and has prose below it; it is a heading, not a statement."""
+"""Words of a passage's first line, if prose follows. Such a line is a heading, not a statement."""
 FEWEST_PROSE_WORDS = 3
 FEWEST_WORDS = 4
-"""Fewer words than this are a label, unless there is a number among them."""
+"""The fewest words of a statement. Shorter text is a label, unless a number is included."""
 
 _LEADING = (":", "?")
 _MARKS = ("-", "*", "•")
 _ITEM = re.compile(r"[-*•]|\d{1,3}[.)] ")
 _ROW_SEPARATOR = " | "
 _KEYWORDS = ("Keywords: ", "Tags: ", "Categories: ")
-"""How the text of a page begins that is found by these words; nobody wrote them as a sentence."""
+"""Beginnings of keyword lists on pages, written for search and not as sentences."""
 _BACK = frozenset({"he", "it", "its", "she", "such", "that", "their", "these", "they", "this", "those"})
 _TIMES = frozenset({"above", "after", "before", "beyond"})
 _ENDS = (".", "!", "?", ":", ";", ",", "…", "。", "！", "？", "۔", "।")  # noqa: RUF001 - the punctuation of many scripts
@@ -39,8 +39,8 @@ _CLOSERS = " )]}\"'”’»*_"  # noqa: RUF001 - likewise
 
 @dataclass(frozen=True, slots=True)
 class Quotable:
-    """Words of a passage (by its number), what they stand under, and the `whole` that they are quoted with: a list, a
-    table, or the lines between two headings."""
+    """Words of a passage (by number), with headings, and the `whole` to quote them with: a list, a table, or the lines
+    between two headings."""
 
     number: int
     document: str
@@ -59,8 +59,8 @@ class Quotable:
 
 
 def segments_of(passage: str, *, document: str = "", number: int = 0, by_section: bool = False) -> list[Quotable]:
-    """Return what can be quoted of a passage, in reading order, without lines that repeat the document's name;
-    `by_section` with all that is below the same heading."""
+    """Return the quotable parts of a passage in reading order, without lines repeating the document's name.
+    `by_section` adds all text below the same heading."""
     lines = [text for span in cut_lines(passage) if (text := span.text.strip()) and not text.startswith(_KEYWORDS)]
     sentences = [_cut_line(line) for line in lines]
     names = {_plain(document), _plain(PurePath(document).stem)} - {""}
@@ -98,7 +98,7 @@ def _is_title(line: str, names: AbstractSet[str]) -> bool:
 
 
 def _is_heading(lines: Sequence[str], place: int) -> bool:
-    """Return whether a line with another one below it is a heading: too short and bare for a statement, or a path."""
+    """Return whether a line with a line below it is a heading: too short and bare for a statement, or a path."""
     line, is_first, is_last = lines[place], place == 0, place + 1 == len(lines)
     if is_first and not is_last and PATH_SEPARATOR in line and not line.startswith(_MARKS):
         return True
@@ -116,7 +116,7 @@ def _is_heading(lines: Sequence[str], place: int) -> bool:
 
 
 def _lines_around(lines: Sequence[str], number: int, heads: Sequence[bool]) -> str:
-    """Return the lines between two headings that a line is among; where they are long, from what announces it on."""
+    """Return the lines between the two headings around a line. Long sections begin at the introducing line."""
     first = next((place + 1 for place in reversed(range(number)) if heads[place]), 0)
     end = next((place for place in range(number, len(lines)) if heads[place]), len(lines))
     if sum(map(len, lines[first:end])) + end - first > LONGEST_SEGMENT:
@@ -128,13 +128,12 @@ def _lines_around(lines: Sequence[str], number: int, heads: Sequence[bool]) -> s
 
 
 def _is_bare(line: str) -> bool:
-    """Return whether a line is a few words that end no sentence: a heading without text, or the words of a link."""
     is_text = line.endswith(_ENDS) or _ITEM.match(line) or _is_row(line) or _is_unspaced(line)
     return not is_text and len(line.split()) <= MOST_HEADING_WORDS and not any(map(str.isdigit, line))
 
 
 def _end_of_announced(lines: Sequence[str], number: int) -> int:
-    """Return the number of the line behind a list, a table or the answers to a question that a line announces."""
+    """Return the number of the line behind an introduced list, table or set of answers."""
     announces, has_items, last = lines[number].endswith(":"), False, min(len(lines), number + LONGEST_SEGMENT)
     for place in range(number + 1, last):
         is_item = _ITEM.match(lines[place]) is not None or _is_row(lines[place])
@@ -146,12 +145,11 @@ def _end_of_announced(lines: Sequence[str], number: int) -> int:
 
 
 def _is_prose(line: str) -> bool:
-    """Return whether a line ends as a sentence does; what stands above one is more often a heading than an item."""
     return line.rstrip(_CLOSERS).endswith((".", "!", "?", ":")) and len(line.split()) >= FEWEST_PROSE_WORDS
 
 
 def _is_row(line: str) -> bool:
-    """Return whether a line is a row of a table, with the names of its columns; its points end no sentence."""
+    """Return whether a line is a table row with column names; points in a row end no sentence."""
     return _ROW_SEPARATOR in line
 
 
@@ -165,7 +163,7 @@ def _table_around(lines: Sequence[str], number: int) -> str:
 
 
 def _cut_line(line: str) -> list[Span]:
-    """Cut a line into sentences; one that says too little alone ("Six months.", "Dr.") stays with the one after it."""
+    """Cut a line into sentences. Fragments too short to stand alone ("Six months.", "Dr.") join the next sentence."""
     if _is_row(line):
         return [Span("", line)]
     joined: list[Span] = []
@@ -190,7 +188,7 @@ def _texts(sentences: Sequence[Span], below: Sequence[Sequence[Span]]) -> Iterat
 
 
 def _points_back(sentence: str) -> bool:
-    """Return whether a sentence begins with a word for what was named before; it knows English ones."""
+    """Return whether a sentence begins with an English word referring back."""
     first, _, rest = sentence.casefold().partition(" ")
     return first in _BACK or (first in _TIMES and rest.startswith(("that", "this")))
 
@@ -206,7 +204,7 @@ def _with_what_follows(lead: str, rest: Sequence[Span], below: Sequence[Sequence
 
 
 def _is_quotable(text: str) -> bool:
-    """Return whether a text is worth quoting, and short enough; a citation's own brackets can't be quoted."""
+    """Return whether a text is worth quoting and short enough. The brackets of citations can't be quoted."""
     if len(text) > LONGEST_SEGMENT or text.rstrip(_CLOSERS).endswith(_LEADING) or "]]" in text:
         return False
     return not _is_label(text)

@@ -1,4 +1,4 @@
-"""A reply on its way: what of it may be shown already, and what it is in the end."""
+"""A reply in progress: the part to show already, and the final text."""
 
 import asyncio
 import re
@@ -10,16 +10,16 @@ from service.domains.agents.answering.hidden import remove_hidden
 from service.domains.agents.answering.models import Passage, Progress
 
 LONGEST_HELD = LONGEST_QUOTE + 100
-"""Characters; what isn't finished after so many wasn't going to be a citation or a link."""
+"""Characters; longer unfinished text is neither a citation nor a link."""
 
 LONGEST_REPLY = 40_000
-"""Characters of a reply; its model is told to stop, and it ends with its last whole sentence."""
+"""Characters of a reply. The model is then asked to stop, and the reply ends with the last whole sentence."""
 
 REPEATED = "The reply was ended: the model said the same again and again."
 SHORTENED = "The reply was cut short: it was longer than a reply may be."
 
 SECONDS_BETWEEN = 0.2
-"""Between two looks at how far the text is."""
+"""Seconds between two progress reports of the text."""
 
 _LAST_WORD = re.compile(r"[!-~]+\Z")
 _OPENING = re.compile(r"\[\[(?=\s*\d)|\[|<|\{(?=\s*(?:\"|\Z))")
@@ -29,15 +29,15 @@ _SENTENCE_END = re.compile(r"[.!?…。！？](?:[\"'”’)\]]|\s?\[\[[^\[\]]*\
 
 _PROBE, _LOOP, _ROUNDS = 40, 300, 4
 _LOOK_EVERY = 400
-"""Characters between two looks whether a model goes round in circles."""
+"""Characters between two checks for a repeating model."""
 
 
 class Ended(Exception):  # noqa: N818 - no error: there is a reply
-    """The model is stopped, and its reply is as far as it is; the words are a warning for the reader."""
+    """The model is stopped and the reply ends here; the message is a warning for the reader."""
 
 
 class Draft:
-    """A model's text so far; words before the first look-up are held back. `passages` is the run's growing list."""
+    """A model's text so far. Words before the first look-up are held back. `passages` is the run's growing list."""
 
     def __init__(
         self, progress: Progress, *, passages: Sequence[Passage], known: Sequence[str], searches: bool
@@ -53,7 +53,7 @@ class Draft:
         self._next_look = 0.0
 
     async def add(self, words: str) -> None:
-        """Take the next words, and tell of them when it is time; raises Ended when there are enough."""
+        """Add the next words, and report progress when due. Raises Ended at the length limit."""
         self._written += words
         if len(self._written) >= self._looked + _LOOK_EVERY:
             self._looked = len(self._written)
@@ -68,13 +68,13 @@ class Draft:
             await self._show(check_partial(text, passages=self._passages, known=self._known))
 
     def begin(self) -> None:
-        """Begin another of the model's turns; its words are a paragraph of their own."""
+        """Begin another turn of the model as a new paragraph."""
         if self._written.strip():
             self._before += f"{self._remove_hidden(self._removed).rstrip()}\n\n"
         self._written, self._looked = "", 0
 
     def discard_preface(self) -> None:
-        """Discard the text before the first search; from now on everything is shown."""
+        """Discard the text before the first search; all later text is shown."""
         if self._held:
             self._held, self._before, self._written = False, "", ""
 
@@ -89,7 +89,7 @@ class Draft:
         return remove_hidden(self._written, warnings, known=[*self._known, *(each.text for each in self._passages)])
 
     def _end_loop(self) -> None:
-        """Keep the first round of a text that ends with the same words again and again, and raise Ended."""
+        """Keep the first round of a text with a repeating end, and raise Ended."""
         text, tail = self._written, self._written[-_PROBE:]
         period = len(text) - _PROBE - text.rfind(tail, 0, len(text) - 1)
         unit = text[-period:]
@@ -110,12 +110,11 @@ class Draft:
 
 
 def check_partial(text: str, *, passages: Sequence[Passage], known: Sequence[str]) -> str:
-    """Return what may be shown of a text that goes on."""
     return check(complete_part(text), passages=passages, known=known).text
 
 
 def complete_part(text: str) -> str:
-    """Return the beginning of a text in which no citation, link or word is half there."""
+    """Return the beginning of a text, without a half-finished citation, link or word at the end."""
     last = _LAST_WORD.search(text, max(0, len(text) - LONGEST_HELD))
     text = text[: last.start()] if last else text
     place = max(0, len(text) - LONGEST_HELD)
@@ -128,7 +127,7 @@ def complete_part(text: str) -> str:
 
 
 def _end(text: str, opening: re.Match[str]) -> int | None:
-    """Return where what is opened is over; None when that is still to come."""
+    """Return the end of the opened part; None while the end is still to come."""
     start = opening.start()
     if opening[0] == "[[":
         mark = ODD_MARK.match(text, start) or MARK.match(text, start)

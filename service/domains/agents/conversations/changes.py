@@ -1,5 +1,6 @@
-"""What people do with their conversations: rename or delete one, or say what they think of a reply. Deletions and
-feedback are on the audit log, the words where they can be erased."""
+"""People's changes to conversations: rename, delete, and feedback on a reply.
+
+Deletions and feedback are on the audit log; the words are stored where deletion is possible."""
 
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from service.platform.errors import Conflict, NotFound
 async def rename_conversation(
     connection: Connection, caller: Caller, *, request: wire.RenameConversationRequest
 ) -> wire.RenameConversationResponse:
-    """Give one of the caller's conversations another title; NotFound for any other conversation."""
+    """Rename a conversation of the caller. NotFound for any other conversation."""
     conversation = await require_own(connection, caller, request.conversation_id)
     title = request.title.strip()
     await queries.set_title(connection, caller, conversation_id=request.conversation_id, title=title)
@@ -28,7 +29,7 @@ async def rename_conversation(
 async def delete_conversation(
     connection: Connection, caller: Caller, *, request: wire.DeleteConversationRequest
 ) -> wire.DeleteConversationResponse:
-    """Delete one of the caller's conversations for good; NotFound for any other conversation."""
+    """Permanently delete a conversation of the caller. NotFound for any other conversation."""
     conversation_id = request.conversation_id
     conversation = await require_own(connection, caller, conversation_id)
     count = await queries.erase_conversation(connection, caller, conversation_id=conversation_id)
@@ -42,9 +43,9 @@ async def delete_conversation(
 async def give_feedback(
     connection: Connection, caller: Caller, *, request: ProvideMessageFeedbackRequest
 ) -> ProvideMessageFeedbackResponse:
-    """Keep feedback on a reply to the caller, or by an admin on anybody's, on the audit log.
+    """Record feedback on a reply in the audit log: by the recipient, or by an admin on any reply.
 
-    The last verdict stands with the reply."""
+    The latest verdict is stored with the reply."""
     author = await find_author(connection, caller, user_email=request.user_email)
     agent_id, message_id, feedback = request.agent_id, request.message_id, request.message_feedback
     authorize_message(author.caller, agent_id)

@@ -1,4 +1,4 @@
-"""Saving an unfinished reply so that others can watch; changed text is another attempt, and voids the earlier text."""
+"""Save an unfinished reply for other watchers. Changed text starts a new attempt and voids the earlier text."""
 
 import time
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ PAUSE_SECONDS = 0.25
 
 
 class Superseded(Exception):  # noqa: N818 - no error: somebody else answers, or nobody needs to
-    """The turn is no longer this worker's: another worker answers it, or it was given up or erased."""
+    """The turn no longer belongs to this worker: another worker has taken over, or the turn was given up or erased."""
 
 
 class Draft:
@@ -35,7 +35,7 @@ class Draft:
         self.carried = [StoredPassage(-number, one, None, None, rests_on=True) for number, one in enumerate(carried, 1)]
 
     async def __call__(self, text: str, passages: Sequence[Passage]) -> None:
-        """Save text and passages, if it is time and the database answers; raises Superseded on a void attempt."""
+        """Save text and passages when due, unless the database is out of reach. Raises Superseded on a void attempt."""
         now = time.monotonic()
         if now - self._written_at < PAUSE_SECONDS:
             return
@@ -46,7 +46,7 @@ class Draft:
             logger.warning("reply_progress_not_kept", kind=type(error).__name__)
 
     def next_attempt(self, text: str) -> int:
-        """Return the number of the attempt that a text belongs to: the present one if the text extends the saved."""
+        """Return the number of a text's attempt: the current number if the text extends the saved text."""
         return self.attempt if text.startswith(self._text) else self.attempt + 1
 
     async def _write(self, text: str, passages: list[StoredPassage]) -> None:
@@ -65,7 +65,7 @@ class Draft:
 
 
 def to_stored_passages(passages: Sequence[Passage], *, resting: Sequence[int]) -> list[StoredPassage]:
-    """Convert passages to rows; `resting` are the numbers of the passages that the reply rests on."""
+    """Convert passages to rows; `resting` has the numbers of the supporting passages."""
     chosen = frozenset(resting)
     return [
         StoredPassage(number, passage.document_id, passage.text, passage.place, rests_on=number in chosen)

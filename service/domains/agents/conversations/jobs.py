@@ -1,5 +1,6 @@
-"""The job that answers a turn with its sender's present rights, and ends it with a reply or an error, recorded as its
-sender's. A conversation has one job at most, the next turn's."""
+"""The job to answer a turn with the sender's current rights. The reply or error is recorded as the sender's.
+
+A conversation has at most one job, for the next turn."""
 
 import asyncio
 from collections.abc import Sequence
@@ -55,7 +56,7 @@ class _Started:
 
 
 async def answer_turn(runtime: Runtime, *, organization_id: UUID, turn_id: UUID) -> None:
-    """Answer a running turn from its beginning; raise errors of a database out of reach, to put the job back."""
+    """Answer a running turn from the beginning. Connection errors of the database are raised, to put the job back."""
     started = await _start(runtime, organization_id, turn_id)
     if started is None:
         return
@@ -109,7 +110,8 @@ async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> _Sta
 
 
 async def _sender(runtime: Runtime, connection: Connection, work: Work) -> tuple[Caller, StoredAgent]:
-    """Return the message's sender with their present rights, and the agent; raise why the turn can't be answered."""
+    """Return the message's sender with current rights, and the agent; raise the reason if the turn can't be
+    answered."""
     caller = await reload_caller(
         connection,
         work.organization_id,
@@ -186,7 +188,7 @@ PATIENCE = timedelta(minutes=10)
 
 
 async def expire_turns(runtime: Runtime) -> int:
-    """Fail the abandoned turns of every organization; return their number."""
+    """Fail the abandoned turns of every organization; return the number of turns."""
     expired: list[UUID] = []
     patience = PATIENCE + timedelta(seconds=2 * runtime.settings.model_seconds)
 
@@ -212,7 +214,8 @@ async def _fail(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> None:
 
 
 async def complete_turn(connection: Connection, caller: Caller, work: Work, *, draft: Draft, reply: Reply) -> bool:
-    """Save a reply as its sender's; False when the turn is no longer this worker's. The conversation is locked."""
+    """Save a reply as its sender, with the conversation locked. Return False if the turn has passed to another
+    worker."""
     cited = list(dict.fromkeys(citation.passage_no for citation in reply.citations))
     resting = cited if reply.quotes_only else range(len(reply.passages))
     passages = to_stored_passages(reply.passages, resting=resting)
@@ -235,7 +238,7 @@ async def complete_turn(connection: Connection, caller: Caller, work: Work, *, d
 
 
 def _to_stored_citation(citation: Citation, passage: Passage) -> dict[str, Any]:
-    """Return a citation as it is kept; replies of before have none of the last four members."""
+    """Return a citation as stored. Older replies lack the last four members."""
     return {
         "passageNo": citation.passage_no,
         "quote": citation.quote,
@@ -247,7 +250,7 @@ def _to_stored_citation(citation: Citation, passage: Passage) -> dict[str, Any]:
 
 
 async def fail_turn(connection: Connection, work: Work, *, attempt: int, error: ServiceError) -> bool:
-    """Save a turn's error, its conversation locked; return False when the turn is no longer this worker's."""
+    """Save a turn's error, with the conversation locked. Return False if the turn has passed to another worker."""
     retry_after = error.headers.get("Retry-After")
     values = {
         "status": queries.FAILED,

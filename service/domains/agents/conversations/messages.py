@@ -1,4 +1,5 @@
-"""Sending a message: a transaction adds the turn and its job; a repeated Idempotency-Key returns its turn."""
+"""Sending a message: the turn and its job are added in a single transaction. A repeated Idempotency-Key returns the
+same turn."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -25,7 +26,7 @@ from service.web.idempotency import Attempt as Request
 
 @dataclass(frozen=True, slots=True)
 class BegunTurn:
-    """The turn that a message began, and its conversation."""
+    """The turn begun by a message, and the conversation."""
 
     turn_id: UUID
     conversation_id: UUID
@@ -34,8 +35,10 @@ class BegunTurn:
 async def begin_turn(
     runtime: Runtime, request: Request, caller: Caller, *, message: Message, by_program: bool
 ) -> BegunTurn:
-    """Add a turn for the caller's message, in the request's transaction, for a worker to answer. `by_program`: over v0,
-    which the agent must allow. A repeated Idempotency-Key must be of the same request."""
+    """Add a turn for the caller's message in the request's transaction; a worker answers later.
+
+    `by_program` means over v0, if the agent allows programs. A repeated Idempotency-Key must belong to the same
+    request."""
     connection = request.connection
     agent = await _require_agent(connection, caller, agent_id=message.agent_id)
     if message.conversation_id is not None:
@@ -59,9 +62,10 @@ async def begin_turn(
 async def begin_conversation(
     connection: Connection, caller: Caller, *, request: CreateConversationRequest
 ) -> CreateConversationResponse:
-    """Begin a conversation before its first message; sendMessage begins one by itself.
+    """Begin a conversation before the first message. This call is optional: sendMessage begins a conversation by
+    default.
 
-    Nobody else can go on with it."""
+    Only the caller can continue the conversation."""
     _require_api_access(await _require_agent(connection, caller, agent_id=request.agent_id))
     conversation_id = uuid7()
     await queries.insert_conversation(connection, caller, conversation_id=conversation_id, agent_id=request.agent_id)

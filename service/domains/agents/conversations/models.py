@@ -1,4 +1,4 @@
-"""Values that the modules of conversations pass to each other, and the variables that a program gives an agent."""
+"""Values passed between the modules of conversations, and the variables a program gives an agent."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from service.platform.networks import Sender
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A person's message to an agent, in a conversation (None: a new one); `variables` are filled in later."""
+    """A person's message to an agent, in a conversation (None: a new conversation). `variables` are filled in later."""
 
     agent_id: UUID
     text: str
@@ -28,7 +28,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A running turn that a worker answers, in an attempt of this number (0: in none yet)."""
+    """A running turn with its attempt number (0: no attempt yet), for a worker to answer."""
 
     organization_id: UUID
     conversation_id: UUID
@@ -57,8 +57,8 @@ VARIABLE = re.compile(r"\{\{([^{}]{1,300})\}\}")
 
 
 async def fill_in(connection: Connection, caller: Caller, *, message: Message) -> str:
-    """Return a message's text with documents' names for its variables. Raises NotFound without READ, BadRequest for a
-    repeated name or a result that is too long."""
+    """Return a message's text with documents' names for the variables. Raises NotFound without READ, BadRequest for a
+    repeated name or an overlong result."""
     variables = message.variables
     if not variables:
         return message.text

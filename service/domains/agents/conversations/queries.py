@@ -43,14 +43,15 @@ class CompletedTurn:
 
 @dataclass(frozen=True, slots=True)
 class JudgedTurn:
-    """A turn that somebody gives feedback on."""
+    """A turn with feedback."""
 
     conversation_id: UUID
     status: str
 
 
 async def lock_conversation(connection: Connection, caller: Caller, *, conversation_id: UUID, agent_id: UUID) -> bool:
-    """Lock the caller's conversation, which adding or ending a turn does first to keep the order; False without any."""
+    """Lock the caller's conversation; return False if no such conversation exists. Adding or ending a turn locks first,
+    to keep the order."""
     statement = (
         sa.select(conversations.c.conversation_id)
         .where(
@@ -68,7 +69,8 @@ async def lock_conversation(connection: Connection, caller: Caller, *, conversat
 
 
 async def lock_conversation_of(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> UUID | None:
-    """Lock the conversation of a turn, of any principal, and return its id; None when the turn was erased."""
+    """Lock the conversation of a turn, of any principal, and return the conversation's id; None when the turn was
+    erased."""
     statement = (
         sa.select(conversations.c.conversation_id)
         .join(turns, turns.c.conversation_id == conversations.c.conversation_id)
@@ -148,7 +150,7 @@ _WORK = columns_of(turns, Work, conversations.c.conversation_id, conversations.c
 
 
 async def begin_attempt(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> Work | None:
-    """Begin an attempt to answer a turn, which makes all earlier attempts void; return the turn's work, or None."""
+    """Begin an attempt to answer a turn, and void all earlier attempts. Return the turn's work, or None."""
     statement = (
         sa.update(turns)
         .where(
@@ -175,7 +177,6 @@ async def get_work(connection: Connection, organization_id: UUID, *, turn_id: UU
 async def update_turn(
     connection: Connection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
 ) -> bool:
-    """Update a turn as the worker of an attempt; return False when the attempt is void."""
     statement = (
         sa.update(turns)
         .where(_is_turn(organization_id, turn_id), turns.c.status == RUNNING, turns.c.attempt == attempt)
@@ -188,7 +189,6 @@ async def update_turn(
 async def end_turn(
     connection: Connection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
 ) -> bool:
-    """Update a turn as the worker of an attempt, and set its end time; return False when the attempt is void."""
     values = {**values, "finished_at": sa.func.now()}
     mine = await update_turn(connection, organization_id, turn_id=turn_id, attempt=attempt, values=values)
     if mine:
@@ -224,7 +224,7 @@ async def list_history(
 async def list_documents_under(
     connection: Connection, organization_id: UUID, *, turn_ids: Sequence[UUID]
 ) -> Sequence[UUID]:
-    """List the documents that the replies of these turns rest on, each once."""
+    """List the documents behind the replies of these turns, each once."""
     statement = (
         sa.select(turn_passages.c.document_id)
         .where(
@@ -253,7 +253,7 @@ async def replace_passages(
 
 
 async def is_withheld(connection: Connection, caller: Caller, *, turn_id: UUID) -> bool:
-    """Return whether a turn's reply rests on a document that the caller may not READ."""
+    """Return whether a turn's reply rests on a document hidden from the caller (without READ)."""
     statement = sa.select(is_withheld_from(caller)).where(_is_turn(caller.organization_id, turn_id)).select_from(turns)
     return (await connection.execute(statement)).scalar_one()
 
@@ -288,7 +288,7 @@ async def note_feedback(
 async def list_abandoned(
     connection: Connection, organization_id: UUID, *, before: datetime, limit: int
 ) -> Sequence[UUID]:
-    """List turns begun before a moment that are the first RUNNING of a conversation without a job of its own."""
+    """List turns begun before a moment: the first RUNNING turn of each conversation without a job."""
     other = turns.alias("other")
     others = sa.select(other.c.turn_id).where(
         matches(other, organization_id, conversation_id=turns.c.conversation_id, status=RUNNING)
@@ -338,7 +338,7 @@ async def delete_conversations_of(connection: Connection, organization_id: UUID,
 
 
 async def erase_conversation(connection: Connection, caller: Caller, *, conversation_id: UUID) -> int:
-    """Erase one of the caller's own conversations; return the number of its messages, 0 for any other conversation."""
+    """Erase a conversation of the caller; return the number of messages, 0 for any other conversation."""
     own = sa.select(conversations.c.conversation_id).where(
         is_own(caller, None), conversations.c.conversation_id == conversation_id
     )
@@ -347,7 +347,6 @@ async def erase_conversation(connection: Connection, caller: Caller, *, conversa
 
 
 async def set_title(connection: Connection, caller: Caller, *, conversation_id: UUID, title: str) -> None:
-    """Set the title of a conversation, if it is the caller's own."""
     own = is_own(caller, None) & (conversations.c.conversation_id == conversation_id)
     await connection.execute(sa.update(conversations).where(own).values(title=title))
 

@@ -36,7 +36,7 @@ RETRY_SECONDS = 5
 
 
 async def wait_until_done(runtime: Runtime, request: Request, *, organization_id: UUID, turn_id: UUID) -> None:
-    """Wait until a turn is done or erased; raises Unavailable after too long, ClientDisconnect without a client."""
+    """Wait until a turn is done or erased. Raises Unavailable after too long, ClientDisconnect without a client."""
     pause = FIRST_PAUSE_SECONDS
     deadline = time.monotonic() + runtime.settings.model_seconds + QUEUE_SECONDS
     stops_at = deadline
@@ -75,7 +75,7 @@ HEARTBEAT_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A client's position in the stream: an attempt and the number of its characters; `is_last`: nothing follows."""
+    """A client's position in the stream: an attempt and the number of characters received. `is_last` means the end."""
 
     attempt: int = 0
     sent: int = 0
@@ -83,7 +83,7 @@ class Position:
 
     @classmethod
     def read(cls, request: Request) -> "Position":
-        """Read Last-Event-ID (without it: the beginning); raises BadRequest for a value that isn't an event's id."""
+        """Read Last-Event-ID (default: the beginning); raises BadRequest for a value other than an event's id."""
         value = request.headers.get(LAST_EVENT_ID)
         if not value:
             return cls()
@@ -105,7 +105,7 @@ Tell = Callable[[SeenTurn, Position], tuple[list[bytes], Position]]
 
 
 async def read_job(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenTurn:
-    """Read the job again, with the caller authenticated again; raise an error when the caller may not see it."""
+    """Authenticate the caller again and read the job again; raise an error when the caller may no longer see it."""
     async with reauthenticate(request, runtime) as (connection, caller):
         authorize(caller, STREAM_AGENT_RESPONSE.requires)
         return await see_job(runtime, connection, caller, job_id=job_id)
@@ -114,7 +114,8 @@ async def read_job(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenT
 async def stream_events(
     request: Request, *, turn: SeenTurn, position: Position, look: Look, tell: Tell, cut: bytes = b""
 ) -> AsyncGenerator[bytes]:
-    """Yield a job's events until it ends, the service stops (with `cut`), or rights end; `look` reads it again."""
+    """Yield a job's events until the job ends, the service stops (with `cut`), or rights end. `look` reads the job
+    again."""
     quiet_since = time.monotonic()
     while True:
         news, position = tell(turn, position)
@@ -139,7 +140,7 @@ async def stream_events(
 
 
 def job_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
-    """Return the events between a position and a turn's state, and the position after them."""
+    """Return the events between a position and a turn's state, and the position afterwards."""
     attempt = turn.row.attempt
     text, news = turn.text, list[bytes]()
     if text is not None and (position.attempt != attempt or position.sent > len(text)):
@@ -161,7 +162,7 @@ def _event(kind: StreamEvent, data: BaseModel | None, position: Position) -> byt
 
 
 def v0_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
-    """Return v0's chunks up to a turn, and the position after them; the stream ends where sent text becomes void."""
+    """Return v0's chunks up to a turn, and the position afterwards. The stream ends when sent text becomes void."""
     attempt = turn.row.attempt
     if turn.status == "WITHHELD":
         return [_chunk(ChunkKind.BLOCKED, **_opening(turn), blocks=[WITHHELD_REPLY])], position
@@ -186,7 +187,7 @@ def v0_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position
 
 
 def v0_cut() -> bytes:
-    """Return the chunk that ends a stream of v0 before the reply's end, since v0 can't take a stream up again."""
+    """Return the chunk for an early end of a v0 stream, because v0 can't resume a stream."""
     return _error("reply_delayed", f"The stream was cut. {AGAIN}")
 
 

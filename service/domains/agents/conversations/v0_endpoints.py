@@ -31,7 +31,8 @@ STREAM: dict[int | str, dict[str, Any]] = {200: {"model": StreamingChunk}}
 async def send_message(
     request: wire.SendMessageRequest, http: Request, response: Response, runtime: RuntimeDep, caller: CallerDep
 ) -> wire.SendMessageResponse:
-    """Send a message to an agent that is deployed to the caller and open to programs, and wait for its reply."""
+    """Send a message to an agent and wait for the reply. The agent must be deployed to the caller and open to
+    programs."""
     turn_id = await _begin(request, http, response, runtime=runtime, caller=caller)
     await wait_until_done(runtime, http, organization_id=caller.organization_id, turn_id=turn_id)
     return wire.SendMessageResponse(send_chat_result=result_of(await _look(runtime, http, request, turn_id=turn_id)))
@@ -41,7 +42,7 @@ async def send_message(
 async def stream_message(
     request: wire.SendMessageRequest, http: Request, response: Response, runtime: RuntimeDep, caller: CallerDep
 ) -> StreamingResponse:
-    """Send a message as sendMessage does, and get its reply as server-sent events while it is made."""
+    """Send a message like sendMessage, and receive the reply as server-sent events while it is being written."""
     turn_id = await _begin(request, http, response, runtime=runtime, caller=caller)
     look = partial(_look, runtime, http, request, turn_id=turn_id)
     events = streaming.stream_events(
@@ -68,7 +69,7 @@ async def _begin(
 
 
 async def _look(runtime: Runtime, http: Request, request: wire.SendMessageRequest, *, turn_id: UUID) -> SeenTurn:
-    """Return a turn as the request's caller may see it now; Unauthenticated or Forbidden when it may no more."""
+    """Return a turn as visible to the request's caller now; Unauthenticated or Forbidden when access has ended."""
     async with reauthenticate(http, runtime) as (connection, again):
         authorize(again, wire.SEND_MESSAGE.requires)
         acting = await acting_for(connection, again, request.user_email)

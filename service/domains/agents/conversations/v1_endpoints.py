@@ -1,4 +1,4 @@
-"""agents/* and conversations on v1: messages that people send are jobs, which they fetch or watch."""
+"""agents/* and conversations on v1: a person's message becomes a job, to fetch or watch."""
 
 from functools import partial
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ STREAM: dict[int | str, dict[str, Any]] = {
 async def send_message(
     request: messages.SendAgentMessageRequest, runtime: RuntimeDep, caller: CallerDep, attempt: AttemptDep
 ) -> messages.SendAgentMessageResponse:
-    """Send a message to an agent that is deployed to the caller; the answer is the job that replies."""
+    """Send a message to an agent deployed to the caller; the answer is the job of the reply."""
     existing = request.conversation if isinstance(request.conversation, messages.ExistingConversation) else None
     message = Message(request.agent_id, request.message, existing and existing.conversation_id)
     begun = await begin_turn(runtime, attempt, caller, message=message, by_program=False)
@@ -42,7 +42,7 @@ async def fetch_agent_response(
     connection: ConnectionDep,
     caller: CallerDep,
 ) -> messages.FetchAgentResponseResponse:
-    """Show how far a job of the caller's is, and its reply when it is done."""
+    """Show the progress of the caller's job, and the reply when the job is done."""
     return job_of(await see_job(runtime, connection, caller, job_id=request.job_id))
 
 
@@ -50,7 +50,7 @@ async def fetch_agent_response(
 async def stream_agent_response(
     request: Annotated[messages.FetchAgentResponseRequest, Query()], http: Request, runtime: RuntimeDep
 ) -> StreamingResponse:
-    """Send how far a job of the caller's is as server-sent events; `Last-Event-ID` goes on where a stream ended."""
+    """Send the progress of the caller's job as server-sent events; `Last-Event-ID` continues an interrupted stream."""
     position = streaming.Position.read(http)
     turn = await streaming.read_job(runtime, http, job_id=request.job_id)
     look = partial(streaming.read_job, runtime, http, job_id=request.job_id)
@@ -71,5 +71,5 @@ async def get_conversation(
     connection: SnapshotDep,
     caller: CallerDep,
 ) -> wire.GetConversationResponse:
-    """Show what was said in a conversation of the caller's, oldest first."""
+    """Show the messages of the caller's conversation, oldest first."""
     return await turns.get_conversation(connection, caller, conversation_id=conversationId, request=request)

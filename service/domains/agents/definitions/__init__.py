@@ -1,1 +1,1 @@
-"""Agents: their settings, and to whom they are deployed."""
+"""Agents: settings and deployment to people and groups."""

@@ -18,12 +18,12 @@ from service.schema.catalog import collections
 from service.schema.identity import principals, resources
 
 MOST_VERSIONS = 50
-"""Versions that are kept of an agent; a further one takes the place of the oldest."""
+"""The most versions to keep of an agent; another version replaces the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAgent:
-    """An agent that is not deleted; `model` is None for the service's default, `collection_ids` are in their order."""
+    """An existing agent. `model` None means the service's default; `collection_ids` keep their order."""
 
     agent_id: UUID
     name: str
@@ -41,7 +41,7 @@ class StoredAgent:
 
 @dataclass(frozen=True, slots=True)
 class StoredVersion:
-    """Settings that an agent has had; `name` is that of who saved them, if it is known."""
+    """Earlier settings of an agent; `name` is the name of the person who saved them, if known."""
 
     version_no: int
     settings: Mapping[str, Any]
@@ -50,7 +50,6 @@ class StoredVersion:
 
 
 def select_collection_ids(organization_id: UUID) -> Label[Any]:
-    """Select the collections of the agent at hand, as an array."""
     ids = func.array_agg(aggregate_order_by(agent_collections.c.collection_id, agent_collections.c.collection_id))
     return (
         select(func.coalesce(ids, literal([], ARRAY(Uuid()))))
@@ -67,13 +66,13 @@ def _agents(organization_id: UUID) -> Select[*tuple[Any, ...]]:
 
 
 async def get_agent(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent | None:
-    """Return an agent without a check of rights; None when it doesn't exist (any more)."""
+    """Return an agent without a check of rights; None when it doesn't exist or is deleted."""
     statement = _agents(organization_id).where(agents.c.agent_id == agent_id)
     return await find_row(connection, statement, StoredAgent)
 
 
 async def get_deployed_agent(connection: Connection, caller: Caller, *, agent_id: UUID) -> StoredAgent | None:
-    """Return an agent that is deployed to the caller; None when it isn't, or doesn't exist (any more)."""
+    """Return an agent deployed to the caller; None when the agent isn't deployed, doesn't exist or is deleted."""
     statement = (
         _agents(caller.organization_id)
         .join(resources, resources.c.object_id == agents.c.agent_id)
@@ -91,7 +90,7 @@ async def list_agents(
     after: UUID,
     limit: int,
 ) -> list[StoredAgent]:
-    """Return agents (of these ids, if any are given) whoever they are deployed to, by id."""
+    """List agents by id, regardless of deployment; limited to `ids` if given."""
     page = _agents(organization_id).where(agents.c.agent_id > after).order_by(agents.c.agent_id).limit(limit)
     statement = page.where(optional_in(agents.c.agent_id, ids))
     if name_contains:
@@ -100,7 +99,7 @@ async def list_agents(
 
 
 async def insert_agent(connection: Connection, caller: Caller, *, row: Mapping[str, object]) -> bool:
-    """Add an agent; False when its name is taken in the organization."""
+    """Add an agent; return False when the name is taken in the organization."""
     statement = (
         insert(agents)
         .values({**row, "organization_id": caller.organization_id, "created_by": caller.principal_id})
@@ -113,7 +112,6 @@ async def insert_agent(connection: Connection, caller: Caller, *, row: Mapping[s
 
 
 async def is_name_taken(connection: Connection, organization_id: UUID, *, name: str, but: UUID) -> bool:
-    """Check whether another agent has the name."""
     other = select(agents.c.agent_id).where(
         matches(agents, organization_id, name=name), agents.c.agent_id != but, agents.c.deleted_at.is_(None)
     )
@@ -123,7 +121,7 @@ async def is_name_taken(connection: Connection, organization_id: UUID, *, name: 
 async def update_agent(
     connection: Connection, organization_id: UUID, *, agent_id: UUID, values: Mapping[str, object]
 ) -> None:
-    """Change an agent's row, if only the time of its last change."""
+    """Change an agent's row; empty `values` change only the time of the last change."""
     statement = (
         update(agents)
         .where(matches(agents, organization_id, agent_id=agent_id), agents.c.deleted_at.is_(None))
@@ -133,7 +131,7 @@ async def update_agent(
 
 
 async def mark_deleted(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> bool:
-    """Delete an agent but for its row; False when there is none (any more)."""
+    """Delete an agent, but keep the row; return False when the agent doesn't exist or is already deleted."""
     statement = (
         update(agents)
         .where(matches(agents, organization_id, agent_id=agent_id), agents.c.deleted_at.is_(None))
@@ -146,7 +144,7 @@ async def mark_deleted(connection: Connection, organization_id: UUID, *, agent_i
 async def lock_collections(
     connection: Connection, organization_id: UUID, *, collection_ids: Collection[UUID]
 ) -> set[UUID]:
-    """Lock collections against deletion until the transaction ends, in one order; return the existing ones."""
+    """Lock collections against deletion until the transaction ends, in a fixed order; return the existing ids."""
     statement = (
         select(collections.c.collection_id)
         .where(collections.c.organization_id == organization_id, in_array(collections.c.collection_id, collection_ids))
@@ -159,7 +157,7 @@ async def lock_collections(
 async def set_collections(
     connection: Connection, organization_id: UUID, *, agent_id: UUID, collection_ids: Collection[UUID]
 ) -> None:
-    """Replace the collections an agent retrieves from; the new ones are locked."""
+    """Replace an agent's collections; the new collections are locked."""
     gone = delete(agent_collections).where(
         matches(agent_collections, organization_id, agent_id=agent_id),
         ~in_array(agent_collections.c.collection_id, collection_ids),
@@ -177,7 +175,7 @@ async def set_collections(
 async def insert_versions(
     connection: Connection, organization_id: UUID, *, agent_id: UUID, rows: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Add an agent's newest versions, and delete the oldest beyond the most that are kept."""
+    """Add an agent's newest versions, and delete the oldest above the limit."""
     about = {"organization_id": organization_id, "agent_id": agent_id}
     await connection.execute(insert(agent_versions), [{**about, **row} for row in rows])
     oldest = rows[-1]["version_no"] - MOST_VERSIONS
@@ -190,7 +188,7 @@ async def insert_versions(
 async def list_versions(
     connection: Connection, organization_id: UUID, *, agent_id: UUID, before: int | None, limit: int
 ) -> list[StoredVersion]:
-    """Return versions of an agent, newest first, before a number if one is given."""
+    """List versions of an agent, newest first, before a number if given."""
     statement = (
         select(*columns_of(agent_versions, StoredVersion, principals.c.name))
         .outerjoin(principals, principals.c.principal_id == agent_versions.c.saved_by)
@@ -206,7 +204,7 @@ async def list_versions(
 async def delete_versions(
     connection: Connection, organization_id: UUID, *, agent_id: UUID | None = None, saved_by: UUID | None = None
 ) -> int:
-    """Delete the versions of an agent, or those that a person saved; return their number."""
+    """Delete the versions of an agent, or all versions saved by a person; return the number."""
     about = {"agent_id": agent_id} if saved_by is None else {"saved_by": saved_by}
     return (
         await connection.execute(delete(agent_versions).where(matches(agent_versions, organization_id, **about)))

@@ -1,4 +1,4 @@
-"""Rules of agents. An agent retrieves what the sender may read, so an admin may name any collection in it."""
+"""Rules of agents. An agent retrieves only documents readable by the sender, so an admin may add any collection."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -33,7 +33,6 @@ _ROW = tuple(name for name in wire.AgentSettings.edited if name != "collection_i
 
 
 def unknown_agent() -> NotFound:
-    """Build the error for an agent that is unknown, deleted, or not deployed to the caller."""
     return NotFound(
         "There is no such agent, or it is not deployed to you. Check the agentId, or ask an admin to deploy it.",
         code="agent_not_found",
@@ -41,7 +40,7 @@ def unknown_agent() -> NotFound:
 
 
 async def require_agent(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent:
-    """Return an agent of the organization, for admins; NotFound when it doesn't exist (any more)."""
+    """Return an agent of the organization, for admins; NotFound when it doesn't exist or is deleted."""
     agent = await queries.get_agent(connection, organization_id, agent_id=agent_id)
     if agent is None:
         raise unknown_agent()
@@ -51,7 +50,7 @@ async def require_agent(connection: Connection, organization_id: UUID, *, agent_
 async def create_agent(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAgentsCreateRequest
 ) -> wire.AdminAgentsCreateResponse:
-    """Define an agent; nobody may use it before it is deployed."""
+    """Define an agent, unavailable to everyone until deployed."""
     _refuse_unknown_model(request.model, model_names(runtime.settings))
     await lock_organization(connection, caller.organization_id)
     await _lock_collections(connection, caller, request.collection_ids)
@@ -80,7 +79,7 @@ async def create_agent(
 async def update_agent(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAgentsUpdateRequest
 ) -> wire.AdminAgentsUpdateResponse:
-    """Change an agent from the next message on; what is left out stays."""
+    """Change an agent from the next message on; omitted settings stay."""
     _refuse_unknown_model(request.model, model_names(runtime.settings))
     await lock_organization(connection, caller.organization_id)
     before = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
@@ -113,7 +112,7 @@ async def update_agent(
 async def list_agents(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAgentsListRequest
 ) -> wire.AdminAgentsListResponse:
-    """List agents, and the models they may be given."""
+    """List agents and available models."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_AGENTS_LIST.path, request=request)
     found = await queries.list_agents(
         connection,
@@ -134,7 +133,7 @@ async def list_agents(
 async def list_versions(
     connection: Connection, caller: Caller, *, request: wire.AdminAgentsListVersionsRequest
 ) -> wire.AdminAgentsListVersionsResponse:
-    """List the settings that an agent has had, newest first. `update` with the settings of a version restores it."""
+    """List an agent's earlier settings, newest first. To restore a version, call `update` with those settings."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_AGENTS_LIST_VERSIONS.path, request=request)
     await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
     rows = await queries.list_versions(
@@ -155,7 +154,7 @@ async def list_versions(
 async def delete_agent(
     connection: Connection, caller: Caller, *, request: wire.AdminAgentsDeleteRequest
 ) -> wire.AdminAgentsDeleteResponse:
-    """Delete an agent; people keep their conversations with it. Raises NotFound when there is none (any more)."""
+    """Delete an agent; people keep their conversations. Raises NotFound if the agent doesn't exist or is deleted."""
     agent_id = request.agent_id
     await lock_organization(connection, caller.organization_id)
     if not await queries.mark_deleted(connection, caller.organization_id, agent_id=agent_id):
@@ -177,7 +176,7 @@ def _name_taken() -> Conflict:
 
 
 async def _lock_collections(connection: Connection, caller: Caller, collection_ids: Sequence[UUID]) -> None:
-    """Keep collections until the transaction ends; BadRequest names those that this organization doesn't have."""
+    """Lock collections until the transaction ends; BadRequest names the ids unknown in the organization."""
     known = await queries.lock_collections(connection, caller.organization_id, collection_ids=collection_ids)
     unknown = [
         FieldError(f"collectionIds.{place}", f"{collection_id} is unknown in this organization")
@@ -212,7 +211,8 @@ def _settings(agent: StoredAgent) -> dict[str, Any]:
 async def _keep_version(
     connection: Connection, caller: Caller, now: wire.AgentDefinition, *, before: wire.AgentDefinition | None = None
 ) -> None:
-    """Keep the settings of a locked agent; those from before, too, where the newest version has others or is erased."""
+    """Save the settings of a locked agent as a version. Earlier settings are saved, too, if the newest version differs
+    or is erased."""
     organization_id, agent_id = caller.organization_id, now.agent_id
     newest = await queries.list_versions(connection, organization_id, agent_id=agent_id, before=None, limit=1)
     rows: list[dict[str, object]] = [
@@ -239,7 +239,7 @@ def _definition(agent: StoredAgent) -> wire.AgentDefinition:
 async def deploy_agent(
     connection: Connection, caller: Caller, *, request: wire.AdminAgentsDeployRequest
 ) -> wire.AdminAgentsDeployResponse:
-    """Change who may use an agent, at commit; 400 names the principals that the organization doesn't have."""
+    """Change the users of an agent when the transaction commits. 400 names principals unknown in the organization."""
     agent = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
     if await lock_resource(connection, caller.organization_id, agent.agent_id) is None:
         raise unknown_agent()
@@ -264,7 +264,7 @@ async def deploy_agent(
 async def list_deployed_agents(
     connection: Connection, caller: Caller, *, request: wire.ListAgentsRequest
 ) -> wire.ListAgentsResponse:
-    """List the agents that the person may message, and the token too."""
+    """List the agents open to both the person and the token."""
     cursor = Cursor.read(caller, operation=wire.LIST_AGENTS.path, request=request)
     rows = await list_agents_of(
         connection, caller, among_ids=messageable_agents(caller), after=cursor.after_id, limit=cursor.limit

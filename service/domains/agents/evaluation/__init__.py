@@ -1,1 +1,1 @@
-"""Evaluation sets: questions with judged documents, and what runs over them have measured."""
+"""Evaluation sets: questions with judged documents, and the measurements of runs."""

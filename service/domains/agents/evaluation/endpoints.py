@@ -31,9 +31,9 @@ async def add_run(
     runtime: RuntimeDep,
     caller: CallerDep,
 ) -> run_wire.AdminEvaluationSetsAddRunResponse:
-    """Keep what a run over an evaluation set measured, as the caller's.
+    """Save the measurements of a run over an evaluation set, as the caller's.
 
-    Replies are measured before the transaction that keeps the run, and the Idempotency-Key, begins."""
+    Replies are measured before the transaction of the run and of the Idempotency-Key begins."""
     grounded = await measure_replies(runtime.database, caller, request.results)
     default_model = model_names(runtime.settings)[0]
     async with runtime.database.transaction(caller.organization_id) as connection:

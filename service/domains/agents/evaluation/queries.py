@@ -22,7 +22,7 @@ from service.schema.identity import principals
 
 @dataclass(frozen=True, slots=True)
 class StoredCase:
-    """A case; `judgements` are the grades by external id, `statements` what the reply must say."""
+    """A case; `judgements` are the grades by external id, `statements` the facts required in the reply."""
 
     case_id: UUID
     case_no: int
@@ -36,12 +36,12 @@ class StoredCase:
 SCORES = (
     "ndcg", "recall", "reciprocal_rank", "precision", "answered", "statements_said", "refused", "groundedness",
 )  # fmt: skip
-"""The columns of results whose means a run has."""
+"""The columns of results with a mean in each run."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """What a run measured on a case; `ranks` are the places of documents by external id."""
+    """A run's measurements on a case; `ranks` are the places of documents by external id."""
 
     case_id: UUID
     case_no: int
@@ -61,7 +61,7 @@ class StoredResult:
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """What an agent is told and how it looks things up; `model` is None for the service's default."""
+    """An agent's instructions and retrieval settings; `model` None means the service's default."""
 
     model: str | None
     instructions: str
@@ -110,13 +110,12 @@ async def count_sets(connection: Connection, organization_id: UUID) -> int:
 
 
 async def insert_set(connection: Connection, caller: Caller, *, row: Mapping[str, object]) -> bool:
-    """Add a set; False when its name is taken."""
     values = {**row, "organization_id": caller.organization_id, "created_by": caller.principal_id}
     return await sql.insert_new(connection, evaluation_sets, values, unique=["organization_id", "name"])
 
 
 async def collection_exists(connection: Connection, organization_id: UUID, *, collection_id: UUID) -> bool:
-    """Check whether the organization has a collection, whoever may search it."""
+    """Check whether the organization has a collection, regardless of search rights."""
     found = sa.exists().where(sql.matches(collections, organization_id, collection_id=collection_id))
     return (await connection.execute(sa.select(found))).scalar_one()
 
@@ -130,7 +129,7 @@ async def find_set(connection: Connection, organization_id: UUID, *, set_id: UUI
 async def list_sets(
     connection: Connection, organization_id: UUID, *, request: AdminEvaluationSetsListRequest, after: UUID, limit: int
 ) -> list[EvaluationSet]:
-    """Return sets (of these ids, if any are given) by id."""
+    """List sets by id, limited to the requested ids if given."""
     set_id = evaluation_sets.c.evaluation_set_id
     chosen = sql.optional_in(set_id, request.ids), sql.optional(evaluation_sets.c.agent_id, request.agent_id)
     statement = sql.rows_after(_select_sets(organization_id).where(*chosen), set_id, after=after, limit=limit)
@@ -140,13 +139,13 @@ async def list_sets(
 
 
 async def lock_set(connection: Connection, organization_id: UUID, *, set_id: UUID) -> bool:
-    """Lock a set until the transaction ends; False when there is none."""
+    """Lock a set until the transaction ends; return False when no such set exists."""
     statement = sa.select(evaluation_sets.c.evaluation_set_id).where(_is_set(organization_id, set_id)).with_for_update()
     return (await connection.execute(statement)).one_or_none() is not None
 
 
 async def rename_set(connection: Connection, organization_id: UUID, *, set_id: UUID, name: str) -> bool:
-    """Rename a set that is locked; False when another one has the name."""
+    """Rename a locked set; return False when another set has the name."""
     taken = sa.select(evaluation_sets.c.evaluation_set_id).where(
         sql.matches(evaluation_sets, organization_id, name=name), evaluation_sets.c.evaluation_set_id != set_id
     )
@@ -164,7 +163,7 @@ async def delete_set(connection: Connection, organization_id: UUID, *, set_id: U
 async def save_cases(
     connection: Connection, organization_id: UUID, *, set_id: UUID, rows: Sequence[Mapping[str, object]]
 ) -> set[UUID]:
-    """Add cases, or their judgements and notes to those that are there; return the ids of those that changed."""
+    """Add cases, or add judgements and notes to existing cases; return the ids of changed cases."""
     of_it = {"organization_id": organization_id, "evaluation_set_id": set_id}
     columns = [one for one in evaluation_cases.columns if one.name != "case_no"]
     given = sql.rows_of(columns, [{**row, **of_it} for row in rows])
@@ -194,7 +193,6 @@ async def count_cases(connection: Connection, organization_id: UUID, *, set_id: 
 async def find_overfull_case(
     connection: Connection, organization_id: UUID, *, case_ids: Collection[UUID], most: int
 ) -> str | None:
-    """Find the question of one of these cases that has more judgements than `most`; None without any."""
     keys = sa.func.jsonb_object_keys(evaluation_cases.c.judgements).table_valued("key")
     count = sa.select(sa.func.count()).select_from(keys).correlate(evaluation_cases).scalar_subquery()
     return await _find_case(connection, organization_id, case_ids, count > most)
@@ -203,7 +201,8 @@ async def find_overfull_case(
 async def find_contradiction(
     connection: Connection, organization_id: UUID, *, case_ids: Collection[UUID]
 ) -> str | None:
-    """Find the question of one of these cases that nothing answers, and yet something should; None without any."""
+    """Find the question of a case marked as unanswerable although judgements or statements expect an answer; None
+    without any."""
     is_relevant = sa.func.jsonb_path_exists(evaluation_cases.c.judgements, sa.cast("$.* ? (@ > 0)", JSONPATH))
     answers = sa.or_(is_relevant, sa.func.jsonb_array_length(evaluation_cases.c.statements) > 0)
     return await _find_case(connection, organization_id, case_ids, evaluation_cases.c.nothing_answers & answers)
@@ -220,7 +219,7 @@ async def _find_case(
 async def remove_judgements(
     connection: Connection, organization_id: UUID, *, set_id: UUID, case_id: UUID, external_ids: Collection[str]
 ) -> bool:
-    """Remove judgements of a case; False when there were none of these."""
+    """Remove judgements of a case; return False when none existed."""
     without = evaluation_cases.c.judgements.op("-")(sa.literal(list(external_ids), sa.ARRAY(sa.Text)))
     statement = (
         sa.update(evaluation_cases)
@@ -236,7 +235,6 @@ async def remove_judgements(
 
 
 async def delete_case(connection: Connection, organization_id: UUID, *, set_id: UUID, case_id: UUID) -> bool:
-    """Delete a case with its results; False when there is none."""
     statement = sa.delete(evaluation_cases).where(
         _is_of_set(organization_id, set_id), evaluation_cases.c.case_id == case_id
     )
@@ -270,7 +268,7 @@ async def find_cases(
 
 
 async def read_agent_settings(connection: Connection, organization_id: UUID, *, agent_id: UUID) -> AgentSettings:
-    """Return what an agent is told, or was told until it was deleted: its row stays."""
+    """Return an agent's instructions and retrieval settings. Also for a deleted agent, because the row stays."""
     statement = sa.select(*sql.columns_of(agents, AgentSettings, select_collection_ids(organization_id))).where(
         sql.matches(agents, organization_id, agent_id=agent_id)
     )
@@ -278,7 +276,6 @@ async def read_agent_settings(connection: Connection, organization_id: UUID, *, 
 
 
 async def insert_run(connection: Connection, caller: Caller, *, run: Mapping[str, object]) -> None:
-    """Add a run of the caller's, without results."""
     row = {**run, "organization_id": caller.organization_id, "principal_id": caller.principal_id, "case_count": 0}
     await connection.execute(insert(evaluation_runs).values(row))
 
@@ -286,7 +283,7 @@ async def insert_run(connection: Connection, caller: Caller, *, run: Mapping[str
 async def insert_results(
     connection: Connection, organization_id: UUID, *, run_id: UUID, results: Sequence[Mapping[str, object]]
 ) -> None:
-    """Add results of cases that exist and are locked with their set; what the run has of a case already stays."""
+    """Add results of existing cases, locked with their set. Results already saved for a case stay."""
     columns = list(evaluation_results.columns)
     of_run = {"organization_id": organization_id, "evaluation_run_id": run_id}
     given = sql.rows_of(columns, [{**result, **of_run} for result in results])
@@ -296,7 +293,7 @@ async def insert_results(
 
 
 async def lower_planned_count(connection: Connection, organization_id: UUID, *, run_id: UUID, by: int) -> None:
-    """Subtract cases that were removed from the set during a run from what it is to have."""
+    """Subtract cases removed from the set during a run from the run's planned number."""
     statement = (
         sa.update(evaluation_runs)
         .where(sql.matches(evaluation_runs, organization_id, evaluation_run_id=run_id))
@@ -306,7 +303,7 @@ async def lower_planned_count(connection: Connection, organization_id: UUID, *, 
 
 
 async def update_means(connection: Connection, organization_id: UUID, *, run_id: UUID) -> None:
-    """Bring the means and counts of a run to its results, and its time to now."""
+    """Recompute a run's means and counts from its results, and set the time to now."""
     of_it = evaluation_results.c
     means: dict[str, sa.ColumnElement[Any]] = {name: sa.func.avg(_number(name)) for name in SCORES}
     # A question that nothing answers should not be answered: `refused` says how many were not.
@@ -341,7 +338,7 @@ async def list_runs(
     before: UUID | None,
     limit: int,
 ) -> list[EvaluationRun]:
-    """Return runs of a set (of these ids, if any are given), newest first, with who ran them."""
+    """List runs of a set, newest first, with the people behind them; limited to `ids` if given."""
     run_id = evaluation_runs.c.evaluation_run_id
     agent_id = sa.func.coalesce(evaluation_runs.c.agent_id, evaluation_sets.c.agent_id)
     is_agent = sql.matches(agents, organization_id, agent_id=agent_id)
@@ -361,7 +358,7 @@ async def list_runs(
 async def list_results(
     connection: Connection, organization_id: UUID, *, run_id: UUID, after: int, limit: int
 ) -> list[StoredResult]:
-    """Return what a run measured, in the order of the cases."""
+    """List a run's measurements in the order of the cases."""
     cases = (evaluation_cases.c.case_no, evaluation_cases.c.question)
     statement = (
         sa.select(*sql.columns_of(evaluation_results, StoredResult, *cases))
@@ -375,7 +372,7 @@ async def list_results(
 
 
 async def delete_run(connection: Connection, organization_id: UUID, *, set_id: UUID, run_id: UUID) -> bool:
-    """Delete a run of a set with its results; False when there is none."""
+    """Delete a run of a set with its results; return False when it doesn't exist."""
     statement = sa.delete(evaluation_runs).where(
         _is_run(organization_id, set_id), evaluation_runs.c.evaluation_run_id == run_id
     )

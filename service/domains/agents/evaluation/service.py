@@ -1,4 +1,4 @@
-"""Rules of evaluation sets and their cases, for admins; each change locks its set first."""
+"""Rules of evaluation sets and cases, for admins. Each change locks the set first."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -53,7 +53,7 @@ async def create_set(
 async def list_sets(
     connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsListRequest
 ) -> evaluation.AdminEvaluationSetsListResponse:
-    """List evaluation sets, with how many cases and runs each has."""
+    """List evaluation sets, with the numbers of cases and runs."""
     cursor = Cursor.read(caller, operation=evaluation.ADMIN_EVALUATION_SETS_LIST.path, request=request)
     rows = await queries.list_sets(
         connection, caller.organization_id, request=request, after=cursor.after_id, limit=cursor.limit
@@ -95,10 +95,9 @@ async def delete_set(
 async def put_judgements(
     connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsPutJudgementsRequest
 ) -> evaluation.AdminEvaluationSetsPutJudgementsResponse:
-    """Add questions and judgements to an evaluation set; what is there and isn't named stays.
+    """Add questions and judgements to an evaluation set; existing entries stay unless named.
 
-    Keeps nothing when it raises: NotFound, Conflict `too_many_cases`, `too_many_judgements`, `case_contradicts_itself`.
-    """
+    An error saves nothing: NotFound, Conflict `too_many_cases`, `too_many_judgements`, `case_contradicts_itself`."""
     set_id = request.evaluation_set_id
     await lock_set(connection, caller, set_id)
     rows: list[dict[str, Any]] = [
@@ -143,7 +142,7 @@ async def _find_cases(
 async def remove_judgements(
     connection: Connection, caller: Caller, *, request: evaluation.AdminEvaluationSetsRemoveJudgementsRequest
 ) -> evaluation.AdminEvaluationSetsRemoveJudgementsResponse:
-    """Remove judgements of a question, or the question with its results; 404 for an unknown set alone."""
+    """Remove judgements of a question, or the question with its results. 404 only for an unknown set."""
     organization_id, set_id, case_id = caller.organization_id, request.evaluation_set_id, request.case_id
     await lock_set(connection, caller, set_id)
     external_ids = request.document_external_ids
@@ -196,14 +195,13 @@ async def require_set(connection: Connection, caller: Caller, set_id: UUID) -> e
 async def record_change(
     connection: Connection, caller: Caller, action: str, set_id: UUID, *, details: Mapping[str, Any] | None = None
 ) -> None:
-    """Add an audit entry about a set."""
     await record(connection, caller, action=f"{TARGET}.{action}", target_type=TARGET, target_id=set_id, details=details)
 
 
 async def _require_target(
     connection: Connection, caller: Caller, request: evaluation.AdminEvaluationSetsCreateRequest
 ) -> None:
-    """Refuse a collection or agent that this organization doesn't have; whether the caller may use it is not asked."""
+    """Refuse a collection or agent unknown in this organization, without checking the caller's right to use it."""
     if request.agent_id is not None:
         await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
     elif request.document_collection_id is not None and not await queries.collection_exists(

@@ -1,5 +1,5 @@
-"""The rules of an upload: what it would make of a document, given how that is now; nothing is changed here. Plans ask
-it for up to a thousand documents, before anything is sent."""
+"""The rules of an upload: how it would change a document, given the current state. Decisions change no data. A plan
+decides on up to a thousand documents before any upload."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,8 +28,9 @@ _COMPARED = ("name", "external_url", "custom_metadata", "source_updated_at", "fi
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A request to make a file on disk the document of a form's external id. `new_only`: it may exist only from the
-    same file and key. `container`: the contents that the file comes from. `title`: the file's own, empty for none."""
+    """A request to make a file on disk the document with the form's external id. `new_only`: an existing document must
+    come from the same file and key. `container`: the contents that include the file. `title`: the file's own, or
+    empty."""
 
     caller: Caller
     form: UploadFileForm
@@ -41,7 +42,8 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a document is to be for `caller`; `before` is how it is (None: new), `container_id` the file it is in."""
+    """The intended state of a document for `caller`; `before` is the current state (None: new), `container_id` the file
+    around it."""
 
     upload: Upload
     caller: Caller
@@ -58,7 +60,7 @@ class Decision:
 
     @property
     def new_version(self) -> bool:
-        """Whether there is something new to index: contents, or the name, which is searched too."""
+        """Whether indexing is needed: for new contents, or for a new name, which is searched, too."""
         return self.new_contents or self.before is None or self.before.fields.name != self.fields.name
 
     @property
@@ -70,7 +72,7 @@ class Decision:
         return self.before is not None and self.placement is None and not self.changes()
 
     def changes(self) -> list[str]:
-        """Name what differs from before, for the audit log; empty when nothing does."""
+        """Return the names of changed fields for the audit log; empty without changes."""
         if self.before is None:
             return []
         compared = {name: getattr(self.before.fields, name) != getattr(self.fields, name) for name in _COMPARED}
@@ -85,7 +87,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class AskedState:
-    """Questions in a batch: who the caller is, how the document and its container are, which version was the last."""
+    """Questions in a batch: the caller, the current document and container, and the number of the last version."""
 
     document_id: UUID
     acting: ActingFor
@@ -95,10 +97,12 @@ class AskedState:
 
 
 async def decide(connection: Connection, upload: Upload, state: AskedState) -> Decision:
-    """Judge an upload in this state; a contained file has its container's owner and access. Raises Forbidden
-    `external_id_taken`, `owner_required`, `collection_editor_required`; NotFound: a collection without a role; Conflict
-    `caller_chunks`, `document_in_container`, or `idempotency_key_reused` if `new_only`; BadRequest: unknown readers, or
-    metadata against the collection's schema; ContainerChangedError: the container has other contents now."""
+    """Decide on an upload in this state; a contained file has the owner and access of the container.
+
+    Raises Forbidden `external_id_taken`, `owner_required`, `collection_editor_required`; NotFound for a collection
+    without a role; Conflict `caller_chunks`, `document_in_container`, or `idempotency_key_reused` if `new_only`.
+    BadRequest for unknown readers, or metadata against the collection's schema. ContainerChangedError when the
+    container's contents have changed."""
     form, caller = upload.form, state.acting.caller()
     container = None
     if upload.container is not None and state.container is not None:
@@ -138,7 +142,7 @@ async def decide(connection: Connection, upload: Upload, state: AskedState) -> D
 async def _own_access(
     connection: Connection, caller: Caller, form: UploadFileForm, before: StoredDocument | None
 ) -> Access:
-    """Return who may do what with a document that is no file in a container; refuse what the caller may not change."""
+    """Return the access to a document outside any container; refuse changes the caller may not make."""
     if before is not None:
         require_update(before.access, caller)
         if before.container_id is not None:
@@ -152,7 +156,7 @@ async def _own_access(
 async def _access(
     connection: Connection, caller: Caller, form: UploadFileForm, before: StoredDocument | None
 ) -> Access:
-    """Return who may do what: as before unless the form says something; the uploader alone when nobody ever did."""
+    """Return access as before unless the form sets it. The default for a new document is the uploader alone."""
     if before is not None and not form.names_access:
         return before.access
     owner_id = caller.principal_id if before is None else before.access.owner_id
@@ -189,7 +193,7 @@ def _fields(caller: Caller, upload: Upload, before: StoredDocument | None) -> Do
 
 
 def _name(upload: Upload, before: StoredDocument | None) -> tuple[str, NamedBy]:
-    """Return the name and its giver; a `documentName` that repeats the file's name, as loaders send, names nothing."""
+    """Return the name and its giver. A `documentName` equal to the file's name, as loaders send, counts as no name."""
     given, file = upload.form.document_name, upload.file
     found: tuple[str, NamedBy] = upload.title or file.name, "FILE"
     if given is not None and given != file.name:
@@ -203,14 +207,15 @@ def _name(upload: Upload, before: StoredDocument | None) -> tuple[str, NamedBy]:
 
 
 def _with_fingerprint(decision: Decision, given: str | None) -> Decision:
-    """Keep a fingerprint that isn't given again only while what it stands for is still true."""
+    """Keep an omitted fingerprint only while the fingerprinted state is unchanged."""
     if given is None and (decision.before is None or not decision.changes()):
         return decision
     return replace(decision, fields=replace(decision.fields, fingerprint=given))
 
 
 def _reads_pictures(form: UploadFileForm, before: StoredDocument | None, container: StoredDocument | None) -> bool:
-    """Return whether pictures within the file are read: as asked, or as it was; those in a container as its own."""
+    """Return whether pictures within the file are read: as requested, or as before; in a container, as the
+    container's."""
     if container is not None:
         return container.file.reads_pictures
     if form.read_pictures is not None:
@@ -247,8 +252,8 @@ async def _placement(
 
 
 async def plan_uploads(connection: Connection, caller: Caller, *, planned: Sequence[PlannedUpload]) -> list[UploadPlan]:
-    """Return, in the order asked, what uploading each document would do for this caller. FORBIDDEN tells that the
-    external id belongs to somebody's document, as the upload's 403 would; nothing else of it."""
+    """Return the effect of uploading each document for this caller, in the requested order. FORBIDDEN means the
+    external id belongs to another principal's document, like the upload's 403, and reveals no more."""
     organization_id = caller.organization_id
     names = {each.document_external_id for each in planned}
     stored = await queries.find_external_ids(connection, organization_id, names)

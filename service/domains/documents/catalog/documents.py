@@ -1,5 +1,6 @@
-"""Look at documents, fetch their files, index them again, by another name too, and delete them everywhere, a container
-with the files in it. Admins see every document's name; contents need access."""
+"""Show, download, re-index and rename documents, and delete them everywhere, a container with all its files.
+
+Admins see every document's name; contents need access."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -36,7 +37,7 @@ from service.web.pagination import Cursor
 async def get_document(
     connection: Connection, caller: Caller, *, request: wire.GetDocumentRequest
 ) -> wire.GetDocumentResponse:
-    """Show a document, its versions, and how far it is indexed where; for its readers and admins, 404 for others."""
+    """Show a document with versions and indexing status everywhere. For readers and admins; 404 for other callers."""
     document_id = request.document_id
     reader = await widen(connection, caller, document_id=document_id)
     document = await stored.read_document(connection, caller.organization_id, document_id=document_id)
@@ -69,7 +70,7 @@ async def get_document(
 async def list_documents(
     connection: Connection, caller: Caller, *, request: wire.ListDocumentsRequest
 ) -> wire.ListDocumentsResponse:
-    """List documents, newest first or in another order. The documents that the caller may READ; for an admin, all."""
+    """List documents, newest first or in another order: all documents the caller may READ; for an admin, all."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCUMENTS.path, request=request)
     order = request.order or wire.DocumentOrder.CREATED
     rows = await queries.list_documents(
@@ -90,7 +91,7 @@ async def list_documents(
 async def list_folders(
     connection: Connection, caller: Caller, *, request: wire.ListFoldersRequest
 ) -> wire.ListFoldersResponse:
-    """List the folders of documents directly in a folder, with counts of the documents that listDocuments lists."""
+    """List the folders directly in a folder, with counts of the documents listed by listDocuments."""
     cursor = Cursor.read(caller, operation=wire.LIST_FOLDERS.path, request=request)
     document_filter = await _read_filter(connection, caller, request)
     after = cursor.after[0] if cursor.after else None
@@ -104,7 +105,7 @@ async def list_folders(
 async def _read_filter(
     connection: Connection, caller: Caller, request: wire.DocumentFilters, *, ids: Collection[UUID] | None = None
 ) -> DocumentFilter:
-    """Look up the readers and the documents of a filter; Forbidden `admin_only` for `readableBy` of others."""
+    """Look up a filter's readers and documents; Forbidden `admin_only` for `readableBy` of other people."""
     readers: list[Reader] = [] if caller.is_admin and caller.collection_ids is None else [caller]
     if request.readable_by is not None:
         if not caller.is_admin:
@@ -120,7 +121,7 @@ async def _read_filter(
 async def find_download(
     connection: Connection, caller: Caller, *, document_id: UUID, version: int | None
 ) -> StoredFile:
-    """Return the file of a version (None: the newest); 404 for those who may not READ the document, admins too."""
+    """Return the file of a version (None: the newest). 404 for callers without READ, including admins."""
     document = await _read_readable(connection, caller, document_id=document_id)
     if version is None or version == document.version:
         return document.file
@@ -131,7 +132,7 @@ async def find_download(
 
 
 async def _read_readable(connection: Connection, caller: Caller, *, document_id: UUID) -> StoredDocument:
-    """Return a document that the caller may READ; 404 for others, admins too."""
+    """Return a document the caller may READ; 404 otherwise, also for admins."""
     reader = await widen(connection, caller, document_id=document_id)
     document = await stored.read_document(connection, caller.organization_id, document_id=document_id)
     if document is None or role_in(document.access, reader) is None:
@@ -142,7 +143,7 @@ async def _read_readable(connection: Connection, caller: Caller, *, document_id:
 async def list_left_out_files(
     connection: Connection, caller: Caller, *, request: wire.ListLeftOutFilesRequest
 ) -> wire.ListLeftOutFilesResponse:
-    """List the files in an archive or mail that are no documents, and why; 404 if the caller may not READ it."""
+    """List the files in an archive or mail without a document of their own, with reasons. 404 without READ."""
     cursor = Cursor.read(caller, operation=wire.LIST_LEFT_OUT_FILES.path, request=request)
     document = await _read_readable(connection, caller, document_id=request.document_id)
     rows = await stored.list_left_out(
@@ -159,7 +160,7 @@ async def list_left_out_files(
 async def lock_known_document(
     connection: Connection, caller: Caller, *, document_id: UUID
 ) -> tuple[StoredDocument, Role | None]:
-    """Lock a document, and return it with the caller's role, which an admin may lack; 404 when it is hidden."""
+    """Lock a document, and return it with the caller's role. An admin's role may be None; 404 when hidden."""
     batch = Batch()
     stored.lock_document(batch, document_id)
     asked = stored.ask_document(batch, caller.organization_id, document_id=document_id, lock=True)
@@ -229,7 +230,7 @@ async def reindex(
 async def rename(
     runtime: Runtime, caller: Caller, *, request: wire.RenameDocumentRequest
 ) -> wire.RenameDocumentResponse:
-    """Rename a document, whose text is indexed by the name; 404 if hidden, 403 below EDITOR, 503 `indexing_backlog`."""
+    """Rename a document and index it under the new name. 404 if hidden, 403 below EDITOR, 503 `indexing_backlog`."""
     document_id, name, organization_id = request.document_id, request.document_name.strip(), caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
@@ -270,9 +271,9 @@ async def _lock_editable(runtime: Runtime, connection: Connection, caller: Calle
 async def delete_document(
     connection: Connection, caller: Caller, *, request: wire.DeleteDocumentRequest
 ) -> wire.DeleteDocumentResponse:
-    """Delete a document everywhere, with the documents that are files in it; for its owner and admins.
+    """Delete a document everywhere, with the files in it. For the owner and admins.
 
-    Its id and versions are never used again."""
+    Its id and versions are never reused."""
     document_id = request.document_id
     document, role = await lock_known_document(connection, caller, document_id=document_id)
     if role is not Role.OWNER and not caller.is_admin:
@@ -282,7 +283,7 @@ async def delete_document(
 
 
 async def delete_locked(connection: Connection, caller: Caller, *, documents: Mapping[UUID, Mapping[str, Any]]) -> None:
-    """Delete documents whose resources are locked, with the files in them; the audit log gets these details of each."""
+    """Delete documents with locked resources, and the files in them; each value is the audit entry's details."""
     organization_id = caller.organization_id
     inside = await lock_contained(connection, organization_id, container_ids=documents.keys())
     details = {**documents, **{one: {"containerId": str(container_id)} for one, container_id in inside.items()}}

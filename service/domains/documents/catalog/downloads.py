@@ -1,4 +1,4 @@
-"""A document's file, or a page of it as a picture, as an answer that a browser saves and never runs."""
+"""Send a document's file, or a page as a picture. Browsers save the answer and never run it."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -18,7 +18,7 @@ from service.web.multipart import uploads_folder, write_stream
 
 
 async def download(runtime: Runtime, file: StoredFile) -> StreamingResponse:
-    """Stream a file as an attachment; no transaction is open meanwhile."""
+    """Stream a file as an attachment, with no transaction open."""
     pieces = await runtime.files.stream(file.sha256)
     headers = {**_headers(file.name), "Content-Length": str(file.size)}
     return StreamingResponse(pieces, media_type=file.media_type, headers=headers)
@@ -43,7 +43,7 @@ async def download_page(runtime: Runtime, file: StoredFile, *, page: int, wanted
 
 @asynccontextmanager
 async def _on_disk(runtime: Runtime, file: StoredFile) -> AsyncGenerator[Path]:
-    """Yield where a file lies: in the store, if that is a folder of this machine's, or else a copy of it."""
+    """Yield the path of a file: the store's own if it is a local folder, otherwise a copy."""
     path = await asyncio.to_thread(runtime.files.find_path, file.sha256)
     if path is not None:
         yield path
@@ -69,7 +69,7 @@ def _headers(name: str) -> dict[str, str]:
 
 
 def content_disposition(name: str) -> str:
-    """Return a header for any attachment's name; plain `filename` is ASCII without escapes (RFC 6266, RFC 8187)."""
+    """Return a header for any attachment's name. Plain `filename` is ASCII without escapes (RFC 6266, RFC 8187)."""
     plain = "".join(char if char.isascii() and char.isprintable() and char not in '"\\%/' else "_" for char in name)
     extended = quote(name.encode("utf-8", "replace"), safe="!#$&+-.^_`|~")
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{extended}"

@@ -1,4 +1,4 @@
-"""catalog/*: uploading, planning uploads, looking at documents, their files, and deleting them."""
+"""catalog/*: uploading, planning uploads, showing, downloading and deleting documents."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -32,7 +32,7 @@ router = Router()
 
 @router.operation(uploads.UPLOAD_FILE)
 async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> uploads.UploadFileResponse:
-    """Create or update the document of an external id from a file; 503 while too much waits to be indexed."""
+    """Create or update the document of an external id from a file. 503 while the indexing backlog is full."""
     async with _receive_form(request, runtime, file_part="file", form=uploads.UploadFileForm) as parts:
         form = await use_stored_name(runtime, caller, _upload_form(parts.fields))
         saved = await save_upload(runtime, caller, form=form, file=parts.file, gives_up=partial(is_stopping, request))
@@ -62,7 +62,7 @@ def _upload_form(fields: dict[str, str]) -> uploads.UploadFileForm:
 async def upload_document(
     request: Request, response: Response, runtime: RuntimeDep, caller: CallerDep
 ) -> uploads.UploadDocumentFileResponse:
-    """Create a document from a file, by its Idempotency-Key if there is one; uploadFile takes its place."""
+    """Create a document from a file, by Idempotency-Key if given. Superseded by uploadFile."""
     key = idempotency_key(request)
     if key is None:
         # The document is certainly new, so its body needn't be read to know that it adds to what waits.
@@ -83,7 +83,7 @@ async def upload_document(
 async def plan(
     request: uploads.PlanUploadRequest, connection: SnapshotDep, caller: CallerDep
 ) -> uploads.PlanUploadResponse:
-    """Tell what uploading up to 1000 documents would do."""
+    """Return the effects of uploading up to 1000 documents, without uploading."""
     caller = await acting_for(connection, caller, request.upload_as_user_email, field=ACTING_PART)
     await resolve_readers(connection, caller.organization_id, request)
     return uploads.PlanUploadResponse(documents=await plan_uploads(connection, caller, planned=request.documents))

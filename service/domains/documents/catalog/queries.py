@@ -1,4 +1,4 @@
-"""Every statement about documents, their versions and their extracted text."""
+"""SQL of documents, versions and extracted text."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ from service.schema.indexing import space_documents, spaces
 
 @dataclass(frozen=True, slots=True)
 class NewText:
-    """The title and the packed blocks that were extracted from a file (service.text.reading.pack_blocks)."""
+    """The title and packed blocks extracted from a file (service.text.reading.pack_blocks)."""
 
     title: str
     blocks: bytes
@@ -69,7 +69,7 @@ class NewText:
 def known_not_read(
     not_read: Sequence[Mapping[str, Any]] | None, file_count: int | None, files_done: int | None
 ) -> Sequence[Mapping[str, Any]] | None:
-    """Return which parts of a file were not read; None while nothing is known, since the files in it wait."""
+    """Return the unread parts of a file; None while unknown, because files inside it are waiting."""
     return not_read or (not_read if file_count == files_done else None)
 
 
@@ -103,7 +103,7 @@ _SAVE_DOCUMENT = sa.select(_SAVED.c.version)
 def save_document(
     batch: Batch, organization_id: UUID, *, document_id: UUID, version: int, fields: DocumentFields
 ) -> None:
-    """Write a document's row in a batch; a deleted one comes back as created now, at the version after its last one."""
+    """Write a document's row in a batch. A deleted document returns as created now, at the version after its last."""
     parameters = params(organization_id, **_document_values(document_id, version, fields))
     batch.ask(_SAVE_DOCUMENT, dict[str, int], parameters)
 
@@ -114,7 +114,7 @@ _OWN_ID = param(documents.c.document_id)
 
 
 def _build_version_insert(*, new_text: bool) -> sa.Select[int]:
-    """Save the document, record the version it has then, and keep its text or the text of the version before."""
+    """Save the document, record its new version, and keep the new text or the previous version's text."""
     saved = _SAVED
     recorded = insert(document_versions).from_select(
         [*_IDENTITY, "version", *_FILE],
@@ -158,7 +158,8 @@ def save_version(
     created_by: UUID,
     text: NewText | None,
 ) -> None:
-    """Do as `save_document`, and record the version with its text; `text` None keeps that of the version before."""
+    """Save a document like `save_document`, and record the version with its text; `text` None keeps the previous
+    text."""
     values = {
         **_document_values(document_id, version, fields),
         **{name: getattr(file, field) for name, field in FILE_COLUMNS.items()},
@@ -172,7 +173,7 @@ def save_version(
 async def set_source_identity(
     connection: Connection, organization_id: UUID, *, document_id: UUID, resource_type: str, resource_id: str
 ) -> bool:
-    """Give the document another identity in its source system; False when another resource has it already."""
+    """Give the document another identity in its source system; return False when another resource has that identity."""
     taken = sa.select(resources.c.object_id).where(
         matches(resources, organization_id, resource_type=resource_type, resource_id=resource_id),
         resources.c.object_id != document_id,
@@ -193,7 +194,7 @@ async def set_source_identity(
 async def find_external_ids(
     connection: Connection, organization_id: UUID, external_ids: Collection[str]
 ) -> dict[str, str]:
-    """Return each external id in the Unicode form that a document has; composed (NFC), if there is no document."""
+    """Return each external id in the Unicode form of the existing document; composed (NFC) without a document."""
     forms = {one: {document_id_for(organization_id, form): form for form in forms_of(one)} for one in external_ids}
     wanted = [document_id for ids in forms.values() if len(ids) > 1 for document_id in ids]
     found = existing_documents(organization_id, documents.c.document_id).where(
@@ -209,7 +210,8 @@ async def find_external_ids(
 async def read_upload_states(
     connection: Connection, caller: Caller, *, document_ids: Sequence[UUID]
 ) -> dict[UUID, tuple[str | None, bool, bool]]:
-    """Return the fingerprint of each document that exists, if the caller may update it, and if others may read it."""
+    """Return, by id of existing documents, the fingerprint, whether the caller may update the document, and whether
+    other principals may read it."""
     may_update = resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR))
     shared = resources.c.access_class.in_(shared_classes(caller.organization_id))
     statement = (
@@ -263,7 +265,7 @@ _LISTED = (
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A key of an order, with the documents' id from the same index; `read` reads the key from a page token."""
+    """A sort key with the document id of the same index; `read` reads the key from a page token."""
 
     value: sa.ColumnElement[Any]
     document_id: sa.ColumnElement[UUID]
@@ -284,12 +286,12 @@ _FEW = 5000
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilter:
-    """The filters of a request, with what was looked up for them: documents that all of `readers` may read."""
+    """The filters of a request, with their looked-up values: only documents readable by all `readers`."""
 
     request: DocumentFilters
     ids: Collection[UUID] | None
     readers: Sequence[Reader]
-    """Without any, all documents of the organization."""
+    """An empty value means all documents of the organization."""
 
 
 async def list_documents(
@@ -302,7 +304,7 @@ async def list_documents(
     after: tuple[str, UUID] | None,
     limit: int,
 ) -> list[tuple[Document, str]]:
-    """Return documents in an order of a key after a key and an id, each with its own key."""
+    """List documents in the order of a key, after a key and an id, each with its own key."""
     organization_id = caller.organization_id
     key = _KEYS[order]
     request, readers = document_filter.request, document_filter.readers
@@ -348,7 +350,6 @@ def _is_in_catalog(organization_id: UUID) -> sa.ColumnElement[bool]:
 def _select_matching(
     caller: Caller, document_filter: DocumentFilter, *columns: Any, walks: bool = False
 ) -> sa.Select[*tuple[Any, ...]]:
-    """Select documents that match a filter and that all of its readers may read, to be walked in an index's order."""
     organization_id, request = caller.organization_id, document_filter.request
     readable = [is_readable(reader, resources) for reader in document_filter.readers]
     if walks:
@@ -389,7 +390,7 @@ def _to_listed(*, sort_key: datetime | str | int, **columns: Any) -> tuple[Docum
 async def list_folders(
     connection: Connection, caller: Caller, *, document_filter: DocumentFilter, after: str | None, limit: int
 ) -> list[tuple[DocumentFolder, str]]:
-    """Return the folders in the filter's folder, after a key, each with its own: the name in lower case."""
+    """List the folders in the filter's folder after a key, each with its key: the name in lower case."""
     above = _path_of(document_filter.request.folder or "")
     depth = above.count("/") + 1 if above else 0
     path = path_of_document()
@@ -468,7 +469,7 @@ def _place_conditions(caller: Caller, request: DocumentFilters) -> Iterator[sa.C
 
 
 def _documents_in(caller: Caller, collection_id: UUID) -> sa.Select[UUID]:
-    """Select the documents in a collection that the caller has a role in (an admin: in any)."""
+    """Select the documents in a collection if the caller has a role there; an admin needs no role."""
     organization_id = caller.organization_id
     within = documents_within(
         sa.literal(organization_id, sa.Uuid), sa.literal([collection_id], sa.ARRAY(sa.Uuid))

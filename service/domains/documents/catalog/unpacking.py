@@ -1,5 +1,5 @@
-"""The job that adds a file's contained files to the catalog, and deletes gone ones. Uploads count as by the container's
-uploader, with its owner and access. A repeated job changes nothing and reads no known bytes."""
+"""The job that adds a container's files to the catalog, and deletes gone files. Uploads count as made by the
+container's uploader, with the container's owner and access. A repeated job changes no data and reads no known bytes."""
 
 import asyncio
 import hashlib
@@ -45,7 +45,7 @@ MOST_FAILURES = 3
 LIMITS = Limits()
 
 Reason = tuple[str, str]
-"""Why a file is left out: a code and a message, as an error of the API has them."""
+"""The reason a file is left out: a code and a message, like an API error's."""
 
 TOO_DEEP: Reason = (
     "archive_too_deep",
@@ -80,10 +80,12 @@ NOBODY: Reason = (
 
 @dataclass
 class Run:
-    """A run of the job: the container, and its uploader. `files_left` and `bytes_left` are left of the outermost
-    container's limits; `is_too_deep`: nested too deep. `kept` are documents of contained files, readable or not; `read`
-    are the numbers, from 0, of readable files, and `left_out` of the others looked at. `deleted` documents were of gone
-    files; `has_changed`: some document changed. `is_whole`: every file was looked at."""
+    """A run of the job: the container and the uploader.
+
+    `files_left` and `bytes_left` are left of the outermost container's limits; `is_too_deep` means nested too deep.
+    `kept` are documents of contained files, readable or not. `read` are the numbers, from 0, of readable files, and
+    `left_out` of all other files examined. `deleted` documents were of gone files. `has_changed` means some document
+    changed. `is_whole` means every file was examined."""
 
     runtime: Runtime
     document: StoredDocument
@@ -115,7 +117,7 @@ async def unpack(
     credential_id: UUID,
     actor_id: UUID,
 ) -> None:
-    """Bring a document's files into the catalog for its uploader, else its owner; raises while the database is away."""
+    """Add a document's files to the catalog for the uploader, or else the owner; raises while the database is away."""
     async with runtime.database.transaction(organization_id) as connection:
         document = await read_document(connection, organization_id, document_id=document_id)
         if document is None:
@@ -171,7 +173,7 @@ async def _begin(runtime: Runtime, connection: Connection, document: StoredDocum
 
 
 async def _bring_all(run: Run) -> None:
-    """Bring the files, some dozens or some megabytes at a time; those too deep or beyond the limits are not read."""
+    """Add the files, some dozens or some megabytes at a time. Files too deep or beyond the limits are not read."""
     file = run.document.file
     count = file.file_count or 0
     most = min(count, max(run.files_left, 0))
@@ -214,7 +216,7 @@ async def _read(run: Run, path: Path, *, start: int, most: int, largest: int) ->
 
 
 async def _name_some(run: Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
-    """Read the paths of some of the files, and nothing else of them; none when even that fails."""
+    """Read only the paths of some of the files; none when even this fails."""
     try:
         return await _read(run, path, start=start, most=most, largest=0)
     except UnreadableFile:
@@ -285,7 +287,6 @@ async def _upload(run: Run, contained: ContainedFile, content: bytes) -> Reason 
 
 
 async def _save_patiently(run: Run, form: UploadFileForm, file: ReceivedFile) -> UploadStatus:
-    """Save a file, again after a pause while too much waits to be indexed; return what became of it."""
     runtime = run.runtime
     while True:
         try:
@@ -341,7 +342,7 @@ async def _finish(run: Run) -> None:
 
 
 async def _record(connection: Connection, run: Run) -> None:
-    """Record what is in a container, if it is new or changed; a run before may have been killed just before this."""
+    """Record a container's contents if new or changed; an earlier run may have been killed just before recording."""
     document = run.document
     if document.file.files_done == document.file.file_count and not (run.has_changed or run.deleted):
         return
@@ -351,7 +352,7 @@ async def _record(connection: Connection, run: Run) -> None:
 
 
 async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocument, run: Run | None) -> None:
-    """Say that no more of a container's files will be read; no run: nobody could begin. What it held before stays."""
+    """Mark the rest of a container's files as unread. `run` None means no run could begin. Earlier contents stay."""
     left_out = {} if run is None else run.left_out
     code, message = NOBODY if run is None else STOPPED
     known = left_out.keys() | (set[int]() if run is None else run.read)

@@ -1,9 +1,11 @@
-"""Uploads: creating or updating a document from a file, all or nothing. `judge` compares the upload with the
-catalog, without a lock. `read` extracts new bytes' text outside any transaction. `commit` locks the document, judges
-again and saves all in a transaction; if a change means that the file must be read, it saves nothing and returns the
-new decision. So an unreadable file, a refusal, a crash or a full disk leaves the document as before; at worst, an
-unreferenced file waits for collection. decisions.py has the judging rules, writing.py a commit's rows, waiting.py
-the wait for the index."""
+"""Uploads: creating or updating a document from a file, all or nothing.
+
+`judge` compares the upload with the catalog, without a lock. `read` extracts the text of new bytes outside any
+transaction. `commit` locks the document, judges again and saves all in a transaction. If a change means that the file
+must be read, `commit` saves no data and returns the new decision. So an unreadable file, a refusal, a crash or a full
+disk leaves the document as before; at worst, an unreferenced file waits for collection.
+
+decisions.py has the judging rules, writing.py a commit's rows, waiting.py the wait for the index."""
 
 import asyncio
 from collections.abc import Callable
@@ -35,7 +37,8 @@ LOOK_SECONDS = 1.0
 
 
 async def require_room(runtime: Runtime, organization_id: UUID, gives_up: Callable[[], bool] | None) -> None:
-    """Wait for room in an organization's backlog while `gives_up` is false; refuse with `indexing_backlog` without."""
+    """Wait for room in an organization's backlog, at most `inline_indexing_seconds` and only while `gives_up` returns
+    False. Refuse with `indexing_backlog` if the backlog is still full."""
     for _ in range(int(runtime.settings.inline_indexing_seconds / LOOK_SECONDS)):
         if gives_up is None or gives_up() or not runtime.indexer.refused_seconds(organization_id):
             break
@@ -53,11 +56,13 @@ async def save_upload(
     container: Container | None = None,
     gives_up: Callable[[], bool] | None = None,
 ) -> SavedUpload:
-    """Create or update the document of `form.document_external_id` from a file on disk, except the wait for its index,
-    which needs neither connection nor file. With `new_only`, other bytes are a Conflict `idempotency_key_reused`. A
-    file in a changed `container` raises ContainerChangedError. Raises what `decide` does, UnreadableFile, Conflict
-    `resource_taken` or `concurrent_change`, InsufficientStorage, and before the file is read Unavailable
-    `indexing_backlog`, after a wait (`require_room`)."""
+    """Create or update the document of `form.document_external_id` from a file on disk. Waiting for the index is left
+    to the caller, and needs neither connection nor file.
+
+    With `new_only`, other bytes are a Conflict `idempotency_key_reused`. A file in a changed `container` raises
+    ContainerChangedError. Also raises the errors of `decide`, UnreadableFile, Conflict `resource_taken` or
+    `concurrent_change`, InsufficientStorage, and, before reading the file, Unavailable `indexing_backlog`, after a wait
+    (`require_room`)."""
     upload = Upload(caller, form, file, new_only, container)
     with runtime.indexer.words_awaited():
         return await _save(runtime, upload, gives_up=gives_up)
@@ -79,7 +84,7 @@ async def _save(runtime: Runtime, upload: Upload, *, gives_up: Callable[[], bool
 
 
 async def use_stored_name(runtime: Runtime, caller: Caller, form: Form) -> Form:
-    """Return the form with the external id in the Unicode form that the document has, if there is one."""
+    """Return the form with the external id in the Unicode form of the existing document, if any."""
     name = form.document_external_id
     if name.isascii():
         return form
@@ -89,7 +94,7 @@ async def use_stored_name(runtime: Runtime, caller: Caller, form: Form) -> Form:
 
 
 async def judge(runtime: Runtime, upload: Upload) -> Decision | SavedUpload:
-    """Decide what is to be done, as things are; return the document as it is if that is nothing."""
+    """Decide on an upload in the current state; return the unchanged document if no work is needed."""
     first = Batch()
     state = _ask_state(first, upload, lock=False)
     async with runtime.database.transaction(upload.caller.organization_id, first=first) as connection:
@@ -118,7 +123,7 @@ async def read(runtime: Runtime, file: ReceivedFile, *, reads_pictures: bool) ->
 
 
 async def commit(runtime: Runtime, upload: Upload, contents: Contents | None) -> SavedUpload | Decision:
-    """Judge again under the lock and save; return the decision if it needs other `contents` (None: not read)."""
+    """Judge again under the lock and save. Return the decision if it needs other `contents` (None: not read)."""
     first, organization_id = Batch(), upload.caller.organization_id
     state = _ask_state(first, upload, lock=True)
     if contents is not None:

@@ -20,7 +20,7 @@ FILE_NAME = "contents.txt"
 async def upload_contents(
     request: UploadDocumentContentsRequest, http: Request, runtime: RuntimeDep, caller: CallerDep
 ) -> UploadFileResponse:
-    """Create or update the document of an external id from its text, in JSON; uploadFile takes its place."""
+    """Create or update the document of an external id from JSON text. Superseded by uploadFile."""
     limit = runtime.settings.max_upload_bytes
     text = request.document_contents
     async with write_text(text, folder=uploads_folder(runtime.settings), name=FILE_NAME, max_bytes=limit) as file:

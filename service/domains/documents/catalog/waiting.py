@@ -1,4 +1,4 @@
-"""Waiting for room for an upload, and for its index, for as long as somebody wants the answer."""
+"""Waiting for room for an upload, and for its index, while the client is connected."""
 
 import asyncio
 from typing import Any
@@ -21,9 +21,10 @@ LOOK_SECONDS = 1.0
 async def wait_for_index(
     request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool
 ) -> UploadFileResponse:
-    """Return an upload's outcome when its words are indexed or the wait is over; a patient wait has no limit but the
-    stop, and includes the vectors. Its `indexing` is DONE when the document is searchable wherever it is wanted, by its
-    words and by its meaning."""
+    """Return an upload's outcome when its words are indexed or the wait is over. A patient wait ends only when the
+    service stops, and includes the vectors.
+
+    `indexing` is DONE when the document is searchable in all its spaces, by words and by meaning."""
     # What was saved is on the disk, and seen there.
     promise_of(request).end()
     outcomes = await _wait(request, runtime, saved, patiently=patiently)
@@ -45,7 +46,6 @@ async def wait_for_index(
 
 
 async def _wait(request: Request, runtime: Runtime, saved: SavedUpload, *, patiently: bool) -> Outcomes | None:
-    """Return what came of the document's indexing; None when that is not known yet."""
     if saved.waiter is None:
         return {}
     seconds = None if patiently else runtime.settings.inline_indexing_seconds

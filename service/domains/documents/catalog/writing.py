@@ -1,4 +1,4 @@
-"""The rows of an upload: a document, its version, text, readers, and collection, in the transaction of the upload."""
+"""The rows of an upload, in a single transaction: document, version, text, readers, and collection."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ from service.text.reading import FoundPicture
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A file that was read: as it is stored, its own title, the packed blocks, the pages and pictures to recognize."""
+    """A file after reading: the stored file, its own title, the packed blocks, the pages and pictures to recognize."""
 
     file: StoredFile
     title: str | None
@@ -47,8 +47,8 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class SavedUpload:
-    """The document after an upload; `is_pending`: a part of it waited for its index before, `lacks_words`: for its
-    words, too."""
+    """The document after an upload. `is_pending`: a part was already waiting for its index; `lacks_words`: the words
+    too."""
 
     document_id: UUID
     version: int
@@ -62,7 +62,8 @@ class SavedUpload:
 
 @dataclass(frozen=True, slots=True)
 class Indexing:
-    """The spaces to index a document in, the work in the first if the file was just read, and whether it has begun."""
+    """The spaces to index a document in, the work in the first space if the file was just read, and whether it has
+    begun."""
 
     space_ids: list[int] = field(default_factory=list[int])
     known: IndexingWork | None = None
@@ -70,7 +71,7 @@ class Indexing:
     packed_bytes: int = 0
 
     def start(self, runtime: Runtime, organization_id: UUID, document_id: UUID, *, half: Half) -> Waiter | None:
-        """Start the indexing, once the upload is committed, and wait for a `half`; None when no space is to have it."""
+        """Start the indexing after the upload's commit, and wait for a `half`; None when no space needs indexing."""
         if not self.space_ids:
             return None
         return runtime.indexer.request(
@@ -87,7 +88,7 @@ class Indexing:
 async def write(
     runtime: Runtime, connection: Connection, decision: Decision, contents: Contents | None
 ) -> tuple[SavedUpload, Indexing]:
-    """Write what was decided, and return what is to be indexed; `contents` are given if the document gets new ones."""
+    """Write the decided state, and return the indexing to do; `contents` are given for a document with new contents."""
     before, changes, indexing = decision.before, decision.changes(), Indexing()
     if before is not None and changes:
         await _change_rights(connection, decision, before)

@@ -1,5 +1,5 @@
-"""Putting documents into collections: their own contents, or chunks that a caller made. The request is recorded under
-the document's lock; indexing follows, and the sweeper takes it up after a crash."""
+"""Putting documents into collections: the documents' own contents, or chunks made by a caller. The request is recorded
+under the document's lock; indexing follows, and the sweeper resumes it after a crash."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -30,7 +30,7 @@ from service.runtime import Runtime
 
 @dataclass(frozen=True, slots=True)
 class RecordedMembership:
-    """A recorded membership of a document in a collection: whether it changed, and whether it is to be indexed."""
+    """A recorded membership of a document in a collection: whether it changed, and whether to index it."""
 
     document_id: UUID
     version: int
@@ -42,11 +42,11 @@ class RecordedMembership:
 async def add_document(
     runtime: Runtime, caller: Caller, *, request: wire.AddDocumentToCollectionRequest
 ) -> wire.AddDocumentToCollectionResponse:
-    """Add a catalog document to a collection, or bring it up to date there.
+    """Add a catalog document to a collection, or update a document already there.
 
-    The files in a container, at every level, are added with it, and indexed in their turn. 404 for a document the
-    caller may not READ or a collection without a role, 403 below EDITOR, 400 metadata, 409 when its chunks there are a
-    caller's, 503 `indexing_backlog` when too much waits to be indexed."""
+    The files in a container, at every level, are added, too, and indexed in turn. 404 for a document the caller may not
+    READ or a collection without a role, 403 below EDITOR, and 400 for metadata. 409 when a caller made the document's
+    chunks in the collection, 503 `indexing_backlog` when the backlog is full."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         document = await require_document(connection, caller, document_id=request.document_id, lock=True)
@@ -75,7 +75,8 @@ async def add_document(
 async def add_chunks(
     runtime: Runtime, caller: Caller, *, request: wire.AddDocumentChunksToCollectionRequest
 ) -> wire.AddDocumentChunksToCollectionResponse:
-    """Add a catalog document to a collection by chunks the caller made, which replace all that it had there."""
+    """Add a catalog document to a collection with chunks made by the caller, replacing all earlier chunks in the
+    collection."""
     runtime.indexer.refuse_backlog(caller.organization_id)
     packed = await asyncio.to_thread(pack_chunks, request.chunks)
     async with runtime.database.transaction(caller.organization_id) as connection:
@@ -111,7 +112,8 @@ async def add_chunks(
 async def reindex_document(
     runtime: Runtime, caller: Caller, *, request: wire.ReindexDocumentInCollectionRequest
 ) -> wire.ReindexDocumentInCollectionResponse:
-    """Chunk and index a document's newest contents again; 404 when not there, 409 when its chunks are a caller's."""
+    """Chunk and index a document's newest contents again. 404 if not in the collection, 409 when a caller made the
+    chunks."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         document = await require_document(connection, caller, document_id=request.document_id, lock=True)
@@ -147,7 +149,7 @@ async def place_document(
     metadata: Mapping[str, str],
     is_begun: bool,
 ) -> RecordedMembership:
-    """Put a locked document's newest version into a collection; `is_begun`: index it at once. Rights are checked."""
+    """Put a locked document's newest version into a collection; `is_begun` means index at once. Rights are checked."""
     there = placement.membership
     changed = there is None or there.version != version or there.custom_metadata != metadata
     to_index = there is None or there.indexed_version != version
@@ -169,7 +171,7 @@ async def place_document(
 async def place_files(
     connection: Connection, caller: Caller, *, container_id: UUID, document_ids: Collection[UUID] | None = None
 ) -> None:
-    """Put the files in a locked container, which have its readers, into its collections, to be indexed later."""
+    """Put a locked container's files into its collections, to index later. The files have the container's readers."""
     organization_id = caller.organization_id
     if document_ids is None:
         document_ids = (await lock_contained(connection, organization_id, container_ids=[container_id])).keys()
@@ -234,7 +236,7 @@ async def _record(
 async def _await_index(
     runtime: Runtime, caller: Caller, recorded: RecordedMembership, *, is_begun: bool, packed_bytes: int = 0
 ) -> wire.CollectionIndexing:
-    """Return the state of a document in a collection when the call returns, and how many texts were embedded."""
+    """Return a document's current state in a collection, and the number of embedded texts."""
     there, collection = recorded.placement.membership, recorded.placement.collection
     chunk_count, embedded = (there.chunk_count if there else 0), 0
     status = wire.CollectionIndexStatus.INDEXED if recorded.changed else wire.CollectionIndexStatus.UNCHANGED

@@ -1,4 +1,4 @@
-"""Every statement about collections, and about which documents are in a collection."""
+"""SQL of collections and of their documents."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ MOST_FORMER_NAMES = 20
 
 @dataclass(frozen=True, slots=True)
 class StoredCollection:
-    """A collection, its metadata `fields` (name to type), and the caller's role (None: it is unknown to them)."""
+    """A collection, its metadata `fields` (name to type), and the caller's role (None: hidden from the caller)."""
 
     collection_id: UUID
     space_id: int
@@ -45,7 +45,8 @@ class StoredCollection:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The membership of a document in a collection: the desired version, the indexed one, and whose chunks they are."""
+    """A document's membership in a collection: the desired version, the indexed version, and the maker of its
+    chunks."""
 
     version: int
     indexed_version: int | None
@@ -103,8 +104,8 @@ def _to_collection(
 async def read_collection(
     connection: Connection, caller: Caller, *, collection_id: UUID, lock: bool = False
 ) -> StoredCollection | None:
-    """Return a collection with the caller's role, if any. `lock`, in a statement of its own, whose view is new, keeps
-    it and its space until the transaction ends."""
+    """Return a collection with the caller's role, if any. `lock` locks the collection and its space until the
+    transaction ends, in a separate statement with a new view."""
     own = sql.matches(collections, caller.organization_id, collection_id=collection_id)
     if lock:
         kept = select(collections.c.collection_id).where(own).with_for_update(key_share=True, read=True)
@@ -115,7 +116,7 @@ async def read_collection(
 async def list_searchable(
     connection: Connection, caller: Caller, *, collection_ids: Sequence[UUID]
 ) -> list[StoredCollection]:
-    """Return those of the collections that the caller has a role in, by id; the others are passed over."""
+    """Return the collections in which the caller has a role, by id; all others are skipped."""
     statement = (
         _collections(caller)
         .where(
@@ -138,7 +139,7 @@ async def insert_collection(
     distance_metric: str,
     fields: Sequence[Mapping[str, str]],
 ) -> bool:
-    """Add a collection; False when its name is taken in the organization."""
+    """Add a collection; return False when the name is taken in the organization."""
     row = {
         "collection_id": collection_id,
         "organization_id": caller.organization_id,
@@ -152,7 +153,7 @@ async def insert_collection(
 
 
 async def rename_collection(connection: Connection, organization_id: UUID, *, collection_id: UUID, name: str) -> bool:
-    """Rename a locked collection, which keeps its last names; False when another collection has the name."""
+    """Rename a locked collection, recording earlier names; return False when another collection has the name."""
     others = func.array_remove(collections.c.former_names, name, type_=ARRAY(Text()))
     former = func.array_prepend(collections.c.name, others, type_=ARRAY(Text()))
     statement = (
@@ -171,7 +172,7 @@ async def rename_collection(connection: Connection, organization_id: UUID, *, co
 async def delete_collection(
     connection: Connection, organization_id: UUID, *, collection_id: UUID, space_id: int
 ) -> None:
-    """Remove a locked collection and its waiting chunks; places are locked before chunks, as indexing does."""
+    """Remove a locked collection and its waiting chunks. Places are locked before chunks, as in indexing."""
     entries = select(space_documents.c.document_id).where(
         sql.matches(space_documents, organization_id, space_id=space_id)
     )
@@ -184,7 +185,7 @@ async def delete_collection(
 async def list_collections(
     connection: Connection, caller: Caller, *, name_contains: str | None, after: UUID, limit: int
 ) -> list[wire.DocumentCollection]:
-    """Return collections the caller has a role in, by id, each with how many of its documents the caller may READ."""
+    """List the caller's collections by id, each with the number of documents the caller may READ."""
     count = (
         select(func.count())
         .select_from(space_documents)
@@ -229,7 +230,6 @@ _document_resources = resources.alias("document_resources")
 async def read_membership(
     connection: Connection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> Membership | None:
-    """Return a document's membership in a collection's space; None when it is not in it."""
     statement = select(*sql.columns_of(space_documents, Membership)).where(
         sql.matches(space_documents, organization_id, document_id=document_id, space_id=space_id)
     )
@@ -239,7 +239,7 @@ async def read_membership(
 async def delete_waiting_chunks(
     connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID], space_id: int
 ) -> None:
-    """Delete callers' chunks of documents that wait to be indexed in a space, or in the one built to replace it."""
+    """Delete callers' waiting chunks of documents in a space, or in the space being built to replace it."""
     there = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))
     await connection.execute(
         delete(caller_chunks).where(
@@ -264,7 +264,7 @@ async def list_members(
     after: UUID,
     limit: int,
 ) -> list[wire.DocumentInCollection]:
-    """List the documents of a space that the caller may READ, by id, each with its desired and indexed versions."""
+    """List a space's documents by id, limited to documents the caller may READ, with desired and indexed versions."""
     members = (
         select(
             *(space_documents.c[name] for name in ("document_id", "version", "chunk_count")),
@@ -316,7 +316,8 @@ def _to_member(
 
 
 async def list_memberships(connection: Connection, caller: Caller, *, document_id: UUID) -> list[DocumentIndexing]:
-    """List a document's index entries: the catalog's, and those of collections the caller may know (an admin: all)."""
+    """List a document's index entries: the catalog's, and those of collections visible to the caller (an admin:
+    all)."""
     statement = (
         select(
             space_documents.c.version.label("document_version"),
@@ -402,5 +403,5 @@ def _to_shared(*, grants: Sequence[str] | None, **columns: Any) -> Callable[[Cal
 def ask_collection(
     batch: Batch, organization_id: UUID, *, collection_id: UUID
 ) -> Answer[Callable[[Caller], StoredCollection]]:
-    """Ask for a collection before it is known who asks: the row is called with the caller."""
+    """Read a collection in a batch before the caller is known; call the answer with the caller."""
     return batch.ask(_COLLECTION, _to_shared, sql.params(organization_id, collection_id=collection_id))

@@ -1,5 +1,5 @@
 """Rules of collections. An EDITOR adds, re-indexes and removes; a VIEWER searches; the owner and admins rename and
-delete. Only a caller who may READ a document adds it, and only readers find it there."""
+delete. Adding a document needs READ on it, and so does finding it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _MAILS = frozenset(each.media_type for each in FORMATS if each.kind == "mail")
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A document about to be in a collection with these values, and how it is there now (None: not yet)."""
+    """The planned values of a document in a collection, and its current membership (None: not yet a member)."""
 
     collection: StoredCollection
     membership: Membership | None
@@ -43,7 +43,6 @@ class Placement:
 
 
 def unknown_collection() -> NotFound:
-    """Build the error for a collection that is unknown or hidden from the caller."""
     return NotFound(
         "There is no such collection. Check the id (listDocumentCollections has them), or create it first.",
         code="collection_not_found",
@@ -53,7 +52,7 @@ def unknown_collection() -> NotFound:
 async def create_collection(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.CreateDocumentCollectionRequest
 ) -> wire.CreateDocumentCollectionResponse:
-    """Create a collection. It belongs to its creator. 409 `collection_name_taken`, 400 for an unknown model."""
+    """Create a collection, owned by the caller. 409 `collection_name_taken`, 400 for an unknown model."""
     model = runtime.embedders.get(request.embeddings_model).model
     collection_id = uuid7()
     added = await queries.insert_collection(
@@ -82,7 +81,7 @@ async def create_collection(
 async def require_collection(
     connection: Connection, caller: Caller, *, collection_id: UUID, at_least: Role, lock: bool = False
 ) -> StoredCollection:
-    """Return a collection in which the caller has this role or a better one; 404 without any role, 403 below it."""
+    """Return a collection if the caller has this role or a higher role; 404 without any role, 403 below it."""
     collection = _require_known(
         await queries.read_collection(connection, caller, collection_id=collection_id, lock=lock)
     )
@@ -95,7 +94,8 @@ async def require_collection(
 
 
 def ask_collection(batch: Batch, organization_id: UUID, *, collection_id: UUID) -> Callable[[Caller], StoredCollection]:
-    """Ask for a collection to search. What is returned gives it to a caller, once the batch has been run, or a 404."""
+    """Read a collection for a search in a batch. After the batch, the returned function gives a caller the collection,
+    or 404."""
     found = queries.ask_collection(batch, organization_id, collection_id=collection_id)
     return lambda caller: _require_known(found.row and found.row(caller))
 
@@ -109,7 +109,8 @@ def _require_known(collection: StoredCollection | None) -> StoredCollection:
 async def require_document(
     connection: Connection, caller: Caller, *, document_id: UUID, lock: bool = False
 ) -> StoredDocument:
-    """Return a document the caller may READ; 404 otherwise, an admin's too. `lock` holds it until the end."""
+    """Return a document the caller may READ; 404 otherwise, also for admins. `lock` lasts until the transaction
+    ends."""
     document = await read_document(connection, caller.organization_id, document_id=document_id, lock=lock)
     if document is None or role_in(document.access, caller) is None:
         raise unknown_document()
@@ -124,7 +125,7 @@ async def check_placement(
     collection_id: UUID,
     custom_metadata: Mapping[str, str] | None,
 ) -> Placement:
-    """Check that the caller may put a document with this metadata into a collection: 404, 403 or 400 if not."""
+    """Check the caller's right to put a document with this metadata into a collection: otherwise 404, 403 or 400."""
     collection = await require_collection(
         connection, caller, collection_id=collection_id, at_least=Role.EDITOR, lock=True
     )
@@ -136,7 +137,7 @@ async def check_placement(
 
 
 def refuse_caller_chunks(placement: Placement) -> None:
-    """Refuse (409) to index the contents of a document whose chunks in the collection are a caller's."""
+    """Refuse (409) to index a document's contents if a caller made its chunks in the collection."""
     if placement.membership is not None and placement.membership.caller_chunks:
         raise Conflict(
             "A caller sent this document's chunks for the collection. Send them again with "
@@ -148,7 +149,7 @@ def refuse_caller_chunks(placement: Placement) -> None:
 async def remove_document(
     connection: Connection, caller: Caller, *, request: wire.RemoveDocumentFromCollectionRequest
 ) -> wire.RemoveDocumentFromCollectionResponse:
-    """Take a document and the files in it out of a collection; 404 if it is not there, or not the caller's to READ."""
+    """Remove a document and the files in it from a collection; 404 if missing there, or without READ."""
     document_id, collection_id = request.document_id, request.document_collection_id
     await require_document(connection, caller, document_id=document_id, lock=True)
     placement = await check_placement(
@@ -179,7 +180,7 @@ async def remove_document(
 async def delete_collection(
     connection: Connection, caller: Caller, *, request: wire.DeleteDocumentCollectionRequest
 ) -> wire.DeleteDocumentCollectionResponse:
-    """Delete a collection; its documents stay in the catalog. For its owner and admins; 403 for others in it."""
+    """Delete a collection; its documents stay in the catalog. For the owner and admins; 403 for others with a role."""
     collection_id = request.document_collection_id
     space_id = (await _lock_owned(connection, caller, collection_id=collection_id)).space_id
     await record(connection, caller, "collection.delete", "collection", collection_id)
@@ -192,7 +193,7 @@ async def delete_collection(
 async def rename_collection(
     connection: Connection, caller: Caller, *, request: wire.RenameDocumentCollectionRequest
 ) -> wire.RenameDocumentCollectionResponse:
-    """Rename a collection. For its owner and admins; 409 `collection_name_taken`."""
+    """Rename a collection. For the owner and admins; 409 `collection_name_taken`."""
     collection_id = request.document_collection_id
     name = (await _lock_owned(connection, caller, collection_id=collection_id)).name
     before, after = (
@@ -210,7 +211,7 @@ async def rename_collection(
 
 
 async def _lock_owned(connection: Connection, caller: Caller, *, collection_id: UUID) -> StoredCollection:
-    """Lock a collection of the caller, or any for an admin; 404 if it is unknown, 403 for others in it."""
+    """Lock a collection of the caller, or any for an admin; 404 if unknown, 403 for others with a role."""
     await lock_collection(connection, caller.organization_id, collection_id=collection_id)
     collection = await queries.read_collection(connection, caller, collection_id=collection_id)
     if collection is None or (collection.role is None and not caller.is_admin):
@@ -225,7 +226,7 @@ def _name_taken() -> Conflict:
 
 
 def check_metadata(metadata: Mapping[str, str], fields: Mapping[str, str]) -> dict[str, str]:
-    """Return values as they are kept; BadRequest `invalid_metadata` names unknown keys and values of other types."""
+    """Return values as stored; BadRequest `invalid_metadata` names unknown keys and values of the wrong type."""
     if errors := list(_metadata_errors(metadata, fields)):
         raise BadRequest(f"{errors[0].field}: {errors[0].message}", code="invalid_metadata", details=errors)
     return {key: read_value(fields[key], value) or "" for key, value in metadata.items()}
@@ -243,7 +244,7 @@ def _metadata_errors(metadata: Mapping[str, str], fields: Mapping[str, str]) -> 
 async def list_collections(
     connection: Connection, caller: Caller, *, request: wire.ListDocumentCollectionsRequest
 ) -> wire.ListDocumentCollectionsResponse:
-    """List the collections the caller may search."""
+    """List the collections searchable by the caller."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCUMENT_COLLECTIONS.path, request=request)
     name = request.collection_name
     found = await queries.list_collections(connection, caller, name_contains=name, **cursor.window)
@@ -254,7 +255,7 @@ async def list_collections(
 async def list_documents(
     connection: Connection, caller: Caller, *, request: wire.ListDocumentsInCollectionRequest
 ) -> wire.ListDocumentsInCollectionResponse:
-    """List the documents of a collection that the caller may READ; 404 without a role in the collection."""
+    """List a collection's documents that the caller may READ; 404 without a role in the collection."""
     collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.VIEWER
     )
@@ -269,7 +270,7 @@ async def list_documents(
 async def get_chunks(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.GetDocumentChunksRequest
 ) -> wire.GetDocumentChunksResponse:
-    """List a document's chunks in a collection, or in the catalog; 404 for callers who may not READ it there."""
+    """List a document's chunks in a collection, or in the catalog; 404 without READ there."""
     document = await require_document(connection, caller, document_id=request.document_id)
     space_id, dimensions = await _space(connection, caller, request.document_collection_id)
     there = await queries.read_membership(

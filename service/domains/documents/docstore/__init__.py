@@ -1,1 +1,1 @@
-"""Syncs from document databases: their settings, their runs, and the reports about them."""
+"""Syncs from document databases: settings, runs and reports."""

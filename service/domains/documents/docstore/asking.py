@@ -1,8 +1,10 @@
-"""Ask a document database, which is not trusted: at allowed addresses, within limits, with explained errors. A
-collection's editor names it, and the service connects from inside its network. So each address is checked while
-connecting, whether from the URI, DNS, or a server's list of replicas (`Egress`). Announcements are limited to what
-MongoDB's own servers announce (`bound_announcements`), since the driver believes any: it allocates a whole message once
-its header has come, watches each replica, and hashes passwords as often as told, on the event loop."""
+"""Query an untrusted document database: at allowed addresses, within limits, with explained errors.
+
+A collection's editor names the database, and the service connects from inside its own network. So each address is
+checked while connecting, whether from the URI, DNS, or a server's list of replicas (`Egress`). Announcements are
+limited to the values of MongoDB's own servers (`bound_announcements`), because the driver believes any server. The
+driver allocates a whole message after its header, watches each replica, and hashes passwords as often as requested, on
+the event loop."""
 
 import asyncio
 import ipaddress
@@ -30,7 +32,7 @@ from service.platform.networks import AddressDenied, AllowedHosts
 
 
 class Egress:
-    """Restricts connections inside `enforce()`, by Python's sockets on any event loop, to the allowed addresses."""
+    """Restricts connections inside `enforce()` to the allowed addresses, for Python's sockets on any event loop."""
 
     def __init__(self, allowed: AllowedHosts) -> None:
         self._allowed = allowed
@@ -51,7 +53,7 @@ class Egress:
         self._made.add(made)
 
     def close_forgotten(self) -> None:
-        """Close sockets without a peer: the driver leaves one open when it is closed while it connects."""
+        """Close sockets without a peer: the driver leaves a socket open when closed during connecting."""
         for one in list(self._made):
             if one.fileno() == -1:
                 continue
@@ -61,7 +63,7 @@ class Egress:
                 one.close()
 
     def judge(self, address: object) -> None:
-        """Raise AddressDenied for a socket address that isn't allowed, and remember that one was denied."""
+        """Raise AddressDenied for a forbidden socket address, and remember the denial."""
         host = str(cast("tuple[object, ...]", address)[0]) if isinstance(address, tuple) and address else ""
         try:
             allowed = self._allowed.allows(ipaddress.ip_address(host.split("%", maxsplit=1)[0]))
@@ -86,7 +88,7 @@ def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
 
 @cache
 def _install() -> None:
-    """Have the interpreter call `_on_event` before each connection (PEP 578), because the driver has no hook for it."""
+    """Have the interpreter call `_on_event` before each connection (PEP 578), because the driver has no hook."""
     sys.addaudithook(_on_event)
 
 
@@ -102,7 +104,7 @@ _parse_scram = auth._parse_scram_response  # noqa: SLF001 # pyright: ignore[repo
 
 @cache
 def bound_announcements() -> None:
-    """Apply these limits to everything the driver reads in this process from now on."""
+    """Apply the limits on announcements to all later reads of the driver in this process."""
     Hello.max_message_size = property(_max_message_size)  # pyright: ignore[reportAttributeAccessIssue]
     Hello.all_hosts = property(_some_hosts)  # pyright: ignore[reportAttributeAccessIssue]
     auth._parse_scram_response = _few_iterations  # noqa: SLF001 # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
@@ -128,7 +130,7 @@ def _few_iterations(response: bytes) -> dict[bytes, bytes]:
 Result = TypeVar("Result")
 
 OnSilence = Callable[[bool], Awaitable[None]]
-"""Is told that the source has not answered for `SILENT_SECONDS`, and that it answers again or failed."""
+"""Called when the source has not answered for `SILENT_SECONDS`, and when it answers again or has failed."""
 
 SILENT_SECONDS = 2.0
 MOST_ATTEMPTS = 3
@@ -143,7 +145,7 @@ _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, RecursionError
 
 @dataclass(frozen=True, slots=True)
 class SourceClient:
-    """A client that connects to allowed addresses only, retries once, and repeats no secret in errors."""
+    """A client that connects only to allowed addresses, retries once, and repeats no secret in errors."""
 
     egress: Egress
     words: frozenset[str]
@@ -152,7 +154,7 @@ class SourceClient:
     on_silence: OnSilence | None = None
 
     async def ask(self, question: Callable[[], Awaitable[Result]]) -> Result:
-        """Return the result of a query; raise SourceError when there is none. Tells when the source is silent."""
+        """Return the result of a query; raise SourceError on failure. Reports when the source is silent."""
         if self.on_silence is None:
             return await self._ask(question)
         watcher = asyncio.create_task(self._tell_silence(self.on_silence))
@@ -186,7 +188,8 @@ class SourceClient:
         raise AssertionError
 
     def to_source_error(self, error: Exception, *, is_host_unknown: bool = False) -> SourceError:
-        """Convert an error to a SourceError without the driver's text, which names hosts and may quote the address."""
+        """Convert an error to a SourceError without the driver's text. The text names hosts and may quote the
+        address."""
         if self.egress.denied and isinstance(error, (ConnectionFailure, OSError)):
             return SourceError(
                 "source_host_not_allowed",

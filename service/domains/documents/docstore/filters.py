@@ -1,4 +1,4 @@
-"""Filter expressions: MongoDB queries in Extended JSON, without what runs code in the database."""
+"""Filter expressions: MongoDB queries in Extended JSON, without operators that run code in the database."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
@@ -17,7 +17,7 @@ _DEEPEST = 50
 
 
 def filter_query(expression: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the MongoDB query of a filter; raises `invalid_filter_expression` for code, errors and great sizes."""
+    """Return the MongoDB query of a filter; raises `invalid_filter_expression` for code, errors and excessive size."""
     for name, depth in _names(expression, 1):
         if name in REFUSED:
             raise _invalid(f"{name} runs code in the database, and is not taken. Say it with other operators.")
@@ -34,7 +34,7 @@ def filter_query(expression: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names(value: object, depth: int) -> Iterator[tuple[str, int]]:
-    """Yield every name in a JSON value with its depth; without recursion, as a value may be nested very deeply."""
+    """Yield every name in a JSON value with its depth. Avoids recursion, because nesting may be very deep."""
     pile = [(value, depth)]
     while pile:
         one, at = pile.pop()

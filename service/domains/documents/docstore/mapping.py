@@ -1,4 +1,4 @@
-"""Mapping a source document to an upload, as the sync's field mapping says."""
+"""Mapping a source document to an upload by the sync's field mapping."""
 
 import hashlib
 import json
@@ -29,12 +29,12 @@ _MEMBERS = {
 
 
 class MappingError(SyncError):
-    """The document can't be mapped; `message` names the member of sourceFields and no value."""
+    """The document can't be mapped; `message` names the member of sourceFields, without the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What all documents of a sync have in common: the parts of their names, and the collection they are put in."""
+    """The common settings of a sync's documents: the parts of their names, and their collection."""
 
     resource_id: str
     collection_id: UUID
@@ -46,7 +46,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class MappedDocument:
-    """The upload that a source document is mapped to; `form.fingerprint` covers all of it."""
+    """The upload mapped from a source document; `form.fingerprint` covers all of it."""
 
     form: UploadFileForm
     file_name: str
@@ -95,7 +95,7 @@ def _map(source_id: SourceId, values: Mapping[str, Any], target: Target) -> Mapp
 
 
 def _invalid_value(error: ValidationError) -> MappingError:
-    """Build the error that names the member of sourceFields whose value no document can have, but not the value."""
+    """Build an error naming the member of sourceFields with an impossible value, but not the value."""
     first = error.errors(include_context=False, include_url=False, include_input=False)[0]
     member = _MEMBERS.get(str(first["loc"][0]), "_id")
     return MappingError("invalid_value", f"{member}: {first['msg'].removeprefix('Value error, ')}")

@@ -1,5 +1,7 @@
-"""A MongoDB collection as a source. Each page is a query that begins after the last document, so no cursor must outlive
-indexing. MongoDB compares values of the same type only, so ids are read type by type."""
+"""A MongoDB collection as a source.
+
+Each page is a separate query after the last document, so no cursor must outlive indexing. Ids are read type by type,
+because MongoDB compares only values of the same type."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -111,7 +113,7 @@ async def open_mongodb(
 
 
 class MongoSource:
-    """A MongoDB collection with the sync's filter and mapped fields; every method may raise SourceError."""
+    """A MongoDB collection with the sync's filter and mapped fields. Every method may raise SourceError."""
 
     def __init__(self, collection: AsyncCollection[Raw], config: DocstoreConfig, asking: SourceClient) -> None:
         self._collection = collection
@@ -129,7 +131,8 @@ class MongoSource:
             yield Page(documents, Position(source_id=documents[-1].source_id))
 
     async def changes(self, since: Position) -> AsyncIterator[Page]:
-        """Yield pages of documents changed since a position, by (time, id); without an id, first those with no time."""
+        """Yield pages of documents changed since a position, by (time, id). Without an id, documents without a time
+        come first."""
         if self._updated is None:
             return
         if since.source_id is None:
@@ -162,7 +165,7 @@ class MongoSource:
             yield [document.source_id for document in documents]
 
     async def read(self, source_ids: Sequence[SourceId]) -> Sequence[SourceDocument]:
-        """Return the documents of these ids that exist, with as many queries as their sizes need."""
+        """Return the existing documents with these ids, in as many queries as their sizes need."""
         found: dict[str, SourceDocument] = {}
         wanted = [source_id.value for source_id in source_ids]
         while wanted:
@@ -174,7 +177,6 @@ class MongoSource:
         return list(found.values())
 
     async def sample(self, limit: int) -> Sequence[SourceDocument]:
-        """Return the first documents, with all their fields."""
         return (await self._find({}, {}, [("_id", 1)], limit)).documents
 
     async def count(self) -> int:
@@ -182,7 +184,7 @@ class MongoSource:
         return await self._asking.ask(lambda: self._collection.count_documents(self._filter, maxTimeMS=milliseconds))
 
     async def newest(self) -> datetime | None:
-        """Return the latest time at which a document was changed; None when no document has one."""
+        """Return the latest time of change among all documents; None when no document has a time."""
         if self._updated is None:
             return None
         field = self._updated
@@ -214,7 +216,7 @@ class MongoSource:
                 query = {"_id": {"$gt": reached.value}}
 
     async def _find(self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int) -> _Found:
-        """Return the first documents that match query and filter, fewer than `limit` when they are large."""
+        """Return the first documents matching query and filter, fewer than `limit` when they are large."""
         asked = {"$and": [self._filter, query]} if self._filter and query else query or self._filter
         return await self._asking.ask(lambda: self._page(asked, projection, order, limit))
 
@@ -260,7 +262,7 @@ class MongoSource:
 
 
 def _from(after: SourceId | None) -> Sequence[tuple[frozenset[str], Any]]:
-    """Return the types of ids that are still to be read, beginning with the type of `after`."""
+    """Return the types of ids still to read, beginning with the type of `after`."""
     if after is None:
         return _LEAST
     return next((_LEAST[place:] for place, (kinds, _) in enumerate(_LEAST) if after.kind in kinds), ())
@@ -271,7 +273,7 @@ def _least(least: Any) -> Any:
 
 
 def _position_after(position: Position, documents: Sequence[SourceDocument]) -> Position | None:
-    """Return the position after a page; None when no document in it has a time of its own, so that it leads nowhere."""
+    """Return the position after a page; None when no document in the page has a time, so the walk can't continue."""
     dated = ((one.updated, one.source_id) for one in reversed(documents) if one.updated is not None)
     updated, source_id = next(dated, (None, None))
     if updated is None or (position.updated is not None and updated < position.updated):

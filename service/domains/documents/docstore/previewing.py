@@ -1,4 +1,4 @@
-"""A look at a document database before a sync is saved: its fields, and the first documents as they would be."""
+"""A preview of a document database before a sync is saved: fields, and the first documents as mapped."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ _DOCUMENTS, _MOST_FIELDS, _DEEPEST, _TEXT = 5, 200, 4, 300
 async def preview(
     runtime: Runtime, uri: SecretStr, request: wire.PreviewDocstoreSyncRequest
 ) -> wire.PreviewDocstoreSyncResponse:
-    """Return what a document database has for a config, or why it can't be read."""
+    """Return a document database's contents for a config, or the reason it can't be read."""
     settings, allowed = runtime.settings, AllowedHosts.of(runtime.settings.docstore_allowed_hosts)
     seconds, longest = settings.docstore_connect_seconds, settings.docstore_query_seconds
     opened = open_mongodb(uri, request.config, allowed=allowed, seconds=longest, connect_seconds=seconds)

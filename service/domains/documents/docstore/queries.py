@@ -1,4 +1,4 @@
-"""SQL of syncs and their runs; a run writes only while no other run has replaced it (`lock_run`)."""
+"""SQL of syncs and their runs. A run may write only until another run replaces it (`lock_run`)."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -37,7 +37,7 @@ _SHOWN = (
 
 @dataclass(frozen=True, slots=True)
 class SyncKey:
-    """The id of a sync, and its organization."""
+    """The id of a sync with the organization's."""
 
     organization_id: UUID
     sync_id: UUID
@@ -48,7 +48,7 @@ class SyncKey:
 
 @dataclass(frozen=True, slots=True)
 class StoredSync:
-    """A sync; its principal, credential and who acted are those of the request that created it or handed it over."""
+    """A sync. Principal, credential and actor come from the request that created the sync or handed it over."""
 
     sync_id: UUID
     collection_id: UUID
@@ -64,7 +64,7 @@ class StoredSync:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A source document that a sync could not take; `source_id` is in canonical Extended JSON."""
+    """A source document rejected by a sync; `source_id` is in canonical Extended JSON."""
 
     document_id: UUID
     source_id: str
@@ -75,7 +75,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class StoredFailure(Failure):
-    """A failure, with the time at which it was recorded last."""
+    """A failure with the time of the last record."""
 
     failed_at: datetime
 
@@ -90,7 +90,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class StuckSync:
-    """A sync whose run has stopped without an end."""
+    """A sync with a run that stopped without an end."""
 
     sync_id: UUID
     name: str
@@ -143,7 +143,7 @@ def _to_sync(
 
 
 def document_exists(organization_id: UUID) -> ColumnElement[bool]:
-    """Build the condition that a document a sync tried is in the catalog now: it was taken, and not deleted since."""
+    """Build the condition for tried documents now in the catalog: uploaded, and not deleted since."""
     return exists().where(
         documents.c.document_id == docstore_documents.c.document_id,
         documents.c.organization_id == organization_id,
@@ -160,7 +160,7 @@ async def insert_sync(
     sealed_uri: bytes,
     config: Mapping[str, Any],
 ) -> None:
-    """Add a sync whose first run is requested; its runs will act as the caller does."""
+    """Add a sync and request the first run; runs act as the caller."""
     values = {
         "sync_id": sync_id,
         "organization_id": caller.organization_id,
@@ -175,7 +175,7 @@ async def insert_sync(
 
 
 async def get_sync(connection: Connection, key: SyncKey, *, lock: bool = False) -> StoredSync | None:
-    """Get a sync without a check of rights, None when there is none; `lock` locks it until the transaction ends."""
+    """Return a sync without a check of rights, or None if unknown; `lock` locks it until the transaction ends."""
     statement = select(*sql.columns_of(docstore_syncs, StoredSync)).where(key.is_of(docstore_syncs))
     if lock:
         statement = statement.with_for_update()
@@ -191,7 +191,7 @@ async def read_sync(connection: Connection, key: SyncKey) -> wire.DocstoreSync:
 async def list_syncs(
     connection: Connection, caller: Caller, *, collection_id: UUID | None, after: UUID, limit: int
 ) -> list[wire.DocstoreSync]:
-    """List the states of syncs by id: those into collections the caller may edit; all for admins."""
+    """List the states of syncs by id, limited to collections the caller may edit; all for admins."""
     chosen = _select_syncs(caller.organization_id)
     chosen = chosen.join(resources, resources.c.object_id == docstore_syncs.c.collection_id)
     statement = sql.rows_after(chosen, docstore_syncs.c.sync_id, after=after, limit=limit)
@@ -204,7 +204,8 @@ async def list_syncs(
 async def replace_sync(
     connection: Connection, key: SyncKey, *, sealed_uri: bytes | None, config: Mapping[str, Any], rewind: bool
 ) -> None:
-    """Replace a sync's config, address (None: it stays) and, with `rewind`, position; request a run, end another."""
+    """Replace a sync's config, address (None: unchanged) and, with `rewind`, position; request a new run, and end a
+    running one."""
     renewed = {"updated_at": func.now(), "status": "PENDING", "attempt": docstore_syncs.c.attempt + 1}
     address = {} if sealed_uri is None else {"sealed_uri": sealed_uri}
     position = {"cursor": null()} if rewind else {}
@@ -220,7 +221,7 @@ async def set_syncs_owner(
     principal_id: UUID,
     credential_id: UUID,
 ) -> None:
-    """Let locked syncs act as another principal from their next run on; a run in progress can write no more."""
+    """Let locked syncs act as another principal from the next run on; a run in progress can no longer write."""
     is_running = docstore_syncs.c.status == "RUNNING"
     statement = (
         update(docstore_syncs)
@@ -237,7 +238,7 @@ async def set_syncs_owner(
 
 
 async def request_run(connection: Connection, key: SyncKey) -> bool:
-    """Request a run of a sync; False when one is requested already, or is running and has reported lately."""
+    """Request a run of a sync; False when a run is already requested, or is running and has reported lately."""
     told = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
     is_over = docstore_syncs.c.status.in_(("COMPLETED", "FAILED")) | (told < func.now() - LOST_AFTER)
     requested = {"status": "PENDING", "attempt": docstore_syncs.c.attempt + 1, "progress_at": func.now()}
@@ -248,7 +249,7 @@ async def request_run(connection: Connection, key: SyncKey) -> bool:
 async def list_stuck_syncs(
     connection: Connection, organization_id: UUID, *, after: UUID, limit: int
 ) -> list[StuckSync]:
-    """List the syncs whose run was requested or began, and has told nothing for long, by id after a given one."""
+    """List syncs by id, after a given id, if a requested or begun run has long stopped reporting."""
     told_at = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
     name = docstore_syncs.c.config["syncName"].astext.label("name")
     stuck = select(docstore_syncs.c.sync_id, name).where(
@@ -261,7 +262,7 @@ async def list_stuck_syncs(
 
 
 async def delete_sync(connection: Connection, key: SyncKey) -> None:
-    """Delete a sync with its address and its records of documents; the documents stay."""
+    """Delete a sync with its address and records of documents; the documents stay."""
     await connection.execute(delete(docstore_syncs).where(key.is_of(docstore_syncs)))
 
 
@@ -292,7 +293,7 @@ def _is_held(key: SyncKey) -> ColumnElement[bool]:
 
 
 async def approve_removals(connection: Connection, key: SyncKey, *, document_ids: Sequence[UUID]) -> int:
-    """Let runs remove those of these documents that are held; return how many."""
+    """Let runs remove the held documents among the given ids; return their number."""
     held = _is_held(key), sql.in_array(docstore_documents.c.document_id, document_ids)
     return (await connection.execute(update(docstore_documents).where(*held).values(removal=APPROVED))).rowcount
 
@@ -305,7 +306,8 @@ async def list_runs(connection: Connection, key: SyncKey) -> list[wire.DocstoreR
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A sync's documents beside a listing: `existing` in the catalog, `missing` of these, `approved` for removal."""
+    """A sync's documents compared with a listing: `existing` in the catalog, `missing` from the listing, `approved` for
+    removal."""
 
     existing: int
     missing: int
@@ -316,7 +318,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """A reason for which documents failed: its `number` of documents, and the ids of some of them in the source."""
+    """A reason for failure: the `number` of failed documents, with some of their source ids."""
 
     code: str
     message: str
@@ -329,7 +331,8 @@ def _is_run(key: SyncKey, attempt: int) -> ColumnElement[bool]:
 
 
 async def begin_run(connection: Connection, key: SyncKey) -> StoredSync | None:
-    """Begin a sync's requested run or continue an interrupted one, with its status before; None without either."""
+    """Begin a sync's requested run or continue an interrupted run; return the sync with its earlier status, or None
+    without such a run."""
     of_sync = key.is_of(docstore_syncs)
     before = await get_sync(connection, key, lock=True)
     if before is None or before.status not in {"PENDING", "RUNNING"}:
@@ -355,7 +358,7 @@ async def begin_run(connection: Connection, key: SyncKey) -> StoredSync | None:
 
 
 async def lock_run(connection: Connection, key: SyncKey, *, attempt: int) -> bool:
-    """Keep another run from replacing this run until the transaction ends; False when one has."""
+    """Protect this run from being replaced until the transaction ends; False when another run has replaced it."""
     statement = select(docstore_syncs.c.sync_id).where(_is_run(key, attempt))
     return (await connection.execute(statement.with_for_update())).one_or_none() is not None
 
@@ -363,7 +366,7 @@ async def lock_run(connection: Connection, key: SyncKey, *, attempt: int) -> boo
 async def save_progress(
     connection: Connection, key: SyncKey, *, cursor: Mapping[str, Any] | None = None, **counts: int
 ) -> None:
-    """Add to these counts of a locked run (`created=1`), and save its position if `cursor` is given."""
+    """Add to the counts of a locked run (`created=1`), and save the position if `cursor` is given."""
     added = {f"{name}_count": docstore_syncs.c[f"{name}_count"] + number for name, number in counts.items()}
     moved = {} if cursor is None else {"cursor": dict(cursor)}
     statement = update(docstore_syncs).where(key.is_of(docstore_syncs)).values(**added, **moved, progress_at=func.now())
@@ -371,7 +374,7 @@ async def save_progress(
 
 
 async def note_silence(connection: Connection, key: SyncKey, *, attempt: int, note: Note | None) -> None:
-    """Say of a run in progress that its source is silent, or (None) that it answers again."""
+    """Record that the source of a run in progress is silent, or (None) answers again."""
     statement = update(docstore_syncs).where(_is_run(key, attempt))
     await connection.execute(statement.values(**_outcome(warning=note), progress_at=func.now()))
 
@@ -379,7 +382,7 @@ async def note_silence(connection: Connection, key: SyncKey, *, attempt: int, no
 async def finish_run(
     connection: Connection, key: SyncKey, *, attempt: int, error: Note | None, warning: Note | None
 ) -> wire.DocstoreSync | None:
-    """End a run with an error or a warning, or neither; return its sync, None when the run was replaced."""
+    """End a run, with an error or warning if given; return the sync, None when the run was replaced."""
     status = "COMPLETED" if error is None else "FAILED"
     ended = update(docstore_syncs).where(_is_run(key, attempt))
     statement = ended.values(status=status, **_outcome(error=error, warning=warning), finished_at=func.now())
@@ -421,7 +424,7 @@ async def in_collection(
 
 
 async def count_outcomes(connection: Connection, key: SyncKey, outcomes: Mapping[UUID, str]) -> Mapping[str, int]:
-    """Record what the run did with documents; return what this adds to its counts, in which each document is once."""
+    """Record the outcomes of documents; return the increase in the run's counts. Each document counts once."""
     begun_at = select(docstore_syncs.c.started_at).where(key.is_of(docstore_syncs)).scalar_subquery()
     table = docstore_documents.c
     known = select(table.document_id, table.outcome).where(
@@ -440,7 +443,7 @@ async def count_outcomes(connection: Connection, key: SyncKey, outcomes: Mapping
 async def replace_failures(
     connection: Connection, key: SyncKey, *, tried: Sequence[UUID], failures: Sequence[Failure]
 ) -> None:
-    """Record why these documents failed, and delete earlier failures of all that were tried."""
+    """Record the failures of these documents, and delete earlier failures of all `tried` documents."""
     gone = key.is_of(docstore_failures), sql.in_array(docstore_failures.c.document_id, tried)
     await connection.execute(delete(docstore_failures).where(*gone))
     rows = {one.document_id: {**asdict(one), **asdict(key)} for one in failures}
@@ -449,13 +452,13 @@ async def replace_failures(
 
 
 async def count_held(connection: Connection, key: SyncKey) -> int:
-    """Return the number of a sync's documents that exist and that the source has ever listed."""
+    """Count a sync's existing documents that were ever in the source's listing."""
     own = key.is_of(docstore_documents), docstore_documents.c.listing_no > 0
     return await sql.count_rows(connection, *own, document_exists(key.organization_id))
 
 
 async def begin_listing(connection: Connection, key: SyncKey) -> int:
-    """Begin a listing of the source's ids; return its number, which is greater than every earlier one's."""
+    """Begin a listing of the source's ids; return its number, greater than all earlier numbers."""
     number = docstore_syncs.c.listing_no
     begun = update(docstore_syncs).where(key.is_of(docstore_syncs))
     statement = begun.values(listing_no=number + 1, progress_at=func.now()).returning(number)
@@ -465,7 +468,7 @@ async def begin_listing(connection: Connection, key: SyncKey) -> int:
 async def mark_listed(
     connection: Connection, key: SyncKey, *, listing_no: int, document_ids: Sequence[UUID]
 ) -> frozenset[UUID]:
-    """Record that a listing has these documents; return those of them that were tried before."""
+    """Record these documents as listed; return the ids of documents already tried."""
     given = sql.rows_of([docstore_documents.c.document_id], [{"document_id": one} for one in document_ids])
     is_given = docstore_documents.c.document_id == given.c.document_id
     listed = update(docstore_documents).where(key.is_of(docstore_documents), is_given)
@@ -489,7 +492,7 @@ async def count_listed(connection: Connection, key: SyncKey, *, listing_no: int)
 
 
 async def count_taken(connection: Connection, key: SyncKey) -> tuple[int, int]:
-    """Return the number of documents in the sync's last listing, and the number of those without a failure."""
+    """Return the number of documents in the sync's last listing, and the number without a failure."""
     has_failed = exists().where(
         docstore_failures.c.organization_id == key.organization_id,
         docstore_failures.c.document_id == docstore_documents.c.document_id,
@@ -510,7 +513,7 @@ async def count_failures(connection: Connection, key: SyncKey) -> int:
 
 
 async def group_failures(connection: Connection, key: SyncKey, *, examples: int) -> list[FailureGroup]:
-    """List the reasons for which a sync's documents failed, the most frequent first."""
+    """Group a sync's failed documents by reason, the most frequent first."""
     some = func.array_agg(aggregate_order_by(docstore_failures.c.source_id, docstore_failures.c.document_id))
     statement = (
         select(
@@ -527,7 +530,7 @@ async def group_failures(connection: Connection, key: SyncKey, *, examples: int)
 
 
 async def hold_removals(connection: Connection, key: SyncKey, *, listing_no: int) -> None:
-    """Hold the removal of the documents that a listing doesn't have and that nobody has approved."""
+    """Hold the removal of documents missing from a listing, unless approved."""
     held = and_(docstore_documents.c.listing_no != listing_no, docstore_documents.c.removal.is_(None))
     statement = update(docstore_documents).where(key.is_of(docstore_documents), held)
     await connection.execute(statement.values(removal=_HELD))
@@ -536,7 +539,7 @@ async def hold_removals(connection: Connection, key: SyncKey, *, listing_no: int
 async def list_unlisted_documents(
     connection: Connection, key: SyncKey, *, listing_no: int, after: UUID, limit: int, only_approved: bool
 ) -> Sequence[UUID]:
-    """List documents that a listing doesn't have, by id; `only_approved` ones, or all."""
+    """List documents missing from a listing, by id; `only_approved` limits the list to approved removals."""
     missing = key.is_of(docstore_documents), docstore_documents.c.listing_no != listing_no
     unlisted = select(docstore_documents.c.document_id).where(*missing)
     if only_approved:
@@ -546,6 +549,6 @@ async def list_unlisted_documents(
 
 
 async def delete_document_record(connection: Connection, key: SyncKey, *, document_id: UUID) -> None:
-    """Delete the record of a document that is gone from source and catalog, and its failure."""
+    """Delete the record and failure of a document gone from source and catalog."""
     for table in (docstore_failures, docstore_documents):
         await connection.execute(delete(table).where(key.is_of(table), table.c.document_id == document_id))

@@ -1,6 +1,7 @@
-"""Rules of syncs: who may create, see, launch, change and delete one, and which addresses it may connect to. EDITORs of
-a collection create, see and launch its syncs. The documents are the creator's, and runs act as that principal, until an
-admin hands both over. So only that principal or an admin changes or deletes a sync."""
+"""Rules of syncs: rights to create, see, launch, change and delete syncs, and the allowed addresses.
+
+EDITORs of a collection create, see and launch its syncs. The creator owns the documents, and runs act as the creator,
+until an admin hands both over. So only the current principal or an admin changes or deletes a sync."""
 
 import asyncio
 import json
@@ -39,7 +40,6 @@ _APART = ("sync_name", "delete_missing", "delete_limit_percent")
 
 
 def unknown_sync() -> NotFound:
-    """Return the one error for a sync that is unknown or that the caller may not know about."""
     return NotFound(
         "There is no such sync. Check the docstoreCredentialId, or create it first.", code="docstore_sync_not_found"
     )
@@ -48,9 +48,9 @@ def unknown_sync() -> NotFound:
 async def create_sync(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.CreateDocstoreSyncRequest
 ) -> wire.CreateDocstoreSyncResponse:
-    """Keep a collection as a collection of a document database has it, and launch the first run.
+    """Keep a collection up to date with a document database's collection, and launch the first run.
 
-    Raises BadRequest for an address, filter or reader that isn't accepted; NotFound or Forbidden for the collection."""
+    Raises BadRequest for an unacceptable address, filter or reader; NotFound or Forbidden for the collection."""
     await _check(runtime, request.docstore_uri, request.config)
     collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.EDITOR, lock=True
@@ -72,10 +72,10 @@ async def create_sync(
 async def update_sync(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.UpdateDocstoreSyncRequest
 ) -> wire.UpdateDocstoreSyncResponse:
-    """Replace a sync's config, and its address if one is given, and launch a run (beta).
+    """Replace a sync's config, and its address if given, and launch a run (beta).
 
-    Raises as `create_sync`; NotFound for an unknown sync, Forbidden `docstore_sync_owner_required`; BadRequest
-    `docstore_uri_required` for another collection of the database without an address."""
+    Raises the errors of `create_sync`; NotFound for an unknown sync, Forbidden `docstore_sync_owner_required`;
+    BadRequest `docstore_uri_required` for another collection of the database without an address."""
     uri, config = request.docstore_uri, request.config
     await _check(runtime, uri, config)
     sync = await _own_sync(connection, caller, request.docstore_credential_id)
@@ -103,7 +103,7 @@ async def update_sync(
 async def launch_sync(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.LaunchDocstoreSyncRequest
 ) -> wire.LaunchDocstoreSyncResponse:
-    """Launch a run of a sync as it is, from where the last run stopped, unless one is running; for EDITORs."""
+    """Launch a run of a sync, continuing where the last run stopped, unless a run is in progress. For EDITORs."""
     sync_id, approved = request.docstore_credential_id, request.approved_removals
     find = _own_sync if approved else _known_sync
     sync = await find(connection, caller, sync_id, lock=True)
@@ -119,7 +119,7 @@ async def launch_sync(
 async def get_sync(
     connection: Connection, caller: Caller, *, request: wire.GetDocstoreSyncRequest
 ) -> wire.GetDocstoreSyncResponse:
-    """Show a sync and how its last run went, to EDITORs of its collection and admins; 404 for others."""
+    """Show a sync and the outcome of the last run, to EDITORs of its collection and admins; 404 for other callers."""
     sync_id = request.docstore_credential_id
     await _known_sync(connection, caller, sync_id)
     return wire.GetDocstoreSyncResponse(**dict(await queries.read_sync(connection, _key(caller, sync_id))))
@@ -128,7 +128,7 @@ async def get_sync(
 async def list_syncs(
     connection: Connection, caller: Caller, *, request: wire.ListDocstoreSyncsRequest
 ) -> wire.ListDocstoreSyncsResponse:
-    """List the syncs into collections that the caller may edit."""
+    """List the syncs into collections the caller may edit."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_SYNCS.path, request=request)
     collection_id = request.document_collection_id
     rows = await queries.list_syncs(connection, caller, collection_id=collection_id, **cursor.window)
@@ -139,7 +139,7 @@ async def list_syncs(
 async def list_failures(
     connection: Connection, caller: Caller, *, request: wire.ListDocstoreFailuresRequest
 ) -> wire.ListDocstoreFailuresResponse:
-    """List the source documents that a sync could not take, and why; 404 as for `getDocstoreSync`."""
+    """List the source documents a sync failed to load, with reasons; 404 as for `getDocstoreSync`."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_FAILURES.path, request=request)
     sync = await _known_sync(connection, caller, request.docstore_credential_id)
     rows = await queries.list_failures(connection, _key(caller, sync.sync_id), **cursor.window)
@@ -152,7 +152,7 @@ async def list_failures(
 async def list_held_removals(
     connection: Connection, caller: Caller, *, request: wire.ListDocstoreHeldRemovalsRequest
 ) -> wire.ListDocstoreHeldRemovalsResponse:
-    """List the documents that a sync would remove and that its limit holds, for who may change the sync."""
+    """List the document removals held back by a sync's limit. For callers who may change the sync."""
     cursor = Cursor.read(caller, operation=wire.LIST_DOCSTORE_HELD_REMOVALS.path, request=request)
     sync = await _own_sync(connection, caller, request.docstore_credential_id, lock=False)
     rows = await queries.list_held(connection, _key(caller, sync.sync_id), **cursor.window)
@@ -167,7 +167,7 @@ async def list_held_removals(
 async def list_runs(
     connection: Connection, caller: Caller, *, request: wire.ListDocstoreRunsRequest
 ) -> wire.ListDocstoreRunsResponse:
-    """List the last runs of a sync that ended, newest first; 404 as for `getDocstoreSync`."""
+    """List the last finished runs of a sync, newest first; 404 as for `getDocstoreSync`."""
     sync = await _known_sync(connection, caller, request.docstore_credential_id)
     return wire.ListDocstoreRunsResponse(runs=await queries.list_runs(connection, _key(caller, sync.sync_id)))
 
@@ -175,7 +175,7 @@ async def list_runs(
 async def preview_sync(
     runtime: Runtime, caller: Caller, *, request: wire.PreviewDocstoreSyncRequest
 ) -> wire.PreviewDocstoreSyncResponse:
-    """Connect to a document database as a sync would, and map its first documents; nothing is kept."""
+    """Connect to a document database like a sync, and map the first documents, without saving anything."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         await _check(runtime, request.docstore_uri, request.config)
@@ -199,7 +199,7 @@ async def preview_sync(
 async def delete_sync(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.DeleteDocstoreSyncRequest
 ) -> wire.DeleteDocstoreSyncResponse:
-    """Delete a sync and its address, for its creator and admins; its documents stay, and a run in progress ends."""
+    """Delete a sync and its address. For the creator and admins; documents stay, and a run in progress ends."""
     sync = await _own_sync(connection, caller, request.docstore_credential_id)
     await queries.delete_sync(connection, _key(caller, sync.sync_id))
     await Telling(runtime, connection, caller.organization_id).end_settled()
@@ -210,7 +210,7 @@ async def delete_sync(
 async def hand_over_syncs(
     runtime: Runtime, connection: Connection, caller: Caller, *, syncs: Sequence[StoredSync], owner_id: UUID
 ) -> None:
-    """Let locked syncs act as another principal; a run in progress is replaced by one that continues it."""
+    """Let locked syncs act as another principal; a new run continues and replaces a run in progress."""
     await queries.set_syncs_owner(
         connection,
         caller.organization_id,
@@ -232,7 +232,8 @@ def _seal(runtime: Runtime, caller: Caller, sync_id: UUID, uri: SecretStr) -> by
 
 
 def _unseal(runtime: Runtime, caller: Caller, sync: StoredSync, config: wire.DocstoreConfig) -> SecretStr:
-    """Return the address of a sync, for the collection of the database that it was given for."""
+    """Return a sync's address. BadRequest `docstore_uri_required` if the config names another database collection,
+    `docstore_uri_lost` if the secret key was lost."""
     if config.collection_name != sync.config["collectionName"]:
         message = "To read another collection of the database, give its address again."
         raise BadRequest(message, code="docstore_uri_required", details=[FieldError("docstoreURI", message)])

@@ -1,4 +1,4 @@
-"""Documents of a source, and positions to read on from; a source is never changed."""
+"""Documents of a source, and positions to continue reading from. A source is never changed."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from service.domains.documents.docstore.values import SourceId, extended_text, f
 
 
 class SyncError(Exception):
-    """A sync can't do something; `code` is stable, `message` says what to do, and has nothing of the address."""
+    """A sync can't do something; `code` is stable, `message` gives the remedy, without any part of the address."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -40,13 +40,13 @@ class SourceDocument:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A position in a walk: after the document with this time and id; a snapshot has ids only (`updated` None)."""
+    """A position in a walk: after the document with this time and id. A snapshot has only ids (`updated` None)."""
 
     updated: datetime | None = None
     source_id: SourceId | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the position as JSON with its types; the id is text, since PostgreSQL can't store all JSON."""
+        """Return the position as JSON with types. The id is text, since PostgreSQL can't store all JSON."""
         return {
             "updated": to_extended(self.updated),
             "_id": None if self.source_id is None else extended_text(self.source_id.value),
@@ -60,7 +60,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some documents, and the position after them; None where a walk can't be continued."""
+    """Documents, and the position after the last; None where a walk can't continue."""
 
     documents: Sequence[SourceDocument]
     position: Position | None

@@ -1,4 +1,4 @@
-"""Connection addresses and their parts; no error or log repeats a part, which may hold a password."""
+"""Connection addresses. No error or log repeats any part, because it may hold a password."""
 
 import asyncio
 import re
@@ -89,7 +89,7 @@ async def connection_parts(uri: SecretStr, *, seconds: float) -> ConnectionParts
 
 
 def words_of(uri: SecretStr, parts: ConnectionParts) -> frozenset[str]:
-    """Return the parts of an address that must not be repeated when a server's error message is."""
+    """Return the parts of an address to hide when a server's error message is repeated."""
     text = uri.get_secret_value()
     secrets = {str(parts.options[name]) for name in ("username", "password") if name in parts.options}
     hosts = {host for host, _ in parts.hosts}

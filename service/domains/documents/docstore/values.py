@@ -1,4 +1,4 @@
-"""BSON values as text, as JSON, and as ids, with their types; and the values at dotted paths, as MongoDB reads them."""
+"""BSON values as text, JSON and typed ids, and the values at dotted paths, by MongoDB's rules."""
 
 import base64
 import hashlib
@@ -28,7 +28,7 @@ _DIGEST = "sha256-"
 
 
 def to_extended(value: Any) -> Any:
-    """Return a value as canonical Extended JSON, which keeps its type."""
+    """Return a value as canonical Extended JSON, which preserves the type."""
     return json.loads(extended_text(value))
 
 
@@ -37,7 +37,7 @@ def extended_text(value: Any) -> str:
 
 
 def from_extended(kept: Any) -> Any:
-    """Read Extended JSON, canonical or relaxed; ValueError or TypeError when it isn't."""
+    """Read Extended JSON, canonical or relaxed; ValueError or TypeError for invalid input."""
     return json_util.loads(json.dumps(kept), json_options=_CANONICAL)
 
 
@@ -49,17 +49,17 @@ class SourceId:
 
     @property
     def kind(self) -> str:
-        """The name of the id's type in MongoDB; equal texts of two types are two ids."""
+        """The name of the id's type in MongoDB. Ids of different types differ, even with equal text."""
         return next((name for kind, name in _KINDS if isinstance(self.value, kind)), "other")
 
     @property
     def key(self) -> str:
-        """The type and the id as text, which two different ids never share."""
+        """The type and the id as text, different for any two ids."""
         return f"{self.kind}:{self.text}"
 
     @property
     def text(self) -> str:
-        """The id as text: a short plain id itself, else its Extended JSON, or a digest of that."""
+        """The id as text: a short plain id unchanged, else Extended JSON, or a digest of long Extended JSON."""
         value, extended = self.value, extended_text(self.value)
         if isinstance(value, Mapping | Timestamp) or (isinstance(value, Binary) and value.subtype != 0):
             text = extended  # as text, a value of another type might look the same
@@ -91,7 +91,7 @@ _KINDS: Final[tuple[tuple[type, str], ...]] = (
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value as JSON with nothing lost: numbers that JSON lacks are text; RFC 3339, hexadecimal, base64."""
+    """Return a value as JSON without loss: numbers unknown to JSON become text; RFC 3339, hexadecimal, base64."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -124,13 +124,13 @@ _WRITERS: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
 
 
 def times_of(value: Any) -> list[datetime]:
-    """Return the dates in a value: the date that it is, or the dates of a list."""
+    """Return a date value as a list, or the dates in a list."""
     values = cast("list[Any]", value) if isinstance(value, list) else [value]
     return [one for one in values if isinstance(one, datetime)]
 
 
 def time_of(value: Any) -> datetime | None:
-    """Return a value as a time: a date, or text in ISO 8601 (without an offset: UTC); None when it is neither."""
+    """Return a date, or text in ISO 8601 (without an offset: UTC), as a time; None for any other value."""
     if isinstance(value, Timestamp):
         return value.as_datetime()
     if isinstance(value, str):
@@ -147,7 +147,7 @@ _MISSING: Final = object()
 
 
 def value_at(fields: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a dotted path (None: absent); of a list, its items' values, or the item of a number."""
+    """Return the value at a dotted path (None: absent). For a list, return the items' values, or the numbered item."""
     found = _resolve(fields, tuple(path.split(".")))
     return None if found is _MISSING else found
 

@@ -1,1 +1,1 @@
-"""Collecting files that no document's version refers to any more."""
+"""Collecting files without any document version."""

@@ -1,25 +1,25 @@
-"""Collecting files: what no version refers to is marked, and removed once its period of grace is over.
+"""Collecting files: contents without any document version are marked, and removed after a period of grace.
 
-Whatever lies in the store is found by listing it, so neither a crash nor a refused upload leaves anything for ever.
+The collector finds files by listing the store, so neither a crash nor a refused upload leaves a file for ever.
 
 Why no version ever lacks its file:
 
-- An upload stores its file, and then, in the transaction that saves the version, locks the content (`keep_file`, a
+- An upload stores its file. Then, in the transaction that saves the version, it locks the content (`keep_file`, a
   shared lock) and stores the file again if it is gone by then (`FileStore.ensure`).
-- The collector locks the content too (exclusively), and looks for versions after it has the lock, in a statement that
-  sees everything committed before. So either the upload is first, and its version is seen; or the collector is, and
+- The collector locks the content, too (exclusively). With the lock, it looks for versions in a statement that sees all
+  earlier commits. So either the upload is first, and the collector sees the version; or the collector is first, and
   the upload sees that the file is gone.
-- A new version of the same bytes has its document locked, whose earlier version refers to the file all the time.
-- A lock ends with its transaction, and the collector's transaction does not end, whether by an error or because the
-  service stops, before every deletion that was begun has been answered (`_delete_files`). Only a collector that is
-  killed, or loses its database, leaves deletions under way, for as long as a store takes to carry them out.
+- A new version of the same bytes has a locked document, and the earlier version refers to the file all the time.
+- A lock ends with its transaction. The collector's transaction ends only after every begun deletion was answered, even
+  on an error or a stop of the service (`_delete_files`). Only a collector that is killed, or loses its database,
+  leaves deletions running, for as long as a store takes.
 - A backup holds FILES_LOCK from before its snapshot until it is written, and no file is removed until then.
-- A file that is noted as not archived stays until it is: moments of the archive refer to it.
+- A file noted as not archived stays until archived, because moments of the archive refer to it.
 
-The collector waits for no lock: what it doesn't get, the next pass does. So it is part of no deadlock, and uploads wait
-only for those of the same content that it is just removing. A kill leaves files that are marked, or marks whose file
-is gone; the next pass removes both. Row-level security shows one organization at a time, so versions are looked for in
-each. Several collectors at once do no harm; one pass in each period is made by whichever process begins it."""
+The collector waits for no lock; a later pass handles locked contents. So the collector causes no deadlock, and uploads
+wait only while the same content is being removed. A kill leaves marked files, or marks without a file; the next pass
+removes both. Row-level security shows one organization at a time, so versions are looked for in each. Several
+collectors at once do no harm; the process that begins first makes the only pass of a period."""
 
 import asyncio
 from collections.abc import Sequence
@@ -38,12 +38,13 @@ LONGEST_PERIOD_SECONDS = 3600.0
 
 
 def collect_seconds(settings: Settings) -> float:
-    """Return how often to collect: 24 times in a period of grace, hourly at least. A pass lists the whole store."""
+    """Return the seconds between passes: 24 passes in a period of grace, at least one an hour. A pass lists the whole
+    store."""
     return min(max(settings.file_grace_hours * 3600 / 24, settings.sweep_seconds), LONGEST_PERIOD_SECONDS)
 
 
 async def collect_when_due(runtime: Runtime) -> None:
-    """Collect, unless a worker or replica on the same database began to less than a period ago."""
+    """Collect, unless a worker or replica on the same database began a pass less than a period ago."""
     period = timedelta(seconds=collect_seconds(runtime.settings))
     async with runtime.database.transaction(None) as connection:
         is_due = await queries.begin_pass(connection, period=period)
@@ -52,7 +53,7 @@ async def collect_when_due(runtime: Runtime) -> None:
 
 
 async def collect_files(runtime: Runtime) -> int:
-    """Mark unused files, remove those due, and return their number; raises the store's first error at the end."""
+    """Mark unused files, remove due files, and return the number removed; raises the store's first error at the end."""
     database, files = runtime.database, runtime.files
     grace = timedelta(hours=runtime.settings.file_grace_hours)
     if not await _is_own(database, files):
@@ -75,7 +76,8 @@ async def collect_files(runtime: Runtime) -> int:
 
 
 async def _is_own(database: Database, files: FileStore) -> bool:
-    """Check that the store is this deployment's; a store without an owner becomes so, unless all files are strange."""
+    """Check that the store belongs to this deployment. A store without an owner is claimed, unless all files are
+    strange."""
     async with database.transaction(None, read_only=True) as connection:
         store_id = await queries.read_store_id(connection)
     may_claim = await asyncio.to_thread(files.has_owner) or not await _holds_only_strange(database, files)
@@ -126,7 +128,7 @@ async def _remove_due(
 
 
 async def _delete_files(files: FileStore, sha256s: Sequence[bytes]) -> dict[bytes, BaseException]:
-    """Delete contents, return those left, with errors; ends after every deletion has, as the locks end next."""
+    """Delete contents; return those left, with errors. Waits for every deletion, because the locks end next."""
     deleting = asyncio.gather(*(files.delete(sha256) for sha256 in sha256s), return_exceptions=True)
     cancelled: asyncio.CancelledError | None = None
     while not deleting.done():

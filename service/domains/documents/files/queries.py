@@ -1,4 +1,4 @@
-"""SQL of the files that versions refer to, over all organizations, which share each content."""
+"""SQL of the files used by versions, over all organizations, because organizations share contents."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
@@ -23,19 +23,19 @@ def _lock_key(sha256: bytes) -> int:
 
 
 def keep_file(batch: Batch, *, sha256: bytes) -> None:
-    """Keep a content from being collected until the transaction ends, by when a version refers to it."""
+    """Protect a content from collection until the transaction ends; by then a version must refer to it."""
     batch.tell("SELECT pg_advisory_xact_lock_shared($1::bigint)", _lock_key(sha256))
     # It is in use again: when it is unused the next time, its period of grace begins again.
     batch.tell("DELETE FROM unused_files WHERE sha256 = $1::bytea", sha256)
 
 
 async def try_lock_store(connection: Connection) -> bool:
-    """Lock the removal of files until the transaction ends; False when another removes some, or a backup reads them."""
+    """Lock the removal of files until the transaction ends; False during another removal or a backup."""
     return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(FILES_LOCK)))).scalar_one())
 
 
 async def lock_files(connection: Connection, *, sha256s: Collection[bytes]) -> list[bytes]:
-    """Lock contents against uploads of them until the transaction ends; return those that no upload has locked."""
+    """Lock contents against uploads until the transaction ends; return the contents not locked by an upload."""
     keys = {_lock_key(sha256): sha256 for sha256 in sha256s}
     key = column(_KEY, BigInteger)
     given = rows_of([key], [{_KEY: each} for each in keys])
@@ -44,7 +44,8 @@ async def lock_files(connection: Connection, *, sha256s: Collection[bytes]) -> l
 
 
 async def find_used(connection: Connection, *, sha256s: Collection[bytes]) -> set[bytes]:
-    """Return contents that any organization's version refers to; the transaction must be in no organization before."""
+    """Return the contents used by a version of any organization. The transaction must not have entered an
+    organization."""
     used: set[bytes] = set()
     for organization in await list_organizations(connection):
         await enter_organization(connection, organization.organization_id)
@@ -61,7 +62,7 @@ async def find_used(connection: Connection, *, sha256s: Collection[bytes]) -> se
 
 
 async def mark_unused(connection: Connection, *, sizes: Mapping[bytes, int]) -> None:
-    """Record that nothing refers to these contents; those that are recorded already keep their time."""
+    """Record these contents as unused; contents recorded earlier keep their time."""
     rows = [{"sha256": sha256, "size": size} for sha256, size in sizes.items()]
     given = rows_of([unused_files.c.sha256, unused_files.c.size], rows)
     # A record that an upload is just deleting is left out: to insert it, one would wait for the upload's end.
@@ -72,21 +73,20 @@ async def mark_unused(connection: Connection, *, sizes: Mapping[bytes, int]) -> 
 
 
 async def delete_marks(connection: Connection, *, sha256s: Collection[bytes]) -> None:
-    """Delete the records of contents that are gone, or in use again."""
     await connection.execute(delete(unused_files).where(in_array(unused_files.c.sha256, sha256s)))
 
 
 async def find_due(
     connection: Connection, *, unused_for: timedelta, after: bytes, limit: int
 ) -> Sequence[tuple[bytes, int]]:
-    """Return contents, and their sizes, that have been unused for so long, in the order of SHA-256 after one."""
+    """Return contents unused for this long, and their sizes, in SHA-256 order after `after`."""
     due = select(unused_files.c.sha256, unused_files.c.size).where(unused_files.c.since <= func.now() - unused_for)
     statement = rows_after(due, unused_files.c.sha256, after=after, limit=limit)
     return [(sha256, size) for sha256, size in await connection.execute(statement)]
 
 
 async def begin_pass(connection: Connection, *, period: timedelta) -> bool:
-    """Record that the files are being collected; False when that was begun less than a period ago."""
+    """Record the start of a collection pass; False when another pass began less than a period ago."""
     statement = update(deployment).values(files_listed_at=func.now())
     is_due = deployment.c.files_listed_at <= func.now() - period
     return bool((await connection.execute(statement.where(is_due))).rowcount)

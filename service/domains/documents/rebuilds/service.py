@@ -1,5 +1,7 @@
-"""Rules of rebuilding an index with another embedding model, one rebuild at a time. EDITORs and admins rebuild a
-collection's index, admins the catalog's. Callers learn only of documents that they may know."""
+"""Rules of rebuilding an index with another embedding model, one rebuild at a time.
+
+EDITORs and admins rebuild a collection's index, admins the catalog's. Callers learn only of documents visible to them.
+"""
 
 from uuid import UUID
 
@@ -31,11 +33,12 @@ TARGET = "indexRebuild"
 async def start_rebuild(
     runtime: Runtime, caller: Caller, *, request: wire.StartIndexRebuildRequest
 ) -> wire.StartIndexRebuildResponse:
-    """Make an index with another embedding model beside the one that is searched, and swap it in when it is whole.
+    """Build an index with another embedding model while the current index stays in use, then swap the complete index
+    in.
 
-    Returns at once. If the same rebuild goes on or is done, returns that. Raises BadRequest for an unknown model;
-    NotFound and Forbidden for the collection; Conflict `rebuild_running` while it is rebuilt with a third model,
-    `model_in_use` for the model it has had all along, `no_catalog` before the first upload."""
+    Returns at once. If the same rebuild is running or done, returns it. Raises BadRequest for an unknown model;
+    NotFound and Forbidden for the collection. Conflict `rebuild_running` during a rebuild with a third model,
+    `model_in_use` for the current model, `no_catalog` before the first upload."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         model = runtime.embedders.get(request.embeddings_model).model
@@ -54,7 +57,7 @@ async def start_rebuild(
 async def get_rebuild(
     connection: Connection, caller: Caller, *, request: wire.GetIndexRebuildRequest
 ) -> wire.GetIndexRebuildResponse:
-    """Show the newest rebuild of an index, and how far it is."""
+    """Show the newest rebuild of an index, with its progress."""
     collection_id = request.document_collection_id
     await _check(connection, caller, collection_id)
     return wire.GetIndexRebuildResponse(
@@ -65,7 +68,7 @@ async def get_rebuild(
 async def list_failures(
     connection: Connection, caller: Caller, *, request: wire.ListIndexRebuildFailuresRequest
 ) -> wire.ListIndexRebuildFailuresResponse:
-    """List the documents that keep a rebuild from its end, and why, as far as the caller may know about them."""
+    """List the documents blocking a rebuild, with reasons, as far as the caller may see them."""
     await _check(connection, caller, request.document_collection_id)
     cursor = Cursor.read(caller, operation=wire.LIST_INDEX_REBUILD_FAILURES.path, request=request)
     rebuild = await _newest(connection, caller, request.document_collection_id)
@@ -81,7 +84,7 @@ async def list_failures(
 async def cancel_rebuild(
     connection: Connection, caller: Caller, *, request: wire.CancelIndexRebuildRequest
 ) -> wire.CancelIndexRebuildResponse:
-    """Give up a rebuild; the index that is searched stays as it is."""
+    """Cancel a rebuild; the index in use stays unchanged."""
     collection_id = request.document_collection_id
     space = await _lock(connection, caller, collection_id)
     rebuild = await _newest(connection, caller, collection_id)

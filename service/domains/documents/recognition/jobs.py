@@ -1,5 +1,7 @@
-"""The job that reads a document's scanned pages and pictures into its contents. It reads a few pages, each kept at
-once, then queues the rest behind others' jobs: a kill costs a page, and a book delays nobody."""
+"""The job for adding the text of scanned pages and pictures to a document's contents.
+
+The job reads a few pages, saves each at once, then queues the rest behind other jobs. So a kill costs a page, and a
+book delays no other document."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +44,8 @@ LATER, AWAY = timedelta(seconds=5), timedelta(seconds=60)
 
 
 async def read_pages(runtime: Runtime, *, organization_id: UUID, document_id: UUID) -> None:
-    """Read a document's next pages, add them to its contents, and queue the rest; raises while the database is away."""
+    """Read a document's next pages, add their text to its contents, and queue the rest; raises while the database is
+    away."""
     try:
         refuse_deadly()
         await _read_some(runtime, organization_id, document_id)
@@ -78,7 +81,7 @@ async def enqueue_reading(
     document_id: UUID,
     pause: timedelta | None = None,
 ) -> None:
-    """Enqueue the reading of a document's scanned pages, after other jobs of the same document."""
+    """Enqueue the reading of a document's scanned pages, after the document's other jobs."""
     await runtime.jobs.enqueue(
         connection,
         READ_PAGES,
@@ -90,7 +93,7 @@ async def enqueue_reading(
 
 
 async def sweep(runtime: Runtime) -> None:
-    """Enqueue documents whose pages wait and that have no job, such as after an outage, in every organization."""
+    """Enqueue documents with waiting pages and no job, such as after an outage, in every organization."""
 
     async def sweep_one(organization_id: UUID) -> None:
         after = NIL
@@ -156,7 +159,7 @@ async def _save(runtime: Runtime, organization_id: UUID, document_id: UUID, **ou
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Whether texts of pages are left to merge, the contents have changed, or a failed index is waited for."""
+    """Whether texts of pages are left to merge, the contents have changed, or a failed index must be waited for."""
 
     is_done: bool
     has_failed: bool = False
@@ -164,7 +167,7 @@ class Merged:
 
 
 async def merge_texts(connection: Connection, organization_id: UUID, *, document_id: UUID) -> Merged:
-    """Add pages that were read to the contents, unless an earlier text is being indexed, which would count as newer."""
+    """Add the read pages to the contents, unless an earlier text is being indexed and would then count as newer."""
     own = {"document_id": document_id}
     if await lock_resource(connection, organization_id, document_id) is None:
         return Merged(is_done=True)
@@ -223,7 +226,7 @@ def has_unread_pages(not_read: Sequence[Mapping[str, Any]] | None) -> bool:
 def _still_unread(
     not_read: Sequence[Mapping[str, Any]] | None, pages: int, places: Sequence[int], *, pictures: int
 ) -> Sequence[Mapping[str, Any]] | None:
-    """Return what is still not read of a file: so many pages, the first at these places, and so many pictures less."""
+    """Return the unread parts of a file: the given unread pages, and `pictures` fewer pictures than before."""
     if not_read is None:
         return None
     rest = [

@@ -1,4 +1,4 @@
-"""SQL of documents' scanned pages: those that wait, what was read of them, and its way into documents' contents."""
+"""SQL of documents' scanned pages: waiting pages, recognized text, and merging into documents' contents."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ _ADD_PICTURES = """
 
 @dataclass(frozen=True, slots=True)
 class WaitingPage:
-    """A page to read in a file, or the picture at an `address` on it, whose `number` is below zero."""
+    """A page to read, or a picture at an `address` on a page. Pictures have a `number` below zero."""
 
     number: int
     page: int
@@ -60,7 +60,8 @@ class WaitingPage:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """The packed blocks of a page (below zero: a picture), after so many of the file's own; None: after its page's."""
+    """A page's packed blocks (number below zero: a picture), and the number of the file's own blocks before them; None
+    means after the blocks of its page."""
 
     number: int
     after: int | None
@@ -69,7 +70,7 @@ class PageText:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The packed blocks of a document's newest version, its number, and what was not read of its file."""
+    """The packed blocks and number of a document's newest version, and the unread parts of the file."""
 
     version: int
     blocks: bytes
@@ -86,7 +87,7 @@ def replace_pages(
     pictures: Sequence[FoundPicture],
     most: int,
 ) -> None:
-    """Note the scanned pages and the pictures of a new file that are to be read, `most` of each; forget others."""
+    """Record the scanned pages and pictures of a new file for reading, `most` of each; discard earlier entries."""
     batch.tell(_FORGET, organization_id, document_id)
     if pages:
         batch.tell(_ADD, organization_id, document_id, sha256, list(pages), most)
@@ -96,7 +97,7 @@ def replace_pages(
 
 
 def is_being_read(organization_id: UUID) -> Label[bool]:
-    """Return the column of a list of documents that says which have pages to read or to merge."""
+    """Return a column that marks documents with pages to read or merge."""
     is_own = matches(scanned_pages, organization_id, document_id=documents.c.document_id)
     unfinished = select(scanned_pages.c.page).where(is_own, _UNFINISHED)
     return unfinished.correlate(documents).exists().label("is_being_read")
@@ -105,7 +106,7 @@ def is_being_read(organization_id: UUID) -> Label[bool]:
 async def read_recognition(
     connection: Connection, organization_id: UUID, *, document_id: UUID
 ) -> TextRecognition | None:
-    """Return how far the pages of a document are read; None when it has no scanned ones."""
+    """Return the reading progress of a document's pages; None without scanned pages."""
     pages = scanned_pages.c
     is_page = pages.page > 0
     counted = select(
@@ -130,8 +131,8 @@ def _to_recognition(*, unfinished: int, **found: Any) -> TextRecognition | None:
 
 
 async def find_waiting_page(connection: Connection, organization_id: UUID, *, document_id: UUID) -> WaitingPage | None:
-    """Return the first waiting page of a document, else picture; None without, or if deleted. Interrupted ones come
-    last: `error` counts interruptions."""
+    """Return the first waiting page of a document, else a picture; None without any, or if deleted. Interrupted pages
+    come last: `error` counts interruptions."""
     is_own = matches(scanned_pages, organization_id, document_id=document_id)
     last = select(func.max(scanned_pages.c.page)).where(is_own).scalar_subquery()
     number, on_page = scanned_pages.c.page, scanned_pages.c.picture_page
@@ -171,7 +172,7 @@ async def save_page(
     error: str | None = None,
     interruptions: int = 0,
 ) -> None:
-    """Keep what a page came to, or how often it was interrupted, unless the document has another file by now."""
+    """Save a page's result, or its number of interruptions, unless the document has another file by now."""
     state = WAITING if interruptions else READ if error is None else FAILED
     key = {"document_id": document_id, "page": page.number, "file_sha256": page.sha256}
     statement = update(scanned_pages).where(matches(scanned_pages, organization_id, **key))
@@ -180,7 +181,6 @@ async def save_page(
 
 
 async def read_contents(connection: Connection, organization_id: UUID, *, document_id: UUID) -> Contents | None:
-    """Return the contents of a document as they are; None once it was deleted."""
     version = document_versions.c
     newest = (version.document_id == document_contents.c.document_id) & (version.version == document_contents.c.version)
     statement = (
@@ -192,7 +192,7 @@ async def read_contents(connection: Connection, organization_id: UUID, *, docume
 
 
 async def take_texts(connection: Connection, organization_id: UUID, *, document_id: UUID) -> list[PageText]:
-    """Return the texts of pages that are not among the document's contents yet, and keep them no longer."""
+    """Return the texts of pages not yet merged into the document's contents, and delete these rows."""
     page = scanned_pages.c
     is_kept = matches(scanned_pages, organization_id, document_id=document_id) & page.blocks.is_not(None)
     statement = select(page.page.label("number"), page.after, page.blocks).where(is_kept).order_by(func.abs(page.page))
@@ -205,7 +205,6 @@ async def take_texts(connection: Connection, organization_id: UUID, *, document_
 async def list_unread(
     connection: Connection, organization_id: UUID, *, document_id: UUID, most: int
 ) -> tuple[int, Sequence[int]]:
-    """Return how many pages were not read, and the numbers of the first of them."""
     page, state = scanned_pages.c.page, scanned_pages.c.state
     is_own = matches(scanned_pages, organization_id, document_id=document_id)
     statement = select(page, func.count().over().label("unread")).where(is_own, page > 0, state != READ)
@@ -222,7 +221,7 @@ async def save_contents(
     blocks: bytes | None,
     not_read: Sequence[Mapping[str, Any]] | None,
 ) -> None:
-    """Replace the contents of a document's version (None: they stay), and what was not read of its file."""
+    """Replace the contents of a document's version (None: unchanged), and the unread parts of the file."""
     if blocks is not None:
         is_own = matches(document_contents, organization_id, document_id=document_id)
         await connection.execute(update(document_contents).where(is_own).values(blocks=blocks))
@@ -234,7 +233,7 @@ async def save_contents(
 async def list_forgotten(
     connection: Connection, organization_id: UUID, *, lock_prefix: str, after: UUID, limit: int
 ) -> Sequence[UUID]:
-    """List documents that have pages to read or merge and no job; without those whose indexing has failed."""
+    """List documents with pages to read or merge and no job, except documents with failed indexing."""
     pages, entry = scanned_pages.c, space_documents.c
     jobs = table("procrastinate_jobs", column("lock"), column("queue_name"), column("status"))
     job = select(jobs.c.lock).where(jobs.c.lock == literal(lock_prefix) + cast(pages.document_id, Text))

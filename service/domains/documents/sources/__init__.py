@@ -1,1 +1,1 @@
-"""Sources that runs load documents from, and what of them could not be loaded."""
+"""Sources of documents for runs, and the items that could not be loaded."""

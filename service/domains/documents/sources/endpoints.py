@@ -1,4 +1,4 @@
-"""sources/*: what runs load documents from, and what of it could not be loaded."""
+"""sources/*: the sources of runs, and the items that could not be loaded."""
 
 from carrel.wire import sources as wire
 from service.domains.documents.sources import service

@@ -1,4 +1,4 @@
-"""SQL of sources, their reports and the items in them."""
+"""SQL of sources, reports and their items."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -25,7 +25,7 @@ _REPLACED = ("code", "message", "fingerprint", "since", "ignored")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source; `shown_no` is the report that people see (None until one has ended), `latest_no` the last begun."""
+    """A source; `shown_no` is the visible report (None until a report has ended), `latest_no` the last begun report."""
 
     source_id: UUID
     ledger: str
@@ -35,7 +35,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ReportKey:
-    """The number of a report, and its source."""
+    """A report's number and source."""
 
     organization_id: UUID
     source_id: UUID
@@ -47,7 +47,7 @@ class ReportKey:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a report says of its source, and how many items were sent for it."""
+    """A report on a source, and the number of items received."""
 
     source: str
     collection_id: UUID | None
@@ -70,7 +70,7 @@ async def count_sources(connection: Connection, organization_id: UUID) -> int:
 
 
 async def insert_source(connection: Connection, caller: Caller, *, source_id: UUID, ledger: str) -> None:
-    """Add a source that the caller reports; nothing happens when the caller has one of this ledger."""
+    """Add a source reported by the caller; does nothing when the caller already has a source with this ledger."""
     values = {
         "source_id": source_id,
         "organization_id": caller.organization_id,
@@ -81,13 +81,13 @@ async def insert_source(connection: Connection, caller: Caller, *, source_id: UU
 
 
 async def find_source(connection: Connection, caller: Caller, *, source_id: UUID, lock: bool = False) -> Source | None:
-    """Find a source of the caller's; None when there is none that it may know about. `lock` holds it until the end."""
+    """Find a source visible to the caller, or None. `lock` lasts until the transaction ends."""
     statement = select(*_SOURCE).where(_visible(caller), sources.c.source_id == source_id)
     return await sql.find_row(connection, statement.with_for_update() if lock else statement, Source)
 
 
 async def lock_source_of(connection: Connection, caller: Caller, *, ledger: str) -> Source | None:
-    """Lock the source of this ledger that the caller itself reports, until the transaction ends; None without one."""
+    """Lock the caller's own source with this ledger until the transaction ends; None without such a source."""
     own = sql.matches(sources, caller.organization_id, principal_id=caller.principal_id, ledger=ledger)
     return await sql.find_row(connection, select(*_SOURCE).where(own).with_for_update(), Source)
 
@@ -116,7 +116,8 @@ async def read_source(connection: Connection, caller: Caller, *, source_id: UUID
 async def list_sources(
     connection: Connection, caller: Caller, *, ledger: str | None, own: bool, after: UUID, limit: int
 ) -> list[wire.Source]:
-    """List the caller's sources by id with their shown reports; `own`: without others' sources that an admin sees."""
+    """List the caller's sources by id with visible reports. `own` excludes the sources an admin sees of other
+    people."""
     principal_id = caller.principal_id if own else None
     chosen = sql.optional(sources.c.ledger, ledger), sql.optional(sources.c.principal_id, principal_id)
     statement = sql.rows_after(_select_reported(caller).where(*chosen), sources.c.source_id, after=after, limit=limit)
@@ -128,7 +129,7 @@ async def delete_source(connection: Connection, organization_id: UUID, *, source
 
 
 async def delete_unreported(connection: Connection, organization_id: UUID) -> None:
-    """Delete the sources, shown to nobody, whose first report was begun more than a day ago and has not ended."""
+    """Delete sources, still invisible, with a first report begun more than a day ago and never ended."""
     old = source_reports.c.begun_at < func.now() - ABANDONED
     statement = delete(sources).where(sources.c.organization_id == organization_id, sources.c.shown_no.is_(None))
     await connection.execute(statement.where(exists().where(source_reports.c.source_id == sources.c.source_id, old)))
@@ -137,14 +138,12 @@ async def delete_unreported(connection: Connection, organization_id: UUID) -> No
 async def update_source(
     connection: Connection, organization_id: UUID, *, source_id: UUID, values: Mapping[str, Any], reported: bool = False
 ) -> None:
-    """Set columns of a source; `reported`: it has been reported just now."""
     told = {"reported_at": func.now()} if reported else {}
     own = sql.matches(sources, organization_id, source_id=source_id)
     await connection.execute(update(sources).where(own).values({**values, **told}))
 
 
 async def find_report(connection: Connection, key: ReportKey) -> Report | None:
-    """Find a report of a source; None when it never was, or another one has taken its place."""
     statement = select(*sql.columns_of(source_reports, Report)).where(key.is_of(source_reports))
     return await sql.find_row(connection, statement, Report)
 
@@ -168,7 +167,8 @@ async def keep_only_report(
 async def save_items(
     connection: Connection, key: ReportKey, *, items: Sequence[Mapping[str, object]], sent_count: int
 ) -> None:
-    """Add items (rows with different ids) to a report, in place of those with the same id; `sent_count`: now in all."""
+    """Add items (rows with different ids) to a report, replacing items with the same id. `sent_count` is the new
+    total."""
     given = sql.rows_of(list(source_items.columns), [{**item, **asdict(key)} for item in items])
     statement = insert(source_items).from_select(given.c.keys(), select(*given.c))
     replaced = {name: statement.excluded[name] for name in _REPLACED}
@@ -179,7 +179,7 @@ async def save_items(
 
 
 async def keep_ignored(connection: Connection, key: ReportKey, *, old: ReportKey) -> None:
-    """Ignore in a new report what the old one ignores, and nothing else of what the old one has as it is."""
+    """Carry over the previous report's choice of ignored items to all unchanged items."""
     before = (
         select(
             source_items.c.name, source_items.c.fingerprint, func.bool_or(source_items.c.ignored).label("was_ignored")
@@ -205,7 +205,7 @@ async def keep_ignored(connection: Connection, key: ReportKey, *, old: ReportKey
 
 
 async def count_items(connection: Connection, key: ReportKey) -> tuple[int, int]:
-    """Count the items of a report: those that count, and those that are ignored."""
+    """Count the items of a report: active items, and ignored items."""
     statement = select(
         func.count().filter(source_items.c.ignored.is_(False)), func.count().filter(source_items.c.ignored)
     ).where(key.is_of(source_items))
@@ -222,7 +222,7 @@ async def list_items(
     after: tuple[str, UUID],
     limit: int,
 ) -> list[SourceItem]:
-    """List the items of a source's shown report by name, if the source is the caller's to know about."""
+    """List the items of a source's visible report by name, if the caller may see the source."""
     statement = (
         select(
             *(source_items.c[name] for name in ("name", "place", "code", "message", "fingerprint", "since", "ignored")),
@@ -247,7 +247,7 @@ async def list_items(
 async def set_ignored(
     connection: Connection, key: ReportKey, *, names: Sequence[str], ignored: bool
 ) -> tuple[set[str], set[str]]:
-    """Set whether items of these names are ignored; return the names that are there, and those that were changed."""
+    """Set whether the named items are ignored; return the names found, and the changed names."""
     named = and_(
         key.is_of(source_items),
         sql.in_array(source_items.c.sort_key, {name[:SORTED_CHARACTERS] for name in names}),

@@ -1,5 +1,5 @@
-"""Rules of sources, which only their reporter and admins see. A report replaces the earlier report as a whole, at its
-end; of two that go on, the report that was begun last counts."""
+"""Rules of sources, visible only to their reporter and admins. A report replaces the whole earlier report when it ends.
+Of two open reports, the later begun report counts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,6 @@ MOST_RECORDED_CHARACTERS = 10_000
 
 
 def unknown_source() -> NotFound:
-    """Return the one error for a source that is unknown or that the caller may not know about."""
     return NotFound(
         "There is no such source that you report. Check the id, report it first, or ask an admin.",
         code="source_not_found",
@@ -35,7 +34,7 @@ def unknown_source() -> NotFound:
 async def begin_report(
     connection: Connection, caller: Caller, *, request: wire.ReportSourceRequest
 ) -> wire.ReportSourceResponse:
-    """Begin a report, which is seen at its end; none if nothing has changed. Raises `too_many_sources`."""
+    """Begin a report, visible at its end; no report if the source is unchanged. Raises `too_many_sources`."""
     source = await _source_of(connection, caller, ledger=request.ledger)
     await queries.keep_only_report(
         connection, caller.organization_id, source_id=source.source_id, report_no=source.shown_no
@@ -62,7 +61,7 @@ async def begin_report(
 async def add_items(
     connection: Connection, caller: Caller, *, request: wire.ReportSourceItemsRequest
 ) -> wire.ReportSourceItemsResponse:
-    """Add items to a report that goes on."""
+    """Add items to an open report."""
     source = await _lock(connection, caller, request.source_id)
     report = await _report_going_on(connection, caller, source, request.report_no)
     sent_count = report.sent_count + len(request.items)
@@ -80,7 +79,7 @@ async def add_items(
 async def end_report(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.EndSourceReportRequest
 ) -> wire.EndSourceReportResponse:
-    """End a report, whose items are the source's quarantine from now on; 409 `source_report_over`."""
+    """End a report; its items become the source's quarantine. 409 `source_report_over`."""
     source_id, report_no = request.source_id, request.report_no
     source = await _lock(connection, caller, source_id)
     if report_no != source.shown_no:
@@ -97,7 +96,7 @@ async def end_report(
 async def list_sources(
     connection: Connection, caller: Caller, *, request: wire.ListSourcesRequest
 ) -> wire.ListSourcesResponse:
-    """List the sources that the caller reports, for admins all, and how much of each could not be loaded."""
+    """List the caller's sources, for admins all sources, with the number of items that could not be loaded."""
     cursor = Cursor.read(caller, operation=wire.LIST_SOURCES.path, request=request)
     rows = await queries.list_sources(connection, caller, ledger=request.ledger, own=request.own, **cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.source_id)])
@@ -107,7 +106,7 @@ async def list_sources(
 async def list_items(
     connection: Connection, caller: Caller, *, request: wire.ListSourceItemsRequest
 ) -> wire.ListSourceItemsResponse:
-    """List what of a source could not be loaded, and why."""
+    """List the items of a source that could not be loaded, with reasons."""
     cursor = Cursor.read(caller, operation=wire.LIST_SOURCE_ITEMS.path, request=request)
     if await queries.find_source(connection, caller, source_id=request.source_id) is None:
         raise unknown_source()
@@ -124,7 +123,7 @@ async def list_items(
 async def ignore_items(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.IgnoreSourceItemsRequest
 ) -> wire.IgnoreSourceItemsResponse:
-    """Let items of a source count no more, until they change."""
+    """Ignore items of a source until they change."""
     to = Telling(runtime, connection, caller.organization_id)
     unknown = await _set_ignored(to, caller, request.source_id, request.names, ignored=True)
     return wire.IgnoreSourceItemsResponse(source_id=request.source_id, unknown_names=unknown)
@@ -133,7 +132,7 @@ async def ignore_items(
 async def restore_items(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.RestoreSourceItemsRequest
 ) -> wire.RestoreSourceItemsResponse:
-    """Let items that are ignored count again."""
+    """Stop ignoring items of a source."""
     to = Telling(runtime, connection, caller.organization_id)
     unknown = await _set_ignored(to, caller, request.source_id, request.names, ignored=False)
     return wire.RestoreSourceItemsResponse(source_id=request.source_id, unknown_names=unknown)
@@ -161,7 +160,7 @@ async def _set_ignored(
 async def remove_source(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.RemoveSourceRequest
 ) -> wire.RemoveSourceResponse:
-    """Remove a source that is never loaded again, with what is kept of its quarantine."""
+    """Remove a source that will not be loaded again, with its quarantine."""
     source_id = request.source_id
     await _record(connection, caller, "source.remove", await _lock(connection, caller, source_id))
     await queries.delete_source(connection, caller.organization_id, source_id=source_id)

@@ -1,4 +1,5 @@
-"""A document whose file holds others, as their uploads know it, and the request to bring those into the catalog."""
+"""A container document, as known to the uploads of the files inside, and the request to add the files to the
+catalog."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -16,25 +17,25 @@ UNPACK_FILES = TaskName("unpack_files", "containers")
 
 
 class ContainerChangedError(Exception):
-    """The container was deleted, or has other contents now, whose files another job brings."""
+    """The container was deleted, or has new contents now; another job adds the new files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The contents (SHA-256) of a document, out of which a file comes."""
+    """A container's contents (SHA-256), as the origin of a file."""
 
     document_id: UUID
     sha256: bytes
 
     def check(self, found: StoredDocument | None) -> StoredDocument:
-        """Return the document that was found; ContainerChangedError if it is gone or has other contents."""
+        """Return the found document; ContainerChangedError if deleted or changed."""
         if found is None or found.file.sha256 != self.sha256:
             raise ContainerChangedError
         return found
 
 
 def refuse_contained(container_id: UUID) -> Conflict:
-    """Build the error for a change of a file in a container that only the container can have."""
+    """Build the error for changing a contained file where only the container can be changed."""
     return Conflict(
         f"This document is a file in another one, with documentId {container_id}: its contents and who may read it are "
         "that one's. Change that one instead.",
@@ -43,7 +44,7 @@ def refuse_contained(container_id: UUID) -> Conflict:
 
 
 async def enqueue_unpacking(runtime: Runtime, connection: Connection, caller: Caller, document_id: UUID) -> None:
-    """Have the files in a document's file brought into the catalog once this transaction is committed, for a caller."""
+    """After this transaction commits, add the files in a document's file to the catalog on behalf of the caller."""
     await forget_left_out(connection, caller.organization_id, document_id=document_id)
     await runtime.jobs.enqueue(
         connection,

@@ -1,4 +1,4 @@
-"""SQL of a document as it is stored: its fields, its newest file, its readers, and the files in that."""
+"""SQL of stored documents: fields, newest file, readers, and contained files."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -33,20 +33,20 @@ from service.schema.indexing import space_documents, spaces
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """The bytes of one version: where they lie in the file store, and what they are."""
+    """The bytes of a version: their place in the file store, and their description."""
 
     sha256: bytes
     size: int
     name: str
     media_type: str
     not_read: Sequence[Mapping[str, Any]] | None
-    """The parts that reading left out, as on the wire; None for a file that was read before this was told."""
+    """The parts left unread, as on the wire; None for a file read before this was recorded."""
     file_count: int | None = None
-    """The number of files that it holds; None: none."""
+    """The number of files inside; None: none."""
     files_done: int | None = None
-    """The number of those that have become documents, or were given up."""
+    """The number of contained files that became documents or were given up."""
     reads_pictures: bool = False
-    """Whether text in pictures within it is to be read by machine."""
+    """Whether to recognize text in pictures within the file."""
 
 
 NamedBy = Literal["FILE", "UPLOAD", "RENAME"]
@@ -54,7 +54,7 @@ NamedBy = Literal["FILE", "UPLOAD", "RENAME"]
 
 @dataclass(frozen=True, slots=True)
 class DocumentFields:
-    """What the catalog records about a document besides its contents and its readers."""
+    """The catalog's record of a document, except contents and readers."""
 
     external_id: str
     name: str
@@ -64,13 +64,13 @@ class DocumentFields:
     fingerprint: str | None
     source_updated_at: datetime | None
     named_by: NamedBy | None
-    """The giver of the name; None for a document that was last written before this was stored."""
+    """The giver of the name; None for a document last written before this was recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A document that exists; `container_id`: it is a file in that one, `pending`: a version waits for an index,
-    `lacks_words`: for its words, too."""
+    """An existing document. `container_id` is the container of a contained file, `pending` means a version waits for an
+    index, `lacks_words` for the words, too."""
 
     document_id: UUID
     version: int
@@ -88,7 +88,7 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A document with the text of its newest version: the packed blocks, None where it has none (yet)."""
+    """A document with the newest version's text: the packed blocks, None without text (yet)."""
 
     document_id: UUID
     name: str
@@ -101,7 +101,7 @@ class StoredText:
 
 
 def lock_document(batch: Batch, document_id: UUID) -> None:
-    """Lock a document's id against other uploads until the transaction ends, even if it has no row yet."""
+    """Lock a document's id against other uploads until the transaction ends, even without a row."""
     key = int.from_bytes(document_id.bytes[:8], signed=True)
     batch.tell("SELECT pg_advisory_xact_lock($1::bigint)", key)
 
@@ -139,7 +139,7 @@ _document_columns = (
 
 
 def existing_documents(organization_id: UUID | BindParameter[UUID], *columns: Any) -> Select[*tuple[Any, ...]]:
-    """Select from the documents of the organization that are not deleted, each with its newest version."""
+    """Select the organization's documents, except deleted documents, each with its newest version."""
     newest = and_(
         document_versions.c.document_id == documents.c.document_id, document_versions.c.version == documents.c.version
     )
@@ -155,21 +155,21 @@ _DOCUMENT = existing_documents(sql.ORGANIZATION, *_document_columns).where(
 
 @dataclass(frozen=True, slots=True)
 class AskedDocument:
-    """A question in a batch: a document, whose resource was locked or not."""
+    """A question in a batch for a document, with or without a lock on its resource."""
 
     _document: Answer[StoredDocument]
     _locked: Answer[dict[str, int]] | None
 
     @property
     def document(self) -> StoredDocument | None:
-        """The document, once the batch has been run; None when it does not exist or was deleted."""
+        """The document, after the batch has run; None when missing or deleted."""
         is_there = self._locked is None or self._locked.row is not None
         return self._document.row if is_there else None
 
 
 def ask_document(batch: Batch, organization_id: UUID, *, document_id: UUID, lock: bool = False) -> AskedDocument:
-    """Ask for a document without a check of rights. `lock` holds its resource row until the transaction ends, by a
-    statement of its own, whose view is new. Both statements always run, so that timing reveals nothing."""
+    """Read a document in a batch without a check of rights. `lock` locks the resource row until the transaction ends,
+    in a separate statement with a new view. Both statements always run, so timing reveals nothing."""
     locked = ask_lock(batch, organization_id, document_id) if lock else None
     document = batch.ask(_DOCUMENT, _to_document, sql.params(organization_id, document_id=document_id))
     return AskedDocument(document, locked)
@@ -181,7 +181,7 @@ _VERSION = select(documents.c.version).where(
 
 
 def ask_version(batch: Batch, organization_id: UUID, *, document_id: UUID) -> Answer[dict[str, int]]:
-    """Ask for a document's newest version, of a deleted one its last; no row when there never was any."""
+    """Read a document's newest version in a batch, or a deleted document's last; no row without any version."""
     return batch.ask(_VERSION, dict[str, int], sql.params(organization_id, document_id=document_id))
 
 
@@ -195,7 +195,7 @@ async def read_document(
 
 
 async def find_text(connection: Connection, caller: Caller, *, document_id: UUID) -> StoredText | None:
-    """Return a document that the caller may READ, with its text; None for others, admins too."""
+    """Return a document the caller may READ, with its text; None otherwise, also for admins."""
     columns = sql.columns_of(documents, StoredText, document_versions.c.media_type, document_contents.c.blocks)
     found = existing_documents(caller.organization_id, *columns)
     statement = found.outerjoin(document_contents, document_contents.c.document_id == documents.c.document_id).where(
@@ -207,7 +207,6 @@ async def find_text(connection: Connection, caller: Caller, *, document_id: UUID
 async def read_file(
     connection: Connection, organization_id: UUID, *, document_id: UUID, version: int
 ) -> StoredFile | None:
-    """Return the file of one version of a document; None when there is no such version."""
     columns = (document_versions.c[name].label(field) for name, field in FILE_COLUMNS.items())
     statement = select(*columns).where(
         sql.matches(document_versions, organization_id, document_id=document_id, version=version)
@@ -216,7 +215,7 @@ async def read_file(
 
 
 async def erase_documents(connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID]) -> None:
-    """Erase everything about documents but their ids, their external ids and their last version numbers."""
+    """Erase documents, except their ids, external ids and last version numbers."""
     erased = (
         delete(table)
         .where(table.c.organization_id == organization_id, sql.in_array(table.c.document_id, document_ids))
@@ -249,7 +248,7 @@ def _to_document(*, readers: Sequence[str] | None, **columns: Any) -> StoredDocu
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A file in a container that became no document: its number there, from 0, its path (None: unknown), and why."""
+    """A file in a container without a document: the number, from 0, the path (None: unknown), and the reason."""
 
     file_no: int
     path: str | None
@@ -318,7 +317,7 @@ async def _count_left_out(connection: Connection, organization_id: UUID, *, cont
 async def list_left_out(
     connection: Connection, organization_id: UUID, *, container_id: UUID, after: int, limit: int
 ) -> list[LeftOutFile]:
-    """List the files that were left out of a container itself, by their numbers after a given one."""
+    """List the files left out of a container directly, by number after a given number."""
     own = left_out_files.c
     of_it = select((own.file_no + 1).label("number"), own.path, own.code, own.message).where(
         sql.matches(left_out_files, organization_id, document_id=container_id)
@@ -329,7 +328,7 @@ async def list_left_out(
 async def save_left_out(
     connection: Connection, organization_id: UUID, *, container_id: UUID, files: Mapping[int, LeftOut]
 ) -> None:
-    """Keep which files were left out of a container, by their numbers; those that are known stay as they are."""
+    """Save the files left out of a container, by number; known entries stay unchanged."""
     if not files:
         return
     of_it = {"organization_id": organization_id, "document_id": container_id}
@@ -339,13 +338,12 @@ async def save_left_out(
 
 
 async def forget_left_out(connection: Connection, organization_id: UUID, *, document_id: UUID) -> None:
-    """Forget which files were left out of a document's file, since they are looked at again."""
     own = sql.matches(left_out_files, organization_id, document_id=document_id)
     await connection.execute(delete(left_out_files).where(own))
 
 
 async def list_containers(connection: Connection, organization_id: UUID, *, document_id: UUID) -> list[UUID]:
-    """List a document and the containers that it is in, the innermost first."""
+    """List a document and all containers around, the innermost first."""
     own = (
         select(resources.c.object_id, resources.c.container_id)
         .where(sql.matches(resources, organization_id, object_id=document_id))
@@ -362,8 +360,8 @@ async def list_containers(connection: Connection, organization_id: UUID, *, docu
 async def sum_up_contained(
     connection: Connection, organization_id: UUID, *, container_id: UUID, without: UUID
 ) -> tuple[int, int]:
-    """Return the number of the documents in a container and in containers there, and the size of their files in bytes;
-    those directly in `without` are left out."""
+    """Return the number of documents in a container, at every level, and their files' size in bytes. Documents directly
+    in `without` are excluded."""
     inside = files_inside(organization_id, container_id)
     size = func.coalesce(func.sum(document_versions.c.file_size), 0)
     statement = existing_documents(organization_id, func.count(), size).where(
@@ -376,7 +374,6 @@ async def sum_up_contained(
 async def lock_gone(
     connection: Connection, organization_id: UUID, *, container_id: UUID, kept: Collection[UUID], limit: int
 ) -> Sequence[UUID]:
-    """Lock some documents that are directly in a container, other than those that are kept."""
     statement = (
         select(resources.c.object_id)
         .where(
@@ -399,7 +396,7 @@ async def save_files_done(
     files_done: int,
     not_read: Sequence[Mapping[str, Any]] | None = None,
 ) -> bool:
-    """Save how many files are done, and at the end what was not read; False when there is a newer version."""
+    """Save the number of finished files, and at the end the unread parts; False when a newer version exists."""
     newest = select(documents.c.version).where(
         sql.matches(documents, organization_id, document_id=document_id), documents.c.deleted_at.is_(None)
     )

@@ -1,4 +1,4 @@
-"""The text of a document for those who read it in pieces: agents of elsewhere, and their models."""
+"""A document's text for readers in pieces: outside agents and their models."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -19,14 +19,15 @@ MOST_CHARACTERS = 100_000
 
 
 class TextPart(NamedTuple):
-    """Up to MOST_CHARACTERS of a text, headings as in Markdown; `next_start` is the next character (None: the end)."""
+    """Up to MOST_CHARACTERS of a text, with headings as in Markdown; `next_start` is the next character (None: the
+    end)."""
 
     text: str
     next_start: int | None
 
 
 async def read_text(connection: Connection, caller: Caller, *, document_id: UUID) -> StoredText:
-    """Return a document that the caller may READ, with its packed text; 404 for others, admins too."""
+    """Return a document the caller may READ, with its packed text; 404 otherwise, also for admins."""
     stored = await find_text(connection, caller, document_id=document_id)
     if stored is None:
         raise unknown_document()
@@ -34,7 +35,8 @@ async def read_text(connection: Connection, caller: Caller, *, document_id: UUID
 
 
 async def unpack_text(stored: StoredText, *, start: int, quoted_alone: bool = False) -> TextPart:
-    """Unpack a text from `start` on, or its quoted text alone; long texts one at a time, in a thread of their own."""
+    """Unpack a text from `start` on, or only its quoted text. Long texts are unpacked one at a time, in a separate
+    thread."""
     packed = stored.blocks or b""
     unpack = partial(_unpack_part, packed, start, quoted_alone=quoted_alone)
     return unpack() if are_short(packed) else await asyncio.get_running_loop().run_in_executor(_executor(), unpack)
@@ -54,7 +56,7 @@ def _unpack_part(packed: bytes, start: int, *, quoted_alone: bool) -> TextPart:
 
 
 def _pieces(blocks: Iterable[Block]) -> Iterator[str]:
-    """Give blocks as the pieces of one text: rows of a table a line each, all else a paragraph each."""
+    """Yield blocks as pieces of a text: table rows as lines, other blocks as paragraphs."""
     before: Block | None = None
     for block in blocks:
         if before is not None:

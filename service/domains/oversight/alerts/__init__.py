@@ -1,1 +1,1 @@
-"""Alerts: something failed, and people and programs are told, until it works again."""
+"""Alerts: after a failure, people and programs are notified, until recovery."""

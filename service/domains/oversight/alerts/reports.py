@@ -1,5 +1,5 @@
-"""The reports of runs and schedules, and alerts when a due report is missing. A run that has not ended, and a served
-schedule, is a lease that each report renews; a watch looks for expired leases."""
+"""The reports of runs and schedules, and alerts about missing reports. An unfinished run or a served schedule is a
+lease, renewed by each report; a watch looks for expired leases."""
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -36,7 +36,7 @@ _CODES: Mapping[wire.RunOutcome, str] = {
 async def report_run(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.ReportRunRequest
 ) -> wire.ReportRunResponse:
-    """Report that a run has not ended yet, or how it ended, so that a failure is told; 409 `too_many_reports`."""
+    """Report a run as still in progress or ended, so failures raise an alert. 409 `too_many_reports`."""
     goes_on = request.outcome is wire.RunOutcome.RUNNING
     await _refuse_too_many(connection, caller, kind=wire.AlertKind.RUN_FAILED, subjects=[request.subject])
     values = {
@@ -57,7 +57,7 @@ async def report_run(
 async def report_schedules(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.ReportSchedulesRequest
 ) -> wire.ReportSchedulesResponse:
-    """Report when schedules are due, so that a missed start is told; 409 `too_many_reports`."""
+    """Report the due times of schedules, so missed starts raise an alert. 409 `too_many_reports`."""
     subjects = [one.subject for one in request.schedules]
     await _refuse_too_many(connection, caller, kind=wire.AlertKind.SCHEDULE_MISSED, subjects=subjects)
     now = await runtime.clock.now(connection)
@@ -98,14 +98,14 @@ async def _end_run(to: Telling, caller: Caller, request: wire.ReportRunRequest) 
 
 
 def _missed_at(due_at: datetime) -> datetime:
-    """Return when a schedule is missed; the calendar ends with the year 9999."""
+    """Return the time when a schedule counts as missed; the calendar ends with the year 9999."""
     return due_at + min(GRACE, datetime.max.replace(tzinfo=UTC) - due_at)
 
 
 async def _refuse_too_many(
     connection: Connection, caller: Caller, *, kind: wire.AlertKind, subjects: Collection[str]
 ) -> None:
-    """Refuse reports beyond the most; of what is known already, one is never refused."""
+    """Refuse reports of new subjects beyond the limit; known subjects are never refused."""
     others = await queries.count_other_leases(connection, caller, kind=kind, subjects=subjects)
     if others + len(subjects) > MOST_LEASES:
         message = f"The organization has {MOST_LEASES:,} reported runs and schedules already."
@@ -113,12 +113,11 @@ async def _refuse_too_many(
 
 
 def _subject(principal_id: object, subject: str) -> str:
-    """Return the name of a caller's subject, so that nobody ends the alerts of another caller."""
+    """Return a subject's name, unique per caller, so no caller can end another caller's alerts."""
     return f"{principal_id}/{subject}"
 
 
 async def begin_expired(runtime: Runtime, connection: Connection, organization_id: UUID) -> None:
-    """Begin the alerts of runs and schedules that were to be reported by now, and were not."""
     for lease in await queries.take_expired(connection, organization_id, limit=AT_ONCE):
         await Telling(runtime, connection, organization_id).begin(
             lease.kind,
@@ -136,11 +135,11 @@ _PATIENCE_SECONDS = 2.5 * AGAIN_SECONDS
 _GAP_SECONDS = 3 * EVERY_SECONDS
 
 Check = Callable[[Runtime, Connection, UUID], Awaitable[None]]
-"""Begins an organization's alerts for what should have been reported by now, or sends what should have been sent."""
+"""Begins an organization's alerts for overdue reports, or sends overdue messages."""
 
 
 class Watch:
-    """Makes checks in every organization, once the service has been there long enough for reports to come."""
+    """Makes checks in every organization, after the service has run long enough for reports to arrive."""
 
     def __init__(self, runtime: Runtime, *, checks: Sequence[Check]) -> None:
         self._runtime = runtime
@@ -165,6 +164,6 @@ class Watch:
 
 
 async def purge(connection: Connection, organization_id: UUID) -> None:
-    """Delete alerts that ended more than 30 days ago, and deliveries as old."""
+    """Delete deliveries over 30 days old, and alerts ended more than 30 days ago."""
     await sending_queries.delete_old_deliveries(connection, organization_id)
     await queries.delete_old(connection, organization_id)

@@ -1,4 +1,4 @@
-"""Rules about who is told of alerts, for admins; and what admins see of alerts and deliveries."""
+"""Rules for sending alerts, for admins; and admins' view of alerts and deliveries."""
 
 from collections.abc import Collection
 from dataclasses import asdict
@@ -38,7 +38,7 @@ MOST_RULES = 100
 async def create_rule(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesCreateRequest
 ) -> wire.AdminAlertRulesCreateResponse:
-    """Create a rule that sends alerts to a web address or by mail, and send the alerts that are open now."""
+    """Create a rule for sending alerts to a web address or by mail, and send the currently open alerts."""
     organization_id = caller.organization_id
     await lock_organization(connection, organization_id)
     if await queries.count_rules(connection, organization_id) >= MOST_RULES:
@@ -67,7 +67,7 @@ async def create_rule(
 async def list_rules(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesListRequest
 ) -> wire.AdminAlertRulesListResponse:
-    """List the rules about who is told of alerts."""
+    """List the rules for sending alerts."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ALERT_RULES_LIST.path, request=request)
     rows = await queries.list_rules(connection, caller.organization_id, **cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.alert_rule_id)])
@@ -79,7 +79,7 @@ async def list_rules(
 async def update_rule(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesUpdateRequest
 ) -> wire.AdminAlertRulesUpdateResponse:
-    """Change a rule or pause it, and send the open alerts that it was not about before."""
+    """Change or pause a rule, and send the newly covered open alerts."""
     rule = await _require_rule(connection, caller, request.alert_rule_id, lock=True)
     before = await _describe(connection, caller, rule)
     await refuse_stale(connection, caller, request.version, before, target_id=rule.alert_rule_id)
@@ -125,7 +125,7 @@ async def delete_rule(
 async def test_rule(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesTestRequest
 ) -> wire.AdminAlertRulesTestResponse:
-    """Send a test message by a rule, now and once."""
+    """Send a test message by a rule, once and immediately."""
     rule = await _require_rule(connection, caller, request.alert_rule_id, lock=True)
     await _record(connection, caller, "test", rule)
     to = Telling(runtime, connection, caller.organization_id)
@@ -135,7 +135,7 @@ async def test_rule(
 async def send_again(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesSendAgainRequest
 ) -> wire.AdminAlertRulesSendAgainResponse:
-    """Send a message again, whether it was delivered or not."""
+    """Send a message again, delivered or not."""
     organization_id, delivery_id = caller.organization_id, request.delivery_id
     rule_id = await queries.send_again(connection, organization_id, delivery_id=delivery_id)
     if rule_id is None:
@@ -148,7 +148,7 @@ async def send_again(
 async def list_deliveries(
     connection: Connection, caller: Caller, *, request: wire.AdminAlertRulesListDeliveriesRequest
 ) -> wire.AdminAlertRulesListDeliveriesResponse:
-    """List the deliveries of the last 30 days, newest first, with what came of each attempt."""
+    """List the deliveries of the last 30 days, newest first, with the outcome of each attempt."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ALERT_RULES_LIST_DELIVERIES.path, request=request)
     if request.alert_rule_id is not None:
         await _require_rule(connection, caller, request.alert_rule_id)
@@ -163,7 +163,7 @@ async def list_deliveries(
 async def list_alerts(
     connection: Connection, caller: Caller, *, request: wire.AdminAlertsListRequest
 ) -> wire.AdminAlertsListResponse:
-    """List what is wrong now, and what was in the last 30 days, newest first."""
+    """List open alerts, and alerts of the last 30 days, newest first."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_ALERTS_LIST.path, request=request)
     before = cursor.after_id if cursor.after else None
     rows = await alert_queries.list_alerts(
@@ -178,7 +178,7 @@ async def list_alerts(
 async def end_alert(
     connection: Connection, caller: Caller, *, request: wire.AdminAlertsEndRequest
 ) -> wire.AdminAlertsEndResponse:
-    """End an alert whose subject nobody runs any more; nobody is told."""
+    """End an alert for a subject no longer run by anyone, without notification."""
     values = {"ended_at": func.now()}
     return wire.AdminAlertsEndResponse(**await _change_alert(connection, caller, request.alert_id, "end", values))
 
@@ -186,7 +186,7 @@ async def end_alert(
 async def update_alert(
     connection: Connection, caller: Caller, *, request: wire.AdminAlertsUpdateRequest
 ) -> wire.AdminAlertsUpdateResponse:
-    """Acknowledge an open alert, or snooze it: nobody is told of it until then."""
+    """Acknowledge an open alert, or snooze it: no notifications until then."""
     values: dict[str, Any] = {}
     if request.acknowledged is not None:
         values["acknowledged_at"] = func.now() if request.acknowledged else None
@@ -199,7 +199,6 @@ async def update_alert(
 async def _change_alert(
     connection: Connection, caller: Caller, alert_id: UUID, action: str, values: dict[str, Any]
 ) -> dict[str, Any]:
-    """Set columns of an alert if it is open, with an audit entry, and return its members."""
     organization_id = caller.organization_id
     changed = values and await alert_queries.update_alert(connection, organization_id, alert_id=alert_id, values=values)
     alert = await alert_queries.find_alert(connection, organization_id, alert_id=alert_id)
@@ -238,7 +237,7 @@ async def _require_rule(connection: Connection, caller: Caller, rule_id: UUID, *
 async def _recipient_ids(
     runtime: Runtime, connection: Connection, caller: Caller, emails: Collection[str]
 ) -> list[UUID]:
-    """Return the ids of people of the organization, so that nobody else is ever sent mail."""
+    """Return the ids of people in the organization, so no mail goes outside."""
     if runtime.settings.smtp_url is None:
         message = "The service has no mail server: an operator sets CARREL_SMTP_URL and CARREL_MAIL_FROM."
         raise BadRequest(message, code="mail_not_set_up", details=[FieldError("emails", message)])
@@ -260,7 +259,7 @@ async def _record(connection: Connection, caller: Caller, what: str, rule: Rule)
 
 
 def _details(rule: Rule) -> dict[str, Any]:
-    """Describe a rule for the audit log: of a webhook the host alone, since its path may be a secret."""
+    """Describe a rule for the audit log. For a webhook, give only the host, because the path may be a secret."""
     host = None if rule.webhook_url is None else urlsplit(rule.webhook_url).hostname
     return {
         "kinds": rule.kinds,

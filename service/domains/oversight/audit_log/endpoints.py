@@ -1,4 +1,4 @@
-"""admin/auditLog and admin/searchLog: extensions, for admins only. Nothing changes or deletes an entry."""
+"""admin/auditLog and admin/searchLog: extensions, for admins only. No operation changes or deletes an entry."""
 
 from carrel.wire import oversight as wire
 from service.domains.oversight.audit_log import log

@@ -1,4 +1,4 @@
-"""Erasing texts that people wrote, by age or person; the entries of both logs stay, with ids and times."""
+"""Erasing people's texts, by age or person; the entries of both logs stay, with ids and times."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -30,7 +30,8 @@ async def erase_old(runtime: Runtime, *, days: int) -> None:
 
 
 async def erase_before(database: Database, *, moment: datetime) -> int:
-    """Erase texts written before `moment`, everywhere, and count them; a conversation only with its newest message."""
+    """Erase texts written before `moment`, everywhere, and count them. A conversation is erased only if its newest
+    message is older."""
     erased = 0
 
     async def erase(organization_id: UUID) -> None:
@@ -43,11 +44,12 @@ async def erase_before(database: Database, *, moment: datetime) -> int:
 
 
 async def erase_person(database: Database, *, email: str) -> int:
-    """Erase the texts of the person of an address, in every organization that knows it; return their number.
+    """Erase all texts of the person with an address, in every organization with the address; return the number of
+    texts.
 
-    Texts are the queries, comments and messages that they sent, or a key for them, and versions of agents that they
-    saved; conversations are erased with all replies, saved searches with their filters. Each organization's audit log
-    has an entry of it. Raises NotFound for an unknown address."""
+    Texts are queries, comments and messages sent by the person, or by a key for the person, and agent versions saved by
+    the person. Conversations are erased with all replies, saved searches with all filters. Each organization's audit
+    log records the erasure. Raises NotFound for an unknown address."""
     known = erased = 0
     for organization_id in await organization_ids(database):
         async with database.transaction(organization_id) as connection:

@@ -1,1 +1,1 @@
-"""Giving resources another owner, and offboarding the people who leave."""
+"""Giving resources another owner, and offboarding people."""

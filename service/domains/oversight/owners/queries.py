@@ -1,4 +1,4 @@
-"""SQL of owners: what belongs to somebody, what somebody alone may read, and how somebody can still sign in."""
+"""SQL of owners: the property of a principal, resources without other readers, and remaining ways to sign in."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -21,7 +21,6 @@ from service.schema.signin import browser_sessions, oauth_consents, oauth_token_
 async def set_document_owner(
     connection: Connection, organization_id: UUID, *, document_ids: Collection[UUID], owner_id: UUID
 ) -> None:
-    """Replace the owner that the catalog shows of documents, whose resources are locked."""
     statement = update(documents).where(
         documents.c.organization_id == organization_id, in_array(documents.c.document_id, document_ids)
     )
@@ -35,7 +34,7 @@ async def lock_syncs(
     owner_id: UUID | None = None,
     sync_ids: Collection[UUID] | None = None,
 ) -> list[StoredSync]:
-    """Lock the syncs of an owner, or of these ids, in the order of their ids."""
+    """Lock the syncs of an owner, or with these ids, in order of their ids."""
     statement = (
         select(*columns_of(docstore_syncs, StoredSync))
         .where(docstore_syncs.c.organization_id == organization_id)
@@ -49,7 +48,7 @@ async def lock_syncs(
 async def count_owned(
     connection: Connection, organization_id: UUID, *, owner_id: UUID, resource_types: Collection[str] | None = None
 ) -> list[ResourceCount]:
-    """Count what a principal owns, of these types if any are given, by type; files in containers do not count."""
+    """Count a principal's property by type, limited to these types if given; files in containers don't count."""
     things = (
         select(resources.c.resource_type, func.count().label("count"))
         .where(
@@ -74,7 +73,7 @@ async def count_owned(
 async def count_read_alone(
     connection: Connection, organization_id: UUID, *, person: Reader, person_id: UUID
 ) -> list[ResourceCount]:
-    """Count the resources that a person may read and no other active user or service account, ordered by type."""
+    """Count the resources readable by a person but by no other active user or service account, ordered by type."""
     own = readable_classes(person).cte("own")
     others = (
         select(principals.c.principal_id)
@@ -123,7 +122,6 @@ async def count_read_alone(
 
 
 async def list_groups_of(connection: Connection, organization_id: UUID, *, member_id: UUID) -> list[PrincipalSummary]:
-    """List the groups that a principal is directly in, by name."""
     statement = (
         select(*columns_of(principals, PrincipalSummary))
         .join(group_members, group_members.c.group_id == principals.c.principal_id)
@@ -136,7 +134,7 @@ async def list_groups_of(connection: Connection, organization_id: UUID, *, membe
 async def read_held_access(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, now: datetime
 ) -> dict[str, int]:
-    """Count the sessions, consents and token families of a person that work, by the members of the offboarding plan."""
+    """Count a person's working sessions, consents and token families, by the members of the offboarding plan."""
     sessions = _rows_of(browser_sessions, organization_id, principal_id).where(browser_sessions.c.expires_at > now)
     families = _rows_of(oauth_token_families, organization_id, principal_id).where(
         oauth_token_families.c.revoked_at.is_(None)

@@ -1,5 +1,5 @@
-"""Giving documents, collections and syncs another owner, in batches of a transaction each; for admins. Offboarding a
-person first ends their access, in one transaction; both parts can be repeated."""
+"""Giving documents, collections and syncs another owner, in batches of a transaction each; for admins. Offboarding
+first ends a person's access, in a single transaction; both parts can be repeated."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -44,7 +44,7 @@ _SYNC = ResourceType.DOCSTORE_SYNC
 
 @dataclass(frozen=True, slots=True)
 class Estate:
-    """What a principal owns, of these types if any are given, and who is to own it."""
+    """A principal's property, limited to these types if given, and the new owner."""
 
     owner_id: UUID
     new_owner: PrincipalReference
@@ -70,9 +70,9 @@ class _Batch:
 async def transfer(
     runtime: Runtime, caller: Caller, *, request: AdminOwnersTransferRequest
 ) -> AdminOwnersTransferResponse:
-    """Give what somebody owns, or up to 1000 named resources, another owner; send again while some remain.
+    """Give a principal's property, or up to 1000 named resources, another owner; send again while some remain.
 
-    It takes effect with each batch's commit."""
+    Takes effect with each batch's commit."""
     if request.owner is None:
         transferred = await _transfer_named(runtime, caller, request.resources or (), new_owner=request.new_owner)
         return AdminOwnersTransferResponse(transferred=_to_counts(transferred), remaining=[])
@@ -85,7 +85,7 @@ async def transfer(
 
 
 async def hand_over(runtime: Runtime, caller: Caller, estate: Estate) -> Handover:
-    """Hand over a principal's estate in batches for some seconds; raises what `find_new_owner` raises."""
+    """Hand over a principal's estate in batches for some seconds; raises the errors of `find_new_owner`."""
     began, transferred = monotonic(), Counter[str]()
     if estate.includes(_SYNC):
         transferred += await _transfer_syncs(runtime, caller, estate)
@@ -104,7 +104,8 @@ async def hand_over(runtime: Runtime, caller: Caller, estate: Estate) -> Handove
 async def find_new_owner(
     connection: Connection, caller: Caller, reference: PrincipalReference, *, owner_id: UUID | None
 ) -> PrincipalSummary:
-    """Find a new owner; raises BadRequest `unknown_principal` or `invalid_new_owner` (no active other principal)."""
+    """Find a new owner; raises BadRequest `unknown_principal`, or `invalid_new_owner` if inactive or the same
+    principal."""
     found = await find_referenced_principal(connection, caller.organization_id, reference, field="newOwner")
     if found.kind == "group":
         raise _invalid_new_owner("A group can't own anything. Name a user or a service account.")
@@ -236,9 +237,9 @@ _Request: TypeAlias = wire.AdminUsersPlanOffboardingRequest | wire.AdminUsersOff
 async def plan_offboarding(
     runtime: Runtime, caller: Caller, *, request: wire.AdminUsersPlanOffboardingRequest
 ) -> wire.AdminUsersPlanOffboardingResponse:
-    """Say what offboarding a user would end at once, what they own, and what nobody else reads.
+    """Return the effects of offboarding a user: access ended at once, property, and resources without other readers.
 
-    All from one moment."""
+    All values are from the same moment."""
     organization_id = caller.organization_id
     async with runtime.database.transaction(organization_id, isolation="REPEATABLE READ", read_only=True) as connection:
         person, new_owner = await _find_both(connection, caller, request)
@@ -271,7 +272,7 @@ async def plan_offboarding(
 async def offboard(
     runtime: Runtime, caller: Caller, *, request: wire.AdminUsersOffboardRequest
 ) -> wire.AdminUsersOffboardResponse:
-    """End all access of a user, then hand over what they own; send again while some remains."""
+    """End all access of a user, then hand over the user's property; send again while some remains."""
     organization_id = caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         await identity.lock_organization(connection, organization_id)
@@ -304,7 +305,7 @@ async def _find_both(
 
 
 async def _end_access(connection: Connection, caller: Caller, person: Principal) -> wire.EndedAccess:
-    """Deactivate a user, and end whatever somebody could sign in or act as them with, and their memberships."""
+    """Deactivate a user, and end all memberships and all ways to sign in or act as the user."""
     organization_id, person_id = caller.organization_id, person.principal_id
     inactive = replace(person, active=False, is_admin=False, password_hash=None)
     left = await end_access(connection, organization_id, principal_id=person_id)

@@ -19,7 +19,7 @@ async def get_status(
     connection: ConnectionDep,
     caller: CallerDep,
 ) -> AdminStatusGetResponse:
-    """Say how the organization is doing: what there is, what is being indexed, which jobs and syncs go on or failed."""
+    """Return the state of the organization: counts, indexing in progress, and running or failed jobs and syncs."""
     del request
     connections: Connections | None = http_request.app.state.connections
     return await service.get_status(runtime, connection, caller, connections=connections)

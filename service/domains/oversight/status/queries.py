@@ -1,4 +1,4 @@
-"""SQL of an organization's state: one statement, each figure from an index or from tables that are small."""
+"""SQL of an organization's state: a single statement, with each figure from an index or a small table."""
 
 from datetime import timedelta
 from typing import Any
@@ -47,7 +47,7 @@ _jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB
 
 
 async def read_state(connection: Connection, organization_id: UUID) -> dict[str, Any]:
-    """Read the figures of `AdminStatusGetResponse`, each by the path to its member."""
+    """Read the figures of `AdminStatusGetResponse`, keyed by the path to each member."""
     figures: _Figures = {"renewing_count": _count_old(organization_id)}
     for subject in (_of_index, _of_jobs, _of_syncs, _of_loading):
         figures |= subject(organization_id)
@@ -81,7 +81,6 @@ def _of_index(organization_id: UUID) -> _Figures:
 
 
 def _count_old(organization_id: UUID) -> ColumnElement[int]:
-    """Select the number of documents that wait to be renewed."""
     counted = select(func.count(space_documents.c.document_id.distinct()))
     own = space_documents.c.organization_id == organization_id
     return counted.where(own, is_old()).scalar_subquery()

@@ -1,4 +1,4 @@
-"""The state of an organization, for the page Health."""
+"""The state of an organization, for the Health page."""
 
 from collections import defaultdict
 from typing import Any
@@ -24,7 +24,6 @@ BUILT_IN = "built-in"
 async def get_status(
     runtime: Runtime, connection: Connection, caller: Caller, *, connections: Connections | None
 ) -> wire.AdminStatusGetResponse:
-    """Return the organization's state at this moment; for admins."""
     figures = await queries.read_state(connection, caller.organization_id)
     backlog = await measure_backlog(connection, caller.organization_id)
     settings, indexer = runtime.settings, runtime.indexer

@@ -1,1 +1,1 @@
-"""Users, groups, organizations and API keys, as admins manage them."""
+"""Users, groups, organizations and API keys, as managed by admins."""

@@ -1,4 +1,4 @@
-"""Organization API keys, which an admin creates for a user. Their values are shown once, and revoking acts at once."""
+"""Organization API keys, created by an admin for a user. Values are shown once, and revoking takes effect at once."""
 
 from uuid import UUID
 
@@ -20,7 +20,7 @@ from service.web.pagination import Cursor
 async def create_api_key(
     connection: Connection, caller: Caller, *, request: wire.AdminApiKeysCreateRequest
 ) -> wire.AdminApiKeysCreateResponse:
-    """Make an API key; its value is shown this once. 400 `unknown_user` without an active user, or `expiry_past`."""
+    """Create an API key; the value is shown only now. 400 `unknown_user` without an active user, or `expiry_past`."""
     refuse_past(request.expires_at)
     owner_id = await _owner(connection, caller, request.owner_email)
     secret = secrets.mint(secrets.API_KEY)
@@ -44,7 +44,7 @@ async def create_api_key(
 async def list_api_keys(
     connection: Connection, caller: Caller, *, request: wire.AdminApiKeysListRequest
 ) -> wire.AdminApiKeysListResponse:
-    """List API keys, without their values."""
+    """List API keys, without the values."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_API_KEYS_LIST.path, request=request)
     owner = None if request.owner_email is None else normal_email(request.owner_email)
     rows = await queries.list_api_keys(
@@ -57,7 +57,7 @@ async def list_api_keys(
 async def revoke_api_key(
     connection: Connection, caller: Caller, *, request: wire.AdminApiKeysRevokeRequest
 ) -> wire.AdminApiKeysRevokeResponse:
-    """Stop an API key at once; to revoke it again changes nothing."""
+    """Revoke an API key at once; revoking again changes nothing."""
     api_key_id = request.api_key_id
     if await queries.revoke_api_key(connection, caller.organization_id, api_key_id=api_key_id):
         await record(connection, caller, "apiKey.revoke", "apiKey", api_key_id)

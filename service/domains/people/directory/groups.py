@@ -30,11 +30,11 @@ NO_MEMBERS = (0, "")
 async def upsert_groups(
     connection: Connection, caller: Caller, *, request: wire.AdminGroupsUpsertRequest
 ) -> wire.AdminGroupsUpsertResponse:
-    """Create or change up to 1000 groups; all or none. Members given replace those a group has.
+    """Create or change up to 1000 groups; all or none.
 
-    A group is found by its id, else by its external id, else by its name among the groups without an external id;
-    otherwise it is created. A list of members replaces the group's members. Raises NotFound for an unknown id,
-    BadRequest `duplicate_group` or `unknown_principal`, Conflict `external_id_taken` or `name_ambiguous`."""
+    A group is found by id, else by external id, else by name among the groups without an external id; otherwise a new
+    group is created. A list of members replaces the group's members. Raises NotFound for an unknown id, BadRequest
+    `duplicate_group` or `unknown_principal`, Conflict `external_id_taken` or `name_ambiguous`."""
     groups = request.groups
     await queries.lock_organization(connection, caller.organization_id)
     found = await queries.find_groups(
@@ -87,7 +87,6 @@ async def list_members(
 
 
 async def get_group(connection: Connection, caller: Caller, group_id: UUID) -> Principal:
-    """Return a group. NotFound for an unknown one."""
     found = await queries.find_groups(connection, caller.organization_id, ids=[group_id])
     if not found:
         raise _unknown_group("groupId", group_id)
@@ -97,7 +96,7 @@ async def get_group(connection: Connection, caller: Caller, group_id: UUID) -> P
 async def list_memberships(
     connection: Connection, caller: Caller, *, request: people.AdminGroupsListMembershipsRequest
 ) -> people.AdminGroupsListMembershipsResponse:
-    """List the groups that somebody is in, directly or through other groups. Raises BadRequest `unknown_principal`."""
+    """List a principal's groups, direct or through other groups. Raises BadRequest `unknown_principal`."""
     cursor = Cursor.read(caller, operation=people.ADMIN_GROUPS_LIST_MEMBERSHIPS.path, request=request)
     organization_id = caller.organization_id
     member = await find_referenced_principal(connection, organization_id, request.member, field="member")
@@ -122,7 +121,7 @@ async def list_memberships(
 async def add_members(
     connection: Connection, caller: Caller, *, request: wire.AdminGroupsAddMembersRequest
 ) -> wire.AdminGroupsAddMembersResponse:
-    """Add members to a group; those in it already stay."""
+    """Add members to a group; existing members stay."""
     group_id = request.group_id
     memberships = await _resolve_members(connection, caller, group_id=group_id, members=request.members)
     added = await queries.add_members(connection, caller.organization_id, memberships=memberships)
@@ -133,7 +132,7 @@ async def add_members(
 async def remove_members(
     connection: Connection, caller: Caller, *, request: wire.AdminGroupsRemoveMembersRequest
 ) -> wire.AdminGroupsRemoveMembersResponse:
-    """Remove members from a group; those not in it are passed over. It takes effect at commit."""
+    """Remove members from a group when the transaction commits; non-members are ignored."""
     group_id = request.group_id
     memberships = await _resolve_members(connection, caller, group_id=group_id, members=request.members)
     removed = await queries.remove_members(
@@ -145,7 +144,7 @@ async def remove_members(
 
 
 async def leave_all_groups(connection: Connection, caller: Caller, *, member_id: UUID) -> None:
-    """Remove a principal from every group that lists it directly. The caller has locked the organization."""
+    """Remove a principal from every group with direct membership. The caller has locked the organization."""
     groups = await queries.leave_groups(connection, caller.organization_id, member_id=member_id)
     removed = [(group_id, member_id) for group_id in groups]
     await record_all(connection, caller, changes=_member_changes(added=[], removed=removed))
@@ -154,7 +153,7 @@ async def leave_all_groups(connection: Connection, caller: Caller, *, member_id:
 async def preview_losses(
     connection: Connection, caller: Caller, *, request: people.AdminGroupsPreviewLossesRequest
 ) -> people.AdminGroupsPreviewLossesResponse:
-    """Say who would read less without a group, or without some of its members in it, as things are now."""
+    """Return the people who would lose access without a group, or without some of its members, in the current state."""
     group_id, members = request.group_id, request.members
     organization_id = caller.organization_id
     await get_group(connection, caller, group_id)
@@ -184,9 +183,9 @@ async def preview_losses(
 async def delete_group(
     connection: Connection, caller: Caller, *, request: people.AdminGroupsDeleteRequest
 ) -> people.AdminGroupsDeleteResponse:
-    """Delete a group; its members stop reading at once what only it opened to them.
+    """Delete a group; members immediately lose access granted only through the group.
 
-    The audit log has its name and members, and an entry for each group that it was in."""
+    The audit log has the group's name and members, and an entry for each group around it."""
     group_id = request.group_id
     organization_id = caller.organization_id
     await lock_organization(connection, organization_id)
@@ -291,7 +290,8 @@ async def _replace_members(
 async def _resolve_members(
     connection: Connection, caller: Caller, *, group_id: UUID, members: Sequence[PrincipalReference]
 ) -> list[Membership]:
-    """Lock the organization, and return the memberships of these members in a group. Raises NotFound without it."""
+    """Lock the organization, and return memberships of these members in a group. Raises NotFound for an unknown
+    group."""
     await queries.lock_organization(connection, caller.organization_id)
     await get_group(connection, caller, group_id)
     references = [(f"members.{number}", member) for number, member in enumerate(members)]

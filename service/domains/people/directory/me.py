@@ -13,7 +13,7 @@ router = Router()
 
 @router.operation(ME)
 async def get_me(runtime: RuntimeDep, connection: SnapshotDep, caller: CallerDep) -> MeResponse:
-    """Show whom the access token acts for, and what it may be used for."""
+    """Show the account behind the access token, and the token's permitted uses."""
     organization = await queries.get_organization(connection, caller.organization_id)
     person = await get_acting_principal(connection, caller.organization_id, principal_id=caller.principal_id)
     may_share = ApiScope.CATALOG_WRITE in (caller.scopes or ())

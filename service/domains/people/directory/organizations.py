@@ -1,4 +1,4 @@
-"""Organizations: creating one with its first admin, and changing its settings, as only admins may."""
+"""Organizations: creating an organization with its first admin, and changing settings, for admins only."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,8 +34,9 @@ async def create_organization(
     api_key: Secret | None = None,
     api_key_name: str = "Bootstrap",
 ) -> UUID:
-    """Create an organization with its principal "everyone" and first admin, in a transaction set to it; return the
-    admin's id. The admin's address gives the domain; `api_key` becomes the admin's key and may act for users."""
+    """Create an organization with the principal "everyone" and a first admin, in a transaction set to the organization.
+    Return the admin's id. The admin's address gives the domain; `api_key` becomes the admin's key and may act for
+    users."""
     row = {"name": name, "domain": admin_email.rpartition("@")[2]}
     await queries.insert_organization(connection, organization_id, row=row)
     admin_id = uuid7()
@@ -62,7 +63,7 @@ async def get_organization(connection: Connection, caller: Caller) -> wire.Admin
 async def update_organization(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminOrganizationUpdateRequest
 ) -> wire.AdminOrganizationUpdateResponse:
-    """Change the organization's settings; what is left out stays. Raises Conflict `no_sign_in_provider`."""
+    """Change the organization's settings; omitted settings stay. Raises Conflict `no_sign_in_provider`."""
     # Who changes the settings at the same time waits for this, and then changes what it has left.
     await queries.lock_organization(connection, caller.organization_id)
     before = await get_organization(connection, caller)
@@ -111,7 +112,8 @@ def _hosts_after(before: Sequence[str], changes: wire.AdminOrganizationUpdateReq
 
 
 def _details(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the changed settings for the audit log; of the name, which is free text, only that it changed."""
+    """Return the changed settings for the audit log. For the name, which is free text, return only the fact of a
+    change."""
     named = {
         "serviceAccountsEnabled": "service_accounts_enabled",
         "domain": "domain",

@@ -1,5 +1,5 @@
-"""SQL of the directory for admins: users with details, groups' members, clients of hosts. A page or count is a
-statement. An index each, of memberships and of sign-ins, filters 50,000 users."""
+"""SQL of the directory for admins: users with details, groups' members, clients of hosts. Each page or count is a
+statement. Filters of 50,000 users need two indexes: of memberships and of sign-ins."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from service.schema.signin import invitations, oauth_clients, passkeys, second_f
 
 @dataclass(frozen=True, slots=True)
 class ListedUser:
-    """A user in a list, with their direct groups counted and their last sign-in with a browser."""
+    """A user in a list, with the number of direct groups and the last sign-in with a browser."""
 
     principal_id: UUID
     name: str
@@ -46,7 +46,7 @@ class SecondFactor:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A group that somebody is in; `through` are their groups that are members of it."""
+    """A group with a given principal in it; `through` are the principal's groups that are members of the group."""
 
     principal_id: UUID
     name: str
@@ -65,7 +65,7 @@ async def list_users(
     after: UUID,
     limit: int,
 ) -> list[ListedUser]:
-    """List matching users (of these ids, if any), ordered by id."""
+    """List matching users by id, limited to `ids` if given."""
     matching = sa.select(*columns_of(principals, ListedUser, *_facts(organization_id))).where(
         *_conditions(organization_id, filters), optional_in(principals.c.principal_id, ids)
     )
@@ -76,7 +76,6 @@ async def list_users(
 async def list_second_factors(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> list[SecondFactor]:
-    """List the second factors of users, oldest first."""
     statement = (
         sa.select(*columns_of(second_factors, SecondFactor, passkeys.c.name, passkeys.c.synced))
         .outerjoin(passkeys, passkeys.c.factor_id == second_factors.c.factor_id)
@@ -93,7 +92,7 @@ async def count_users(connection: Connection, organization_id: UUID, *, filters:
 async def list_memberships(
     connection: Connection, organization_id: UUID, *, member_id: UUID, after: UUID, limit: int
 ) -> list[Membership]:
-    """List the groups around a principal, however far out, ordered by id; a cycle doesn't put a group into itself."""
+    """List the groups around a principal, at any distance, by id. A cycle doesn't put a group into itself."""
     around = _groups_around(organization_id, member_id)
     inner = sa.select(group_members.c.member_id).where(
         matches(group_members, organization_id, group_id=principals.c.principal_id),
@@ -149,7 +148,7 @@ def _conditions(organization_id: UUID, filters: UserFilters) -> Iterator[sa.Colu
 
 
 def _sign_ins(organization_id: UUID) -> sa.Select[UUID]:
-    """Select the sign-ins of the user of the outer statement; the action stands there as their index has it."""
+    """Select the sign-ins of the outer statement's user. The action is a literal, as in the index."""
     return sa.select(audit_entries.c.audit_log_id).where(
         matches(audit_entries, organization_id, actor_id=principals.c.principal_id),
         audit_entries.c.action == sa.literal_column("'session.begin'"),
@@ -164,7 +163,7 @@ def _count(organization_id: UUID, column: sa.ColumnElement[UUID]) -> sa.ColumnEl
 
 
 def _groups_around(organization_id: UUID, member_id: UUID) -> sa.CTE:
-    """Select every group around a principal, directly or through others; UNION ends cycles."""
+    """Select every group around a principal, direct or through others; UNION ends cycles."""
     start = sa.select(group_members.c.group_id).where(
         matches(group_members, organization_id, member_id=sa.literal(member_id, sa.Uuid))
     )
@@ -180,7 +179,7 @@ def _groups_around(organization_id: UUID, member_id: UUID) -> sa.CTE:
 async def list_described_clients(
     connection: Connection, organization_id: UUID, *, other_than: Collection[str]
 ) -> Mapping[UUID, str]:
-    """List the clients that documents of other hosts describe, with the addresses of the documents."""
+    """List clients described by documents of other hosts, with the documents' addresses."""
     statement = sa.select(oauth_clients.c.client_id, oauth_clients.c.document_url).where(
         oauth_clients.c.organization_id == organization_id,
         oauth_clients.c.document_url.is_not(None),
@@ -195,12 +194,12 @@ async def delete_clients(connection: Connection, organization_id: UUID, *, ids: 
 
 
 MOST_PEOPLE = 100
-"""So many people are looked at, since each has groups and classes of their own."""
+"""The most people to examine, since each has separate groups and classes."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostResources:
-    """The number of resources of a type that somebody would not read any more."""
+    """The number of resources of a type that a person would lose."""
 
     principal_id: UUID
     resource_type: str
@@ -294,8 +293,8 @@ async def count_granted(connection: Connection, organization_id: UUID, *, group_
 
 
 async def delete_group(connection: Connection, organization_id: UUID, *, group_id: UUID) -> None:
-    """Delete a group with its memberships on both sides and its roles in access classes (by foreign keys). The classes
-    stay, as they are found by their composition; no new resource enters those that name the group."""
+    """Delete a group with all memberships and all roles in access classes (by foreign keys). Access classes stay,
+    because they are found by composition; no new resource enters a class with this group."""
     own = matches(principals, organization_id, principal_id=group_id, kind="group")
     await connection.execute(sa.delete(principals).where(own))
 
@@ -309,7 +308,7 @@ async def count_people(connection: Connection, organization_id: UUID, *, member_
 async def list_losses(
     connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
 ) -> list[LostResources]:
-    """Count by type what each of the first people would not read any more, if these members were not in the group."""
+    """Count by type the resources each of the first people would lose if these members were not in the group."""
     parameters = {
         "organization_id": organization_id,
         "group_id": group_id,

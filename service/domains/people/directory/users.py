@@ -1,4 +1,4 @@
-"""Users, whom admins create and change in bulk. An organization always keeps an active admin."""
+"""Users, created and changed by admins in bulk. An organization always keeps an active admin."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -40,7 +40,7 @@ async def upsert_users(
 
 
 async def set_password(connection: Connection, organization_id: UUID, *, email: str, password_hash: str) -> bool:
-    """Replace the password hash of the user of an address (lower case), for an operator; False without such a user."""
+    """Replace the password hash of the user with this address (lower case), for an operator; False if unknown."""
     await queries.lock_organization(connection, organization_id)
     found = await queries.find_principals(connection, organization_id, emails=[email], ids=())
     users = [one for one in found if one.kind == "user"]
@@ -55,7 +55,7 @@ async def set_password(connection: Connection, organization_id: UUID, *, email: 
 async def list_users(
     connection: Connection, caller: Caller, *, request: wire.AdminUsersListRequest
 ) -> wire.AdminUsersListResponse:
-    """List users: all, or those that filters leave; `query` is part of a name or an address."""
+    """List users: all, or by filters; `query` is part of a name or an address."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_USERS_LIST.path, request=request)
     rows = await listing.list_users(
         connection, caller.organization_id, filters=request, ids=request.ids, **cursor.window
@@ -72,7 +72,7 @@ async def list_users(
 async def count_users(
     connection: Connection, caller: Caller, *, request: AdminUsersCountRequest
 ) -> AdminUsersCountResponse:
-    """Count what listing users with the same filters lists."""
+    """Count the users listed with the same filters."""
     return AdminUsersCountResponse(count=await listing.count_users(connection, caller.organization_id, filters=request))
 
 
@@ -103,7 +103,7 @@ async def _put_users(
 
 
 async def require_active_admin(connection: Connection, organization_id: UUID) -> None:
-    """Refuse (409 `last_admin`) a change of users that leaves no active admin."""
+    """Refuse (409 `last_admin`) changes without any active admin left."""
     if not await queries.has_active_admin(connection, organization_id):
         raise Conflict(
             "This would leave the organization without an active admin. Make somebody else an admin first.",

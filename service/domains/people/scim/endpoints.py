@@ -1,4 +1,4 @@
-"""SCIM's endpoints, and the admin extension admin/scimTokens. The first request loads the protocol's library."""
+"""SCIM's endpoints, and the admin extension admin/scimTokens. The protocol's library loads at the first request."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ router.serve(wire.ADMIN_SCIM_TOKENS_REVOKE, tokens.revoke_token)
 @scim_router.api_route(PATH, methods=METHODS)
 @scim_router.api_route(f"{PATH}/{{path:path}}", methods=METHODS)
 async def scim(request: Request, runtime: RuntimeDep, path: str = "") -> Response:
-    """Answer an identity provider (RFC 7644); whatever goes wrong, too, in SCIM's form."""
+    """Answer an identity provider (RFC 7644). Errors also have SCIM's form."""
     serving = await asyncio.to_thread(import_module, "service.domains.people.scim.serving")
     try:
         caller = await _authenticate(request, runtime)
@@ -86,7 +86,7 @@ async def _read(request: Request, runtime: Runtime, path: str) -> "ScimRequest":
 
 
 def _refuse_long(decoded: Any) -> None:
-    """Refuse what would keep the library busy for long: a PATCH of too many operations, and too long a filter."""
+    """Refuse slow requests for the library: a PATCH with too many operations, or a filter that is too long."""
     given = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
     members = {name.lower(): value for name, value in given.items()}
     operations, text = members.get("operations"), members.get("filter")

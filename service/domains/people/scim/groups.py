@@ -1,4 +1,4 @@
-"""Groups as a provider keeps them: name, external id, direct people and groups. Service accounts stay members."""
+"""Groups as managed by a provider: name, external id, direct people and groups. Service accounts stay members."""
 
 from collections.abc import Collection
 from typing import Any
@@ -22,8 +22,8 @@ MOST_NAMED = 20
 
 
 async def create_group(connection: Connection, caller: ScimCaller, given: Group) -> UUID:
-    """Create a group with its members, in a locked organization; return its id. Raises InvalidValueException, and
-    UniquenessException for a taken external id, or without one a taken name."""
+    """Create a group with members, in a locked organization; return its id. Raises InvalidValueException, and
+    UniquenessException for a taken external id, or, without an external id, for a taken name."""
     refuse_long(given)
     await _refuse_taken(connection, caller, given, group_id=None)
     group_id = uuid7()
@@ -33,7 +33,7 @@ async def create_group(connection: Connection, caller: ScimCaller, given: Group)
 
 
 async def change_group(connection: Connection, caller: ScimCaller, before: StoredGroup, given: Group) -> None:
-    """Make a group equal the provider's; the organization is locked. Raises as `create_group`."""
+    """Make a group equal to the provider's, in a locked organization. Raises the errors of `create_group`."""
     refuse_long(given)
     if (before.name, before.external_id) != (given.display_name, given.external_id):
         if before.external_id != given.external_id:
@@ -44,7 +44,7 @@ async def change_group(connection: Connection, caller: ScimCaller, before: Store
 
 
 async def delete_group(connection: Connection, caller: ScimCaller, group: StoredGroup) -> None:
-    """Delete a group with its memberships and what is granted to it. The caller has locked the organization."""
+    """Delete a group with its memberships and grants. The caller has locked the organization."""
     organization_id, group_id = caller.organization_id, group.principal_id
     members = await removal.list_member_ids(connection, organization_id, group_id=group_id)
     around = await identity.leave_groups(connection, organization_id, member_id=group_id)
@@ -70,8 +70,8 @@ async def change_members(
     kept: Collection[UUID] | None = None,
     is_new: bool = False,
 ) -> None:
-    """Add and remove members of a group; with `kept`, all others go. Unknown ids to add are recorded as refused;
-    BadRequest `unknown_members` if there are no others, unless the group is new."""
+    """Add and remove members of a group; with `kept`, remove all other members. Unknown ids to add are recorded as
+    refused. BadRequest `unknown_members` if all ids are unknown, unless the group is new."""
     organization_id = caller.organization_id
     kinds = await queries.find_kinds(connection, organization_id, principal_ids=added)
     if unknown := sorted(str(one) for one in set(added) - kinds.keys()):
@@ -102,7 +102,6 @@ def members_of(given: Group) -> set[UUID]:
 
 
 def to_id(value: str | None) -> UUID:
-    """Return a member's id. InvalidValueException for a value that is none."""
     try:
         return UUID(value or "")
     except ValueError:

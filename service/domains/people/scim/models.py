@@ -1,5 +1,5 @@
-"""SCIM resources and the service's description (RFC 7643, sections 4 and 5). Attributes that Carrel doesn't keep are
-dropped, among them all that give rights. Filters use kept attributes."""
+"""SCIM resources and the service's description (RFC 7643, sections 4 and 5). Attributes unknown to Carrel are dropped,
+including all attributes that give rights. Filters use only stored attributes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ LONGEST_NAME = 1000
 
 
 class User(scim.Resource[Any]):
-    """A person; `user_name` is their address."""
+    """A person; `user_name` is the address."""
 
     __schema__ = scim.URN("urn:ietf:params:scim:schemas:core:2.0:User")
 
@@ -35,7 +35,7 @@ class User(scim.Resource[Any]):
 
 
 class Email(scim.ComplexAttribute):
-    """A person's address, which is of type work, and the primary one."""
+    """A person's address, of type work, and the primary address."""
 
     value: str | None = None
     type: str | None = None
@@ -43,7 +43,7 @@ class Email(scim.ComplexAttribute):
 
 
 class FilteredUser(User):
-    """A person in a search that names emails: no others do, because emails are found and not kept."""
+    """A person in a search that names emails. Other searches omit emails, because emails are looked up, not stored."""
 
     emails: list[Email] | None = None
 
@@ -74,7 +74,7 @@ class Group(scim.Resource[Any]):
 
 
 def refuse_long(given: User | Group) -> None:
-    """Raise InvalidValueException for a name or an external id that is too long, and for a group without a name."""
+    """Raise InvalidValueException for an overlong name or external id, and for a group without a name."""
     for name, value in (("displayName", given.display_name), ("externalId", given.external_id)):
         if value is not None and len(value) > LONGEST_NAME:
             raise scim.InvalidValueException(
@@ -85,7 +85,7 @@ def refuse_long(given: User | Group) -> None:
 
 
 def describe_provider(user: type[User] = User) -> scim.ScimProvider:
-    """Describe the service, and what it tolerates: Entra and Okta depart from the RFC in these points."""
+    """Describe the service, with the departures from the RFC that Entra and Okta need."""
     policy = scim.ScimPolicy(
         unknown=scim.ScimPolicy.Unknown.ignore,
         remove_value_as_filter=scim.ScimPolicy.RemoveValue.apply,
@@ -119,13 +119,13 @@ CASE_EXACT = frozenset({"id", "externalid"})
 
 @dataclass(frozen=True)
 class Attributes:
-    """The attributes of a resource that filters may name, in lower case: columns, and conditions of several values."""
+    """The attributes of a resource allowed in filters, in lower case: columns, and conditions of several values."""
 
     columns: Mapping[str, ColumnElement[Any]]
     many: Mapping[str, Callable[[Match], ColumnElement[bool]]] = field(default_factory=dict[str, Any])
 
     def column(self, name: str) -> ColumnElement[Any]:
-        """Return the column of an attribute. InvalidFilterException for one that can't be asked for."""
+        """Return the column of an attribute. InvalidFilterException if filters can't use the attribute."""
         if name.lower() not in self.columns:
             known = "id, userName, emails.value, displayName, externalId, active, members.value and meta.created"
             raise scim.InvalidFilterException(
@@ -149,7 +149,7 @@ Condition: TypeAlias = Callable[[Attributes], ColumnElement[bool]]
 
 
 def to_condition(node: path.FilterNode) -> Condition:
-    """Convert a parsed filter to a condition over attributes. Raises InvalidFilterException for what can't be asked."""
+    """Convert a parsed filter to a condition over attributes. Raises InvalidFilterException for unsupported filters."""
     if _count_terms(node) > MOST_TERMS:
         raise scim.InvalidFilterException(detail=f"The filter has more than {MOST_TERMS} terms. Ask in smaller ones.")
     return lambda attributes: _Conditions(attributes).visit(node)
@@ -208,7 +208,7 @@ def _compare(column: ColumnElement[Any], op: path.CompareOperator, value: Any, *
 
 
 def _compare_id(column: ColumnElement[Any], op: path.CompareOperator, value: Any) -> ColumnElement[bool]:
-    """Compare an id: by its index where it is to be the same, else as a text."""
+    """Compare an id: equality by index, other operators as text."""
     if op is path.CompareOperator.eq and isinstance(value, str):
         try:
             return column == UUID(value)

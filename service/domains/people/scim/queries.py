@@ -1,4 +1,4 @@
-"""SQL of provisioning: people and groups that a provider sees, by its filters; none that were deleted."""
+"""SQL of provisioning: people and groups visible to a provider, by its filters, without the deleted."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import InitVar, dataclass
@@ -24,7 +24,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class StoredUser:
-    """A person, with what decides whether the provider sees them."""
+    """A person, with the values that decide visibility to the provider."""
 
     principal_id: UUID
     name: str
@@ -37,7 +37,7 @@ class StoredUser:
 
 @dataclass(frozen=True, slots=True)
 class StoredGroup:
-    """A group; `member_mark` changes with its members."""
+    """A group; `member_mark` changes with the members."""
 
     principal_id: UUID
     name: str
@@ -57,7 +57,7 @@ class StoredMember:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search as a filter, an order and a page ask for it; `descending` turns the order around."""
+    """A search with filter, order and page; `descending` reverses the order."""
 
     condition: Condition | None
     sort_by: str | None
@@ -93,7 +93,6 @@ async def find_user(connection: Connection, organization_id: UUID, *, user_id: U
 async def find_user_by(
     connection: Connection, organization_id: UUID, *, email: str, external_id: str | None
 ) -> list[StoredUser]:
-    """Find the people who have this address (lower case) or this external id."""
     taken = principals.c.email == email
     if external_id is not None:
         taken = or_(taken, principals.c.external_id == external_id)
@@ -101,7 +100,7 @@ async def find_user_by(
 
 
 async def find_user_bound_to(connection: Connection, organization_id: UUID, *, subject: str) -> StoredUser | None:
-    """Find the person whom a sign-in provider of the organization knows by this subject, or the guest of this id."""
+    """Find the person known by this subject to a sign-in provider of the organization, or the guest with this id."""
     bound = select(upstream_identities.c.principal_id).where(
         sql.matches(upstream_identities, organization_id, subject=subject)
     )
@@ -125,7 +124,7 @@ async def change_user(
 
 
 async def release_user(connection: Connection, organization_id: UUID, *, user_id: UUID) -> None:
-    """Deactivate a person, who is no admin any more and has no password, and take them out of the provider's sight."""
+    """Deactivate a person, remove admin rights and password, and hide the person from the provider."""
     values = {"active": False, "is_admin": False, "password_hash": None, "external_id": None, "released_at": func.now()}
     await change_user(connection, organization_id, user_id=user_id, values=values)
 
@@ -138,7 +137,7 @@ async def find_group(connection: Connection, organization_id: UUID, *, group_id:
 async def find_groups_by(
     connection: Connection, organization_id: UUID, *, name: str, external_id: str | None
 ) -> list[UUID]:
-    """Find the groups that have this external id; those of this name and without an external id, if it is None."""
+    """Find the groups with this external id; if None, the groups with this name and without an external id."""
     same = (
         and_(principals.c.name == name, principals.c.external_id.is_(None))
         if external_id is None
@@ -158,7 +157,7 @@ async def search_groups(
 async def list_members(
     connection: Connection, organization_id: UUID, *, group_ids: Collection[UUID]
 ) -> list[StoredMember]:
-    """List the people and groups directly in groups, in the order of their ids."""
+    """List the direct people and groups in groups, ordered by id."""
     statement = (
         select(*sql.columns_of(principals, StoredMember, group_members.c.group_id))
         .join(group_members, group_members.c.member_id == principals.c.principal_id)
@@ -176,7 +175,7 @@ async def list_members(
 async def find_kinds(
     connection: Connection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> dict[UUID, str]:
-    """Find which of these ids are people's or groups', and of which kind."""
+    """Return the kind of each id that belongs to a person or group."""
     statement = select(principals.c.principal_id, principals.c.kind).where(
         principals.c.organization_id == organization_id,
         sql.in_array(principals.c.principal_id, principal_ids),
@@ -189,14 +188,14 @@ async def find_kinds(
 async def remove_members(
     connection: Connection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
 ) -> list[UUID]:
-    """Remove these people and groups from a group; return who was removed."""
+    """Remove these people and groups from a group; return the removed ids."""
     return await _remove(connection, organization_id, group_id, sql.in_array(group_members.c.member_id, member_ids))
 
 
 async def remove_others(
     connection: Connection, organization_id: UUID, *, group_id: UUID, kept: Collection[UUID]
 ) -> list[UUID]:
-    """Remove the people and groups from a group whose ids are not `kept`; return who was removed."""
+    """Remove people and groups from a group, except `kept`; return the removed ids."""
     return await _remove(connection, organization_id, group_id, ~sql.in_array(group_members.c.member_id, kept))
 
 
@@ -290,7 +289,7 @@ async def enter_by_token(connection: Connection, *, secret_hash: bytes) -> Found
 
 
 async def touch_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> None:
-    """Note that a token is in use now; skip the write while another request has the row."""
+    """Record the use of a token; skip the write while another request has locked the row."""
     key = scim_tokens.c.token_id
     found = select(key).where(scim_tokens.c.organization_id == organization_id, key == token_id)
     await touch(connection, scim_tokens, key, found)
@@ -308,12 +307,12 @@ async def get_token(connection: Connection, organization_id: UUID, *, token_id: 
 async def list_tokens(
     connection: Connection, organization_id: UUID, *, ids: Collection[UUID] | None, after: UUID, limit: int
 ) -> list[ScimToken]:
-    """List tokens (of these ids, if any), ordered by id."""
+    """List tokens by id, limited to `ids` if given."""
     own_id = scim_tokens.c.token_id
     statement = select(*_TOKEN).where(sql.matches(scim_tokens, organization_id), sql.optional_in(own_id, ids))
     return await sql.find_rows(connection, sql.rows_after(statement, own_id, after=after, limit=limit), ScimToken)
 
 
 async def revoke_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> bool:
-    """Revoke a token; False when it was revoked already or doesn't exist."""
+    """Revoke a token; False when already revoked or unknown."""
     return await sql.revoke(connection, scim_tokens, organization_id, token_id=token_id)

@@ -1,4 +1,4 @@
-"""Answering a SCIM request by the library, which knows the protocol, over Carrel's people and groups."""
+"""Answering a SCIM request with the protocol's library, over Carrel's people and groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ _TYPES = {"last_admin": "mutability", "invalid_request": "invalidSyntax", "unkno
 
 
 class Refused(Exception):  # noqa: N818 - it carries an answer
-    """An answer that refuses, so that the transaction it was made in is rolled back."""
+    """A refusing answer; raised so that the transaction is rolled back."""
 
     def __init__(self, answer: ScimResponse) -> None:
         super().__init__()
@@ -34,8 +34,8 @@ class Refused(Exception):  # noqa: N818 - it carries an answer
 
 
 class Handler(ScimHandler):
-    """The library's handler, with group members changed in bulk; it would compare each with all others.
-    `shows_members`: the PATCH answer may have members."""
+    """The library's handler, except that group members change in bulk. The library would compare each member with all
+    others. `shows_members` means the PATCH answer may have members."""
 
     def __init__(self, service: ScimService, storage: Storage, *, shows_members: bool) -> None:
         super().__init__(service, storage)
@@ -45,7 +45,7 @@ class Handler(ScimHandler):
     def patch_resource(
         self, resource_type: ResourceType, resource_id: str, patch_op: "PatchOp[Any]", conditions: Conditions
     ) -> Resource[Any]:
-        """Apply a PATCH. Raises BadRequest for too many operations on members that can't be done in bulk."""
+        """Apply a PATCH. Raises BadRequest for too many operations on members, if bulk changes are impossible."""
         changes = _split(patch_op) if resource_type.name == "Group" else None
         if changes is None:
             return super().patch_resource(resource_type, resource_id, patch_op, conditions)
@@ -60,7 +60,7 @@ class Handler(ScimHandler):
 
 
 def answer(storage: Storage, request: ScimRequest) -> ScimResponse:
-    """Answer a request; to be called in a thread. Raises Refused for what is refused."""
+    """Answer a request; call in a thread. Raises Refused for a refusal."""
     names_emails = "emails" in str(request.query).lower() or (
         request.path.endswith("/.search") and b"emails" in (request.body or b"").lower()
     )
@@ -89,7 +89,7 @@ def _service(user: type[User]) -> ScimService:
 
 @dataclass
 class _Changes:
-    """What a PATCH does to a group: who comes, who goes, and the operations that leave the members alone."""
+    """The effects of a PATCH on a group: members to add and remove, and operations unrelated to members."""
 
     added: set[UUID] = field(default_factory=set[UUID])
     removed: set[UUID] = field(default_factory=set[UUID])
@@ -97,8 +97,8 @@ class _Changes:
 
 
 def _split(patch: "PatchOp[Any]") -> _Changes | None:
-    """Return a PATCH's changes to a group; None if members change other than by ids. Raises BadRequest if it then has
-    too many operations: each goes through all members."""
+    """Return a PATCH's changes to a group; None if members change other than by ids. Raises BadRequest for too many
+    such operations, because each goes through all members."""
     changes, operations = _Changes(), patch.operations or ()
     for operation in operations:
         if not _is_about_members(operation):

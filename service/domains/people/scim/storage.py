@@ -1,4 +1,5 @@
-"""Where the SCIM library, in a thread, finds and changes people and groups; a write locks the organization first."""
+"""Storage of the SCIM library, in a thread, for finding and changing people and groups. A write locks the organization
+first."""
 
 import hashlib
 import json
@@ -27,7 +28,7 @@ Found = TypeVar("Found")
 
 
 class Storage(ScimStorage):
-    """The people and groups of the organization of one token."""
+    """The people and groups of a token's organization."""
 
     def __init__(self, connection: Connection, caller: ScimCaller, *, writes: bool) -> None:
         self._connection = connection
@@ -41,7 +42,7 @@ class Storage(ScimStorage):
         *,
         response_parameters: scim.ResponseParameters[Any] | None = None,
     ) -> scim.Resource[Any]:
-        """Return a person or a group; a group without its members, if the answer leaves them out."""
+        """Return a person or a group. Members of a group are left out if the answer omits them."""
         if resource_type.name == "User":
             return _to_user(self._user(resource_id))
         return self._with_members([self._group(resource_id)], response_parameters)[0]
@@ -49,7 +50,8 @@ class Storage(ScimStorage):
     def search(
         self, resource_types: list[scim.ResourceType], search_request: scim.SearchRequest[Any], *, position: Any = None
     ) -> SearchPage:
-        """Return a page and the number of all, people before groups; a page ends before it has too many members."""
+        """Return a page and the total number, people before groups. A page ends early to limit the number of
+        members."""
         del position  # there are no cursors
         total, found = 0, list[scim.Resource[Any]]()
         start = search_request.start_index_0 or 0
@@ -85,7 +87,7 @@ class Storage(ScimStorage):
     def delete(
         self, resource_type: scim.ResourceType, resource_id: str, *, expected_version: str | None = None
     ) -> None:
-        """Delete a group; end all access of a person, who is not shown any more."""
+        """Delete a group, or end all access of a person and hide the person."""
         if resource_type.name == "User":
             self._change(users.delete_user, self._user(resource_id, expected_version))
         else:
@@ -97,7 +99,7 @@ class Storage(ScimStorage):
             self._change(groups.change_members, group_id=group_id, added=added, removed=removed)
 
     def get_bare_group(self, resource_id: str) -> scim.Resource[Any]:
-        """Return a group with its version and without its members, which are not read."""
+        """Return a group with its version, without reading the members."""
         return _to_group(self._group(resource_id), members=None)
 
     def _user(self, resource_id: str, expected_version: str | None = None) -> StoredUser:
@@ -127,7 +129,7 @@ class Storage(ScimStorage):
         return [_to_group(row, members=members[row.principal_id]) for row in rows]
 
     def _cut(self, rows: list[StoredGroup], parameters: scim.ResponseParameters[Any]) -> list[StoredGroup]:
-        """Return as many of the first groups, one at least, as have few enough members together to show these."""
+        """Return the first groups, at least one, with few enough members together to show."""
         if not _wants_members(parameters):
             return rows
         counts = self._ask(direct.count_members, group_ids=[row.principal_id for row in rows])
@@ -152,8 +154,6 @@ class Storage(ScimStorage):
         return self._run(lambda connection: rule(connection, self._caller, *args, **kwargs))
 
     def _run(self, work: Callable[[Connection], Awaitable[Found]]) -> Found:
-        """Do work on the event loop, and wait for it here."""
-
         async def run() -> Found:
             if self._is_to_lock:
                 self._is_to_lock = False
@@ -164,7 +164,6 @@ class Storage(ScimStorage):
 
 
 def user_version(user: StoredUser) -> str:
-    """Return the version of a person as the provider sees them."""
     return _version(user.name, user.email, user.external_id, user.active)
 
 

@@ -1,4 +1,4 @@
-"""Provisioning tokens, which an admin creates for an identity provider; and who calls with one."""
+"""Provisioning tokens, created by an admin for an identity provider, and their callers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ PATH = "/scim/v2"
 
 @dataclass(frozen=True, slots=True)
 class ScimCaller:
-    """An identity provider, known by its token: nobody of the organization, and no admin."""
+    """An identity provider, known by a token: neither a principal of the organization nor an admin."""
 
     organization_id: UUID
     token_id: UUID
@@ -42,7 +42,7 @@ def base_url(settings: Settings) -> str:
 async def create_token(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminScimTokensCreateRequest
 ) -> wire.AdminScimTokensCreateResponse:
-    """Make a token for an identity provider; its value is shown this once. Raises BadRequest `expiry_past`."""
+    """Create a token for an identity provider; the value is shown only now. Raises BadRequest `expiry_past`."""
     refuse_past(request.expires_at)
     secret = secrets.mint(secrets.SCIM_TOKEN)
     token_id = uuid7()
@@ -63,7 +63,7 @@ async def create_token(
 async def list_tokens(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminScimTokensListRequest
 ) -> wire.AdminScimTokensListResponse:
-    """List provisioning tokens, without their values, and the address of SCIM."""
+    """List provisioning tokens, without the values, and the address of SCIM."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_SCIM_TOKENS_LIST.path, request=request)
     rows = await queries.list_tokens(connection, caller.organization_id, ids=request.ids, **cursor.window)
     page = cursor.page(rows, position=lambda row: [str(row.token_id)])
@@ -75,7 +75,7 @@ async def list_tokens(
 async def revoke_token(
     connection: Connection, caller: Caller, *, request: wire.AdminScimTokensRevokeRequest
 ) -> wire.AdminScimTokensRevokeResponse:
-    """Stop a provisioning token at once. Revoking again changes nothing."""
+    """Revoke a provisioning token at once; revoking again changes nothing."""
     token_id = request.token_id
     stopped = await queries.revoke_token(connection, caller.organization_id, token_id=token_id)
     token = await _get(connection, caller, token_id)
@@ -85,7 +85,7 @@ async def revoke_token(
 
 
 async def authenticate(connection: Connection, authorization: str | None) -> ScimCaller:
-    """Return the caller of an `Authorization` header, and enter its organization. Raises Unauthenticated."""
+    """Return the caller of an `Authorization` header, and enter the caller's organization. Raises Unauthenticated."""
     scheme, _, value = (authorization or "").strip().partition(" ")
     value = value.strip()
     if scheme.lower() != "bearer" or not value.startswith(secrets.SCIM_TOKEN):
@@ -101,14 +101,13 @@ async def authenticate(connection: Connection, authorization: str | None) -> Sci
 
 
 async def record_changes(connection: Connection, caller: ScimCaller, *, changes: Sequence[Change]) -> None:
-    """Add an audit entry for each change of an identity provider, which names its token."""
     token = {"scimTokenId": str(caller.token_id), "scimTokenName": caller.name}
     named = [replace(one, details={**one.details, **token}) for one in changes]
     await record_by_credential(connection, caller.organization_id, credential_id=caller.token_id, changes=named)
 
 
 class Provided(Versioned):
-    """A person or a group as an identity provider keeps them."""
+    """A person or a group as managed by an identity provider."""
 
     edited = ("email", "name", "external_id", "is_admin", "active")
 
@@ -120,7 +119,6 @@ class Provided(Versioned):
 
 
 def change_of(kind: str, before: StoredUser | StoredGroup | Principal, after: StoredUser | Principal) -> Change:
-    """Describe a change of a person or a group (`kind`) for the audit log, with old and new values."""
     old, new = (Provided.model_validate(one, from_attributes=True) for one in (before, after))
     details = {"isAdmin": new.is_admin, "active": new.active} if kind == "user" else {}
     return change_between(f"{kind}.update", kind, after.principal_id, old, new, details=details)
@@ -129,7 +127,7 @@ def change_of(kind: str, before: StoredUser | StoredGroup | Principal, after: St
 async def record_refusal(
     connection: Connection, caller: ScimCaller, *, error: ServiceError, method: str, path: str
 ) -> None:
-    """Add an audit entry for a change that an identity provider asked for and that a rule refused."""
+    """Add an audit entry for an identity provider's change refused by a rule."""
     target = path.rstrip("/").rpartition("/")[2]
     details: dict[str, Any] = {"code": error.code, "method": method, "path": path[:200]}
     if error.details:

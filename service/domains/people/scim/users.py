@@ -1,4 +1,4 @@
-"""People as an identity provider keeps them: address, name, external id, whether active. It makes nobody an admin."""
+"""People as managed by an identity provider: address, name, external id, and whether active. Never makes admins."""
 
 from dataclasses import asdict, replace
 from typing import Any, cast
@@ -24,8 +24,8 @@ _ADDRESS = TypeAdapter[str](EmailAddress)
 
 
 async def create_user(connection: Connection, caller: ScimCaller, given: User) -> UUID:
-    """Create a person, or restore a deleted person; return their id. A person who has signed in with the same external
-    id is changed instead. The organization is locked. Raises UniquenessException for a taken address or external id."""
+    """Create a person, or restore a deleted person; return the id. A person already signed in with the same external id
+    is changed instead. The organization is locked. Raises UniquenessException for a taken address or external id."""
     refuse_long(given)
     organization_id, email = caller.organization_id, _address_of(given)
     found = await identity.find_principals(connection, organization_id, emails=[email], deleted=True)
@@ -57,7 +57,7 @@ async def create_user(connection: Connection, caller: ScimCaller, given: User) -
 
 
 async def change_user(connection: Connection, caller: ScimCaller, before: StoredUser, given: User) -> None:
-    """Make a person equal the provider's, and sign out inactive people; the organization is locked. Raises Conflict
+    """Make a person equal to the provider's, and sign out inactive people, in a locked organization. Raises Conflict
     `last_admin`, and UniquenessException."""
     refuse_long(given)
     organization_id, user_id = caller.organization_id, before.principal_id
@@ -79,7 +79,8 @@ async def change_user(connection: Connection, caller: ScimCaller, before: Stored
 
 
 async def delete_user(connection: Connection, caller: ScimCaller, person: StoredUser) -> None:
-    """End a person's access for good; their property stays. The organization is locked. Raises as `change_user`."""
+    """Permanently end a person's access, in a locked organization; property stays. Raises the errors of
+    `change_user`."""
     organization_id, user_id = caller.organization_id, person.principal_id
     keys = (await end_access(connection, organization_id, principal_id=user_id)).api_key_ids
     await queries.release_user(connection, organization_id, user_id=user_id)
@@ -99,7 +100,7 @@ def default_name(email: str) -> str:
 
 
 def _address_of(given: User, *, before: StoredUser | None = None) -> str:
-    """Return userName; where the provider made it up for a guest, or it is no address, the work address."""
+    """Return userName, or the work address if userName was invented for a guest or is no address."""
     name = given.user_name or ""
     is_guest = GUEST_MARK in name.lower()
     if is_guest or "@" not in name:
@@ -112,7 +113,7 @@ def _address_of(given: User, *, before: StoredUser | None = None) -> str:
 
 
 def _work_address_of(given: User) -> str | None:
-    """Return the address of type work among the emails, else the primary one, else the first one."""
+    """Return the work address among the emails, else the primary address, else the first."""
     emails: Any = given.unknown_attributes.get("emails")
     given_emails = cast("list[object]", emails if isinstance(emails, list) else [])
     listed = [cast("dict[str, object]", one) for one in given_emails if isinstance(one, dict)]
@@ -121,7 +122,7 @@ def _work_address_of(given: User) -> str | None:
 
 
 def _name_of(given: User) -> str | None:
-    """Return the name that is given: the one to display, else the formatted one, else the parts of it."""
+    """Return the given name: the display name, else the formatted name, else the name's parts."""
     if given.display_name:
         return given.display_name
     name: Any = given.unknown_attributes.get("name")

@@ -1,1 +1,1 @@
-"""Service accounts, their scoped tokens, and what a scope reaches."""
+"""Service accounts, scoped tokens, and the reach of a scope."""

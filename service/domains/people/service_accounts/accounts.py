@@ -1,4 +1,4 @@
-"""Service accounts: identities that aren't people, which have only the access they are granted (seed); and tokens."""
+"""Service accounts: identities for programs, with granted access only (seed); and tokens."""
 
 import re
 import unicodedata
@@ -23,13 +23,13 @@ from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
 
 LONGEST = 48
-"""So that with its number it stays within the 64 characters of a local part (RFC 5321, section 4.5.3.1.1)."""
+"""Leaves room for a number within the 64 characters of a local part (RFC 5321, section 4.5.3.1.1)."""
 
 NAMELESS = "service-account"
 
 
 def make_local_part(display_name: str) -> str:
-    """Make a local part of ASCII letters, digits and hyphens, accents removed; `NAMELESS` without any."""
+    """Make a local part of ASCII letters, digits and hyphens, without accents; `NAMELESS` if none remain."""
     decomposed = unicodedata.normalize("NFKD", display_name.casefold())
     letters = "".join(char for char in decomposed if not unicodedata.combining(char))
     return re.sub(r"[^a-z0-9]+", "-", letters.lower())[: LONGEST + 1].strip("-")[:LONGEST].rstrip("-") or NAMELESS
@@ -41,7 +41,7 @@ FIRST_CANDIDATES = 8
 async def create_account(
     connection: Connection, caller: Caller, *, request: wire.AdminServiceAccountsCreateRequest
 ) -> wire.AdminServiceAccountsCreateResponse:
-    """Make a service account without access; its address is made from its name, and was never used before."""
+    """Create a service account without access. The address comes from the name, and was never used before."""
     display_name = request.display_name
     await lock_organization(connection, caller.organization_id)
     organization = await get_organization(connection, caller.organization_id)
@@ -69,7 +69,7 @@ async def list_accounts(
 async def delete_account(
     connection: Connection, caller: Caller, *, request: wire.AdminServiceAccountsDeleteRequest
 ) -> wire.AdminServiceAccountsDeleteResponse:
-    """Delete a service account and stop its tokens at once; what it uploaded stays."""
+    """Delete a service account and revoke its tokens at once; uploaded documents stay."""
     account_id = request.service_account_id
     await lock_organization(connection, caller.organization_id)
     if not await queries.mark_deleted(connection, caller.organization_id, account_id=account_id):
@@ -88,7 +88,6 @@ async def delete_account(
 
 
 def unknown_account() -> NotFound:
-    """Build the error for a service account that is unknown, deleted, or another organization's."""
     message = "There is no such service account in this organization."
     return NotFound(message, code="service_account_not_found", details=[FieldError("serviceAccountId", message)])
 
@@ -113,9 +112,9 @@ def _number_addresses(local: str, domain: str) -> Iterator[str]:
 async def mint_token(
     connection: Connection, caller: Caller, *, request: wire.AdminServiceAccountTokensMintRequest
 ) -> wire.AdminServiceAccountTokensMintResponse:
-    """Mint a token; its value is shown this once.
+    """Create a token; the value is shown only now.
 
-    The account is locked until the token is committed, so that a deletion of the account revokes this token too."""
+    The account is locked until the token is committed, so a deletion of the account also revokes this token."""
     refuse_past(request.expires_at)
     account_id = request.service_account_id
     if not await queries.lock_account(connection, caller.organization_id, account_id=account_id):
@@ -145,7 +144,7 @@ async def mint_token(
 async def list_tokens(
     connection: Connection, caller: Caller, *, request: wire.AdminServiceAccountTokensListRequest
 ) -> wire.AdminServiceAccountTokensListResponse:
-    """List tokens without their values, also of deleted accounts; 404 for an unknown account."""
+    """List tokens without the values, including tokens of deleted accounts; 404 for an unknown account."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_SERVICE_ACCOUNT_TOKENS_LIST.path, request=request)
     account_id = request.service_account_id
     if account_id is not None:
@@ -162,7 +161,7 @@ async def list_tokens(
 async def revoke_token(
     connection: Connection, caller: Caller, *, request: wire.AdminServiceAccountTokensRevokeRequest
 ) -> wire.AdminServiceAccountTokensRevokeResponse:
-    """Stop a token at once; to revoke it again changes nothing."""
+    """Revoke a token at once; revoking again changes nothing."""
     token_id = request.token_id
     stopped = await queries.revoke_token(connection, caller.organization_id, token_id=token_id)
     token = await get_token(connection, caller, token_id=token_id)
@@ -173,7 +172,7 @@ async def revoke_token(
 
 
 async def get_token(connection: Connection, caller: Caller, *, token_id: UUID) -> wire.ServiceAccountToken:
-    """Return a token as it is now; for admins. NotFound when it is unknown, or another organization's."""
+    """Return a token's current state; for admins. NotFound when unknown, or another organization's."""
     token = await queries.get_token(connection, caller.organization_id, token_id=token_id)
     if token is None:
         raise NotFound("There is no such token in this organization.", code="token_not_found")

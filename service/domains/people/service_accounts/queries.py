@@ -1,4 +1,4 @@
-"""SQL of service accounts, of their tokens, and of what a token could reach. Of a deleted account the address stays."""
+"""SQL of service accounts, tokens, and the reach of a token. The address of a deleted account stays."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _TOKEN = sql.columns_of(service_account_tokens, ServiceAccountToken, credential_
 
 @dataclass(frozen=True, slots=True)
 class RevokedToken:
-    """A token that was revoked just now; `worked` until then, or had expired before."""
+    """A newly revoked token; `worked` is False if it had already expired."""
 
     token_id: UUID
     worked: bool
@@ -43,7 +43,7 @@ class RevokedToken:
 
 @dataclass(frozen=True, slots=True)
 class ReachedCollection:
-    """A collection that the caller may use, with the number of all such, and of those that it may change."""
+    """A collection open to the caller, with the number of all such collections, and of those open to changes."""
 
     collection_id: UUID
     name: str
@@ -54,7 +54,7 @@ class ReachedCollection:
 
 @dataclass(frozen=True, slots=True)
 class ReachedAgent:
-    """An agent that is deployed to the caller, with the number of all such, and of those closed to programs."""
+    """An agent deployed to the caller, with the number of all such agents, and of those closed to programs."""
 
     agent_id: UUID
     name: str
@@ -64,7 +64,7 @@ class ReachedAgent:
 
 
 async def list_taken_addresses(connection: Connection, organization_id: UUID, *, emails: Collection[str]) -> set[str]:
-    """List which of these addresses (lower case) a principal has, or a deleted service account had."""
+    """Return the addresses (lower case) in use by a principal, or used by a deleted service account."""
     taken = sql.matches(principals, organization_id), sql.in_array(principals.c.email, emails)
     return set((await connection.execute(select(principals.c.email).where(*taken))).scalars())
 
@@ -87,7 +87,7 @@ async def list_accounts(
     after: UUID,
     limit: int,
 ) -> list[ServiceAccount]:
-    """List service accounts by id whose name or address contains `query`, of these ids if any are given."""
+    """List service accounts by id with `query` in name or address, limited to `ids` if given."""
     own_id = principals.c.principal_id
     statement = _accounts(organization_id).where(own_id > after, sql.optional_in(own_id, ids))
     if query:
@@ -102,13 +102,13 @@ async def get_account(connection: Connection, organization_id: UUID, *, account_
 
 
 async def lock_account(connection: Connection, organization_id: UUID, *, account_id: UUID) -> bool:
-    """Lock a service account against deletion until the transaction ends; False when it doesn't exist."""
+    """Lock a service account against deletion until the transaction ends; False if unknown."""
     statement = _accounts(organization_id).where(principals.c.principal_id == account_id)
     return (await connection.execute(statement.with_for_update(read=True))).one_or_none() is not None
 
 
 async def mark_deleted(connection: Connection, organization_id: UUID, *, account_id: UUID) -> bool:
-    """Delete a service account, after transactions that have it locked; False when there is none (any more)."""
+    """Delete a service account, after waiting for transactions that lock it; False if unknown or already deleted."""
     statement = (
         update(principals)
         .where(
@@ -130,7 +130,7 @@ def _accounts(organization_id: UUID) -> Select[*tuple[Any, ...]]:
 async def insert_token(
     connection: Connection, organization_id: UUID, *, token_id: UUID, row: Mapping[str, object]
 ) -> None:
-    """Add a token; without `expires_at` it expires on the same day of the next year."""
+    """Add a token; by default it expires on the same day of the next year."""
     values = {**row, "token_id": token_id, "organization_id": organization_id}
     if values.get("expires_at") is None:
         values["expires_at"] = func.now() + func.make_interval(1)
@@ -151,7 +151,7 @@ async def list_tokens(
     after: UUID,
     limit: int,
 ) -> list[ServiceAccountToken]:
-    """List tokens by id with their `status`, of one account or of all, and of these ids if any are given."""
+    """List tokens by id with `status`, of an account or of all, limited to `ids` if given."""
     own_id = service_account_tokens.c.token_id
     chosen = sql.optional_in(own_id, ids), sql.optional(service_account_tokens.c.service_account_id, account_id)
     statement = sql.rows_after(_tokens(organization_id).where(*chosen), own_id, after=after, limit=limit)
@@ -161,7 +161,7 @@ async def list_tokens(
 async def list_tokens_made_by(
     connection: Connection, organization_id: UUID, *, person_id: UUID
 ) -> list[ServiceAccountToken]:
-    """List the tokens that work and that a person made, as the audit log says, by id."""
+    """List the working tokens made by a person according to the audit log, by id."""
     own, made = service_account_tokens.c, audit_entries.c
     made_by = exists().where(
         made.organization_id == organization_id,
@@ -174,12 +174,11 @@ async def list_tokens_made_by(
 
 
 async def revoke_token(connection: Connection, organization_id: UUID, *, token_id: UUID) -> bool:
-    """Revoke a token; False when it was revoked already, or there is none."""
+    """Revoke a token; False when already revoked or unknown."""
     return await sql.revoke(connection, service_account_tokens, organization_id, token_id=token_id)
 
 
 async def revoke_tokens_of(connection: Connection, organization_id: UUID, *, account_id: UUID) -> list[RevokedToken]:
-    """Revoke every token of an account; return those newly revoked."""
     statement = (
         update(service_account_tokens)
         .where(
@@ -202,7 +201,6 @@ _document_resources = resources.alias("document_resources")
 
 
 async def count_documents(connection: Connection, caller: Caller, *, at_least: Role = Role.VIEWER) -> int:
-    """Count the documents in which the caller has this role, or a better one."""
     statement = (
         select(func.count())
         .select_from(resources)
@@ -216,7 +214,7 @@ async def count_documents(connection: Connection, caller: Caller, *, at_least: R
 
 
 async def list_granted_groups(connection: Connection, caller: Caller, *, limit: int) -> Sequence[str]:
-    """List the names of the caller's groups (nested ones too) to which a document is granted."""
+    """List the names of the caller's groups, direct or nested, with a grant on a document."""
     granted = (
         select(class_readers.c.access_class)
         .join(resources, resources.c.access_class == class_readers.c.access_class)
@@ -239,7 +237,6 @@ async def list_granted_groups(connection: Connection, caller: Caller, *, limit: 
 async def list_reached_collections(
     connection: Connection, caller: Caller, *, at_least: Role, limit: int
 ) -> list[ReachedCollection]:
-    """List the first collections in which the caller has this role or a better one."""
     editable = resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR))
     statement = (
         select(
@@ -258,7 +255,7 @@ async def list_reached_collections(
 
 
 async def count_fruitless_collections(connection: Connection, caller: Caller) -> int:
-    """Count the collections that the caller may search and that have no document the caller may READ."""
+    """Count the collections the caller may search but without any document the caller may READ."""
     # Not correlated, so that the memberships are gone through once, however many collections there are.
     fruitful = (
         select(space_documents.c.space_id)
@@ -279,7 +276,6 @@ async def count_fruitless_collections(connection: Connection, caller: Caller) ->
 
 
 async def list_reached_agents(connection: Connection, caller: Caller, *, limit: int) -> list[ReachedAgent]:
-    """List the first agents that are deployed to the caller."""
     statement = (
         select(
             agents.c.agent_id,

@@ -1,4 +1,4 @@
-"""What a token could do now, asked as real requests ask, so that a preview can't differ from the token."""
+"""The reach of a token, checked by the code of real requests, so a preview can't differ from the token."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,8 +29,8 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Reach:
-    """What a caller could do; parts without a scope are empty. `through_groups` counts documents readable only by
-    `groups`, `fruitless` collections searched in vain, `through_agents` documents whose words agents would give."""
+    """A caller's reach; parts without a scope are empty. `through_groups` counts documents readable only by `groups`,
+    `fruitless` counts collections without a readable document. `through_agents` counts documents quoted by agents."""
 
     documents: int = 0
     editable_documents: int = 0
@@ -46,9 +46,9 @@ class Reach:
 async def preview_reach(
     runtime: Runtime, caller: Caller, *, request: wire.AdminServiceAccountTokensPreviewReachRequest
 ) -> wire.AdminServiceAccountTokensPreviewReachResponse:
-    """Say what a token could do as things are now, before it exists or while it does.
+    """Preview a token's reach in the current state, before or after the token is created.
 
-    It works even while service accounts are disabled."""
+    Works even while service accounts are disabled."""
     async with runtime.database.transaction(
         caller.organization_id, isolation="REPEATABLE READ", read_only=True
     ) as connection:

@@ -1,4 +1,4 @@
-"""SQL of facets: what readable documents are counted by."""
+"""SQL of facets: the values by which readable documents are counted."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from service.schema.indexing import space_documents
 
 @dataclass(frozen=True, slots=True)
 class FacetRow:
-    """The kind, owner, year and collections of a found document, by which facets count it."""
+    """The kind, owner, year and collections of a found document, counted by facets."""
 
     document_id: UUID
     kind: str
@@ -32,7 +32,7 @@ class FacetRow:
 
 
 def ask_facets(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) -> Answer[FacetRow]:
-    """Ask what these documents, as far as the caller may read them now, are counted by."""
+    """Read the facet values of these documents in a batch, limited to documents the caller may read now."""
     parameters = {"organization_id": caller.organization_id, "ids": list(document_ids)}
     statement = _select_facets(is_narrowed=caller.collection_ids is not None)
     return batch.ask(statement, FacetRow, parameters | reader_parameters(caller, is_narrowing=True))
@@ -40,7 +40,6 @@ def ask_facets(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) 
 
 @lru_cache(2)
 def _select_facets(*, is_narrowed: bool) -> AnySelect:
-    """Build the statement of the kind, owner, year and collections of readable documents (`ids`)."""
     version = document_versions.c
     readable = select(resources.c.object_id).where(
         resources.c.organization_id == ORGANIZATION, resources.c.access_class.in_(readable_by_parameters())

@@ -1,4 +1,4 @@
-"""Results counted by their kind, collection, owner and year, among what the caller may read."""
+"""Counts of readable results by kind, collection, owner and year."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ MOST_VALUES = 20
 
 
 async def count_facets(database: Database, caller: Caller, document_ids: Sequence[UUID]) -> tuple[list[Facet], int]:
-    """Count these results, at most 200, by each field; return also how many were counted."""
+    """Count at most 200 results by each field; also return the number counted."""
     batch = Batch()
     answer = ask_facets(batch, caller, document_ids=document_ids[:MOST_COUNTED])
     await database.read(caller.organization_id, batch)

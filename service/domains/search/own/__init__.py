@@ -1,1 +1,1 @@
-"""A caller's own searches: those of late, from the search log, and those that they saved."""
+"""A caller's own searches: recent searches from the search log, and saved searches."""

@@ -1,4 +1,4 @@
-"""SQL of a caller's own searches; every statement is about one principal."""
+"""SQL of a caller's own searches; every statement concerns a single principal."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -20,7 +20,7 @@ MOST_LOOKED_AT = 2000
 
 
 async def list_recent(connection: Connection, caller: Caller, *, limit: int) -> list[RecentSearch]:
-    """List a caller's newest searches of their own client or keys, each once, whose words are kept."""
+    """List the caller's newest searches by own client or keys, each once, if the words are still stored."""
     newest = (
         select(searches.c.search_id, searches.c.at, searches.c.collection_id, searches.c.mode, searches.c.origin)
         .where(matches(searches, caller.organization_id, principal_id=caller.principal_id))
@@ -49,7 +49,7 @@ async def list_recent(connection: Connection, caller: Caller, *, limit: int) -> 
 
 
 async def lock_saved(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> None:
-    """Let nobody else change what a principal has saved until the transaction ends."""
+    """Lock a principal's saved searches against changes until the transaction ends."""
     await connection.execute(
         select(principals.c.principal_id)
         .where(matches(principals, organization_id, principal_id=principal_id))
@@ -68,13 +68,12 @@ async def count_saved_beside(
 
 
 async def insert_saved(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
-    """Keep a search, unless it is kept already."""
     statement = insert(saved_searches).values({**row, "organization_id": organization_id})
     await connection.execute(statement.on_conflict_do_nothing())
 
 
 async def list_saved(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> list[SavedSearch]:
-    """List the searches that a principal has saved, the newest first."""
+    """List a principal's saved searches, newest first."""
     statement = (
         select(
             *columns_of(
@@ -93,7 +92,7 @@ async def list_saved(connection: Connection, organization_id: UUID, *, principal
 async def delete_saved(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID | None = None
 ) -> int:
-    """Delete a search that a principal has saved, or all of theirs without an id; return how many there were."""
+    """Delete a principal's saved search, or without an id all of them; return the number deleted."""
     statement = delete(saved_searches).where(matches(saved_searches, organization_id, principal_id=principal_id))
     if saved_search_id is not None:
         statement = statement.where(saved_searches.c.saved_search_id == saved_search_id)

@@ -1,4 +1,4 @@
-"""Rules of a caller's own searches: nobody, not even an admin, lists or changes those of others here."""
+"""Rules of a caller's own searches. No caller, not even an admin, can list or change another person's searches here."""
 
 import json
 from uuid import uuid5
@@ -23,7 +23,7 @@ from service.platform.errors import Conflict, NotFound
 async def list_recent(
     connection: Connection, caller: Caller, *, request: ListRecentSearchesRequest
 ) -> ListRecentSearchesResponse:
-    """List what the caller has searched for of late, each search once; a person's, without what programs asked."""
+    """List the caller's recent searches, each once. A person's list excludes searches by programs."""
     return ListRecentSearchesResponse(
         searches=await queries.list_recent(connection, caller, limit=request.max_searches)
     )
@@ -53,7 +53,7 @@ async def save(connection: Connection, caller: Caller, *, request: SaveSearchReq
 
 
 async def list_saved(connection: Connection, caller: Caller) -> ListSavedSearchesResponse:
-    """List the searches that the caller saved."""
+    """List the caller's saved searches."""
     return ListSavedSearchesResponse(
         searches=await queries.list_saved(connection, caller.organization_id, principal_id=caller.principal_id)
     )
@@ -62,7 +62,7 @@ async def list_saved(connection: Connection, caller: Caller) -> ListSavedSearche
 async def delete_saved(
     connection: Connection, caller: Caller, *, request: DeleteSavedSearchRequest
 ) -> DeleteSavedSearchResponse:
-    """Delete a search that the caller saved."""
+    """Delete a saved search of the caller."""
     if not await queries.delete_saved(
         connection, caller.organization_id, principal_id=caller.principal_id, saved_search_id=request.saved_search_id
     ):

@@ -1,4 +1,4 @@
-"""The shapes of searches, and the exact scores of chunks, of which the statements of a search are built."""
+"""The shapes of searches, and the exact scores of chunks, as parts of the statements of a search."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +19,8 @@ SHAPES = 256
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The parts of a search that change its statements; `is_distributed`: the index tables lie on several servers.
-    `has_vectors_inside`: some vectors lie in the rows of their chunks, where an earlier version has written them."""
+    """The parts of a search that change the statements; `is_distributed` means the index tables are on several servers.
+    `has_vectors_inside`: an earlier version has written some vectors into the chunks' rows."""
 
     dimensions: int
     by_chunk: bool
@@ -41,30 +41,29 @@ SPACE: sa.ColumnElement[int] = sa.bindparam("space_id", type_=sa.Integer())
 
 
 def constant(name: str, to_type: TypeEngine[Any], shape: Shape) -> sa.ColumnElement[Any]:
-    """Build a parameter of a pgvector type: a subquery that a generic plan reads once, or a value for Citus."""
+    """Build a parameter of a pgvector type: a subquery read once by a generic plan, or a value for Citus."""
     value = sa.cast(sa.bindparam(name, type_=sa.Text()), to_type)
     return value if shape.is_distributed else sa.select(value).scalar_subquery()
 
 
 def dense_score(shape: Shape) -> sa.ColumnElement[float]:
-    """Build a chunk's negative cosine with the query: NULL while it has no vector."""
+    """Build a chunk's negative cosine with the query; NULL without a vector."""
     return embedding_of(shape).op("<#>", return_type=sa.Float())(constant("vector", HALFVEC(shape.dimensions), shape))
 
 
 def embedding_of(shape: Shape) -> sa.ColumnElement[Any]:
-    """Select a chunk's vector; the statement joins both of its tables if some vectors lie inside."""
+    """Select a chunk's vector. The statement joins both vector tables if some vectors are inside chunks."""
     tables = INDEX_TABLES[shape.dimensions]
     inside, apart = tables.chunks.c.embedding, tables.vectors.c.embedding
     return sa.func.coalesce(inside, apart) if shape.has_vectors_inside else apart
 
 
 def with_vectors(statement: AnySelect, shape: Shape) -> AnySelect:
-    """Join the vectors of the chunks that a statement reads; a chunk without one stays."""
+    """Join the vectors of a statement's chunks; chunks without a vector stay."""
     tables = INDEX_TABLES[shape.dimensions]
     own = tables.vectors.c.organization_id == ORGANIZATION, tables.vectors.c.space_id == SPACE
     return statement.outerjoin(tables.vectors, sa.and_(tables.vector_of(tables.chunks), *own))
 
 
 def lexical_score(column: sa.ColumnElement[Any], shape: Shape) -> sa.ColumnElement[float]:
-    """Build a chunk's negative BM25 score, from its terms."""
     return column.op("<#>", return_type=sa.Float())(constant("terms", SPARSEVEC(TERM_DIMENSIONS), shape))

@@ -1,4 +1,4 @@
-"""Read the signs of a query: "a phrase", -word, NOT word, OR and field:value. What isn't a sign is searched for."""
+"""Read the signs of a query: "a phrase", -word, NOT word, OR and field:value. Other text is searched for."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -11,11 +11,11 @@ from carrel.wire.search import AppliedSyntax, QuerySign, SignKind
 from service.index.tokenization import WORD, has_unspaced
 
 MOST_SIGNS = 12
-"""A query has few signs; a pasted text with more of them is searched for as it is written."""
+"""The most signs in a query; a pasted text with more signs is searched for as written."""
 
 
 class FieldName(StrEnum):
-    """A field that a query can name before a colon."""
+    """A field allowed before a colon in a query."""
 
     TITLE = "title"
     TYPE = "type"
@@ -27,8 +27,8 @@ class FieldName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Texts of which a document must contain at least one or, with `excludes`, none. A phrase is contained as written,
-    in any case; a word in any of its forms."""
+    """Texts: a document must contain at least one or, with `excludes`, none. A phrase is matched as written, in any
+    case; a word in any form."""
 
     texts: tuple[str, ...]
     excludes: bool = False
@@ -36,8 +36,8 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class FieldClause:
-    """A field and its value; with `excludes`, documents with this value are left out. `day` is the first day of the
-    value of `after:` and `before:`, in UTC."""
+    """A field and its value; `excludes` leaves out documents with this value. `day` is the first day of the value of
+    `after:` and `before:`, in UTC."""
 
     name: FieldName
     value: str
@@ -47,8 +47,8 @@ class FieldClause:
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """A query without its signs (`text`, which is searched for), and what the signs ask of documents. Without
-    words, `text` has the values of fields."""
+    """A query without signs (`text`, to search for), and the signs' conditions on documents. Without words, `text` has
+    the values of fields."""
 
     text: str
     clauses: tuple[Clause, ...] = ()
@@ -59,12 +59,11 @@ class ParsedQuery:
 
     @property
     def phrases(self) -> list[str]:
-        """The texts that a passage with one of them is preferred for."""
         return [text for clause in self.clauses if not clause.excludes for text in clause.texts]
 
     def say_applied(self, notes: Mapping[int, str], unmet: Collection[int]) -> AppliedSyntax | None:
-        """Return the signs for the response, with the notes on clauses and the fields that fit nothing, by their
-        numbers; None without signs."""
+        """Return the signs for the response, with the notes on clauses and the fields without matches, by number; None
+        without signs."""
         if not self.signs and not self.not_understood:
             return None
         clauses, fields = count(), count()
@@ -78,11 +77,11 @@ class ParsedQuery:
 
 _UNMET = "No document that you can read has this."
 NO_SIGNS = ParsedQuery("")
-"""The signs of a query that is searched for as it is written."""
+"""The signs of a query to search for as written."""
 
 
 def is_phrase(text: str) -> bool:
-    """Return whether a clause's text was written in quotation marks; a word never begins with one."""
+    """Return whether a clause's text was written in quotation marks. A word never begins with a quotation mark."""
     return text.startswith('"')
 
 
@@ -96,7 +95,7 @@ _DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?$|(\d{1,2})\.(\d{1,2})\
 
 @dataclass(slots=True)
 class _Token:
-    """A part of a query between blanks. `text` is a word, or a phrase behind a straight quotation mark."""
+    """A part of a query between blanks: `text` is a word, or a phrase after a straight quotation mark."""
 
     start: int
     end: int
@@ -110,7 +109,7 @@ class _Token:
 
 
 def parse_query(query: str) -> ParsedQuery:
-    """Read a query's signs. A query that only excludes, or has too many signs, is searched for as it is written."""
+    """Read a query's signs. A query with only exclusions, or with too many signs, is searched for as written."""
     reader = _Reader(query)
     reader.read()
     if sum(len(each.values) for each in reader.signs) > MOST_SIGNS:
@@ -176,7 +175,7 @@ class _Reader:
             at = token.end
 
     def _take(self, begin: int) -> tuple[str, int]:
-        """Return a phrase or the characters up to the next blank, and where the query goes on."""
+        """Return a phrase or the characters up to the next blank, and the position after it."""
         closing = _QUOTES.get(self.query[begin])
         if closing:
             end = min((at for each in closing if (at := self.query.find(each, begin + 1)) > 0), default=0)
@@ -196,7 +195,7 @@ class _Reader:
             self.words.append(token.words)
 
     def _require(self, tokens: Sequence[_Token]) -> None:
-        """Take words and phrases that are joined by OR; a word alone is searched for, and required of no document."""
+        """Take words and phrases joined by OR. A word alone is searched for, but not required of documents."""
         self.words += [each.words for each in tokens]
         texts = tuple(each.text for each in tokens)
         if len(texts) == 1 and not is_phrase(texts[0]):
@@ -230,7 +229,7 @@ class _Reader:
 
 
 def _text_of(token: _Token) -> str:
-    """Return a word that is indexed whole, or a phrase: "C++" is compared as it is written."""
+    """Return a word indexed whole, or a phrase: "C++" is compared as written."""
     word = token.text.rstrip(".,;:!?")
     return word if WORD.fullmatch(word) and not has_unspaced(word) else '"' + token.words
 
@@ -246,12 +245,12 @@ def _skip_blanks(query: str, at: int) -> int:
 
 
 def _may_exclude(query: str, at: int) -> bool:
-    """Return whether a hyphen before this character excludes: before a letter or a phrase, and not before a number."""
+    """Return whether a hyphen before this character excludes: before a letter or a phrase, but not before a number."""
     return query[at].isalpha() or query[at] in _QUOTES
 
 
 def _read_day(text: str) -> date | None:
-    """Read a year, a month or a day, and return its first day."""
+    """Read a year, a month or a day, and return the first day."""
     found = _DAY.match(text)
     if found is None:
         return None

@@ -18,7 +18,7 @@ from service.schema.identity import principals, resources
 from service.schema.indexing import space_documents
 
 FieldShape = tuple[FieldName, bool]
-"""A field of a statement without its value, and whether it excludes."""
+"""A field of a statement without value, and whether it excludes."""
 
 ORGANIZATION: sa.ColumnElement[UUID] = sa.bindparam("organization_id", type_=sa.Uuid())
 
@@ -45,8 +45,8 @@ _APOSTROPHE = re.compile("\\\\['\u2019]")
 
 
 def pattern_of(phrase: str) -> str:
-    """Return PostgreSQL's regular expression for a phrase: its words as written, with any blanks between them, not
-    inside longer words. An apostrophe stands for the typographic one, too."""
+    """Return PostgreSQL's regular expression for a phrase: the words as written, with any blanks between, but not
+    inside longer words. An apostrophe also stands for the typographic apostrophe."""
     words = [_APOSTROPHE.sub("['\u2019]", _SIGN.sub(r"\\\1", word)) for word in phrase.split()]
     if has_unspaced(phrase):
         return r"\s*".join(words)
@@ -55,7 +55,7 @@ def pattern_of(phrase: str) -> str:
 
 
 def any_pattern_of(texts: Sequence[str]) -> str | None:
-    """Return the regular expression of any of the phrases among these texts of clauses; None without a phrase."""
+    """Return the regular expression of all phrases among these texts of clauses; None without a phrase."""
     return "|".join(pattern_of(each[1:]) for each in texts if is_phrase(each)) or None
 
 
@@ -64,7 +64,6 @@ def shape_of_fields(fields: Sequence[FieldClause]) -> tuple[FieldShape, ...]:
 
 
 def field_parameters(fields: Sequence[FieldClause], caller: Caller) -> dict[str, Any]:
-    """Return the parameters of `select_with_fields`, by its numbered names."""
     found: dict[str, Any] = {}
     for number, each in enumerate(fields):
         value = each.value.lower()
@@ -77,7 +76,6 @@ def field_parameters(fields: Sequence[FieldClause], caller: Caller) -> dict[str,
 
 
 def select_with_fields(fields: Sequence[FieldShape], *, is_narrowed: bool) -> sa.Select[UUID]:
-    """Select the documents that have these fields; the caller's rights are parameters (`reader_parameters`)."""
     conditions = [
         _is_in(number, is_narrowed=is_narrowed) if name is FieldName.IN else _CONDITIONS[name](number)
         for number, (name, _) in enumerate(fields)
@@ -88,7 +86,6 @@ def select_with_fields(fields: Sequence[FieldShape], *, is_narrowed: bool) -> sa
 
 @lru_cache(64)
 def any_with_field(field: FieldShape, *, is_narrowed: bool) -> sa.Select[bool]:
-    """Build the statement of whether the caller may read any document with this field."""
     fitting = select_with_fields((field,), is_narrowed=is_narrowed)
     readable = [
         resources.c.organization_id == ORGANIZATION,
@@ -108,7 +105,7 @@ def _matches(column: sa.ColumnElement[Any], number: int) -> sa.ColumnElement[boo
 
 
 def name_matches(pattern: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Match a pattern against a document's name, as written and with spaces in place of underscores."""
+    """Match a pattern against a document's name, as written and with spaces instead of underscores."""
     apart = sa.func.translate(documents.c.name, "_", " ")
     return sa.or_(*(name.op("~*", is_comparison=True)(pattern) for name in (documents.c.name, apart)))
 
@@ -135,7 +132,7 @@ def _has_type(number: int) -> sa.ColumnElement[bool]:
 
 
 def _has_owner(number: int) -> sa.ColumnElement[bool]:
-    """Compare the owner's name and address; `me` is the person who asks."""
+    """Compare the owner's name and address; `me` is the caller."""
     own: Any = sa.bindparam(f"owners_{number}", type_=sa.ARRAY(sa.Uuid()))
     value = _text("text", number)
     named = sa.select(principals.c.principal_id).where(
@@ -150,8 +147,8 @@ def _has_owner(number: int) -> sa.ColumnElement[bool]:
 
 
 def _is_in(number: int, *, is_narrowed: bool) -> sa.ColumnElement[bool]:
-    """Compare the names, also former ones, of collections that the reader may see, and the folders of the document's
-    path."""
+    """Compare the names, including former names, of collections visible to the reader, and the folders of the
+    document's path."""
     narrowed_to: Any = sa.bindparam("narrowed_to", type_=sa.ARRAY(sa.Uuid()))
     readable = sa.select(resources.c.object_id).where(
         resources.c.organization_id == ORGANIZATION, resources.c.access_class.in_(readable_by_parameters())
@@ -176,7 +173,7 @@ def _is_in(number: int, *, is_narrowed: bool) -> sa.ColumnElement[bool]:
 
 
 def time_of_change() -> sa.ColumnElement[datetime]:
-    """Build the time at which the source, or else Carrel, last changed a document."""
+    """Build the time of a document's last change by the source, or else by Carrel."""
     return sa.func.coalesce(documents.c.source_updated_at, documents.c.updated_at)
 
 

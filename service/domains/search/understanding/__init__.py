@@ -1,1 +1,1 @@
-"""Understanding what a search asks: the conditions that its question states, and the questions that a message has."""
+"""Understanding a search: conditions stated in a question, and the questions in a message."""

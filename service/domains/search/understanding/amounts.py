@@ -1,4 +1,4 @@
-"""Numbers that a question compares with ("more than 20", "between 10,000 and 50,000 EUR"), and their units."""
+"""Numbers for comparison in a question ("more than 20", "between 10,000 and 50,000 EUR"), and their units."""
 
 import re
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ COMPARED = (
 
 @dataclass(frozen=True, slots=True)
 class MeasuredUnit:
-    """What is measured, and how much of it one unit is."""
+    """A measured quantity, and its amount per unit."""
 
     measure: str
     factor: float
@@ -57,7 +57,7 @@ def unit_of(word: str | None) -> MeasuredUnit | None:
 
 
 def read_bounds(match: re.Match[str], *, times: float, whole: bool) -> list[tuple[FilterOperator, str]] | None:
-    """Read what COMPARED has found, `times` as much of it; None for what isn't surely a number, or whole if it must."""
+    """Read a match of COMPARED, multiplied by `times`. None for an uncertain number, or a fraction when `whole`."""
     if match["operator"]:
         texts = [(_BY_WORDS[match["operator"]], match["number"])]
     else:

@@ -1,4 +1,4 @@
-"""Reading a query by a language model, which gets its fields and likely values; its answer is checked."""
+"""Reading a query with a language model. The model gets the fields and likely values; its answer is checked."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from service.platform.logs import logger
 from service.text.language_models import exceeds_context
 
 SECONDS = 5.0
-"""How long a search waits for the model; then the rules read the query."""
+"""The longest wait of a search for the model; afterwards the rules read the query."""
 
 MOST_TOKENS = 1000
 MOST_CONDITIONS = 10
@@ -39,7 +39,7 @@ and what is quoted. Write them in the language of the query."""
 
 
 def _refuse_surrogates(text: str) -> str:
-    """Refuse half a character, which can be neither embedded nor sent."""
+    """Refuse half characters (surrogates), because they can be neither embedded nor sent."""
     text.encode()  # a UnicodeEncodeError is a ValueError
     return text
 
@@ -55,7 +55,7 @@ class Reading(BaseModel):
 
 
 class NotReadError(Exception):
-    """The model did not read the query; the message says why."""
+    """The model did not read the query; the message gives the reason."""
 
 
 # Servers enforce a schema of the answer more often than that a tool is called: llama.cpp's does so for each model, and
@@ -63,7 +63,7 @@ class NotReadError(Exception):
 _BY_SCHEMA = NativeOutput(Reading, template="Answer with JSON of this schema, and with nothing else:\n{schema}")
 
 _WITHOUT_SCHEMA: set[tuple[str | None, str]] = set()
-"""Endpoints and models that refused a schema and then called the tool, since the service started."""
+"""Endpoints and models that refused a schema but then called the tool, since the service started."""
 
 _READER = Agent(output_type=_BY_SCHEMA, instructions=_INSTRUCTIONS, retries=0)
 
@@ -71,7 +71,7 @@ _READER = Agent(output_type=_BY_SCHEMA, instructions=_INSTRUCTIONS, retries=0)
 async def read_by_model(
     model: Model[Any], query: str, *, fields: Mapping[str, str], values: Values, today: date
 ) -> Reading:
-    """Return what the model reads in a query about fields (types by name); raises NotReadError."""
+    """Return the model's reading of a query about fields (types by name); raises NotReadError."""
     known: dict[str, list[str]] = {}
     for occurring in values.values():
         for field, value in occurring:
@@ -92,7 +92,7 @@ async def read_by_model(
 
 
 async def _ask(model: Model[Any], prompt: str) -> Reading:
-    """Ask for an answer of the schema; of an endpoint that takes none, which is kept in mind, for a call of a tool."""
+    """Request an answer by schema. From an endpoint without schemas, request a tool call, and remember the endpoint."""
     asked: dict[str, Any] = {
         "model": model,
         "model_settings": _SETTINGS,

@@ -1,5 +1,5 @@
-"""Check conditions that a language model says a query states. A condition counts where its words leave no doubt that it
-is on documents; its value is read from the words themselves."""
+"""Check conditions reported by a language model. A condition counts only if its words clearly refer to documents; the
+value is read from the words themselves."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,26 +47,26 @@ _ASKED = (
     r"|read|me|us|for|at|in|is there|are there|do you have|what do|what does|only|just|the|all|any|which|what|how many"
     r"|zeige?|suche|finde|mir|bitte|die|alle) )*?"
 )
-"""Pattern of how a sentence asks for documents; behind other words, documents are what a text is about."""
+"""Pattern of a request for documents; after other words, documents are the subject of a text."""
 _PEOPLE = r"(?:people|team|staff|department|colleagues)"
 _MAKERS = frozenset(map(stem, ("team", "department", "author", "group", "unit", "division", "office", "owner")))
-"""Words of the name of a field that says who wrote a document."""
+"""Words in the name of a field for a document's author."""
 _WROTE = r"(?:(?:(?:has|have|had) )?(?:written|published)|wrote)(?! (?:off|down) )"
 _REPORTS = (
     r"(?:dokumente?n?|berichte?n?|unterlagen|dateien|documenten|rapporten|bestanden|dokument(?:er)?|rapporter|filer)"
 )
-"""Documents, in languages in which one word says who they are from."""
+"""Words for documents, in languages where a single word states the author."""
 _MARKED = r"(?:marked|classified|flagged|labelled|labeled|tagged)"
 _ENDS = "(?:[.?!]|uber|over|om) "
 _ANY_COMPARED = re.sub(r"\(\?P<\w+>", "(?:", COMPARED)
 
 _OWN_SHARE = 2 / 3
-"""Of a question's words, so many must be the query's; a question word or a verb may be another one."""
+"""The share of a question's words required from the query; a question word or a verb may differ."""
 _READ_SHARE = 1 / 2
-"""Of the words of each question that rules read, so many must be in what the model read."""
+"""The share of the words of each question, as read by rules, required in the model's questions."""
 _SHORT = 3
 _STEM = 5
-"""Words are the same when they begin alike; those of up to _SHORT characters are in any question."""
+"""Words with an equal beginning count as equal; words of up to _SHORT characters fit any question."""
 
 
 class StatedCondition(BaseModel):
@@ -81,7 +81,8 @@ class StatedCondition(BaseModel):
 def check_conditions(
     stated: Sequence[StatedCondition], query: str, *, fields: Mapping[str, str], values: Values, today: date
 ) -> list[DrawnCondition]:
-    """Return a query's conditions: those of rules, and the model's on other fields; but no model's alternatives."""
+    """Return a query's conditions: the rules' conditions, and the model's on other fields; but no alternatives by the
+    model."""
     words = words_of(query)
     asked = read_query(query, fields)
     known = {key: values[key] for key in (keys_of(asked) if asked else ()) if key in values}
@@ -97,7 +98,8 @@ def check_conditions(
 
 
 def check_questions(read: Sequence[str], query: str) -> list[str]:
-    """Return the model's questions; the rules' if it invents or omits any, or the query is a single sentence."""
+    """Return the model's questions, or the rules' if the model invents or omits any, or the query is a single
+    sentence."""
     by_rules = extract_questions(query)
     questions = [each for each in map(str.strip, read) if each]
     if not questions or (by_rules == [query] and len(list(cut_sentences(query))) < 2):
@@ -114,13 +116,13 @@ def _share(question: str, texts: Sequence[str]) -> float:
 
 
 def keys_to_find(query: str, fields: Mapping[str, str]) -> list[str]:
-    """Return the folded texts of a query that may be values of these fields (types by name)."""
+    """Return the folded texts of a query to look up as values of these fields (types by name)."""
     asked = read_query(query, fields)
     return list(dict.fromkeys([*(keys_of(asked) if asked else ()), *any_keys(query)])) if fields else []
 
 
 def _find(words: Words, stated: StatedCondition, field: OwnField, *, values: Values, today: date) -> Iterator[Match]:
-    """Find where a sentence that denies nothing states a condition, with what it compares with in the model's words."""
+    """Yield a stated condition, with bounds in the model's words, from a sentence without negation."""
     folded = " ".join(words_of(stated.words).folded)
     start = words.line.find(f" {folded} ") if folded else -1
     if start < 0:
@@ -136,11 +138,11 @@ def _find(words: Words, stated: StatedCondition, field: OwnField, *, values: Val
 
 
 _Found = Iterator[tuple[re.Match[str], Bounds | None]]
-"""Where a sentence states a condition (group `all`), by a value (group `value`), and what it compares with."""
+"""The position of a stated condition (group `all`) and its value (group `value`), with the bounds of the comparison."""
 
 
 def _find_value(line: str, stated: StatedCondition, field: OwnField, *, values: Values, today: date) -> _Found:
-    """Read "whatever the finance people wrote" and "Berichte von Finance", of a value that no other field has."""
+    """Read "whatever the finance people wrote" and "Berichte von Finance", if no second field has the value."""
     del today
     key = fold(stated.value)
     known = set(values.get(key, ()))

@@ -1,4 +1,4 @@
-"""Drawing conditions from a question by rules, in English, where its words leave no doubt that they are meant."""
+"""Drawing conditions from a question by rules, in English, if the words clearly refer to documents."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -15,17 +15,17 @@ from service.domains.search.understanding.moments import MONTH_OR_DAY, PERIOD, P
 from service.domains.search.understanding.query_texts import DOCUMENTS, LONGEST_QUESTION, Field, QueryText, any_of, stem
 
 LONGEST_VALUE = 6
-"""Words of a value that is looked for."""
+"""The most words of a value to look up."""
 MOST_KEYS = 100
-"""Texts that are looked for among the values."""
+"""The most texts to look up among the values."""
 _REACH = 200
-"""Characters before a value in which the words that link it to documents or name its field must begin."""
+"""The most characters between a value and the linking words or the field's name before it."""
 
 _SEVERAL = (
     r"(?:documents|files|papers|pages|records|reports|policies|minutes|letters|e mails|e?mails|contracts|notes|articles"
     r"|guides|manuals|handbooks|presentations|slides|spreadsheets|memos|invoices|entries|posts|projects|ones)"
 )
-"""A name before one document is mostly a part of its title: "the safety manual"."""
+"""A name before a single document is mostly part of a title: "the safety manual"."""
 _EXCEPT = r"(?:except(?: for)?|excluding|other than|apart from|outside(?: of)?)"
 NOT = rf"(?:{_EXCEPT}|but not|not|without|anything but|everything but)"
 MADE = r"(?:written|made|issued|published|created|sent|signed|prepared)"
@@ -33,30 +33,30 @@ _OWN_TIMES = (
     *("date", "day", "time", "datetime", "when", "at", "on", "issued", "published", "publication", "created"),
     *("creation", "updated", "written", "signed", "sent", "modified"),
 )
-"""Words of the name of a field that holds a time of the document itself, not one that its text is about."""
+"""Words in names of fields for a time of the document itself, not a time in its text."""
 AFTER = (
     r" (?:$|[,.;:?!)(]|(?:about|after|and|are|before|but|concerning|contain|containing|cover|describe|except|excluding"
     r"|explain|for|from|have|in|is|issued|mention|mentioning|on|or|published|regarding|say|since|that|until|updated"
     r"|to|when|where|which|with|without|written) )"
 )
-"""Pattern of what ends a name."""
+"""Pattern of the end of a name."""
 
 _NO_NAME = (
     rf"(?:{POINT}|{MONTH_OR_DAY}|the|our|as|at|by|during|of|over|than|was|were|within"
     r"|\w+ed|born|built|held|kept|lost|made|sent|sold) "
 )
-"""Pattern of what is no name behind "the letters from": a time, and what has a time of its own."""
+"""Pattern of text that is no name after "the letters from": a time, or words with a separate time."""
 _NAME = rf"(?!{_NO_NAME})(?!{AFTER[1:]})[a-z][\w']*"
 _BEFORE_PERIOD = (
     rf" (?P<documents>{DOCUMENTS} )(?:(?:that|which) (?:were|was|are|is|have been) )?(?P<not>not )?"
     r"(?:(?P<made>(?:written|\w+ed|sent)) )?"
     r"(?P<whose>(?:(?:from|to|by) (?:(?:the|our) )?|(?P<of>of (?:the|our) ))(?:{}) )?"
 )
-"""Pattern of documents before a period, with their owner and verb: "reports issued by the board"."""
+"""Pattern of documents before a period, with owner and verb: "reports issued by the board"."""
 _BEFORE_UNUSED = _BEFORE_PERIOD.format(f"{_NAME}(?: {_NAME})?")
 _STATED = re.compile(rf" (?:{PERIOD}|{COMPARED}(?P<unit> (?:{UNIT}|pages?|words?|slides?|rows?))?)(?= )")
 _OF_SUBJECTS = frozenset({None, "in", "of", "on", "during", "within", "for"})
-"""What links a period to the words before it, which may be a text's subject: "the budget for 2026"."""
+"""Words linking a period to the words before, possibly a text's subject: "the budget for 2026"."""
 
 _JOINING = r"(?:or|and|as well as|plus|versus|vs)"
 # What follows: "or …", another number or time ("2024-2026", whose mark is no word), or the next item of a list.
@@ -67,17 +67,17 @@ _JOINED_AFTER = re.compile(
 _JOINED_BEFORE = re.compile(rf" {_JOINING} (?:the |all |any )?$")
 _OTHER_DOCUMENTS = re.compile(rf" {_JOINING} (?:the |all |any )?(?:\w+ )?{DOCUMENTS}(?= )")
 _NEAR = 30
-"""Characters before a condition in which words that join it to another must begin."""
+"""Characters before a condition that may contain joining words."""
 
 Values = Mapping[str, Collection[tuple[str, str]]]
-"""Values that occur in documents that the caller may read, as (field, value), by their folded text."""
+"""Values of documents readable by the caller, as (field, value), by folded text."""
 
 
 Bounds = Sequence[tuple[FilterOperator, str]]
 
 
 class DrawnCondition(NamedTuple):
-    """A condition, with the words of the question that state it."""
+    """A condition, with the question's words for it."""
 
     field: str
     operator: FilterOperator
@@ -86,7 +86,7 @@ class DrawnCondition(NamedTuple):
 
 
 class Match(NamedTuple):
-    """What was read: a field's bounds, and where in the line they stand."""
+    """A field's bounds, and their position in the line."""
 
     field: str
     bounds: Bounds
@@ -95,12 +95,13 @@ class Match(NamedTuple):
 
 
 def draw_conditions(asked: QueryText, *, today: date, values: Values) -> list[DrawnCondition]:
-    """Return the conditions that a question states, none on a field in doubt; `values` are known ones of `keys_of`."""
+    """Return the conditions stated in a question, without doubtful fields; `values` are the known values of
+    `keys_of`."""
     return keep_agreeing(asked.words, find_stated(asked, today=today, values=values))
 
 
 def find_stated(asked: QueryText, *, today: date, values: Values) -> list[Match]:
-    """Return where a question states conditions, each by itself; see `draw_conditions`."""
+    """Return the position of each condition stated in a question; see `draw_conditions`."""
     kinds = {field.name: field.kind for field in asked.fields}
     matches = [
         *_draw_periods(asked, today, values),
@@ -112,7 +113,7 @@ def find_stated(asked: QueryText, *, today: date, values: Values) -> list[Match]
 
 
 def keys_of(asked: QueryText) -> list[str]:
-    """Return the folded texts of a question that would be conditions if they were values; none without text fields."""
+    """Return the folded texts of a question that would be conditions if known as values; empty without text fields."""
     if not any(field.kind is Kind.STRING for field in asked.fields):
         return []
     folded = asked.words.folded
@@ -127,7 +128,7 @@ def keys_of(asked: QueryText) -> list[str]:
 
 
 def any_keys(question: str) -> list[str]:
-    """Return the folded texts of a question that may be values, whatever stands next to them."""
+    """Return all folded texts of a question that may be values, regardless of context."""
     folded = words_of(question).folded
     texts = (
         fold(" ".join(folded[start : start + size]))
@@ -138,7 +139,7 @@ def any_keys(question: str) -> list[str]:
 
 
 def find_unused(question: str, drawn: Collection[DrawnCondition], fields: Mapping[str, str] | None = None) -> list[str]:
-    """Return a question's times and amounts that no condition has, of documents, or of any field that may take them."""
+    """Return a question's times and amounts without a condition: about documents, or about any suitable field."""
     asked = QueryText(words_of(question), ())
     if len(question) > LONGEST_QUESTION or asked.words.is_foreign:
         return []
@@ -185,12 +186,12 @@ def _draw_periods(asked: QueryText, today: date, values: Values) -> Iterator[Mat
 
 
 def _is_theirs(match: re.Match[str]) -> bool:
-    """Return whether a period is that of "letters from the bank", and not of "records of the storm"."""
+    """Return whether a period belongs to words like "letters from the bank", and not to "records of the storm"."""
     return match["relation"] not in (_OF_SUBJECTS if match["of"] else {"of", "for"})
 
 
 def is_made_then(field: Field, made: str | None) -> bool:
-    """Return whether a field may be the time that a participle speaks of; None: the document's own, whichever it is."""
+    """Return whether a field may hold a participle's time; None means any time of the document itself."""
     if made is None or made == "dated":
         return not field.stems - {stem(word) for word in _OWN_TIMES}
     is_plain = not field.stems - {stem(word) for word in _OWN_TIMES[:7]}
@@ -234,7 +235,7 @@ def _amount(match: re.Match[str], field: Field, *, start: int) -> Iterator[Match
 
 
 def read_amount(match: re.Match[str], field: Field) -> Bounds | None:
-    """Read a number in the field's unit; None for a number in another measure than the field's, which is in doubt."""
+    """Read a number in the field's unit; None for a number in another measure, because it is doubtful."""
     asked = unit_of(match["unit"] or match["sign"])
     if asked and (field.unit is None or asked.measure != field.unit.measure):
         return None
@@ -243,7 +244,7 @@ def read_amount(match: re.Match[str], field: Field) -> Bounds | None:
 
 
 def _draw_flags(asked: QueryText) -> Iterator[Match]:
-    """Read "confidential documents", and "that are not confidential", which documents without the field fit, too."""
+    """Read "confidential documents", and "that are not confidential", which also fits documents without the field."""
     named = asked.find_named(Kind.BOOLEAN)
     name = f"(?P<name>{any_of(named)})"
     before = rf" (?P<first>(?P<not>(?:not|non) )?{name})(?=(?: \w+){{0,3}}? {DOCUMENTS} )"
@@ -262,7 +263,7 @@ def _ends_with_documents(line: str, end: int) -> bool:
 
 
 def _draw_values(asked: QueryText, values: Values) -> Iterator[Match]:
-    """Read "finance documents", "reports by Customer Care", "pages in the section tools", each with its negations."""
+    """Read "finance documents", "reports by Customer Care", "pages in the section tools", and their negations."""
     if not values:
         return
     texts = {field.name for field in asked.fields if field.kind is Kind.STRING}
@@ -287,7 +288,8 @@ def _draw_values(asked: QueryText, values: Values) -> Iterator[Match]:
 
 
 class _Stated(NamedTuple):
-    """How a value is stated: with its field's name or without (None), denied or not, and where in the line."""
+    """The form of a stated value: with a field's name or without (None), negated or not, and the position in the
+    line."""
 
     field: str | None
     is_not: bool
@@ -320,11 +322,11 @@ _LINK = (
     r"(?:from|by{})"
     r"(?: the)? )$"
 )
-"""Pattern of what links documents to a value: "documents that are not from the"."""
+"""Pattern of the words between documents and a value: "documents that are not from the"."""
 
 
 def _find_link(line: str, field: str | None, start: int, end: int) -> _Stated | None:
-    """Return how a value behind "documents from" or "except" is stated; None where it is linked to no documents."""
+    """Return the form of a value after "documents from" or "except"; None if no documents are linked."""
     if not re.match(AFTER, line[end:]):
         return None
     furthest = max(0, start - _REACH)
@@ -339,7 +341,7 @@ def _find_link(line: str, field: str | None, start: int, end: int) -> _Stated | 
 
 
 def keep_agreeing(words: Words, matches: Sequence[Match]) -> list[DrawnCondition]:
-    """Return the conditions of matches; none where a field is stated twice or alternatives are named."""
+    """Return the conditions of matches; none for a field stated twice or with alternatives."""
     by_field: dict[str, list[Match]] = {}
     ordered = sorted(matches, key=lambda each: each.start)
     for match in ordered:
@@ -362,7 +364,8 @@ def keep_agreeing(words: Words, matches: Sequence[Match]) -> list[DrawnCondition
 
 
 def _has_alternatives(words: Words, spans: Sequence[tuple[int, int]]) -> bool:
-    """Return whether parts of the line are joined to alternatives ("2024 or 2025"), as all conditions must be met."""
+    """Return whether parts of the line are joined as alternatives ("2024 or 2025"), because all conditions must be
+    met."""
     line = words.line
     for first, end in spans:
         start = first + (line[first] == " ")

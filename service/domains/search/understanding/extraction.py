@@ -15,7 +15,7 @@ from service.text.sentences import cut_sentences
 
 MOST_QUESTIONS = 4
 LONGEST_QUESTION = 500
-"""Characters of a question, which comes from a longer message."""
+"""Characters of a question taken from a longer message."""
 
 _WHAT = r"(?:who|whom|whose|what|which|when|where|why|how)"
 _HELP = r"(?:is|are|was|were|do|does|did|can|could|may|might|must|should|will|would|has|have|had)"
@@ -60,7 +60,8 @@ _SPEAKER = re.compile(r"^[ \t]*(?P<name>[^\W\d][\w .'-]{0,30}):[ \t]+(?=\S)", re
 
 
 def extract_questions(message: str) -> list[str]:
-    """Return at most MOST_QUESTIONS questions of a message; the message itself where it is one, or asks nothing."""
+    """Return at most MOST_QUESTIONS questions of a message; the whole message if it is a single question, or asks
+    nothing."""
     own, context = _drop_history(message)
     sentences = [text for text in _sentences(own) if not _THANKS.fullmatch(text)]
     asked = [number for number, text in enumerate(sentences) if _asks(text)]
@@ -83,7 +84,7 @@ def _is_cut(own: str, message: str) -> bool:
 
 
 def _select_needed(told: Sequence[str], previous: str, question: str) -> list[str]:
-    """Return what a question needs: sentences told before it that have details it lacks, and what it leans on."""
+    """Return a question's context: earlier sentences with missing details, and the text it refers to."""
     details = _details(question)
     needed = [text for text in told if _details(text) - details]
     # "I lost my badge. What should I do?"
@@ -112,12 +113,13 @@ def _join(before: Sequence[str], question: str) -> str:
 
 
 def _leans(question: str) -> bool:
-    """Return whether a question needs the one before it; "a bag that was lost" is about no other one."""
+    """Return whether a question needs the previous question; "a bag that was lost" doesn't."""
     return leans_on_another(_RELATIVE.sub(" ", question))
 
 
 def _drop_history(message: str) -> tuple[str, str]:
-    """Return a message without quotes, greeting or signature, and the one before it (its speaker's last two turns)."""
+    """Return a message without quotes, greeting or signature, and the previous message (its speaker's last two
+    turns)."""
     lines = [line.strip() for line in message.splitlines() if not line.lstrip().startswith(">")]
     # The patterns look for white space at every place: of many empty lines in a row, one is left.
     text = "\n".join(line for at, line in enumerate(lines) if line or (at and lines[at - 1]))
@@ -157,7 +159,7 @@ def _asks(sentence: str) -> bool:
 
 
 def _split(sentence: str) -> list[str]:
-    """Split a sentence that has two questions; it must begin with one, and each must have words of its own."""
+    """Split a sentence with two questions. It must begin with a question, and each question needs words of its own."""
     if not _ASKS.match(sentence) or words_of(sentence).is_foreign:
         return [sentence]
     parts = [part.strip() for part in _AND.split(sentence)]

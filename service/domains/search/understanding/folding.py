@@ -1,4 +1,4 @@
-"""The words of a question in one spelling, with where they stand in it."""
+"""The words of a question in a common spelling, with their positions."""
 
 import re
 import unicodedata
@@ -24,14 +24,14 @@ _FOREIGN = frozenset({
 
 
 def fold(text: str) -> str:
-    """Return the compared spelling: no accents, capitals or punctuation, as `metadata_keys` of the database does."""
+    """Return the spelling for comparison: no accents, capitals or punctuation, like `metadata_keys` of the database."""
     bare = _MARKS.sub("", unicodedata.normalize("NFKD", text))
     return _BETWEEN.sub(" ", bare.translate(_CAPITALS)).strip()
 
 
 @dataclass(frozen=True)
 class Words:
-    """A question as a line of folded words (`line`) with a space between them; punctuation is a word."""
+    """A question as a line of folded words (`line`), separated by spaces; punctuation counts as a word."""
 
     text: str
     folded: Sequence[str]
@@ -49,16 +49,15 @@ class Words:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the question has words of another language's grammar."""
         return not _FOREIGN.isdisjoint(self.folded)
 
     def original(self, start: int, end: int) -> str:
-        """Return the question's own text for a part of the line that begins and ends with a word."""
+        """Return the question's original text for a part of the line from word to word."""
         first, last = self._places(start, end)
         return self.text[self.spans[first][0] : self.spans[last][1]]
 
     def beside(self, start: int, end: int) -> str:
-        """Return what stands between a part of the line and the words before and after it, which is in no word."""
+        """Return the text outside words around a part of the line."""
         first, last = self._places(start, end)
         before = self.spans[first - 1][1] if first else 0
         after = self.spans[last + 1][0] if self.spans[last + 1 :] else len(self.text)

@@ -1,4 +1,4 @@
-"""What a message asks that leans on the one before it."""
+"""The complete question of a message that depends on the message before."""
 
 import re
 import tomllib
@@ -13,7 +13,7 @@ from service.index.tokenization import WORD
 MOST_BEFORE = 3
 FEW_WORDS = 2
 MOST_NEW_WORDS = 4
-"""A message with more of them is no short one that puts other words in place."""
+"""The most new words of a short message that replaces words of the previous message."""
 _LONGEST = 200
 
 _PHRASE = re.compile(rf"{WORD.pattern}(?:[-\u2010\u2011'\u2019]{WORD.pattern})*")
@@ -27,7 +27,7 @@ _WHAT_IS = (["what", "is"], ["what", "are"])
 
 
 def complete_question(messages: Sequence[str]) -> str:
-    """Return the newest (last) message, with the messages before it for as long as each refers to another."""
+    """Return the newest (last) message, with earlier messages as long as each refers back."""
     if not messages:
         return ""
     *before, newest = messages
@@ -40,7 +40,7 @@ def complete_question(messages: Sequence[str]) -> str:
 
 
 def leans_on_another(message: str) -> bool:
-    """Return whether a message can't be understood alone: "and how long does it take?", "why?"."""
+    """Return whether a message depends on earlier messages: "and how long does it take?", "why?"."""
     words = [word.lower() for word in WORD.findall(message)]
     if not words:
         return False
@@ -55,7 +55,7 @@ def leans_on_another(message: str) -> bool:
 
 
 def _asks_by_itself(words: Sequence[str], telling: Sequence[str]) -> bool:
-    """Return whether words behind "and" are a whole question ("what is overtime?"), unlike "what is the limit?"."""
+    """Return whether words after "and" are a whole question ("what is overtime?"), unlike "what is the limit?"."""
     if not _POINTS_BACK.isdisjoint(words) or _VERBS.isdisjoint(words):
         return False
     names_it = any(not word.endswith("ed") and word not in _OF_ANOTHER for word in telling)
@@ -65,13 +65,13 @@ def _asks_by_itself(words: Sequence[str], telling: Sequence[str]) -> bool:
 
 
 def _skip_what_about(words: list[str]) -> list[str]:
-    """Return the words behind "what about" and its like in other languages."""
+    """Return the words after "what about" or an equivalent in other languages."""
     known = next((each for each in _WHAT_ABOUT if words[: len(each)] == each), list[str]())
     return words[len(known) :]
 
 
 def find_new_words(message: str) -> list[str]:
-    """Return the new words of a message that leans on another ("and part-time?"); none beyond `MOST_NEW_WORDS`."""
+    """Return the new words of a message that refers back ("and part-time?"); empty above `MOST_NEW_WORDS`."""
     written = {word.lower(): word for word in reversed(_PHRASE.findall(message[:_LONGEST]))}
     words = [word.lower() for word in _PHRASE.findall(message[:_LONGEST])]
     if not words or len(message) > _LONGEST or not leans_on_another(message):

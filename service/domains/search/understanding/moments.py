@@ -1,4 +1,4 @@
-"""Periods that a question names ("since March 2024", "last year"), as days in UTC."""
+"""Periods named in a question ("since March 2024", "last year"), as days in UTC."""
 
 import re
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _UNTIL = r"(?:to|until|till|through)"
 MONTH_OR_DAY = (
     rf"(?:\d{{1,2}}(?: (?:st|nd|rd|th))? (?:{_MONTH})|(?:{_MONTH}) \d{{1,2}}(?: (?:st|nd|rd|th))?|(?:{_MONTH})|q [1-4])"
 )
-"""Pattern of what is a point in time with the year of another: "January" of "between January and March 2025"."""
+"""Pattern of a point in time that takes its year from another: "January" of "between January and March 2025"."""
 PERIOD = (
     rf"(?:between (?P<first>{POINT}|{MONTH_OR_DAY}) and (?P<last>{POINT})"
     rf"|from (?P<begin>{POINT}|{MONTH_OR_DAY}) {_UNTIL} (?P<finish>{POINT})"
@@ -45,19 +45,18 @@ _BARE = re.compile(r"today|yesterday|last |this |the |past ")
 
 
 class Period(NamedTuple):
-    """From a day (inclusive) until another (exclusive); None: open."""
+    """From a day (inclusive) until another (exclusive); None means open."""
 
     start: date | None
     end: date | None
 
     def bounds(self) -> list[tuple[FilterOperator, date]]:
-        """Return how a time is compared with what."""
         bounds = [(FilterOperator.GREATER_OR_EQUAL, self.start), (FilterOperator.LESS, self.end)]
         return [(operator, day) for operator, day in bounds if day is not None]
 
 
 def read_period(match: re.Match[str], *, today: date) -> Period | None:
-    """Read what PERIOD has found; None for a day that no calendar has, an empty period, or words that name none."""
+    """Read a match of PERIOD; None for an impossible day, an empty period, or words without a period."""
     try:
         period = _read(match.groupdict(), today)
     except (ValueError, OverflowError):
@@ -97,7 +96,7 @@ def _relate(relation: str | None, point: Period) -> Period | None:
 
 
 def _point(text: str, today: date) -> Period:
-    """Read a point in time: a day, week, month, quarter or year, or the last so many of them until now."""
+    """Read a point in time: a day, week, month, quarter or year, or the last number of them until now."""
     words = text.replace(" ,", "").removeprefix("the ").split()
     if words[0] in {"last", "past"} and (len(words) == 3 or text.startswith("the ")):
         return Period(_before(" ".join(words[1:]), today), None)

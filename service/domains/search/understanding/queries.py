@@ -1,4 +1,4 @@
-"""The values that occur in the metadata of documents that a caller may read."""
+"""The metadata values of documents readable by a caller."""
 
 from collections.abc import Collection
 from functools import lru_cache
@@ -15,14 +15,14 @@ from service.platform.batches import Answer, Batch
 from service.schema.identity import resources
 
 MOST_DOCUMENTS = 1000
-"""Documents with a value that are looked at; where the caller may read none of so many, it is no value for them."""
+"""The most documents with a value to examine. If the caller may read none of them, the value doesn't count."""
 
 LONGEST_INDEXED = 100
-"""Characters of a value that is compared: the index has no longer ones, and their spelling takes time."""
+"""Characters of a value for comparison. The index has no longer values, and spelling them takes time."""
 
 
 class OccurringValue(NamedTuple):
-    """A value of a field, and the folded text that it was found by."""
+    """A value of a field, and the folded text used to find it."""
 
     key: str
     field: str
@@ -32,7 +32,8 @@ class OccurringValue(NamedTuple):
 def ask_values(
     batch: Batch, caller: Caller, *, space_id: int, keys: Collection[str], fields: Collection[str]
 ) -> Answer[OccurringValue]:
-    """Ask which folded texts are values of these fields in a collection's documents that the caller may read."""
+    """Look up in a batch which folded texts are values of these fields in a collection's documents readable by the
+    caller."""
     parameters = {
         "organization_id": caller.organization_id,
         "space_id": space_id,
@@ -46,8 +47,8 @@ def ask_values(
 
 @lru_cache(1)
 def _values() -> AnySelect:
-    """Build the statement; a database function reads the index past row-level security. It returns the organization's
-    documents, none without an index. Only requested fields are spelled as keys."""
+    """Build the statement. A database function reads the index past row-level security, and returns only the
+    organization's documents; none without an index. Only requested fields are spelled as keys."""
     usable = may_read_index("documents_with_values", of="space_documents")
     keys = case((usable, array_of("keys", Text())), else_=literal([], ARRAY(Text())))
     columns = (

@@ -1,4 +1,4 @@
-"""The text of a query, and the fields of a collection that it may name."""
+"""The text of a query, and the fields of a collection it may name."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -11,7 +11,7 @@ from service.domains.search.understanding.folding import Words, fold, words_of
 from service.index.stemming import ENGLISH, stemmer_for
 
 LONGEST_QUESTION = 500
-"""Characters of a question that conditions are drawn from. A longer one is a text, and would take too much time."""
+"""Characters of a question to draw conditions from. A longer text is not a question, and would take too much time."""
 DOCUMENTS = (
     r"(?:documents?|files?|papers?|pages?|records?|reports?|policy|policies|minutes|letters?|e mails?|e?mails?"
     r"|contracts?|notes?|articles?|guides?|manuals?|handbooks?|presentations?|slides|spreadsheets?|memos?|invoices?"
@@ -25,18 +25,18 @@ _BEFORE = frozenset({
     "that", "the", "their", "there", "these", "those", "we", "what", "where", "which", "who", "with", "without",
     "your", ",",
 })  # fmt: skip
-"""Words that begin a name of documents: before others, a value may be a part of a longer name ("fire safety")."""
+"""Words before a name of documents. After other words, a value may be part of a longer name ("fire safety")."""
 
 _ABOUT = re.compile(
     rf" {DOCUMENTS} (?:(?:about|concerning|on|regarding) (?:(?:all|any|our|the) )?"
     r"|(?:[^\s,.?!;]+ )*(?:how|whether|why) (?:[^\s,.?!;]+ )*)$"
 )
-"""Pattern of documents, and the beginning of what they are about."""
+"""Pattern of documents, and the beginning of their subject."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field, the words that name it, their stems, and the unit that its name ends with, if it does."""
+    """A field, the words of its name with their stems, and the unit at the name's end, if any."""
 
     name: str
     kind: Kind
@@ -47,7 +47,7 @@ class Field:
 
 @dataclass(frozen=True)
 class QueryText:
-    """The words of a question, and the fields of the collection that it searches."""
+    """The words of a question, and the fields of the searched collection."""
 
     words: Words
     fields: Sequence[Field]
@@ -58,11 +58,12 @@ class QueryText:
 
     @property
     def may_state(self) -> bool:
-        """Whether there may be a condition: the question names documents, or a field with a mark behind it."""
+        """Whether a condition is possible: the question names documents, or a field followed by a mark."""
         return not self.words.is_foreign and re.search(f" {DOCUMENTS} | [:=] ", self.line) is not None
 
     def find_named(self, *kinds: Kind) -> dict[str, Field]:
-        """Return the fields of these kinds that the question may name, by their names in it; none of a shared name."""
+        """Return the fields of these kinds by name, if the question may name them; fields sharing a name are left
+        out."""
         by_name: dict[str, list[Field]] = {}
         for field in self.fields:
             if field.kind in kinds:
@@ -73,7 +74,6 @@ class QueryText:
 
     @cached_property
     def texts(self) -> dict[str, Field]:
-        """The text fields that the question may name."""
         return self.find_named(Kind.STRING)
 
     @cached_property
@@ -82,7 +82,7 @@ class QueryText:
 
     @cached_property
     def field_before(self) -> re.Pattern[str]:
-        """Pattern of a text field that is named before a value, and of the mark between them."""
+        """Pattern of a text field named before a value, and the mark between."""
         return re.compile(rf" (?P<name>{any_of(self.texts)})(?P<mark> called| named| :| =| is(?: not)?)? $")
 
     @cached_property
@@ -96,7 +96,7 @@ class QueryText:
 
 
 def read_query(question: str, fields: Mapping[str, str]) -> QueryText | None:
-    """Read a question about fields (types by name); None for one that is too long, or that can't state a condition."""
+    """Read a question about fields (types by name); None if too long, or without a possible condition."""
     if len(question) > LONGEST_QUESTION:
         return None
     asked = QueryText(words_of(question), [read_field(name, Kind(kind)) for name, kind in fields.items()])
@@ -105,7 +105,6 @@ def read_query(question: str, fields: Mapping[str, str]) -> QueryText | None:
 
 @lru_cache(10_000)
 def read_field(name: str, kind: Kind) -> Field:
-    """Read the words that name a field, and its unit, from its name."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     parts = [part for part in fold(words).split() if part]
     unit = unit_of(parts[-1]) if parts and kind in {Kind.INT, Kind.DOUBLE} else None
@@ -126,5 +125,5 @@ def stem(word: str) -> str:
 
 
 def any_of(texts: Collection[str]) -> str:
-    """Return the pattern of any of these texts, of two that begin alike the longer one."""
+    """Return the pattern of any of these texts, preferring the longer of two with an equal beginning."""
     return "|".join(re.escape(text) for text in sorted(texts, key=lambda text: (-len(text), text))) or "(?!)"

@@ -1,4 +1,4 @@
-"""Reading a query with the values that occur in what the caller may read: by the language model, or by rules."""
+"""Reading a query with known values from readable documents: by the language model, or by rules."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ from service.platform.sql import Clock
 from service.runtime import Runtime
 
 LONGEST_READ = 2000
-"""Characters of a query that the language model reads; a longer one is a text, which rules take questions from."""
+"""Characters of a query for the language model. From a longer text, rules take the questions."""
 
 _TOO_LONG = f"Read by rules: the query has more than {LONGEST_READ:,} characters."
 _LEFT_OUT = (
@@ -42,8 +42,8 @@ _LEFT_OUT = (
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """What was read in a query before its search. `conditions` are None where rules draw them in the snapshot,
-    `questions` empty where the query itself is searched; `note` says what the model left to the rules."""
+    """The reading of a query before the search. `conditions` are None if rules draw conditions in the snapshot,
+    `questions` empty if the query is searched for as it is. `note` reports the parts left to the rules."""
 
     questions: Sequence[str] = ()
     conditions: Sequence[DrawnCondition] | None = None
@@ -57,7 +57,7 @@ class Understood:
 
 @dataclass(frozen=True, slots=True)
 class Filtering:
-    """The question that may state filters, on which fields (types by name); `conditions` if they were read before."""
+    """The question that may state filters, with fields (types by name); `conditions` if already read."""
 
     question: str
     fields: Mapping[str, str]
@@ -65,7 +65,8 @@ class Filtering:
 
 
 def ask_whether_model(batch: Batch, runtime: Runtime, organization_id: UUID) -> Callable[[], bool]:
-    """Ask in a batch whether the organization has the language model, if there is any, read queries."""
+    """Decide in a batch whether the language model reads queries: only if configured, and enabled by the
+    organization."""
     if runtime.models.default is None:
         return bool
     settings = ask_organization(batch, organization_id)
@@ -82,7 +83,8 @@ async def understand(
     own: Collection[str],
     asks_model: bool,
 ) -> Understood:
-    """Return what a query states and asks, without a transaction; no conditions on the request's `own` fields."""
+    """Return the conditions and questions of a query, without a transaction. The request's `own` fields get no
+    conditions."""
     by_rules = Understood(extract_questions(query) if options.enable_query_extraction else ())
     model = runtime.models.default
     if model is None or not asks_model:
@@ -112,12 +114,12 @@ async def understand(
 
 @cache
 def _load_by_model() -> None:
-    """Import what talks to models, which takes long: the first query that needs it does so, off the event loop."""
+    """Import the code for models, a slow step. The first query in need does so, off the event loop."""
     import_module("service.domains.search.understanding.by_model")
 
 
 def _said(each: DrawnCondition | StatedCondition) -> tuple[str, str, str]:
-    """Return what a condition says, in one of the ways of saying it: "not true" is "false"."""
+    """Return a condition in a normal form: "not true" is "false"."""
     value = fold(each.value)
     if each.operator is FilterOperator.NOT_EQUAL and value == "true":
         return each.field, FilterOperator.EQUAL, "false"
@@ -125,7 +127,7 @@ def _said(each: DrawnCondition | StatedCondition) -> tuple[str, str, str]:
 
 
 async def draw_readable(read: Snapshot, caller: Caller, filtering: Filtering, *, clock: Clock) -> list[DrawnCondition]:
-    """Return the conditions of a query, from values that the caller may read; of several questions, none."""
+    """Return the conditions of a query, from values readable by the caller; none for several questions."""
     if len(read.search_queries) > 1:
         return []
     if filtering.conditions is not None:

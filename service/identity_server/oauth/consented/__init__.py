@@ -1,1 +1,1 @@
-"""The consents that people gave to applications, listed and withdrawn."""
+"""People's consents to applications: listing and revoking."""

@@ -1,4 +1,4 @@
-"""SQL of the consents that people gave to applications."""
+"""SQL of people's consents to applications."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -33,7 +33,7 @@ def _is_of(organization_id: UUID, principal_id: UUID | None, client_id: UUID | N
 async def get_consent(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
 ) -> Sequence[str]:
-    """Return the scopes that a person has allowed a client, or none; lock the consent until the transaction ends."""
+    """Return the scopes a person has allowed a client, empty if none. Locks the consent until the transaction ends."""
     statement = select(oauth_consents.c.scopes).where(_is_of(organization_id, principal_id, client_id))
     held = statement.with_for_update(read=True, key_share=True)
     return (await connection.execute(held)).scalar_one_or_none() or ()
@@ -42,7 +42,7 @@ async def get_consent(
 async def get_narrowing(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
 ) -> Sequence[UUID] | None:
-    """Return the collections that a person has narrowed a client to; None when to none, or without a consent."""
+    """Return the collections a client is limited to by a person; None if unlimited or without a consent."""
     statement = select(oauth_consents.c.collection_ids).where(_is_of(organization_id, principal_id, client_id))
     return (await connection.execute(statement)).scalar_one_or_none()
 
@@ -55,7 +55,8 @@ async def list_readable_collections(
     name_contains: str | None = "",
     limit: int | None,
 ) -> list[ReadableCollection]:
-    """List collections that a person may search: chosen, then by part of a name (None: only chosen)."""
+    """List collections that a person may search: first the chosen ids, then by part of a name (None: only the chosen
+    ids)."""
     is_chosen = in_array(collections.c.collection_id, chosen)
     is_found = false() if name_contains is None else collections.c.name.icontains(name_contains, autoescape=True)
     statement = (
@@ -82,7 +83,7 @@ async def put_consent(
     collection_ids: Collection[UUID] | None,
     now: datetime,
 ) -> None:
-    """Add scopes to those that a person allows a client, from now on in these collections (None: in all)."""
+    """Add scopes to a person's consent to a client, and set its collections (None: all)."""
     narrowed_to = None if collection_ids is None else sorted(collection_ids)
     new = insert(oauth_consents).values(
         organization_id=organization_id,
@@ -111,7 +112,8 @@ async def list_consents(
     after: tuple[UUID, UUID] = BEFORE_ALL,
     limit: int | None = None,
 ) -> list[OAuthConsent]:
-    """List consents, of one person and client if given, by client and person; `after` ends the last page."""
+    """List consents ordered by client and person, optionally of one person or client. `after` is the last key of the
+    previous page."""
     further = (
         oauth_consents.c.principal_id.label("person_id"),
         oauth_clients.c.name.label("application_name"),
@@ -137,7 +139,7 @@ async def list_consents(
 
 
 async def find_reuses(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> dict[str, datetime]:
-    """Find when clients of a person, by their ids, last lost their tokens because one was used twice."""
+    """Return when each of a person's clients last lost its tokens because of token reuse, by client id."""
     client_id = audit_entries.c.details["clientId"].astext
     statement = (
         select(client_id.label("client_id"), func.max(audit_entries.c.at).label("at"))
@@ -165,7 +167,8 @@ def _select_last_use(organization_id: UUID) -> ScalarSelect[Any]:
 async def delete_consents(
     connection: Connection, organization_id: UUID, *, client_id: UUID, principal_id: UUID | None
 ) -> list[UUID]:
-    """Delete the consents to a client, and the codes not used yet, of one person if given; return whose there were."""
+    """Delete consents to a client and unused codes, optionally of a single person; return the ids of the people
+    affected."""
     statement = (
         delete(oauth_consents)
         .where(_is_of(organization_id, principal_id, client_id))

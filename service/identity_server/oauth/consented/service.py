@@ -1,4 +1,4 @@
-"""Listing and withdrawing consents, for admins and for people who withdraw their own."""
+"""Listing and revoking consents, by admins and by each person for themselves."""
 
 from datetime import datetime
 from uuid import UUID
@@ -20,7 +20,7 @@ from service.web.pagination import Cursor
 async def list_consents(
     connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsListConsentsRequest
 ) -> wire.AdminOAuthClientsListConsentsResponse:
-    """List what people have allowed OAuth clients: since when, in which collections, and when it was last used.
+    """List people's consents to OAuth clients: time, collections and last use.
 
     Raises BadRequest `unknown_principal`."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_OAUTH_CLIENTS_LIST_CONSENTS.path, request=request)
@@ -39,9 +39,11 @@ async def list_consents(
 async def withdraw_consents(
     runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.AdminOAuthClientsWithdrawConsentsRequest
 ) -> wire.AdminOAuthClientsWithdrawConsentsResponse:
-    """Withdraw what people have allowed an OAuth client, all of them or one; its codes and tokens stop at once.
+    """Revoke an OAuth client's consents, of all people or one person. The client's codes and tokens stop working at
+    once.
 
-    Each has an entry on the audit log. Raises NotFound for an unknown client, BadRequest `unknown_principal`."""
+    Each revocation is recorded on the audit log. Raises NotFound for an unknown client, BadRequest `unknown_principal`.
+    """
     now = await runtime.clock.now(connection)
     await require_client(connection, caller, request.client_id)
     person_id = await _find_person(connection, caller, request.email)
@@ -56,7 +58,8 @@ async def withdraw_consents(
 async def withdraw_for(
     connection: Connection, organization_id: UUID, *, client_id: UUID, principal_id: UUID | None, now: datetime
 ) -> list[UUID]:
-    """Delete the consents to a client, of one person if given, and revoke what it has for them; return whose."""
+    """Delete consents to a client and revoke the client's tokens, optionally for a single person; return the ids of the
+    people affected."""
     found = await queries.delete_consents(connection, organization_id, client_id=client_id, principal_id=principal_id)
     # A request that exchanges a code or refreshes a token now has it locked, and this sees the new ones.
     family_ids = await families_of(connection, organization_id, principal_ids=found, client_id=client_id)

@@ -27,12 +27,12 @@ _GROUP = 4
 
 
 def encode_secret(value: bytes) -> SecretStr:
-    """Encode the first 160 bits of a random value as apps take them, in base 32 (RFC 4226, section 4)."""
+    """Encode the first 160 bits of a random value in base 32, as apps expect (RFC 4226, section 4)."""
     return SecretStr(base64.b32encode(value[:_SECRET_BYTES]).decode())
 
 
 def find_step(secret: SecretStr, code: str, *, now: datetime) -> int | None:
-    """Return the step of time that a code of an app is of, if it is of now, or of the step before or after."""
+    """Return the time step of an app's code; None unless the code is from the current, previous or next step."""
     try:
         return TOTP(secret.get_secret_value()).verify_and_get_timecode(code, for_time=now, valid_window=SKEW)
     except OTPVerificationError:
@@ -40,7 +40,6 @@ def find_step(secret: SecretStr, code: str, *, now: datetime) -> int | None:
 
 
 def draw_picture(secret: SecretStr, *, email: str, organization_name: str) -> str:
-    """Draw the QR code that an app is set up with, as SVG."""
     issuer = f"{ISSUER} ({organization_name})".replace(":", " ")
     address = TOTP(secret.get_secret_value()).provisioning_uri(name=email, issuer_name=issuer)
     code = segno.make(address, error="m", micro=False)
@@ -48,23 +47,22 @@ def draw_picture(secret: SecretStr, *, email: str, organization_name: str) -> st
 
 
 def make_recovery_codes() -> list[str]:
-    """Make recovery codes: 80 random bits each, in four groups."""
     codes = ("".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH)) for _ in range(RECOVERY_CODES))
     return ["-".join(code[place : place + _GROUP] for place in range(0, _LENGTH, _GROUP)) for code in codes]
 
 
 def hash_recovery_code(code: str, *, principal_id: UUID) -> bytes:
-    """Hash a person's recovery code for storage. One SHA-256 is enough: the code is random, so it can't be guessed."""
+    """Hash a person's recovery code for storage. One round of SHA-256 is enough: random codes can't be guessed."""
     return hashlib.sha256(principal_id.bytes + normal_code(code).encode()).digest()
 
 
 def normal_code(text: str) -> str:
-    """Return a code as it was made, however it was typed: without spaces and hyphens, in lower case."""
+    """Return a typed code in its original form: lower case, without spaces and hyphens."""
     return "".join(text.split()).replace("-", "").lower()[:100]
 
 
 def is_app_code(code: str) -> bool:
-    """Return whether a normal code looks like one of an app, and not like a recovery code."""
+    """Return whether a normalized code is an app's rather than a recovery code."""
     return len(code) != _LENGTH
 
 
@@ -73,7 +71,7 @@ LIFETIME = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class Enrolment:
-    """What the form carries; `until` is when it ends, in seconds since 1970."""
+    """The fields of the form for setting up an app; `until` is the form's expiry, in seconds since 1970."""
 
     nonce: str
     until: str
@@ -83,7 +81,7 @@ class Enrolment:
         return cls(secrets.token_urlsafe(16), str(int((now + LIFETIME).timestamp())))
 
     def purpose(self, principal_id: UUID) -> str:
-        """Return the purpose that binds the form to a person, its secret and its end."""
+        """Return the purpose binding the form to a person, the secret and the expiry."""
         return f"addApp\n{principal_id}\n{self.nonce}\n{self.until}"
 
     def secret(self, runtime: Runtime, browser: Browser) -> SecretStr:
@@ -93,6 +91,5 @@ class Enrolment:
     def is_own(
         self, runtime: Runtime, browser: Browser, form: dict[str, str], *, principal_id: UUID, now: datetime
     ) -> bool:
-        """Return whether the form was made for this browser and person, and may still be sent."""
         own = browser.is_own_form(runtime, form.get("csrf", ""), purpose=self.purpose(principal_id))
         return own and int(self.until) >= now.timestamp()

@@ -1,6 +1,6 @@
-"""Passkeys: a page's challenge, and verifying the authenticator's answer (WebAuthn, W3C). A challenge has an end and a
-code for one browser and purpose: nothing is stored before the answer. Authenticators must verify the person by PIN or
-finger, so a passkey counts as two factors."""
+"""Passkeys: a page's challenge, and verifying the authenticator's answer (WebAuthn, W3C). A challenge expires and
+contains a code for one browser and purpose, so nothing is stored before the answer. Authenticators must verify the
+person by PIN or finger, so a passkey counts as two factors."""
 
 import hashlib
 import hmac
@@ -41,15 +41,16 @@ _FLAGS_AT, _HAS_CREDENTIAL = 32, 0x40
 
 @dataclass(frozen=True)
 class RelyingParty:
-    """The service, as authenticators know it: the host of its public address, and the origin of its pages."""
+    """The service as known to authenticators: the host of the public address, and the origin of the pages."""
 
     host: str
     origin: str
 
     @classmethod
     def of(cls, settings: Settings) -> "RelyingParty | None":
-        """Return the relying party of the public address; None where that has no name, which passkeys need. An address
-        of this machine has a name, to which pages lead browsers (service.web.pages.routing)."""
+        """Return the relying party of the public address; None for an address without a host name, required for
+        passkeys. A loopback address counts as named: pages redirect browsers to the name
+        (service.web.pages.routing)."""
         parts = parts_of(name_loopback(settings.issuer))
         if parts is None or not parts.hostname or _is_ip(parts.hostname):
             return None
@@ -59,18 +60,18 @@ class RelyingParty:
 
 @dataclass(frozen=True)
 class NewCredential:
-    """What an authenticator has made."""
+    """A new credential from an authenticator."""
 
     credential_id: bytes
     public_key: bytes
     sign_count: int
     synced: bool
-    """Whether it may be synced to other devices (backup eligibility, section 6.1.3)."""
+    """Whether the credential may be synced to other devices (backup eligibility, section 6.1.3)."""
 
 
 @dataclass(frozen=True)
 class Ceremony:
-    """What a passkey is asked for: by which browser, and for which purpose."""
+    """A request for a passkey: the browser and the purpose."""
 
     runtime: Runtime
     browser: Browser
@@ -81,8 +82,8 @@ class Ceremony:
         return RelyingParty.of(self.runtime.settings)
 
     def ask(self, *, now: datetime, factors: Collection[Factor] = ()) -> str | None:
-        """Return what a page asks the browser for, as JSON: one of these passkeys, or any that it has of the service.
-        None where passkeys can't be used."""
+        """Return the page's request to the browser, as JSON: for one of these passkeys, or for any passkey of the
+        service if there are none. None if passkeys can't be used."""
         if self.party is None:
             return None
         options = webauthn.generate_authentication_options(
@@ -95,7 +96,7 @@ class Ceremony:
         return webauthn.options_to_json(options)
 
     def ask_for_new(self, person: Person, factors: Collection[Factor], *, now: datetime) -> str | None:
-        """Return what a page asks the browser for to make a passkey, as JSON; None where passkeys can't be used."""
+        """Return the page's request to the browser for a new passkey, as JSON; None if passkeys can't be used."""
         if self.party is None:
             return None
         options = webauthn.generate_registration_options(
@@ -117,7 +118,7 @@ class Ceremony:
     def challenge_of(
         self, answer: structs.AuthenticationCredential | structs.RegistrationCredential, *, now: datetime
     ) -> bytes | None:
-        """Return the challenge that is answered, if it was made for this browser and purpose, and is still good."""
+        """Return the answered challenge if made for this browser and purpose, and not expired."""
         challenge = helpers.parse_client_data_json(answer.response.client_data_json).challenge
         said, code = challenge[: _NONCE_BYTES + _TIME_BYTES], challenge[_NONCE_BYTES + _TIME_BYTES :]
         own = self.browser.known and hmac.compare_digest(self._code(said), code)
@@ -126,7 +127,7 @@ class Ceremony:
     def verify(
         self, answer: structs.AuthenticationCredential, challenge: bytes, *, public_key: bytes
     ) -> PasskeyUse | None:
-        """Return what the passkey of this key says of its use; None when it has not signed the challenge."""
+        """Return the authenticator's data on this use of the passkey; None unless the passkey signed the challenge."""
         if self.party is None or helpers.parse_client_data_json(answer.response.client_data_json).cross_origin:
             return None
         try:
@@ -148,7 +149,7 @@ class Ceremony:
         )
 
     def verify_new(self, answer: structs.RegistrationCredential, challenge: bytes) -> NewCredential | None:
-        """Return the passkey that was made; None when it can't be used."""
+        """Return the new passkey; None when unusable."""
         if self.party is None or helpers.parse_client_data_json(answer.response.client_data_json).cross_origin:
             return None
         try:
@@ -183,12 +184,10 @@ def new_passkey_purpose(principal_id: UUID) -> str:
 
 
 def read_answer(text: str) -> structs.AuthenticationCredential | None:
-    """Read what a browser sends of a passkey that was used; None for anything else."""
     return _read(text, helpers.parse_authentication_credential_json)
 
 
 def read_new(text: str) -> structs.RegistrationCredential | None:
-    """Read what a browser sends of a passkey that was made; None for anything else."""
     return _read(text, helpers.parse_registration_credential_json)
 
 
@@ -219,8 +218,8 @@ def _descriptors(factors: Collection[Factor]) -> list[structs.PublicKeyCredentia
 
 
 class _NoTags(dict[int, Any]):
-    """The readers of CBOR's tags: none, for authenticators use none (CTAP 2.1, section 8). Those of the library would
-    be read as regular expressions, fractions or dates, some of which takes minutes."""
+    """The CBOR tag decoders: none, because authenticators use none (CTAP 2.1, section 8). The library's own decode
+    regular expressions, fractions and dates; some inputs would take minutes."""
 
     def __missing__(self, tag: int) -> Any:
         raise ValueError

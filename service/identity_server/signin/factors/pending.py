@@ -1,5 +1,5 @@
-"""Sign-ins that wait for a second factor after a right password: no session yet. They continue only in their browser,
-for ten minutes, and end with success."""
+"""Sign-ins waiting for a second factor after a correct password. There is no session yet. A pending sign-in continues
+only in its browser, for ten minutes, and ends with success."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -31,7 +31,7 @@ GONE = "This sign-in has ended. Sign in again."
 
 @dataclass(frozen=True)
 class Pending:
-    """A sign-in that waits: of whom, and whether they have a second factor or must set one up."""
+    """A pending sign-in: the person, and whether they have a second factor or must set up a factor."""
 
     organization_id: UUID
     organization_name: str
@@ -44,7 +44,7 @@ class Pending:
 
 
 async def begin_pending(connection: Connection, browser: Browser, *, person: Person, now: datetime) -> Browser:
-    """Begin to wait, and sign out whoever was signed in; return the browser with its new value."""
+    """Start a pending sign-in, and sign out the browser's current person; return the browser with its new value."""
     organization_id = person.organization_id
     await end_session(connection, browser, organization_id=organization_id)
     await queries.delete_pending(connection, organization_id, secret_hash=browser.hash)
@@ -61,8 +61,8 @@ async def begin_pending(connection: Connection, browser: Browser, *, person: Per
 
 
 async def find_pending(connection: Connection, browser: Browser, *, now: datetime) -> Pending | None:
-    """Find the sign-in that waits in a browser, and set the transaction to its organization; None without any. It ends
-    after ten minutes, when the person is no longer active, and when their password changes."""
+    """Find a browser's pending sign-in, and set the transaction to the person's organization; None without a pending
+    sign-in. The sign-in expires after ten minutes, when the person becomes inactive, and when the password changes."""
     if not browser.known:
         return None
     row = await queries.enter_by_pending(connection, secret_hash=browser.hash)
@@ -76,8 +76,8 @@ async def find_pending(connection: Connection, browser: Browser, *, now: datetim
 
 
 async def give_code(runtime: Runtime, browser: Browser, *, code: str, address: str) -> Browser | Refused:
-    """Sign in the person whose sign-in waits in a browser, with a code; return the browser with its new value, or the
-    refusal. Failures are counted for the person and for the network's address, as those of passwords are."""
+    """Complete a pending sign-in with a code; return the browser with its new value, or the refusal. Failures are
+    counted for the person and for the network, like password failures."""
     async with runtime.database.transaction(None) as connection:
         pending = await find_pending(connection, browser, now=await runtime.clock.now(connection))
     if pending is None or not pending.factors.factors:
@@ -98,7 +98,7 @@ async def give_code(runtime: Runtime, browser: Browser, *, code: str, address: s
 async def set_up_app(
     runtime: Runtime, browser: Browser, *, secret: SecretStr, code: str
 ) -> tuple[Browser, list[str]] | Refused:
-    """Set up the app of a person who has to have one, and sign them in; return their browser and recovery codes."""
+    """Set up the required app of a person and sign them in; return the browser and the recovery codes."""
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         pending = await find_pending(connection, browser, now=now)
@@ -114,8 +114,8 @@ async def set_up_app(
 
 
 async def give_passkey(runtime: Runtime, browser: Browser, *, answer: str, address: str) -> Browser | Refused:
-    """Sign in the person whose sign-in waits in a browser, with a passkey of theirs; return as `give_code` does. A
-    failure needs no wait: nobody can guess what a passkey signs."""
+    """Complete a pending sign-in with a passkey of the person; return the browser with its new value, or the refusal.
+    Failures cause no wait: a passkey's signature can't be guessed."""
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         pending = await find_pending(connection, browser, now=now)
@@ -131,7 +131,8 @@ async def give_passkey(runtime: Runtime, browser: Browser, *, answer: str, addre
 async def set_up_passkey(
     runtime: Runtime, browser: Browser, *, answer: str, name: str
 ) -> tuple[Browser, list[str]] | Refused:
-    """Add a passkey of a person who has to have a second factor, and sign them in; return as `set_up_app` does."""
+    """Add the required passkey of a person and sign them in; return their browser and recovery codes, or the
+    refusal."""
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         pending = await find_pending(connection, browser, now=now)
@@ -155,14 +156,13 @@ async def abandon(runtime: Runtime, browser: Browser) -> None:
 
 
 def attempt_of(person: Person, *, address: str, in_session: bool = False) -> Attempt:
-    """Return a person's attempt to give a second factor, or, in a session that has begun, to prove who they are."""
+    """Return a person's attempt to give a second factor or, with `in_session`, to prove their identity again."""
     return Attempt(
         person.organization_id, person.email, SecretStr(""), address, step="secondFactor", in_session=in_session
     )
 
 
 async def count_or_refuse(runtime: Runtime, attempt: Attempt) -> Refused | None:
-    """Count an attempt before it is made; return the refusal when it must wait."""
     try:
         await count_attempt(runtime, attempt)
     except TooMany as error:
@@ -171,12 +171,11 @@ async def count_or_refuse(runtime: Runtime, attempt: Attempt) -> Refused | None:
 
 
 def refuse_code(runtime: Runtime, attempt: Attempt) -> Refused:
-    """Refuse a wrong code, and have it recorded."""
     return refuse_wrong(runtime, attempt, WRONG)
 
 
 def refuse_passkey(runtime: Runtime, rejected: service.Rejected, attempt: Attempt) -> Refused:
-    """Refuse a passkey, and have the attempt recorded unless the page was merely out of date."""
+    """Refuse a passkey, and record the attempt unless the page was merely out of date."""
     if rejected.notice == service.STALE:
         return Refused(rejected.notice, 403)
     return refuse_wrong(runtime, attempt, rejected.notice)
@@ -185,7 +184,7 @@ def refuse_passkey(runtime: Runtime, rejected: service.Rejected, attempt: Attemp
 async def _finish(
     connection: Connection, browser: Browser, pending: Pending, *, used: service.Use, now: datetime
 ) -> Browser:
-    """Sign in. Raises BadRequest, which takes back what was done, when the sign-in ended meanwhile."""
+    """Sign in. Raises BadRequest, which rolls back the transaction, when the pending sign-in has ended by then."""
     if not await queries.delete_pending(connection, pending.organization_id, secret_hash=browser.hash):
         raise BadRequest(GONE, code="stale_sign_in")
     return await begin_session(connection, browser, person=pending.person, now=now, by="password", second_factor=used)

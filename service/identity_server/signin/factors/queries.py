@@ -1,4 +1,4 @@
-"""SQL of second factors, recovery codes and sign-ins that wait for one. Times come from the caller's clock."""
+"""SQL of second factors, recovery codes and pending sign-ins. Times come from the caller's clock."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import InitVar, dataclass, field
@@ -16,7 +16,7 @@ from service.schema.signin import answered_challenges, passkeys, pending_sign_in
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A second factor of a person; `name` and what follows are a passkey's."""
+    """A second factor of a person; `name` and the fields after it are set only for passkeys."""
 
     factor_id: UUID
     kind: str
@@ -30,7 +30,7 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Passkey:
-    """A passkey, as it is looked up to verify what it has signed."""
+    """A passkey, loaded to verify a signature."""
 
     factor_id: UUID
     organization_id: UUID
@@ -43,7 +43,7 @@ class Passkey:
 
 @dataclass(frozen=True, slots=True)
 class PasskeyUse:
-    """What an authenticator says of a passkey that has signed: how often it was used, and whether it may be synced."""
+    """An authenticator's data on a signature: the use count, and whether the passkey may be synced."""
 
     sign_count: int
     synced: bool
@@ -51,7 +51,7 @@ class PasskeyUse:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A sign-in that waits for a second factor."""
+    """A pending sign-in."""
 
     organization_id: UUID
     organization_name: str
@@ -66,14 +66,14 @@ _PASSKEY_OF_ID = select_to_enter(passkeys.c.credential_id, Passkey)
 
 
 async def enter_by_passkey(connection: Connection, *, credential_id: bytes) -> Passkey | None:
-    """Find a passkey by its authenticator id, and enter its organization; within another, none is found."""
+    """Find a passkey by authenticator id, and enter the passkey's organization; None within another organization."""
     return await find_row(connection, _PASSKEY_OF_ID, Passkey, {"param_credential_id": credential_id})
 
 
 async def insert_passkey(
     connection: Connection, organization_id: UUID, *, factor: Mapping[str, object], passkey: Mapping[str, object]
 ) -> bool:
-    """Add a person's passkey; False when there is one of this credential id, whoever's it is."""
+    """Add a person's passkey; False if the credential id exists, for any person."""
     whole = {**factor, "kind": "passkey", "organization_id": organization_id}
     await connection.execute(insert(second_factors).values(whole))
     of_it = {"organization_id": organization_id, **{name: factor[name] for name in ("factor_id", "principal_id")}}
@@ -86,7 +86,7 @@ async def insert_passkey(
 async def count_use(
     connection: Connection, organization_id: UUID, *, factor_id: UUID, use: PasskeyUse, now: datetime
 ) -> bool:
-    """Note that a passkey was used; False when its count has not grown, unless the authenticator counts nothing."""
+    """Record a use of a passkey; False if its use count has not grown, unless the authenticator doesn't count."""
     counted = update(passkeys).where(
         matches(passkeys, organization_id, factor_id=factor_id),
         or_(passkeys.c.sign_count < use.sign_count, and_(passkeys.c.sign_count == 0, literal(use.sign_count) == 0)),
@@ -101,13 +101,13 @@ async def count_use(
 async def use_challenge(
     connection: Connection, organization_id: UUID, *, challenge_hash: bytes, expires_at: datetime
 ) -> bool:
-    """Note that a challenge was answered; False when it was answered before."""
+    """Record an answered challenge; False if it was already answered."""
     row = {"challenge_hash": challenge_hash, "organization_id": organization_id, "expires_at": expires_at}
     return await insert_new(connection, answered_challenges, row)
 
 
 async def enter_by_pending(connection: Connection, *, secret_hash: bytes) -> Pending | None:
-    """Find a sign-in that waits by its hash, and set the transaction to its organization."""
+    """Find a pending sign-in by hash, and set the transaction to its organization."""
     return await find_row(connection, _PENDING_OF_HASH, Pending, {"param_secret_hash": secret_hash})
 
 
@@ -116,7 +116,6 @@ async def insert_pending(connection: Connection, organization_id: UUID, *, row: 
 
 
 async def delete_pending(connection: Connection, organization_id: UUID, *, secret_hash: bytes) -> bool:
-    """Delete a sign-in that waits; False when it is gone already."""
     return await delete_rows(connection, pending_sign_ins, organization_id, secret_hash=secret_hash) > 0
 
 
@@ -132,12 +131,12 @@ async def list_factors(connection: Connection, organization_id: UUID, *, princip
 
 
 async def insert_totp(connection: Connection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
-    """Add a person's authenticator app; False when they have one."""
+    """Add a person's authenticator app; False if the person has an app."""
     return await insert_new(connection, second_factors, {**row, "kind": "totp", "organization_id": organization_id})
 
 
 async def use_step(connection: Connection, organization_id: UUID, *, factor_id: UUID, step: int, now: datetime) -> bool:
-    """Note that the code of a step was used; False when it, or a later one, was used before."""
+    """Record the use of a step's code; False if this or a later step was already used."""
     statement = update(second_factors).where(
         matches(second_factors, organization_id, factor_id=factor_id),
         or_(second_factors.c.last_step.is_(None), second_factors.c.last_step < step),
@@ -148,7 +147,6 @@ async def use_step(connection: Connection, organization_id: UUID, *, factor_id: 
 async def delete_factors(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, factor_id: UUID | None = None
 ) -> int:
-    """Delete the second factors of a person, or the one of this id; return how many there were."""
     this = optional(second_factors.c.factor_id, factor_id)
     return await delete_rows(connection, second_factors, organization_id, this, principal_id=principal_id)
 
@@ -156,7 +154,6 @@ async def delete_factors(
 async def replace_recovery_codes(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, hashes: Collection[bytes]
 ) -> None:
-    """Replace a person's recovery codes; without hashes none are left."""
     await connection.execute(delete(recovery_codes).where(_codes_of(organization_id, principal_id)))
     rows = [
         {"organization_id": organization_id, "principal_id": principal_id, "code_hash": one} for one in sorted(hashes)
@@ -168,7 +165,6 @@ async def replace_recovery_codes(
 async def use_recovery_code(
     connection: Connection, organization_id: UUID, *, principal_id: UUID, code_hash: bytes
 ) -> bool:
-    """Delete a recovery code, which is used; False when there is no such code."""
     statement = delete(recovery_codes).where(
         _codes_of(organization_id, principal_id), recovery_codes.c.code_hash == code_hash
     )

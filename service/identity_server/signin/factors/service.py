@@ -1,5 +1,5 @@
-"""The second factors of a person: which they have, setting them up, using them, and taking them away. Every function is
-called in a transaction of the person's organization. They change singly, and not while the person's access is ended."""
+"""A person's second factors: listing, adding, using and removing. Call every function in a transaction of the person's
+organization. Changes to a person are serialized, and excluded while the person's access is being ended."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ TOO_MANY = f"There are {MOST_PASSKEYS} passkeys. Remove one first."
 
 @dataclass(frozen=True)
 class Factors:
-    """What a person has beside their password."""
+    """A person's second factors and recovery codes."""
 
     factors: Sequence[queries.Factor]
     recovery_codes: int
@@ -53,7 +53,7 @@ class Factors:
 
 @dataclass(frozen=True)
 class Rejected:
-    """A passkey that was not taken: why, for the person, and whose it is, if that is known."""
+    """A rejected passkey: the reason shown to the person, and the owner if known."""
 
     notice: str
     passkey: queries.Passkey | None = None
@@ -66,14 +66,14 @@ async def read_factors(connection: Connection, organization_id: UUID, *, princip
 
 
 async def must_have_factor(connection: Connection, organization_id: UUID, *, is_admin: bool) -> bool:
-    """Return whether the organization demands a second factor of an admin, or of somebody who is none."""
+    """Return whether the organization demands a second factor of admins or, with `is_admin` False, of everyone else."""
     return is_demanded((await get_organization(connection, organization_id)).second_factor, is_admin=is_admin)
 
 
 async def use_code(
     connection: Connection, keys: Keys, organization_id: UUID, *, principal_id: UUID, code: str, now: datetime
 ) -> Use | None:
-    """Use a code of a person's app, or one of their recovery codes; None when it is wrong, or was used before."""
+    """Use a code of a person's app or a recovery code; None when wrong or already used."""
     code = codes.normal_code(code)
     if not codes.is_app_code(code):
         code_hash = codes.hash_recovery_code(code, principal_id=principal_id)
@@ -100,8 +100,8 @@ async def add_app(
     code: str,
     now: datetime,
 ) -> list[str] | None:
-    """Set a person's app up by a code of it, which is then used up; None when it is wrong, or the person has an app
-    already. Return recovery codes, to be shown this once; none unless it is their first factor."""
+    """Set up a person's app with a code, thereby used up; None for a wrong code, or if the person has an app. Return
+    recovery codes, shown only once, or an empty list unless the app is the person's first factor."""
     step = codes.find_step(secret, codes.normal_code(code), now=now)
     if step is None or not await _lock_active(connection, organization_id, principal_id):
         return None
@@ -131,7 +131,7 @@ async def add_passkey(
     name: str,
     now: datetime,
 ) -> list[str] | Rejected:
-    """Add the passkey that a person's browser has made; return recovery codes as `add_app` does."""
+    """Add the passkey made by a person's browser; return recovery codes as `add_app` does."""
     sent = read_new(answer)
     challenge = None if sent is None else ceremony.challenge_of(sent, now=now)
     if sent is None or challenge is None or not await _use_challenge(connection, organization_id, challenge):
@@ -168,8 +168,8 @@ async def use_passkey(
     organization_id: UUID | None = None,
     principal_id: UUID | None = None,
 ) -> queries.Passkey | Rejected:
-    """Verify a passkey's signature, enter its organization and return it. It must match a given organization and
-    person; without a person it must name its own."""
+    """Verify a passkey's signature, enter the passkey's organization and return the passkey. A given organization and
+    person must match; without `principal_id`, the answer must name the person."""
     sent = read_answer(answer)
     challenge = None if sent is None else ceremony.challenge_of(sent, now=now)
     if sent is None or challenge is None:
@@ -208,7 +208,7 @@ async def _use_challenge(connection: Connection, organization_id: UUID, challeng
 
 
 async def make_recovery_codes(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> list[str]:
-    """Make a person's recovery codes, in place of those they had; they are shown this once."""
+    """Replace a person's recovery codes; the new codes are shown only once."""
     await lock_organization(connection, organization_id)
     made = codes.make_recovery_codes()
     hashes = [codes.hash_recovery_code(one, principal_id=principal_id) for one in made]
@@ -218,7 +218,7 @@ async def make_recovery_codes(connection: Connection, organization_id: UUID, *, 
 
 
 async def remove_factor(connection: Connection, organization_id: UUID, *, principal_id: UUID, factor_id: UUID) -> None:
-    """Take a second factor of a person away; with the last one the recovery codes, too."""
+    """Remove a second factor of a person; removing the last factor deletes the recovery codes."""
     await lock_organization(connection, organization_id)
     had = await read_factors(connection, organization_id, principal_id=principal_id)
     removed = [one for one in had.factors if one.factor_id == factor_id]
@@ -230,14 +230,15 @@ async def remove_factor(connection: Connection, organization_id: UUID, *, princi
 
 
 async def reset_factors(connection: Connection, organization_id: UUID, *, principal_id: UUID) -> int:
-    """Take all second factors and recovery codes of a person away, unrecorded; return how many factors there were."""
+    """Remove all second factors and recovery codes of a person, without an audit entry; return the number of
+    factors."""
     await lock_organization(connection, organization_id)
     await queries.replace_recovery_codes(connection, organization_id, principal_id=principal_id, hashes=())
     return await queries.delete_factors(connection, organization_id, principal_id=principal_id)
 
 
 async def _lock_active(connection: Connection, organization_id: UUID, principal_id: UUID) -> bool:
-    """Wait for other changes of the organization's people to end; return whether the person is still active then."""
+    """Wait for other changes to the organization's people, then return whether the person is still active."""
     await lock_organization(connection, organization_id)
     person = await get_person(connection, organization_id, principal_id=principal_id)
     return person is not None and person.active
@@ -265,7 +266,7 @@ ACTION = "secondFactor.reset"
 async def reset_second_factor(
     connection: Connection, caller: Caller, *, request: AdminUsersResetSecondFactorRequest
 ) -> AdminUsersResetSecondFactorResponse:
-    """Take all second factors and recovery codes of a user away. Raises BadRequest `unknown_user`."""
+    """Remove all second factors and recovery codes of a user. Raises BadRequest `unknown_user`."""
     principal_id = await require_user(connection, caller, request.email)
     removed = await reset_factors(connection, caller.organization_id, principal_id=principal_id)
     await record(connection, caller, ACTION, "user", principal_id)
@@ -273,7 +274,7 @@ async def reset_second_factor(
 
 
 async def reset_for_operator(connection: Connection, organization_id: UUID, *, email: str) -> bool:
-    """Do so for an operator, whose rights are not checked; False when there is no such user."""
+    """Remove a user's second factors for an operator, without checking rights; False for an unknown user."""
     person = await find_person(connection, organization_id, email=email)
     if person is None:
         return False

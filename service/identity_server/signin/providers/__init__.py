@@ -1,1 +1,1 @@
-"""Providers of organizations: what is kept of them, and whom they may sign in."""
+"""Providers of organizations: stored settings, and the people each may sign in."""

@@ -1,6 +1,7 @@
-"""Find the account of a provider's subject: by subject, provisioned id, or address. A subject never passes to another
-person, but an address may: so a person is bound to one subject of an issuer for good, and an address binds once, within
-the provider's domains. Groups in a token bring memberships at each sign-in."""
+"""Find the account of a provider's subject: by subject, provisioned id, or address.
+
+A subject never passes to another person, but an address may. So a person is bound for good to one subject of an issuer,
+and an address binds once, within the provider's domains. Groups in a token set memberships at each sign-in."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -38,7 +39,7 @@ class _Known:
 
 
 def is_of_one_tenant(issuer: str) -> bool:
-    """Return whether all accounts of an issuer can be one organization's, as far as its address tells."""
+    """Return whether all accounts of an issuer can belong to one organization, judged by the issuer's address."""
     parts = urlsplit(issuer)
     if parts.hostname in OPEN_TO_ANYBODY:
         return False
@@ -59,8 +60,10 @@ async def find_or_bind(
     subject: id_tokens.Subject,
     now: datetime,
 ) -> Person:
-    """Return the active person bound to a subject, or bind it; `provider` None: the settings'. Raises NotVouched
-    `unverified`, `personal`, `domain`, `unknown`, `taken` or `inactive`."""
+    """Return the active person bound to a subject, binding the subject if needed; `provider` None means the settings'
+    provider.
+
+    Raises NotVouched `unverified`, `personal`, `domain`, `unknown`, `taken` or `inactive`."""
     known = _known_by(provider, subject)
     bound = await signin.find_identity(connection, organization_id, issuer=known.issuer, subject=known.subject)
     if bound is None:
@@ -77,7 +80,7 @@ async def find_or_bind(
 
 
 def _known_by(provider: StoredProvider | None, subject: id_tokens.Subject) -> _Known:
-    """Return what a subject is known by: at Entra by `oid`, since its `sub` is another one for each application."""
+    """Return the identifier of a subject; at Entra `oid`, because its `sub` differs for each application."""
     if provider is None:
         return _Known(subject.issuer, subject.subject, None)
     oid = (
@@ -121,8 +124,8 @@ async def _find_person(
 
 
 def _is_believed_about(provider: StoredProvider, person: Person, subject: id_tokens.Subject) -> bool:
-    """Return whether a provider's id is enough to be a person: within its domains alone. Admins also need their
-    address, verified or not, because a provisioning token sets ids."""
+    """Return whether a provider's id suffices to identify a person. It does only within the provider's domains. For
+    admins the address must match too, verified or not, because a provisioning token sets ids."""
     if person.email.rpartition("@")[2] not in provider.confirmed_domains:
         return False
     named = (subject.email, id_tokens.text_of(subject.claims, "preferred_username"))
@@ -130,8 +133,8 @@ def _is_believed_about(provider: StoredProvider, person: Person, subject: id_tok
 
 
 def _refuse_personal(provider: StoredProvider | None, subject: id_tokens.Subject) -> None:
-    """Refuse a Google account that no organization gave, by its claim `hd`. Raises NotVouched `personal`. Anyone can
-    have such an account with a foreign address, which stays verified after its loss."""
+    """Refuse a Google account not managed by an organization, by its claim `hd`. Raises NotVouched `personal`. Anyone
+    can create such an account with a foreign address, and it stays verified after the address is lost."""
     if urlsplit(subject.issuer).hostname != id_tokens.GOOGLE_HOST:
         return
     given_by = id_tokens.text_of(subject.claims, "hd")
@@ -140,8 +143,8 @@ def _refuse_personal(provider: StoredProvider | None, subject: id_tokens.Subject
 
 
 def vouched_address(provider: StoredProvider | None, subject: id_tokens.Subject) -> str:
-    """Return a subject's address, as addresses are kept, if its token says verified or an admin trusts the provider's
-    addresses, which may be sign-in names. Raises NotVouched `unverified` or `personal`."""
+    """Return a subject's address in stored form, if the token calls it verified or an admin trusts the provider's
+    addresses (possibly sign-in names). Raises NotVouched `unverified` or `personal`."""
     _refuse_personal(provider, subject)
     given = subject.email
     if not subject.is_verified:
@@ -174,7 +177,7 @@ async def _move(connection: Connection, organization_id: UUID, *, person: Person
 async def _create(
     connection: Connection, organization_id: UUID, *, provider: StoredProvider, email: str, claims: Mapping[str, Any]
 ) -> Person | None:
-    """Make the account of somebody unknown; None when the address is a service account's."""
+    """Create the account of a new person; None if the address is a service account's."""
     await lock_organization(connection, organization_id)
     if found := await signin.find_person(connection, organization_id, email=email):
         return found
@@ -223,7 +226,7 @@ async def update_memberships(
     person_id: UUID,
     claims: Mapping[str, Any],
 ) -> dict[str, str]:
-    """Bring the memberships that a provider manages in line with a token; return what to say of it on the audit log."""
+    """Bring the memberships managed by a provider in line with a token; return details for the audit log."""
     if provider.groups_claim is GroupsClaim.NONE:
         return {}
     named = named_groups(claims, provider.groups_claim.value.lower())
@@ -252,8 +255,8 @@ async def update_memberships(
 
 
 def named_groups(claims: Mapping[str, Any], claim: str) -> set[str] | str:
-    """Return a claim's groups, or the failure: `leftOut`, `absent` or `notAList`. Entra replaces too many groups by a
-    link (`_claim_names`) or `hasgroups`. A single group may be plain text."""
+    """Return a claim's groups, or the failure: `leftOut`, `absent` or `notAList`. Entra replaces a long list by a link
+    (`_claim_names`) or `hasgroups`. A single group may be plain text."""
     value: object = claims.get(claim)
     if id_tokens.is_named_elsewhere(claims, claim):
         return "leftOut"

@@ -1,4 +1,4 @@
-"""SQL of an organization's sign-in providers, their domains, and the memberships that they brought."""
+"""SQL of an organization's sign-in providers, with domains and managed memberships."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import InitVar, dataclass, field
@@ -21,8 +21,8 @@ MOST_LOOKED_AT = 1000
 
 @dataclass(frozen=True, slots=True)
 class StoredProvider:
-    """An organization's provider; `sealed_secret` is None after its key was lost. It decides about `confirmed_domains`
-    of `domains`."""
+    """An organization's provider; `sealed_secret` is None after its key was lost. Of `domains`, the provider decides
+    about `confirmed_domains`."""
 
     provider_id: UUID
     organization_id: UUID
@@ -42,7 +42,7 @@ class StoredProvider:
 
 @dataclass(frozen=True, slots=True)
 class LeftSession:
-    """A browser's session that began at a provider at which the person is signed out, too."""
+    """A browser session begun at a provider that offers sign-out."""
 
     session_id: UUID
     provider_id: UUID
@@ -52,7 +52,7 @@ class LeftSession:
 
 @dataclass(frozen=True)
 class ChosenProvider:
-    """A provider of an organization, by ids."""
+    """The ids of a provider and its organization."""
 
     organization_id: UUID
     provider_id: UUID
@@ -61,7 +61,7 @@ class ChosenProvider:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A domain that a provider of an organization is to decide about, and does since it was confirmed."""
+    """A domain claimed for an organization's provider. The provider decides about the domain once confirmed."""
 
     domain: str
     organization_id: UUID
@@ -96,24 +96,24 @@ _OF_ID = _DOMAINS.where(sign_in_domains.c.provider_id == sql.param(sign_in_domai
 
 
 async def enter_by_domain(connection: Connection, *, domain: str) -> ChosenProvider | None:
-    """Find the provider that decides about a domain, and set the transaction to its organization."""
+    """Find the provider deciding about a domain, and set the transaction to the provider's organization."""
     return await sql.find_row(connection, _OF_DOMAIN, ChosenProvider, {"param_domain": domain})
 
 
 async def enter_by_provider(connection: Connection, *, provider_id: UUID) -> ChosenProvider | None:
-    """Find a provider by its id, and set the transaction to its organization."""
+    """Find a provider by id, and set the transaction to its organization."""
     return await sql.find_row(connection, _OF_ID, ChosenProvider, {"param_provider_id": provider_id})
 
 
 async def any_domain(connection: Connection) -> bool:
-    """Check, outside of any organization, whether a provider decides about addresses of any domain."""
+    """Check, outside of any organization, whether any provider decides about a domain."""
     return (
         await connection.execute(select(exists(select(sign_in_domains.c.domain).where(_IS_CONFIRMED))))
     ).scalar_one()
 
 
 async def has_domain(connection: Connection, organization_id: UUID, *, domain: str | None = None) -> bool:
-    """Check whether a provider of the organization decides about a domain; without it, about any domain."""
+    """Check whether a provider of the organization decides about a domain; with None, about any domain."""
     wanted = {} if domain is None else {"domain": domain}
     return await sql.count_rows(connection, sql.matches(sign_in_domains, organization_id, **wanted), _IS_CONFIRMED) > 0
 
@@ -134,13 +134,13 @@ async def count_providers(connection: Connection, organization_id: UUID) -> int:
 async def find_provider(
     connection: Connection, organization_id: UUID, *, provider_id: UUID, lock: bool = False
 ) -> StoredProvider | None:
-    """Find a provider of an organization by its id; `lock`: nobody else changes it meanwhile."""
+    """Find a provider of an organization by id; `lock` prevents concurrent changes."""
     statement = select(*_PROVIDER).where(sql.matches(sign_in_providers, organization_id, provider_id=provider_id))
     return await sql.find_row(connection, statement.with_for_update() if lock else statement, StoredProvider)
 
 
 async def insert_provider(connection: Connection, organization_id: UUID, *, values: Mapping[str, Any]) -> bool:
-    """Add a provider; False when the organization has one of this issuer."""
+    """Add a provider; False if the organization already has a provider with the issuer."""
     row = {**values, "organization_id": organization_id}
     return await sql.insert_new(connection, sign_in_providers, row, unique=["organization_id", "issuer"])
 
@@ -160,7 +160,7 @@ async def replace_domains(
     domains: Collection[str],
     confirmed_at: datetime | None,
 ) -> set[str]:
-    """Replace the domains of a provider, and leave as they are those that it had; return those of another provider."""
+    """Replace the domains of a provider, keeping existing rows; return the domains that belong to another provider."""
     await connection.execute(
         delete(sign_in_domains).where(
             sql.matches(sign_in_domains, organization_id, provider_id=provider_id),
@@ -175,7 +175,7 @@ async def replace_domains(
 
 
 async def list_claims(connection: Connection) -> list[Claim]:
-    """List, outside of any organization, the domains of all organizations, by domain and organization."""
+    """List, outside of any organization, all claimed domains, by domain and organization."""
     order = (sign_in_domains.c.domain, sign_in_domains.c.organization_id)
     return await sql.find_rows(connection, select(*sql.columns_of(sign_in_domains, Claim)).order_by(*order), Claim)
 
@@ -183,7 +183,7 @@ async def list_claims(connection: Connection) -> list[Claim]:
 async def confirm_domain(
     connection: Connection, organization_id: UUID, *, domain: str, confirmed_at: datetime | None
 ) -> UUID | None:
-    """Confirm that a domain is the organization's, or is no more (None); return its provider, None without a change."""
+    """Confirm an organization's domain, or withdraw the confirmation (None); return its provider, None if unchanged."""
     statement = (
         update(sign_in_domains)
         .where(
@@ -203,7 +203,7 @@ async def delete_provider(connection: Connection, organization_id: UUID, *, prov
 async def find_session_there(
     connection: Connection, organization_id: UUID, *, secret_hash: bytes
 ) -> LeftSession | None:
-    """Find the session of a browser that began at a provider at which people are signed out, too."""
+    """Find a browser's session begun at a provider that offers sign-out."""
     statement = (
         select(*sql.columns_of(browser_sessions, LeftSession, sign_in_providers.c.issuer))
         .join(sign_in_providers, sign_in_providers.c.provider_id == browser_sessions.c.provider_id)
@@ -226,7 +226,7 @@ async def list_people_of_session(
 
 
 async def find_groups_of_newest(connection: Connection, organization_id: UUID, *, provider_id: UUID) -> str | None:
-    """Find what the audit log says of the groups in the newest sign-in at a provider, among the newest of all."""
+    """Find the audit log's note on groups for a provider's newest sign-in; only the newest sign-ins are searched."""
     newest = (
         select(audit_entries.c.details, audit_entries.c.at)
         .where(sql.matches(audit_entries, organization_id, action="session.begin"))
@@ -240,7 +240,6 @@ async def find_groups_of_newest(connection: Connection, organization_id: UUID, *
 
 
 async def list_group_ids(connection: Connection, organization_id: UUID, *, external_ids: Collection[str]) -> set[UUID]:
-    """List the groups that a source system calls by these ids."""
     statement = select(principals.c.principal_id).where(
         sql.matches(principals, organization_id, kind="group"), sql.in_array(principals.c.external_id, external_ids)
     )
@@ -250,7 +249,7 @@ async def list_group_ids(connection: Connection, organization_id: UUID, *, exter
 async def list_brought(
     connection: Connection, organization_id: UUID, *, provider_id: UUID, member_id: UUID
 ) -> set[UUID]:
-    """List the groups that a provider's tokens brought a person into, and that they are still in."""
+    """List a person's groups that come from a provider's tokens."""
     statement = select(provider_memberships.c.group_id).where(
         sql.matches(provider_memberships, organization_id, provider_id=provider_id, member_id=member_id)
     )

@@ -1,5 +1,5 @@
-"""Refused sign-ins by a provider: the person's page, and the security log. A page never reveals accounts: it follows
-from the token and the provider's settings alone."""
+"""Sign-ins refused because of a provider's answer: the person's page, and the security log. A page never reveals
+accounts: its text depends only on the token and the provider's settings."""
 
 import hashlib
 
@@ -45,8 +45,8 @@ def refusal_of(error: NotVouched | ProviderAway) -> ServiceError:
 
 
 async def record_refusal(runtime: Runtime, provider: StoredProvider | None, error: NotVouched, *, address: str) -> None:
-    """Record a refused sign-in on the audit log: of the person if known, else of the organization's provider; few
-    entries per reason and network."""
+    """Record a refused sign-in on the audit log: of the person if known, otherwise of the organization's provider.
+    Entries are limited per reason and network."""
     organization_id = error.organization_id if provider is None else provider.organization_id
     target = ("signInProvider", None if provider is None else provider.provider_id)
     if error.principal_id is not None:

@@ -1,4 +1,4 @@
-"""The provider of a sign-in, with its secret: an organization's or the settings'; and the ways on the sign-in page."""
+"""The provider of a sign-in with its secret, an organization's or the settings'; and the links on the sign-in page."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -25,7 +25,7 @@ LONGEST_HINT = 6000
 
 @dataclass(frozen=True)
 class Registered:
-    """What the service is known by at a provider; `stored` is None for the provider of the settings."""
+    """The service's registration at a provider; `stored` is None for the provider of the settings."""
 
     registration: Registration
     stored: StoredProvider | None
@@ -35,7 +35,7 @@ class Registered:
         return self.registration.issuer
 
     def needed_claims(self) -> list[set[str]]:
-        """Return the claims beside the subject that a sign-in goes by; of each set one is enough."""
+        """Return the claims a sign-in needs in addition to the subject; any claim of each set is enough."""
         if self.stored is None:
             return [{"email"}]
         address = {"email", "preferred_username"} if self.stored.trust_addresses else {"email"}
@@ -43,8 +43,8 @@ class Registered:
         return [address] if groups is GroupsClaim.NONE else [address, {groups.value.lower()}]
 
     def session(self, runtime: Runtime, vouched: SignedInThere) -> ProviderSession | None:
-        """Return what a session keeps of an organization's provider (settings': None). The ID token is kept if signing
-        out needs it and an address can hold it."""
+        """Return a session's data on an organization's provider; None for the provider of the settings. The ID token is
+        kept only if sign-out needs it and it fits into an address."""
         if self.stored is None:
             return None
         kept = self.stored.sign_out_there and len(vouched.id_token) <= LONGEST_HINT
@@ -57,7 +57,7 @@ class Registered:
 
 
 async def open_registration(runtime: Runtime, chosen: ChosenProvider | None) -> Registered:
-    """Return the registration at a provider, or at the one of the settings (None). Raises NotFound
+    """Return the registration at a provider; None means the provider of the settings. Raises NotFound
     `sign_in_provider_not_found`, and BadRequest `no_upstream_provider` or `provider_secret_lost`."""
     if chosen is None:
         registration = registration_of(runtime.settings)
@@ -72,7 +72,7 @@ async def open_registration(runtime: Runtime, chosen: ChosenProvider | None) -> 
 async def require_provider(
     connection: Connection, organization_id: UUID, *, provider_id: UUID, lock: bool = False
 ) -> StoredProvider:
-    """Return a provider of an organization. NotFound `sign_in_provider_not_found`."""
+    """Return a provider of an organization. Raises NotFound `sign_in_provider_not_found`."""
     found = await queries.find_provider(connection, organization_id, provider_id=provider_id, lock=lock)
     if found is None:
         raise unknown_provider()
@@ -102,7 +102,7 @@ MOST_SHOWN = 100
 
 @dataclass(frozen=True)
 class Way:
-    """A provider's name, and the address that leads to it."""
+    """A provider's name, and the address of its sign-in link."""
 
     name: str
     address: str
@@ -114,8 +114,8 @@ def way_of_settings(settings: Settings, *, address: str) -> Way | None:
 
 
 async def list_ways(connection: Connection, organization_id: UUID, settings: Settings, *, address: str) -> list[Way]:
-    """List the ways into an organization: its providers, oldest first, and the settings'. The settings' way leaves for
-    `address`; the others are below it."""
+    """List the ways to sign in to an organization: providers, oldest first, then the settings' provider. The settings'
+    way starts at `address`, the providers' ways below `address`."""
     path, mark, query = address.partition("?")
     found = await queries.list_providers(connection, organization_id, after=NIL, limit=MOST_SHOWN)
     ways = [Way(one.name, f"{path}/{one.provider_id}{mark}{query}") for one in found]

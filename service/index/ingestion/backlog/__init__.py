@@ -1,1 +1,1 @@
-"""Documents that wait to be indexed: claiming, renewing and measuring them."""
+"""Documents waiting to be indexed: claiming, renewing and measuring them."""

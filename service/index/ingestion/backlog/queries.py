@@ -1,5 +1,5 @@
-"""SQL of the indexing backlog. `claimed_until` in the future is a claim, or a pause after a failure; in the past it is
-since when work waits, so that the oldest goes first."""
+"""SQL of the indexing backlog. A future `claimed_until` is a claim, or a pause after a failure. A past `claimed_until`
+is the start of the wait, so the oldest work goes first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ LONGEST_RETRY = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class PendingWork:
-    """A document that was claimed, the spaces it is to be indexed in, and the bytes of its packed text."""
+    """A claimed document, the spaces to index it in, and the bytes of its packed text."""
 
     document_id: UUID
     space_ids: tuple[int, ...]
@@ -69,7 +69,6 @@ def _with_texts() -> sa.FromClause:
 
 
 def _packed_bytes() -> sa.ColumnElement[int]:
-    """Select the length of the text to index, without reading the text itself."""
     chunks, blocks = sa.func.octet_length(caller_chunks.c.chunks), sa.func.octet_length(document_contents.c.blocks)
     return sa.func.coalesce(sa.case((space_documents.c.caller_chunks, chunks), else_=blocks), 0)
 
@@ -77,7 +76,6 @@ def _packed_bytes() -> sa.ColumnElement[int]:
 def has_large_text(
     organization_id: sa.ColumnElement[UUID], document_id: sa.ColumnElement[UUID]
 ) -> sa.ColumnElement[bool]:
-    """Select whether a document's text is large, by its length alone."""
     contents = document_contents.c
     size = sa.select(sa.func.octet_length(contents.blocks)).where(
         contents.organization_id == organization_id, contents.document_id == document_id
@@ -86,7 +84,7 @@ def has_large_text(
 
 
 def select_is_large() -> sa.ColumnElement[bool]:
-    """Select the lane of an entry as its document's text is now; of a caller's chunks, as they were when they came."""
+    """Select the lane of an entry by the document's current text; for a caller's chunks, by their size on arrival."""
     entry = space_documents.c
     return sa.case(
         (entry.caller_chunks, entry.is_large), else_=has_large_text(entry.organization_id, entry.document_id)
@@ -98,7 +96,7 @@ def _is_free() -> sa.ColumnElement[bool]:
 
 
 async def has_waiting(connection: Connection, organization_id: UUID, *, half: Half) -> bool:
-    """Check whether an organization has unclaimed documents that lack a half of their index in a searched space."""
+    """Check for unclaimed documents of an organization that lack a half of their index in a searched space."""
     searched = space_documents.c.space_id.in_(_searched_spaces(organization_id))
     lacking = LACKING[half]()
     waiting = sa.exists().where(space_documents.c.organization_id == organization_id, searched, lacking, _is_free())
@@ -118,8 +116,8 @@ async def claim_pending(
     half: Half | None = None,
     newest_first: bool = False,
 ) -> list[PendingWork]:
-    """Claim `limit` unclaimed documents that lack a `half`, or anything, of a lane, or of all in `space_id`; skips
-    locked rows. Small texts go before large ones, and the oldest first unless `newest_first`."""
+    """Claim `limit` unclaimed documents without a `half`, or anything, of a lane, or of all in `space_id`; skips locked
+    rows. Small texts go before large texts, old before new unless `newest_first`."""
     entry = space_documents.c
     spaces = _searched_spaces(organization_id) if space_id is None else [space_id]
     since = entry.claimed_until.desc() if newest_first else entry.claimed_until
@@ -146,8 +144,8 @@ async def claim_pending(
 async def renew_claims(
     connection: Connection, organization_id: UUID, *, progress: Sequence[Progress], half: Half
 ) -> None:
-    """Renew claims on documents that still lack this half, or either where both are written, and record progress; a
-    locked row is skipped, whose transaction ends or takes the work."""
+    """Renew claims on documents without this half, or without either if both are being written, and record progress. A
+    locked row is skipped: the locking transaction ends or takes over the work."""
     columns = {
         "document_id": (sa.Uuid(), [each.document_id for each in progress]),
         "space_id": (sa.Integer(), [each.space_id for each in progress]),
@@ -184,8 +182,8 @@ async def note_failure(
     half: Half | None,
     error: str,
 ) -> None:
-    """Record why indexing a half of a document (None: both) failed, where that is lacking, and when to try again: later
-    each time, at most an hour."""
+    """Record why indexing a half of a document (None: both) failed, if the half is missing, and when to retry: after a
+    growing pause of at most an hour."""
     wait = sa.func.least(LONGEST_RETRY, FIRST_RETRY * sa.func.power(2, sa.func.least(space_documents.c.attempts, 20)))
     of_document = matches(space_documents, organization_id, document_id=document_id)
     failed = sa.update(space_documents).where(of_document, space_documents.c.space_id.in_(space_ids), _lacks(half))
@@ -194,7 +192,7 @@ async def note_failure(
 
 
 async def release_claims(connection: Connection, organization_id: UUID) -> None:
-    """Release every claim, at a start when no other process can be indexing: what was claimed is first in line."""
+    """Release every claim, at a start without any other indexing process; released work is first in line."""
     is_claimed = sa.or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until > sa.func.now())
     claimed = sa.and_(space_documents.c.organization_id == organization_id, is_pending(), is_claimed)
     # For vectors the newest are first in line.
@@ -213,7 +211,7 @@ class EntryState(NamedTuple):
 async def list_pending(
     connection: Connection, organization_id: UUID, *, document_ids: Sequence[UUID]
 ) -> dict[tuple[UUID, int], EntryState]:
-    """Return the state of documents' entries, by document and space; of a replaced space, its replacement's."""
+    """Return the state of documents' entries, by document and space; for a replaced space, the replacement's state."""
     successor = sa.func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
     statement = (
         sa.select(
@@ -235,8 +233,8 @@ async def list_pending(
 
 
 async def measure_backlog(connection: Connection, organization_id: UUID, *, half: Half | None = None) -> Backlog:
-    """Measure how much of an organization lacks a half, or anything, in searched spaces, without documents that failed
-    lately."""
+    """Measure an organization's work in searched spaces without a half, or anything. Documents with a recent failure
+    are left out."""
     entries, is_cut = space_documents.c, space_documents.c.chunks_expected > 0
     left = sa.func.greatest(entries.chunks_expected - entries.chunks_embedded, 0)
     statement = (
@@ -258,7 +256,7 @@ async def measure_backlog(connection: Connection, organization_id: UUID, *, half
 
 
 def _text_entries(organization_id: UUID, document_id: UUID) -> sa.ColumnElement[bool]:
-    """Select a document's entries in spaces that exist, but for those with a caller's chunks."""
+    """Select a document's entries in existing spaces, except entries with a caller's chunks."""
     existing = sa.select(spaces.c.space_id).where(
         spaces.c.organization_id == organization_id, spaces.c.retired_at.is_(None)
     )
@@ -267,7 +265,7 @@ def _text_entries(organization_id: UUID, document_id: UUID) -> sa.ColumnElement[
 
 
 async def read_text_status(connection: Connection, organization_id: UUID, *, document_id: UUID) -> IndexingStatus:
-    """Return how far a document's text is indexed, wherever it is wanted: RUNNING while it is anywhere, then FAILED."""
+    """Return the status of a document's text over all its spaces: RUNNING if running anywhere, then FAILED."""
     entry = space_documents.c
     statement = sa.select(sa.func.min(entry.attempts)).where(_text_entries(organization_id, document_id), is_pending())
     attempts = (await connection.execute(statement)).scalar()
@@ -277,7 +275,8 @@ async def read_text_status(connection: Connection, organization_id: UUID, *, doc
 
 
 async def request_again(connection: Connection, organization_id: UUID, *, document_id: UUID, version: int) -> None:
-    """Request a version whose text changed wherever its bytes are, earlier versions too; old chunks stay until then."""
+    """Request a version again after its text changed, in every space with a version of the same bytes. Old chunks stay
+    until then."""
     own, others = document_versions.c, document_versions.alias("same")
     same = others.c
     of_document = own.organization_id == organization_id, own.document_id == document_id

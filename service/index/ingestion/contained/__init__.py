@@ -1,1 +1,1 @@
-"""Indexing the files in containers where their containers are."""
+"""Indexing contained files in their containers' collections."""

@@ -1,4 +1,4 @@
-"""SQL of requesting that files in containers are indexed in the collections of their containers."""
+"""SQL for requesting the indexing of contained files in their containers' collections."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from service.schema.indexing import space_documents, spaces
 
 @dataclass(frozen=True, slots=True)
 class PlacedFile:
-    """A file that is to be indexed in a collection."""
+    """A file to index in a collection."""
 
     document_id: UUID
     collection_id: UUID
@@ -29,8 +29,8 @@ class PlacedFile:
 async def request_with_container(
     connection: Connection, organization_id: UUID, *, container_id: UUID, document_ids: Collection[UUID]
 ) -> list[PlacedFile]:
-    """Request files in their container's collections, with resources locked; return the new requests. Chunks that a
-    caller made stay, also the container's."""
+    """Request files in their container's collections, with locked resources; return the new requests. Chunks made by a
+    caller stay, including the container's."""
     given, entry = _select_files(organization_id, container_id, document_ids), space_documents.c
     new = insert(space_documents).from_select(given.selected_columns.keys(), given)
     changed: dict[str, Any] = {name: new.excluded[name] for name in ("version", "custom_metadata", "is_large")}
@@ -52,7 +52,6 @@ async def request_with_container(
 def _select_files(
     organization_id: UUID, container_id: UUID, document_ids: Collection[UUID]
 ) -> Select[*tuple[Any, ...]]:
-    """Select the places that the files are to have: where their container is, but for the catalog."""
     entry, owner = space_documents.c, literal(organization_id, Uuid())
     is_catalog = and_(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
     catalog_id = select(spaces.c.space_id).where(is_catalog).scalar_subquery()

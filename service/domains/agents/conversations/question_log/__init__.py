@@ -1,1 +1,1 @@
-"""The question log: what people asked agents and what came of it, for admins, with replies by their own rights."""
+"""The question log: people's questions to agents and the outcomes, for admins. Replies need the admin's own rights."""

@@ -1,4 +1,4 @@
-"""SQL of the question log: a row for each turn, which stays when the turn with its words is erased."""
+"""SQL of the question log, a row for each turn. The row stays when the turn and its words are erased."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ MOST_RANKED = 100
 
 @dataclass(frozen=True, slots=True)
 class QuestionFilter:
-    """The filters of a query of the question log; times are inclusive and exclusive."""
+    """The filters of a query of the question log. `since` is inclusive, `until` exclusive."""
 
     agent_id: UUID | None = None
     group_id: UUID | None = None
@@ -47,7 +47,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class StoredQuestion:
-    """A question of the log, with its agent, who asked, and the words of the newest feedback on the reply."""
+    """A question of the log, with the agent, the asker, and the words of the newest feedback on the reply."""
 
     turn_id: UUID
     conversation_id: UUID
@@ -63,7 +63,7 @@ class StoredQuestion:
 
 
 async def log_turn(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> None:
-    """Add a turn to the question log, or bring its row there up to date."""
+    """Add a turn to the question log, or update its row."""
     closest = (turns.c.reply.startswith(one.closest, autoescape=True) for one in PHRASES.values())
     cites_nothing = sa.or_(sa.func.jsonb_array_length(turns.c.citations) == 0, *closest)
     outcome = sa.case(
@@ -92,7 +92,7 @@ async def log_turn(connection: Connection, organization_id: UUID, *, turn_id: UU
 
 
 async def end_erased(connection: Connection, organization_id: UUID, *, conversation_ids: Collection[UUID]) -> None:
-    """Note that the questions of conversations that are erased get no reply any more."""
+    """Record that questions of erased conversations will get no reply."""
     statement = (
         sa.update(questions)
         .where(
@@ -107,7 +107,7 @@ async def end_erased(connection: Connection, organization_id: UUID, *, conversat
 async def list_questions(
     connection: Connection, organization_id: UUID, *, filters: QuestionFilter, before: Position | None, limit: int
 ) -> list[StoredQuestion]:
-    """List questions, newest first, before a position; by their words, of the next MOST_LOOKED_THROUGH alone."""
+    """List questions before a position, newest first. A search by words covers only the next MOST_LOOKED_THROUGH."""
     looked_through = limit if filters.message_contains is None else MOST_LOOKED_THROUGH
     page = _newest(organization_id, filters, before).limit(looked_through).subquery("page")
     statement = (
@@ -138,7 +138,7 @@ async def list_questions(
 async def find_last_looked_through(
     connection: Connection, organization_id: UUID, *, filters: QuestionFilter, before: Position | None
 ) -> Position | None:
-    """Find the last of the questions that a query by words looks through for one page; None when it reaches the end."""
+    """Find the last question covered by a page of a search by words; None when the search reaches the end."""
     statement = _newest(organization_id, filters, before).offset(MOST_LOOKED_THROUGH - 1).limit(1)
     return await find_row(connection, statement.with_only_columns(questions.c.at, questions.c.turn_id), Position)
 
@@ -146,14 +146,13 @@ async def find_last_looked_through(
 async def count_by_bucket(
     connection: Connection, organization_id: UUID, *, filters: QuestionFilter, by: tuple[str, str]
 ) -> list[QuestionsInBucket]:
-    """Count questions by the `day` or `week` of a time zone they were asked in; empty ones are left out."""
+    """Count questions by `day` or `week` in a time zone; empty buckets are left out."""
     start = sa.func.date_trunc(by[0], questions.c.at, by[1]).label("from_")
     statement = sa.select(start, *_counts(questions)).where(*_conditions(organization_id, filters))
     return await find_rows(connection, statement.group_by(sa.literal_column("from_")), QuestionsInBucket)
 
 
 async def count_askers(connection: Connection, organization_id: UUID, *, filters: QuestionFilter) -> int:
-    """Count the different people and service accounts who asked."""
     statement = sa.select(_count_askers(questions)).where(*_conditions(organization_id, filters))
     return (await connection.execute(statement)).scalar_one()
 
@@ -161,7 +160,7 @@ async def count_askers(connection: Connection, organization_id: UUID, *, filters
 async def rank_agents(
     connection: Connection, organization_id: UUID, *, filters: QuestionFilter
 ) -> list[RankedQuestions]:
-    """Count questions for each agent; return the MOST_RANKED agents with the most of them."""
+    """Count questions for each agent; return the MOST_RANKED agents with the most questions."""
     statement = (
         sa.select(agents.c.agent_id.label("id"), agents.c.name, *_counts(questions))
         .join_from(questions, agents, agents.c.agent_id == questions.c.agent_id)
@@ -174,7 +173,7 @@ async def rank_agents(
 async def rank_groups(
     connection: Connection, organization_id: UUID, *, filters: QuestionFilter
 ) -> list[RankedQuestions]:
-    """Count questions for each group that who asked is in; return the MOST_RANKED groups with the most of them."""
+    """Count questions for each group of the askers; return the MOST_RANKED groups with the most questions."""
     counts = _counts(questions)
     askers = (
         sa.select(questions.c.principal_id, *counts)
@@ -235,7 +234,7 @@ def _conditions(organization_id: UUID, filters: QuestionFilter) -> list[sa.Colum
 
 
 def _members_of(organization_id: UUID, group_id: UUID) -> sa.Select[UUID]:
-    """Select who is in a group, directly or through the groups in it; UNION ends cycles."""
+    """Select the direct and inherited members of a group; UNION ends cycles."""
     inside = sa.select(sa.literal(group_id, sa.Uuid).label("group_id")).cte("inside", recursive=True)
     nested = (
         sa.select(group_members.c.member_id)
@@ -249,7 +248,7 @@ def _members_of(organization_id: UUID, group_id: UUID) -> sa.Select[UUID]:
 
 
 def _groups_around(organization_id: UUID, askers: sa.CTE) -> sa.CTE:
-    """Select each asker with every group around them, directly or through others; UNION ends cycles."""
+    """Select each asker with every direct and inherited group; UNION ends cycles."""
     start = (
         sa.select(group_members.c.member_id.label("principal_id"), group_members.c.group_id)
         .join(askers, askers.c.principal_id == group_members.c.member_id)

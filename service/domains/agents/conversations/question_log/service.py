@@ -1,4 +1,4 @@
-"""What people asked agents: each question with as much of its reply as the admin may read, and counts of them."""
+"""People's questions to agents: each with the part of the reply readable by the admin, and counts."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -21,10 +21,10 @@ from service.web.pagination import Cursor, bucket_starts, require_span
 async def query_log(
     connection: Connection, caller: Caller, *, request: wire.AdminQuestionLogQueryRequest
 ) -> wire.AdminQuestionLogQueryResponse:
-    """Read what people asked agents, newest first, with the replies that the caller may read.
+    """List people's questions to agents, newest first, with the replies readable by the caller.
 
-    A reply that the caller may not read is withheld. With `query` a page may be short, or empty, and others follow: a
-    page looks through a bounded number of questions."""
+    Other replies are withheld. With `query`, a page may be short or empty although more pages follow, because each page
+    looks through a bounded number of questions."""
     cursor = Cursor.read(caller, operation=wire.ADMIN_QUESTION_LOG_QUERY.path, request=request)
     filters, organization_id = _filters(request), caller.organization_id
     before = Position(datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
@@ -81,7 +81,7 @@ def _question(row: StoredQuestion, turn: SeenTurn | None) -> wire.LoggedQuestion
 async def summarize(
     connection: Connection, caller: Caller, *, request: wire.AdminQuestionLogSummarizeRequest
 ) -> wire.AdminQuestionLogSummarizeResponse:
-    """Count questions by day or week: all, those that nothing answered or that failed, thumbs, and who asked."""
+    """Count questions by day or week: all, unanswered and failed questions, thumbs, and askers."""
     starts = bucket_starts(request.from_, request.to, request.bucket, request.time_zone)
     filters, organization_id = _filters_of_counts(request), caller.organization_id
     by = request.bucket.value, request.time_zone
@@ -99,7 +99,7 @@ async def summarize(
 async def rank(
     connection: Connection, caller: Caller, *, request: wire.AdminQuestionLogRankRequest
 ) -> wire.AdminQuestionLogRankResponse:
-    """Count the questions of a time for each agent, or for each group of those who asked, most first."""
+    """Count the questions of a period for each agent, or for each of the askers' groups, highest count first."""
     require_span(request.from_, request.to)
     rank_all = queries.rank_agents if request.by is wire.RankedBy.AGENT else queries.rank_groups
     return wire.AdminQuestionLogRankResponse(

@@ -1,1 +1,1 @@
-"""Reading conversations with the rights of now: a reply that rests on a document the caller can't READ is withheld."""
+"""Reading conversations with current rights: a reply is withheld if the caller can't READ a document behind it."""

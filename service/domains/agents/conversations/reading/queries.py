@@ -1,4 +1,4 @@
-"""SQL of people's view of their conversations: turns with whether each is `withheld` now, and present sources."""
+"""SQL of people's own conversations: turns, current sources, and whether a turn is `withheld` now."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ TITLE_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """A turn, and whether its reply is `withheld` from the caller now."""
+    """A turn, and whether the reply is `withheld` from the caller now."""
 
     turn_id: UUID
     turn_no: int
@@ -48,7 +48,7 @@ class StoredTurn:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A passage of a turn, whose document the caller may READ."""
+    """A passage of a turn, from a document the caller may READ."""
 
     turn_id: UUID
     passage_no: int
@@ -63,7 +63,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class StoredConversation:
-    """A conversation with its title or the `beginning` of its first message, and its number of turns (`length`)."""
+    """A conversation with its title or the `beginning` of the first message, and the number of turns (`length`)."""
 
     conversation_id: UUID
     agent_id: UUID
@@ -91,7 +91,8 @@ class WalkPosition:
 
 
 def is_withheld_from(caller: Caller) -> ColumnElement[bool]:
-    """Build the condition that the current turn's reply rests on a document the caller may not READ, or a gone one."""
+    """Build the condition for withholding the current turn's reply: the caller may not READ a document behind it, or a
+    document is gone."""
     readable = (
         select(resources.c.object_id)
         .where(
@@ -118,7 +119,7 @@ def _select_turns(caller: Caller) -> Select[*tuple[Any, ...]]:
 async def find_turn(
     connection: Connection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
 ) -> StoredTurn | None:
-    """Find a turn of the caller's own conversations, of these agents if any are given, with its `withheld`."""
+    """Find a turn of the caller's own conversations, limited to `agent_ids` if given, with `withheld`."""
     statement = (
         _select_turns(caller)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
@@ -128,7 +129,6 @@ async def find_turn(
 
 
 async def status_of(connection: Connection, organization_id: UUID, *, turn_id: UUID) -> str | None:
-    """Return a turn's status; None when it was erased."""
     statement = select(turns.c.status).where(matches(turns, organization_id, turn_id=turn_id))
     return (await connection.execute(statement)).scalar_one_or_none()
 
@@ -136,7 +136,7 @@ async def status_of(connection: Connection, organization_id: UUID, *, turn_id: U
 async def list_turns(
     connection: Connection, caller: Caller, *, conversation_id: UUID, after: int, limit: int
 ) -> list[StoredTurn]:
-    """List the turns of one of the caller's own conversations in order, each with its `withheld`."""
+    """List the turns of a conversation of the caller in order, each with `withheld`."""
     statement = (
         _select_turns(caller)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
@@ -154,7 +154,7 @@ async def list_turns(
 async def list_turns_of_everybody(
     connection: Connection, caller: Caller, *, turn_ids: Collection[UUID]
 ) -> list[StoredTurn]:
-    """List turns of anybody's conversations, each with its `withheld`; only admins may see them."""
+    """List turns of all people's conversations, each with `withheld`. Only for admins."""
     statement = _select_turns(caller).where(
         turns.c.organization_id == caller.organization_id, in_array(turns.c.turn_id, turn_ids)
     )
@@ -164,7 +164,8 @@ async def list_turns_of_everybody(
 async def list_sources(
     connection: Connection, caller: Caller, *, turn_ids: Collection[UUID], with_text: bool
 ) -> list[Source]:
-    """List the turns' passages whose documents the caller may READ, with the documents' names, and texts if asked."""
+    """List the turns' passages from documents the caller may READ, with the documents' names, and texts if
+    requested."""
     names = ("turn_id", "passage_no", "document_id", "place", *(("text",) if with_text else ()))
     statement = (
         select(
@@ -188,7 +189,7 @@ async def list_sources(
 
 
 async def list_names(connection: Connection, caller: Caller, *, document_ids: Collection[UUID]) -> dict[UUID, str]:
-    """The names of those of these documents that the caller may READ, by id."""
+    """Return names by id, only for documents the caller may READ."""
     statement = (
         select(documents.c.document_id, documents.c.name)
         .join(resources, resources.c.object_id == documents.c.document_id)
@@ -204,7 +205,6 @@ async def list_names(connection: Connection, caller: Caller, *, document_ids: Co
 async def find_conversation(
     connection: Connection, caller: Caller, *, conversation_id: UUID, agent_ids: Collection[UUID] | None
 ) -> StoredConversation | None:
-    """Find one of the caller's own conversations, of these agents if any are given."""
     statement = _conversations(caller, agent_ids).where(conversations.c.conversation_id == conversation_id)
     return await find_row(connection, statement, StoredConversation)
 
@@ -218,8 +218,9 @@ async def list_conversations(
     position: WalkPosition | None,
     limit: int,
 ) -> list[ListedConversation]:
-    """List the caller's own conversations that no program began and that have all of the words, the last `touched`
-    (changed) first. Later pages keep the first page's order despite changes, so that each is listed once."""
+    """List the caller's conversations with all of the words, except conversations begun by programs. The last
+    `touched` (changed) come first. Later pages keep the first page's order despite changes, so each conversation is
+    listed once."""
     touched: ColumnElement[datetime] = conversations.c.updated_at
     if position is not None:
         touched = case(
@@ -296,7 +297,6 @@ def _conversations(caller: Caller, agent_ids: Collection[UUID] | None) -> Select
 
 
 def is_own(caller: Caller, agent_ids: Collection[UUID] | None) -> ColumnElement[bool]:
-    """Build the condition that a conversation is the caller's own, and with one of these agents if any are given."""
     own = (conversations.c.organization_id == caller.organization_id) & (
         conversations.c.principal_id == caller.principal_id
     )

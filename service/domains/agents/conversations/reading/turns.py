@@ -1,5 +1,5 @@
-"""Turns and the jobs that reply to them, as their sender may see them now: with sources, or withheld; and the list of a
-person's own conversations."""
+"""Turns and reply jobs as the sender may see them now, with sources or withheld; and the list of a person's own
+conversations."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,12 +28,12 @@ WITHHELD_REPLY = (
 )
 Status = Literal["RUNNING", "COMPLETED", "FAILED", "WITHHELD"]
 Sources = Mapping[int, Source]
-"""The passages of a turn that may be shown, by number."""
+"""The visible passages of a turn, by number."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenTurn:
-    """A turn, and what of it the caller may see. While it is RUNNING, `text` is the unfinished reply."""
+    """A turn, limited to the parts visible to the caller. While the turn is RUNNING, `text` is the unfinished reply."""
 
     row: StoredTurn
     status: Status
@@ -48,12 +48,12 @@ class SeenTurn:
 
     @property
     def warnings(self) -> list[str]:
-        """The warnings about the reply; none while the turn runs, or when its reply is withheld."""
+        """The warnings about the reply; empty while the turn runs, or when the reply is withheld."""
         return list(self.row.warnings) if self.status == COMPLETED else []
 
     @property
     def error(self) -> tuple[str, str]:
-        """The code and the message of the error that a FAILED turn ended with."""
+        """The error code and message of a FAILED turn."""
         code, message = self.row.error_code, self.row.error_message
         assert code is not None  # noqa: S101 - it is kept with the status
         assert message is not None  # noqa: S101 - likewise
@@ -61,7 +61,7 @@ class SeenTurn:
 
     @property
     def audit_log_id(self) -> UUID:
-        """The entry of the audit log about a turn that has ended."""
+        """The audit log entry about a finished turn."""
         assert self.row.audit_log_id is not None  # noqa: S101 - it is added with the end
         return self.row.audit_log_id
 
@@ -69,7 +69,7 @@ class SeenTurn:
 async def see_turn(
     connection: Connection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
 ) -> SeenTurn | None:
-    """Return a turn of the caller's with all its passages, or None; `agent_ids` limits the conversations' agents."""
+    """Return a turn of the caller with all passages, or None; `agent_ids` limits the conversations' agents."""
     row = await queries.find_turn(connection, caller, turn_id=turn_id, agent_ids=agent_ids)
     if row is None:
         return None
@@ -80,7 +80,7 @@ async def see_turn(
 async def see_turns(
     connection: Connection, caller: Caller, *, rows: Sequence[StoredTurn], with_text: bool = False
 ) -> list[SeenTurn]:
-    """Return what the caller may see of their own turns; `with_text` adds all passages that were retrieved."""
+    """Return the visible parts of the caller's own turns; `with_text` adds all retrieved passages."""
     shown = [row.turn_id for row in rows if row.status == COMPLETED and not row.withheld]
     found: dict[UUID, dict[int, Source]] = {turn_id: {} for turn_id in shown}
     if shown:
@@ -154,7 +154,7 @@ def result_of(turn: SeenTurn) -> replies.SendChatResult:
 
 
 def _failure(turn: SeenTurn) -> ServiceError:
-    """Build the error that a turn failed with; other errors than an unknown agent or an internal one can be retried."""
+    """Build the error of a failed turn. Clients can retry all errors except an unknown agent or an internal error."""
     code, message = turn.error
     for known in (unknown_agent(), internal_error()):
         if code == known.code:
@@ -166,7 +166,8 @@ KEPT = timedelta(hours=24)
 
 
 async def see_job(runtime: Runtime, connection: Connection, caller: Caller, *, job_id: UUID) -> SeenTurn:
-    """Return the turn of the caller's job; NotFound for others' jobs and agents, and 24 hours after the message."""
+    """Return the turn of the caller's job. NotFound for other people's jobs and agents, and 24 hours after the
+    message."""
     turn = await see_turn(connection, caller, turn_id=job_id, agent_ids=messageable_agents(caller))
     now = await runtime.clock.now(connection)
     if turn is None or turn.row.created_at <= now - KEPT:
@@ -201,7 +202,7 @@ TITLE_CHARACTERS = 80
 async def list_conversations(
     connection: Connection, caller: Caller, *, request: wire.ListConversationsRequest
 ) -> wire.ListConversationsResponse:
-    """List the caller's own conversations that no program began, the latest first."""
+    """List the caller's own conversations, the latest first. Conversations begun by programs are left out."""
     cursor = Cursor.read(caller, operation=wire.LIST_CONVERSATIONS.path, request=request)
     rows = await queries.list_conversations(
         connection,
@@ -221,7 +222,7 @@ async def list_conversations(
 async def get_conversation(
     connection: Connection, caller: Caller, *, conversation_id: UUID, request: wire.GetConversationRequest
 ) -> wire.GetConversationResponse:
-    """Return a page of the messages of one of the caller's conversations; NotFound for any other conversation."""
+    """Return a page of a conversation's messages; NotFound if the conversation isn't the caller's."""
     cursor = Cursor.of(
         caller,
         operation=wire.GET_CONVERSATION.path,
@@ -243,7 +244,7 @@ async def get_conversation(
 
 
 async def require_own(connection: Connection, caller: Caller, conversation_id: UUID) -> queries.StoredConversation:
-    """Return one of the caller's conversations with an agent that they may message; NotFound for any other."""
+    """Return the caller's conversation with an agent open to the caller; NotFound for any other."""
     conversation = await queries.find_conversation(
         connection, caller, conversation_id=conversation_id, agent_ids=messageable_agents(caller)
     )
@@ -290,7 +291,7 @@ def _message(turn: SeenTurn) -> wire.ConversationMessage:
 
 
 def unknown_conversation() -> NotFound:
-    """Return the one error for a conversation that is unknown, another person's, or with another agent."""
+    """Return the same error for a conversation that is unknown, another person's, or with another agent."""
     return NotFound(
         "You have no such conversation with this agent. Check the conversationId, or leave it out to begin a new one.",
         code="conversation_not_found",

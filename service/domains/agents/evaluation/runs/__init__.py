@@ -1,1 +1,1 @@
-"""What runs over evaluation sets have measured, and how well replies are supported by what they cite."""
+"""Measurements of runs over evaluation sets, and the share of replies supported by citations."""

@@ -1,4 +1,4 @@
-"""Rules of runs over evaluation sets, for admins: what callers have measured is kept as theirs, with its means."""
+"""Rules of runs over evaluation sets, for admins. Measurements are stored as the caller's, with means."""
 
 import asyncio
 import hashlib
@@ -35,7 +35,7 @@ async def add_run(
     grounded: Mapping[UUID | None, float | None],
     default_model: str,
 ) -> evaluation_runs.EvaluationRun:
-    """Keep a run's results so far, except of deleted cases; present results stay. `grounded` is by message."""
+    """Save a run's results so far, except of deleted cases; existing results stay. `grounded` is by message."""
     set_id = request.evaluation_set_id
     await lock_set(connection, caller, set_id)
     stored = await require_set(connection, caller, set_id)
@@ -118,7 +118,7 @@ async def list_runs(
 async def list_results(
     connection: Connection, caller: Caller, *, request: evaluation_runs.AdminEvaluationSetsListResultsRequest
 ) -> evaluation_runs.AdminEvaluationSetsListResultsResponse:
-    """List what a run measured, case by case."""
+    """List a run's measurements, case by case."""
     cursor = Cursor.read(caller, operation=evaluation_runs.ADMIN_EVALUATION_SETS_LIST_RESULTS.path, request=request)
     await _require_run(connection, caller, request.evaluation_set_id, request.evaluation_run_id)
     rows = await queries.list_results(
@@ -229,13 +229,14 @@ def _unknown_run() -> NotFound:
 REPLIES_AT_ONCE = 50
 
 _Reply = tuple[UUID, str, Mapping[int, str]]
-"""A message's id, the text of its reply, and the texts of the passages that it cites, by the citation's number."""
+"""A message's id, the reply's text, and the cited passages' texts by citation number."""
 
 
 async def measure_replies(
     database: Database, caller: Caller, results: Sequence[evaluation_runs.CaseResult]
 ) -> dict[UUID | None, float | None]:
-    """Return how well each reply is supported, by message, if the admin may read it now; no transaction is open."""
+    """Return the groundedness of each reply, by message, if the admin may read the reply now. No transaction is
+    open."""
     message_ids = [one.message_id for one in results if one.message_id is not None]
     measured: dict[UUID | None, float | None] = {}
     for begin in range(0, len(message_ids), REPLIES_AT_ONCE):

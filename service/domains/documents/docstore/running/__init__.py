@@ -1,1 +1,1 @@
-"""A run of a sync: read the source, map documents, upload them, delete what is gone."""
+"""A run of a sync: read the source, map and upload documents, delete removed documents."""

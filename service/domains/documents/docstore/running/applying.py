@@ -1,7 +1,8 @@
-"""Bring source documents into the catalog: earlier failures, all in the first run, then changes. The first walk goes by
-id; before it, the source's latest change is read, so that the walk by changes finds changes during the walk. A time in
-the future proves nothing: no walk begins later than the one before. Documents are uploaded as by any caller. A
-document's own error fails only that document until the next run; an error that concerns all ends the run."""
+"""Bring source documents into the catalog: earlier failures, all documents in the first run, then changes.
+
+The first walk goes by id. The source's latest change is read before, so the walk by changes also finds changes during
+the first walk. Times in the future are not trusted: no walk begins later than the walk before. Documents are uploaded
+like any caller's. A document's own error fails only the document until the next run; a general error ends the run."""
 
 import asyncio
 import json
@@ -43,7 +44,7 @@ _EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 
 
 async def walk(run: Run) -> None:
-    """Bring new and changed documents of the source over, page by page; each page is saved before the next is read."""
+    """Upload new and changed documents of the source, page by page. Each page is saved before the next is read."""
     is_dated = run.config.source_fields.source_system_updated is not None
     kept = run.sync.cursor or {"phase": None}
     phase = kept["phase"]
@@ -81,7 +82,6 @@ async def _walk_changes(run: Run, since: Position, began: datetime | None) -> No
 
 
 async def _read_position(run: Run, kept: Mapping[str, Any]) -> tuple[Position, datetime | None]:
-    """Return the position of a walk by changes, continued or new, and the moment at which that walk began."""
     stopped, began = Position.from_json(kept["after"]), from_extended(kept["began"])
     if not run.is_new:
         return stopped, began
@@ -194,7 +194,6 @@ async def _upload_all(
 
 
 async def _upload_patiently(run: Run, caller: Caller, one: MappedDocument) -> UploadStatus:
-    """Upload a document, again after a pause while too much waits to be indexed."""
     while True:
         # One document may take minutes, and a run that has lost its place must not bring what it read before.
         await run.report_alive()
@@ -224,7 +223,7 @@ def _failure(one: _Attempt, outcome: UploadStatus | ServiceError | MappingError)
 
 
 async def retry_failures(run: Run) -> None:
-    """Apply every document on the list of failures again; those that the source no longer has leave it."""
+    """Apply every failed document again; documents gone from the source leave the list of failures."""
     after = NIL
     while failures := await _next_failures(run, after):
         documents = await run.source.read(list(failures.values()))
@@ -243,7 +242,7 @@ async def _next_failures(run: Run, after: UUID) -> dict[UUID, SourceId]:
 
 
 async def sum_up(run: Run, note: Note | None) -> Note | None:
-    """Return the warning at a run's end by reason (None: no failure); RunError when no document could be taken."""
+    """Return the warning at a run's end by reason (None: no failure). RunError when every document failed."""
     async with run.transaction() as connection:
         listed, taken = await queries.count_taken(connection, run.key)
         reasons = await queries.group_failures(connection, run.key, examples=_EXAMPLES)

@@ -1,6 +1,7 @@
-"""Compare the catalog with the source's list: read what the catalog lacks, delete what the source lacks. Deletion needs
-a complete list, not empty, with no more losses than allowed between runs: an emptied or restored database looks like
-deleted documents."""
+"""Compare the catalog with the source's listing: read missing documents, delete gone documents.
+
+Deletion needs a complete, non-empty listing with no more losses than allowed between runs. An emptied or restored
+database looks like deleted documents."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -20,7 +21,7 @@ INCOMPLETE = "listing_incomplete"
 
 
 async def reconcile(run: Run) -> Note | None:
-    """List the source and apply the differences; return why nothing was deleted, when something should have been."""
+    """List the source and apply the differences; return the reason if due deletions were withheld."""
     expected = await run.source.count()
     async with run.transaction() as connection:
         held = await queries.count_held(connection, run.key)
@@ -71,7 +72,7 @@ def _reason_to_keep(run: Run, *, listed: int, expected: int, before: int, found:
 
 
 async def _mark(run: Run, listing_no: int, source_ids: Sequence[SourceId]) -> list[SourceId]:
-    """Record the ids in a page of the list; return those that were never tried, because their time lies in the past."""
+    """Record a page's ids as listed; return the ids never tried, because their time is in the past."""
     by_document = {document_id_for(run.organization_id, run.target.external_id(one)): one for one in source_ids}
     async with run.transaction() as connection:
         known = await queries.mark_listed(connection, run.key, listing_no=listing_no, document_ids=list(by_document))
@@ -94,7 +95,7 @@ async def _remove(run: Run, listing_no: int, *, only_approved: bool) -> None:
 
 
 async def _remove_one(run: Run, document_id: UUID) -> None:
-    """Delete a document with its record, in one transaction; a document that another principal owns now is kept."""
+    """Delete a document with its record, in one transaction. A document now owned by another principal is kept."""
     deleted = 0
     async with run.transaction() as connection:
         caller = await run.caller(connection)

@@ -1,4 +1,4 @@
-"""A run of a sync: its values, and the transactions in which it may write."""
+"""A run of a sync: values, and transactions for writing."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -32,15 +32,15 @@ MOST_SILENT_SECONDS = 10
 
 
 class OvertakenError(Exception):
-    """The sync was changed, deleted, or run again: this run may write no more."""
+    """The sync was changed, deleted, or run again, so this run may no longer write."""
 
 
 class RunError(SyncError):
-    """The run can't go on."""
+    """The run can't continue."""
 
 
 def unseal_uri(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> SecretStr:
-    """Return the address of a sync. Raises RunError `docstore_uri_lost`."""
+    """Return a sync's address. Raises RunError `docstore_uri_lost`."""
     if sync.sealed_uri is None:
         raise RunError("docstore_uri_lost", "The address was lost with the secret key. Update the sync with it.")
     try:
@@ -51,7 +51,7 @@ def unseal_uri(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> Sec
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that has begun; `is_new` is False for one that was interrupted and continues."""
+    """A begun run; `is_new` is False for the continuation of an interrupted run."""
 
     runtime: Runtime
     organization_id: UUID
@@ -66,12 +66,13 @@ class Run:
 
     @property
     def target(self) -> Target:
-        """The name and collection that all its documents have in common."""
+        """Return the common name and collection of all documents."""
         return Target(str(self.sync.sync_id), self.sync.collection_id, self.config)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
-        """Open a transaction with the run's lock, once a disk has room; OvertakenError if another run replaced it."""
+        """Open a transaction with the run's lock, once the disks have room. OvertakenError if another run has taken
+        over."""
         await self._wait_for_room()
         async with self._lock() as connection:
             yield connection
@@ -84,7 +85,7 @@ class Run:
             yield connection
 
     async def report_alive(self) -> None:
-        """Record that the run is alive, once there is room; OvertakenError when another run has replaced it."""
+        """Record that the run is alive, once the disks have room. OvertakenError if another run has taken over."""
         await self._wait_for_room()
         await self._report_alive()
 
@@ -93,7 +94,7 @@ class Run:
             await queries.save_progress(connection, self.key)
 
     async def _wait_for_room(self) -> None:
-        """Wait for room on the disks, and report the run alive meanwhile, which needs little room itself."""
+        """Wait for room on the disks, and keep reporting the run as alive, because a report needs little room."""
         disk = self.runtime.disk
         while disk.level is not StorageLevel.OK:
             if not disk.is_full:
@@ -103,7 +104,7 @@ class Run:
                     await disk.wait_for_room()
 
     async def caller(self, connection: Connection) -> Caller:
-        """Return the principal that the run acts as, with present rights; RunError when it may no longer sync."""
+        """Return the run's principal with current rights; RunError when the principal may no longer sync."""
         caller = await reload_caller(
             connection,
             self.organization_id,

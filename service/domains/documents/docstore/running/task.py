@@ -1,4 +1,4 @@
-"""The job that runs a sync, and alerts about syncs whose run has stopped without an end."""
+"""The job that runs a sync, and alerts about stopped runs."""
 
 import asyncio
 from importlib import import_module
@@ -33,10 +33,11 @@ AWAY = Note("database_unavailable", "The service's database went away again and 
 
 
 async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) -> None:
-    """Carry out the requested run of a sync, or the rest of an interrupted one, and save how it ended. Raises the
-    database's errors while it can't be reached, and InsufficientStorage while a disk is short of room: then the run
-    stays as it is and is continued later, unless that was the job's last attempt. No room elsewhere, such as in a
-    bucket, fails the run."""
+    """Carry out the requested run of a sync, or finish an interrupted run, and save the outcome.
+
+    Raises the database's errors while the database is unreachable, and InsufficientStorage while a disk is short of
+    room. The run then stays unchanged and continues later, unless the job has no attempts left. Lack of room elsewhere,
+    for example in a bucket, fails the run."""
     async with runtime.database.transaction(organization_id) as connection:
         sync = await queries.begin_run(connection, SyncKey(organization_id, sync_id))
     if sync is None:
@@ -141,7 +142,7 @@ STUCK = "run_stuck"
 
 
 async def begin_stuck(runtime: Runtime, connection: Connection, organization_id: UUID) -> None:
-    """Begin an alert for each sync whose run has told nothing for a quarter of an hour."""
+    """Begin an alert for each sync with a run silent for a quarter of an hour."""
     after = NIL
     while syncs := await list_stuck_syncs(connection, organization_id, after=after, limit=TOLD_AT_ONCE):
         for sync in syncs:
