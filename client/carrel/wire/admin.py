@@ -40,11 +40,9 @@ class User(common.Versioned):
     edited = ("name", "is_admin", "active")
 
     id: UUID
-    """Id of the user."""
     email: str
     """Email address."""
     name: str
-    """Name of the user."""
     is_admin: bool
     """Whether the user is an admin of the organization."""
     active: bool
@@ -98,7 +96,6 @@ class AdminUsersListResponse(common.PagedResponse):
     """A page of users."""
 
     users: list[ListedUser]
-    """The users."""
 
 
 class GroupUpsert(common.VersionedRequest):
@@ -107,7 +104,6 @@ class GroupUpsert(common.VersionedRequest):
     id: UUID | None = None
     """Id of the group to change; absent: the group is found by `externalId`, else by `name`."""
     name: Label
-    """Name of the group."""
     external_id: Identifier | None = None
     """Identifier of the group in an outside directory, unique in the organization."""
     members: Members | None = None
@@ -127,9 +123,7 @@ class Group(common.Versioned):
     edited = ("name", "external_id")
 
     id: UUID
-    """Id of the group."""
     name: str
-    """Name of the group."""
     external_id: str | None = None
     """Identifier of the group in an outside directory."""
     member_count: int
@@ -154,7 +148,6 @@ class AdminGroupsListResponse(common.PagedResponse):
     """A page of groups."""
 
     groups: list[Group]
-    """The groups."""
 
 
 class _GroupMembersRequest(common.RequestModel):
@@ -212,37 +205,28 @@ class NamedUser(common.ResponseModel):
     """A user, as a holder of a grant or member of a group."""
 
     type: Literal["user"] = "user"
-    """A user."""
     email: str
     """Email address."""
     id: UUID
-    """Id of the user."""
     name: str
-    """Name of the user."""
 
 
 class NamedGroup(common.ResponseModel):
     """A group, as a holder of a grant or member of a group."""
 
     type: Literal["group"] = "group"
-    """A group."""
     id: UUID
-    """Id of the group."""
     name: str
-    """Name of the group."""
 
 
 class NamedServiceAccount(common.ResponseModel):
     """A service account, as a holder of a grant or member of a group."""
 
     type: Literal["serviceAccount"] = "serviceAccount"
-    """A service account."""
     id: UUID
-    """Id of the service account."""
     email: str
     """Email address."""
     name: str
-    """Name of the service account."""
 
 
 NamedPrincipal = Annotated[NamedUser | NamedGroup | NamedServiceAccount, Field(discriminator="type")]

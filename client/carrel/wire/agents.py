@@ -83,7 +83,6 @@ class AgentSettings(common.Versioned):
     worded = ("starter_questions",)
 
     name: str
-    """Name of the agent."""
     description: str
     """Purpose of the agent, shown to people."""
     instructions: str
@@ -157,7 +156,6 @@ class AdminAgentsListResponse(common.PagedResponse):
     """A page of agents, and the available models."""
 
     agents: list[AgentDefinition]
-    """The agents."""
     models: list[str]
     """Available language models."""
 
@@ -240,7 +238,6 @@ class Agent(common.ResponseModel):
 
     agent_id: UUID
     name: str
-    """Name of the agent."""
     description: str
     """Purpose of the agent."""
     starter_questions: list[str] | None = None

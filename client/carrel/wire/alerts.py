@@ -123,7 +123,6 @@ class ReportRunResponse(common.ResponseModel):
     """When to report the run again."""
 
     run_id: UUID
-    """Id of the run."""
     report_again_seconds: int | None = None
     """Seconds after which to report a run in progress again. After five times as long, the run counts as lost.
 
@@ -290,7 +289,6 @@ class AlertDelivery(common.ResponseModel):
     recipient: common.UserPrincipal | None = None
     """The recipient of a mail."""
     status: DeliveryStatus
-    """Status of the delivery."""
     attempt_count: int
     """Number of attempts."""
     attempts: list[DeliveryAttempt]
@@ -334,7 +332,6 @@ class Alert(common.ResponseModel):
 
     alert_id: UUID
     kind: AlertKind
-    """Kind of the alert."""
     name: str
     """Name of the failed source, sync or schedule."""
     code: str

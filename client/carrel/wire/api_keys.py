@@ -22,7 +22,6 @@ class ApiKey(ResponseModel):
     """An API key without its value."""
 
     api_key_id: UUID
-    """Id of the API key."""
     hint: str
     """The last four characters of the secret value, to recognize the key."""
     name: str
@@ -71,14 +70,12 @@ class AdminApiKeysListResponse(PagedResponse):
     """A page of API keys."""
 
     api_keys: list[ApiKey]
-    """The API keys."""
 
 
 class AdminApiKeysRevokeRequest(RequestModel):
     """Stop an API key at once."""
 
     api_key_id: UUID
-    """Id of the API key."""
 
 
 class AdminApiKeysRevokeResponse(ApiKey):

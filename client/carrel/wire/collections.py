@@ -37,7 +37,6 @@ class SchemaField(common.RequestModel):
     """A field of a collection's metadata schema."""
 
     name: Label
-    """Name of the field."""
     type: FieldType
     """Type of the field's values; values must parse as the type."""
 
@@ -55,7 +54,6 @@ class SchemaFieldInfo(common.ResponseModel):
     """A field of a collection's metadata schema, as reported."""
 
     name: str
-    """Name of the field."""
     type: FieldType
     """Type of the field's values; values must parse as the type."""
 
@@ -64,7 +62,6 @@ class CustomMetadataSchemaInfo(common.ResponseModel):
     """A collection's metadata schema, as reported."""
 
     fields: list[SchemaFieldInfo]
-    """The fields."""
 
 
 class CreateDocumentCollectionRequest(common.ActingRequest):
@@ -135,7 +132,6 @@ class CollectionIndexing(common.ResponseModel):
     embedded_chunk_count: int
     """Number of newly embedded chunks; the remaining chunks had embeddings."""
     status: CollectionIndexStatus
-    """Status of indexing."""
 
 
 class AddDocumentToCollectionResponse(CollectionIndexing):
@@ -230,7 +226,6 @@ class ListDocumentCollectionsResponse(common.PagedResponse):
     """A page of collections."""
 
     document_collections: list[DocumentCollection]
-    """The collections."""
 
 
 class MetadataInCollection(common.Versioned):
@@ -278,18 +273,15 @@ class ListDocumentsInCollectionResponse(common.PagedResponse):
     """A page of a collection's documents."""
 
     documents: list[DocumentInCollection]
-    """The documents."""
 
 
 class DocumentChunk(common.ResponseModel):
     """An indexed chunk of a document."""
 
     chunk_id: UUID
-    """Id of the chunk."""
     chunk_index: int
     """Place of the chunk in reading order, counted from 0."""
     text: str
-    """Text of the chunk."""
     place: PassagePlace | None = None
     """Place of the chunk in the document; absent: unknown."""
 

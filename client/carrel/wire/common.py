@@ -335,7 +335,6 @@ class NamedDocument(ResponseModel):
 
     document_id: UUID
     document_name: str
-    """Name of the document for people."""
     name = property(attrgetter("document_name"))
     document_external_id: str
 
@@ -357,11 +356,8 @@ class GroupPrincipal(ResponseModel):
     """A group."""
 
     type: Literal["group"] = "group"
-    """A group."""
     id: str
-    """Id of the group."""
     name: str
-    """Name of the group."""
 
 
 Principal = Annotated[UserPrincipal | GroupPrincipal, Field(discriminator="type")]
@@ -383,7 +379,6 @@ class GroupReference(RequestModel):
     type: Literal["group"] = "group"
     """A group, by id."""
     id: UUID
-    """Id of the group."""
 
 
 class ServiceAccountReference(RequestModel):
@@ -392,7 +387,6 @@ class ServiceAccountReference(RequestModel):
     type: Literal["serviceAccount"] = "serviceAccount"
     """A service account, by id."""
     id: UUID
-    """Id of the service account."""
 
 
 PrincipalReference = Annotated[UserReference | GroupReference | ServiceAccountReference, Field(discriminator="type")]
@@ -440,7 +434,6 @@ class ErrorResponse(ResponseModel):
     """The body of every error outside OAuth."""
 
     error: ErrorBody
-    """The error."""
 
 
 def refuse_reserved_type(resource_type: ResourceType) -> ResourceType:

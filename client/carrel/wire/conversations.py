@@ -118,7 +118,6 @@ class GetConversationResponse(PagedResponse):
     """A page of a conversation's messages, oldest first."""
 
     conversation: Conversation
-    """The conversation."""
     messages: list[ConversationMessage]
     """The messages, oldest first."""
 

@@ -249,7 +249,6 @@ class ListDocstoreSyncsResponse(common.PagedResponse):
     """A page of syncs."""
 
     docstore_syncs: list[DocstoreSync]
-    """The syncs."""
 
 
 class ListDocstoreFailuresRequest(common.ActingRequest, common.PagedRequest):
@@ -277,7 +276,6 @@ class ListDocstoreFailuresResponse(common.PagedResponse):
     """A page of failures."""
 
     failures: list[DocstoreFailure]
-    """The failures."""
 
 
 class ListDocstoreHeldRemovalsRequest(ListDocstoreFailuresRequest):
@@ -289,9 +287,7 @@ class DocstoreHeldRemoval(common.ResponseModel):
 
     document_id: UUID
     document_external_id: str
-    """External id of the document."""
     document_name: str
-    """Name of the document."""
     approved: bool
     """Whether the next run may remove the document."""
 
@@ -300,7 +296,6 @@ class ListDocstoreHeldRemovalsResponse(common.PagedResponse):
     """A page of held removals."""
 
     held_removals: list[DocstoreHeldRemoval]
-    """The held removals."""
     held_count: int | None = None
     """Number of held removals on all pages."""
 
@@ -315,7 +310,6 @@ class DocstoreRun(common.ResponseModel):
     status: DocstoreSyncStatus
     """Final status of the run."""
     counts: DocstoreCounts
-    """Counts of the run."""
     warning: DocstoreError | None = None
     """Work or documents left out."""
     last_error: DocstoreError | None = None
@@ -330,7 +324,6 @@ class ListDocstoreRunsResponse(common.ResponseModel):
     """The last 50 runs, newest first."""
 
     runs: list[DocstoreRun]
-    """The runs."""
 
 
 class PreviewDocstoreSyncRequest(common.ActingRequest):

@@ -56,7 +56,6 @@ class EvaluationSet(common.Versioned):
 
     evaluation_set_id: UUID
     name: str
-    """Name of the set."""
     document_collection_id: UUID | None = None
     """Id of the collection searched; absent, without an agent: the catalog."""
     agent_id: UUID | None = None
@@ -90,7 +89,6 @@ class AdminEvaluationSetsListResponse(common.PagedResponse):
     """A page of evaluation sets."""
 
     evaluation_sets: list[EvaluationSet]
-    """The sets."""
 
 
 class AdminEvaluationSetsUpdateRequest(common.VersionedRequest):
@@ -204,7 +202,6 @@ class EvaluationCase(common.Versioned):
     case_id: UUID
     """Id of the case; a removed question added again keeps its id."""
     question: str
-    """The question."""
     judgements: list[KeptJudgement]
     """The judged documents, the best grade first."""
     statements: list[str] = Field(default_factory=list[str])
@@ -224,7 +221,6 @@ class AdminEvaluationSetsListCasesResponse(common.PagedResponse):
     """A page of cases."""
 
     cases: list[EvaluationCase]
-    """The cases."""
 
 
 ADMIN_EVALUATION_SETS_CREATE = ApiOperation(

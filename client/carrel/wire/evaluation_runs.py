@@ -162,7 +162,6 @@ class KeptResult(ResponseModel):
 
     case_id: UUID
     question: str
-    """The question."""
     ndcg: float | None = None
     """The nDCG of the first ten documents found."""
     recall: float | None = None
@@ -192,7 +191,6 @@ class AdminEvaluationSetsListResultsResponse(PagedResponse):
     """A page of results."""
 
     results: list[KeptResult]
-    """The results."""
 
 
 class AdminEvaluationSetsDeleteRunRequest(RequestModel):

@@ -22,7 +22,6 @@ class MeResponse(ResponseModel):
     """Whether the person is an admin; the token administers only with the scope `api:admin`."""
     organization_id: UUID
     organization_name: str
-    """Name of the organization."""
     scopes: list[str]
     """The token's scopes."""
     reranks_by_default: bool | None = None

@@ -93,14 +93,12 @@ class NewConversation(RequestModel):
     """Start a conversation."""
 
     type: Literal["new"] = "new"
-    """A new conversation."""
 
 
 class ExistingConversation(RequestModel):
     """Continue a conversation of the caller with the same agent."""
 
     type: Literal["existing"] = "existing"
-    """An existing conversation."""
     conversation_id: UUID
     """Id of a conversation of the caller with the same agent."""
 

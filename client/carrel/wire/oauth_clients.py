@@ -167,7 +167,6 @@ class AdminOAuthClientsListResponse(common.PagedResponse):
     """A page of clients."""
 
     oauth_clients: list[OAuthClient]
-    """The clients."""
 
 
 class AdminOAuthClientsUpdateRequest(common.VersionedRequest):
@@ -227,11 +226,9 @@ class OAuthConsent(common.ResponseModel):
     audience: OAuthAudience
     """The API for the client's tokens."""
     person_id: UUID
-    """Id of the person."""
     email: str
     """Email address of the person."""
     person_name: str
-    """Name of the person."""
     scopes: list[str]
     """Scopes allowed by the person; the client may request only the currently registered ones."""
     collection_ids: list[UUID] | None = None

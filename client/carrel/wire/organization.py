@@ -55,7 +55,6 @@ class Organization(Versioned):
 
     organization_id: UUID
     name: str
-    """Name of the organization."""
     domain: str
     """Domain of the organization, used in addresses of service accounts."""
     service_accounts_enabled: bool

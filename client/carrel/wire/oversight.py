@@ -95,9 +95,7 @@ class JobsState(ResponseModel):
     """Jobs of the organization: replies of agents, and runs of syncs."""
 
     waiting: int
-    """Waiting jobs."""
     running: int
-    """Running jobs."""
     failed: int
     """Failed replies in the last 24 hours."""
     oldest_waiting_at: Instant | None = None
@@ -173,7 +171,6 @@ class ConnectionsState(ResponseModel):
     """Connections of callers to the answering process, for all organizations."""
 
     open: int
-    """Open connections."""
     most: int
     """Maximum of open connections."""
     refused: int
@@ -366,7 +363,6 @@ class LoggedSearch(ResponseModel):
     document_collection_id: UUID | None = None
     """Id of the searched collection; absent: the catalog."""
     mode: SearchMode
-    """Search mode."""
     result_count: int
     """Number of results."""
     has_words: bool | None = None

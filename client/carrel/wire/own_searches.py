@@ -25,11 +25,9 @@ class RecentSearch(ResponseModel):
     """A recent search of the caller; repetitions are listed once."""
 
     search_query: str
-    """The query."""
     document_collection_id: UUID | None = None
     """Id of the searched collection; absent: the catalog."""
     mode: SearchMode
-    """Search mode."""
     at: Instant
     """When the search was last run."""
 
@@ -68,7 +66,6 @@ class SavedSearch(ResponseModel):
 
     saved_search_id: UUID
     search_query: str
-    """The query."""
     document_collection_id: UUID | None = None
     """Id of the collection to search; absent: the catalog."""
     mode: SearchMode

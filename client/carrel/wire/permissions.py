@@ -46,7 +46,6 @@ class ListAuthorizedResourcesResponse(common.PagedResponse):
     """A page of resources."""
 
     resources: list[common.ResourceIdentifier]
-    """The resources."""
 
 
 class ExplainAuthorizationRequest(common.RequestModel):
@@ -122,7 +121,6 @@ class WhoAmIResponse(common.ResponseModel):
     """Whether the credential administers."""
     organization_id: UUID
     organization_name: str
-    """Name of the organization."""
     scopes: list[str] | None = None
     """Scopes of a token; absent for an API key, which has no scopes."""
     expires_at: Instant | None = None

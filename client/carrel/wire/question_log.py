@@ -66,7 +66,6 @@ class LoggedQuestion(ResponseModel):
     message: str | None = None
     """Text of the question; absent: erased, together with the reply."""
     outcome: Outcome
-    """Outcome of the question."""
     withheld: bool
     """Whether the reply is withheld: it is based on documents deleted, or not readable by the caller."""
     agent_response_text: str | None = None

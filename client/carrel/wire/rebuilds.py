@@ -28,7 +28,6 @@ class IndexRebuild(ResponseModel):
     by a forced rebuild are still retried."""
 
     index_rebuild_id: UUID
-    """Id of the rebuild."""
     document_collection_id: UUID | None = None
     """Id of the collection; absent: the catalog."""
     embeddings_model: str

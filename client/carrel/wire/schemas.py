@@ -33,8 +33,9 @@ def complete_response(model: type[BaseModel], schema: dict[str, Any]) -> None:
 
 
 def descriptions_of(model: type[BaseModel]) -> dict[str, str]:
-    """Return the description of each field by Python name, including inherited fields."""
-    found = {name: _OF_SEVERAL[name] for name in model.model_fields if name in _OF_SEVERAL}
+    """Return the description of each field by Python name: the string under it or under an inherited field, else the
+    description of this name in many models, else the name in words."""
+    found = {name: _OF_SEVERAL.get(name) or f"{name.replace('_', ' ').capitalize()}." for name in model.model_fields}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:
             found |= _read_docstrings(base.__module__).get(base.__name__, {})

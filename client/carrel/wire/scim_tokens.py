@@ -53,7 +53,6 @@ class AdminScimTokensListResponse(PagedResponse):
     """A page of tokens."""
 
     tokens: list[ScimToken]
-    """The tokens."""
     base_url: str
     """Address of SCIM here, to be given to the identity provider."""
 

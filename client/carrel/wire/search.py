@@ -271,7 +271,6 @@ class FacetValue(common.ResponseModel):
     value: str
     """Value for a field of the query: `type:pdf`."""
     label: str
-    """Value for people."""
     count: int
     """Number of counted results with the value."""
 
@@ -335,11 +334,9 @@ class FoundChunk(common.ResponseModel):
     """A chunk found."""
 
     chunk_id: UUID
-    """Id of the chunk."""
     chunk_index: int
     """Place of the chunk in reading order, counted from 0."""
     text: str
-    """Text of the chunk."""
     score: float
     """Nearness in meaning from 0 to 1."""
     relevance: float | None = None
@@ -370,7 +367,6 @@ class FoundChunkRow(FoundChunk):
 
     document_id: UUID
     document_name: str
-    """Name of the document for people."""
     name = property(attrgetter("document_name"))
     document_external_id: str
     document_url: str | None
@@ -388,7 +384,6 @@ class SearchDocumentCollectionResponse(common.Tabular):
     results: list[CollectionSearchResult]
     """The documents; the document with the best chunk comes first."""
     search_terms_used: list[str]
-    """Search terms."""
     structured_filters_applied: list[AppliedFilter]
     """Applied filters: the request's, then filters drawn from the query."""
     applied: AppliedOptions = Field(default_factory=AppliedOptions)

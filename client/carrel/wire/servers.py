@@ -30,7 +30,6 @@ class StandbyStatus(ResponseModel):
     number: int
     """Position among the configured addresses, from 1."""
     state: StandbyState
-    """State of the standby."""
     since: Instant
     """When the state began."""
     lag_bytes: int | None = None

@@ -49,7 +49,6 @@ class AdminServiceAccountsListResponse(PagedResponse):
     """A page of service accounts."""
 
     service_accounts: list[ServiceAccount]
-    """The service accounts."""
 
 
 class AdminServiceAccountsDeleteRequest(RequestModel):
@@ -78,7 +77,6 @@ class ServiceAccountToken(ResponseModel):
     description: str | None = None
     """Purpose of the token."""
     scopes: list[str]
-    """Scopes of the token."""
     status: CredentialStatus
     """Whether the token works."""
     created_at: Instant
@@ -120,7 +118,6 @@ class AdminServiceAccountTokensListResponse(PagedResponse):
     """A page of tokens."""
 
     tokens: list[ServiceAccountToken]
-    """The tokens."""
 
 
 class AdminServiceAccountTokensRevokeRequest(RequestModel):

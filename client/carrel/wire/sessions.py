@@ -22,13 +22,11 @@ class PersonSession(ResponseModel):
     """An active session of a person."""
 
     session_id: UUID
-    """Id of the session."""
     kind: SessionKind
     """Kind of the session: browser or application."""
     client_id: UUID | None = None
     """Id of the application's OAuth client."""
     application_name: str | None = None
-    """Name of the application."""
     created_at: Instant
     """When the person signed in, or let the application in."""
     last_used_at: Instant | None = None

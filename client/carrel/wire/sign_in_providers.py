@@ -123,7 +123,6 @@ class AdminSignInProvidersCreateRequest(RequestModel):
     client_id: ClientId
     """Client id of the service at the provider."""
     client_secret: ProviderSecret
-    """Client secret."""
     domains: Domains
     """Domains of email addresses managed by the provider, at most 100; a domain belongs to one provider of the
     organization."""
@@ -174,7 +173,6 @@ class AdminSignInProvidersUpdateRequest(VersionedRequest):
     client_id: ClientId | None = None
     """Client id of the service at the provider."""
     client_secret: ProviderSecret | None = None
-    """Client secret."""
     domains: Domains | None = None
     """All domains managed by the provider, at most 100."""
     trust_addresses: StrictFlag | None = None

@@ -142,7 +142,6 @@ class ListSourcesResponse(PagedResponse):
     """A page of sources."""
 
     sources: list[Source]
-    """The sources."""
 
 
 class ListSourceItemsRequest(ActingRequest, PagedRequest):
@@ -178,7 +177,6 @@ class ListSourceItemsResponse(PagedResponse):
     """A page of items."""
 
     items: list[SourceItem]
-    """The items."""
 
 
 class _NamedItems(ActingRequest):
