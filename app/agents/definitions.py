@@ -16,11 +16,10 @@ from app.chat.conversations import message_html, reply_html
 from app.formatting import moment, one_line
 from app.labels import COLLECTION, GROUP, label_of, types_of
 from app.lookup import Principal, Resource, by_id
-from app.permissions.changing import Grants, grants_on
-from app.ui.dialogs import confirm, naming, text_in
+from app.permissions.panel import show_access
+from app.ui.dialogs import confirm, text_in
 from app.ui.errors import Problem, problem_of, show_errors, show_kept_problem
-from app.ui.notices import show_empty, show_link, show_note, show_text, show_warning
-from app.ui.pickers import pick_principals
+from app.ui.notices import show_empty, show_note, show_text, show_warning
 from app.ui.saving import ConflictError, begin_anew, in_words, keep_opened, key_of, send_changes, show_conflict
 from app.ui.tables import forget
 from carrel import Reply
@@ -63,12 +62,6 @@ def _as_resource(agent: AgentDefinition) -> Resource:
     return Resource(ResourceType.AGENT, str(agent.agent_id), agent.name, agent.agent_id)
 
 
-def deploy(agent: AgentDefinition, *, before: Grants, who: Mapping[str, Principal], everybody: bool) -> None:
-    """Replace the grants on an agent. Raises ChangedMeanwhileError if the grants have changed since `before`."""
-    references = [one.reference for one in who.values()]
-    api.client().admin.agents.deploy(agent.agent_id, references, organization_wide=everybody, version=before.version)
-
-
 def without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> list[Principal]:
     """Return the people who may search none of an agent's collections. Groups are skipped, and only the first
     `MOST_LOOKED_AT` people are checked."""
@@ -83,27 +76,6 @@ def _searches_any(collection_ids: Sequence[UUID], who: Principal) -> bool:
     """Cached, because every key press draws the page."""
     readable = api.client().admin.access.count_resources(object_ids=collection_ids, readable_by=who.reference)
     return readable.total > 0
-
-
-def gains_and_losses(before: Grants, after: Mapping[str, Principal], *, everybody: bool) -> list[str]:
-    """Return a sentence for each change in access to an agent: people gaining and people losing access."""
-    said: list[str] = []
-    if everybody and not before.everybody:
-        said.append("Everybody in the organization may use it, people who come later too.")
-    if before.everybody and not everybody:
-        said.append("It is not open to everybody in the organization any more.")
-    gained = [one.label for key, one in after.items() if key not in before.who]
-    lost = [one.label for key, one in before.who.items() if key not in after]
-    said += [f"May use it from now on: {_join_names(gained)}."] if gained else []
-    said += [f"May not use it any more: {_join_names(lost)}."] if lost else []
-    if lost and everybody:
-        said.append("Being open to everybody, it stays in the reach of the people among them all the same.")
-    return said
-
-
-def _join_names(labels: list[str]) -> str:
-    more = f" and {len(labels) - 10:,} more" if len(labels) > 10 else ""
-    return f"{'; '.join(labels[:10])}{more}"
 
 
 _PROBLEM = "agent.problem"
@@ -224,41 +196,20 @@ def _save(seen: AgentDefinition) -> None:
 
 
 def show_deployment(agent: AgentDefinition) -> None:
-    before = show_errors(lambda: grants_on(api.client(), _as_resource(agent)))
+    """Show the people and groups with access to an agent, and offer to change them."""
     show_text(
         "Deploying an agent opens no document: it answers each person from what that person may read in its "
         "collections, and may search there."
     )
-    wide, chosen_key = _key(agent, "everybody"), _key(agent, "who")
-    everybody = st.toggle("Everybody in the organization", before.everybody, key=wide)
-    chosen = pick_principals(chosen_key, label="Find people, groups and service accounts", chosen=before.who.values())
-    after = {one.key: one for one in chosen}
-    changes = gains_and_losses(before, after, everybody=everybody)
-    for change in changes:
-        show_text(change)
-    if lacking := show_errors(lambda: without_sources(agent, chosen)):
+    show_access(_as_resource(agent), warn=partial(_warn_without_sources, agent))
+
+
+def _warn_without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> None:
+    if lacking := show_errors(lambda: without_sources(agent, who)):
         show_warning(
             "People who may search none of its collections are told that there is no answer.",
-            f"Let them read one first: {_join_names([one.label for one in lacking])}.",
+            f"Let them read one first: {'; '.join(one.label for one in lacking)}.",
         )
-    with st.container(horizontal=True):
-        if st.button("Save access …", key="deploy", type="primary", disabled=not changes):
-            confirm(
-                "Save access?",
-                " ".join(changes),
-                doing="Save",
-                action=partial(_deploy, agent, before, after, everybody=everybody),
-            )
-        if changes and st.button("Undo", key="deploy.undo"):
-            begin_anew(f"agent.{agent.agent_id}")
-            st.rerun()
-    show_link("Effective access: who may use it, and why", "who_can_read", resource=_as_resource(agent).key)
-
-
-def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principal], *, everybody: bool) -> None:
-    with naming(*after.values()):
-        deploy(agent, before=before, who=after, everybody=everybody)
-    begin_anew(f"agent.{agent.agent_id}")
 
 
 def show_trial(agent: AgentDefinition) -> None:

@@ -12,12 +12,13 @@ from app.documents.facts import is_stale, kind_of, name_of_place, owner_of, page
 from app.documents.original import has_original, passage_in_address
 from app.documents.rows import rows_html
 from app.formatting import ago, moment, size
-from app.labels import GRANTED, PRINCIPALS
+from app.lookup import Resource
+from app.permissions.panel import show_access
 from app.ui import notices
 from app.ui.errors import error_boundary, keep_problem, problem_of, show_errors, show_kept_problem
 from app.ui.filters import choice_filter
 from app.ui.passages import PassageLocation, find_quote, mark_html, open_html, place_html, words_in
-from app.ui.tables import ItemsPage, Source, pages_of, show_each, show_pages, show_text_pages
+from app.ui.tables import ItemsPage, Source, pages_of, show_each, show_text_pages
 from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus, LeftOutFile
 from carrel.wire.collections import DocumentChunk
 from carrel.wire.common import UserPrincipal
@@ -318,18 +319,5 @@ def show_readers(document: GetDocumentResponse) -> None:
     if not api.me().is_admin:
         notices.show_text("Who else may read it, an admin of your organization can tell you.")
         return
-    grants = api.client().admin.grants.list
-    if show_errors(lambda: next(grants(document.resource, page_size=1).pages())).organization_wide:
-        notices.show_text("Everybody in the organization may read it.")
-    show_pages(
-        "grants",
-        pages_of(lambda at: api.client().admin.grants.list(document.resource, **at), about=document.document_id),
-        row=lambda grant: {
-            "Name": grant.principal.name,
-            "Type": PRINCIPALS[grant.principal.type].capitalize(),
-            "Role": GRANTED[grant.role],
-        },
-        empty=lambda: notices.show_text("Nobody else was given it by name."),
-    )
-    resource = f"{document.resource.resource_type}:{document.resource.resource_id}"
-    notices.show_link("Effective access: who can read it, and why", "who_can_read", resource=resource)
+    resource = document.resource
+    show_access(Resource(resource.resource_type, resource.resource_id, document.document_name, document.document_id))

@@ -9,6 +9,8 @@ from app.document_collections import contents
 from app.document_collections.sections import show_documents, show_index
 from app.formatting import ago, moment
 from app.labels import ROLES
+from app.lookup import Resource
+from app.permissions.panel import show_access
 from app.ui import notices
 from app.ui.dialogs import NotYetError, confirm, dialog, is_open, offer_dialog, offer_submit, open_dialog, text_in
 from app.ui.errors import require_editor, require_found, show_errors
@@ -16,14 +18,14 @@ from app.ui.filters import filter_line, part_of, text_filter
 from app.ui.saving import keep_opened, send_changes
 from app.ui.tables import forget, pages_of, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection
-from carrel.wire.common import Role
+from carrel.wire.common import ResourceType, Role
 from flows.operations.formatting import count_text
 
 TITLE, PURPOSE = "Collections", "Documents that are searched together, and that agents answer from."
 NEW, FIELDS, RENAME = "new_collection", "new.fields", "rename_collection"
 ONE = ("collection", "part")
 """Address parameters of a collection, in addition to the list's."""
-PARTS = {"documents": "Documents", "add": "Add documents", "index": "Index", "about": "About"}
+PARTS = {"documents": "Documents", "add": "Add documents", "index": "Index", "access": "Access", "about": "About"}
 READERS_PARTS = {"documents": "Documents", "about": "About"}
 NONE_CALLED = ("No collection is called that.", "Try another part of its name.")
 NONE_YET = (
@@ -105,8 +107,6 @@ def _show_about(collection: DocumentCollection) -> None:
     else:
         notices.show_text("It has none.")
     where = str(collection.document_collection_id)
-    if api.me().is_admin:
-        notices.show_link("Who may search it, and why?", "who_can_read", resource=f"DOCUMENT_COLLECTION:{where}")
     if collection.role is not Role.OWNER and not api.me().is_admin:
         return
     with st.container(horizontal=True):
@@ -159,13 +159,19 @@ def page() -> None:
     edits = api.may_edit(collection)
     count = f"{count_text(collection.document_count, 'document')} that you may read"
     notices.show_heading(collection.collection_name, count, f"you are its {ROLES[collection.role].lower()}")
-    part = part_of("part", PARTS if edits or api.me().is_admin else READERS_PARTS, default="documents")
+    is_admin = api.me().is_admin
+    parts = PARTS if edits or is_admin else READERS_PARTS
+    parts = parts if is_admin else {name: label for name, label in parts.items() if name != "access"}
+    part = part_of("part", parts, default="documents")
     if part == "documents":
         show_documents(collection, edits=edits)
     elif part == "add":
         contents.offer_adding(collection)
     elif part == "index":
         show_index(collection)
+    elif part == "access":
+        where = collection.document_collection_id
+        show_access(Resource(ResourceType.DOCUMENT_COLLECTION, str(where), collection.collection_name, where))
     else:
         _show_about(collection)
 

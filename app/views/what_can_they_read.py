@@ -12,7 +12,8 @@ from app.formatting import one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, TYPES
 from app.lookup import Principal, Resource, disambiguate, resource_at
 from app.permissions import browsing
-from app.permissions.changing import offer_access, offer_change, show_why
+from app.permissions.explaining import show_why
+from app.permissions.panel import offer_access, offer_change
 from app.ui import notices
 from app.ui.errors import require_admin, require_found, show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter

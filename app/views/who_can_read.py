@@ -7,18 +7,16 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.formatting import one_line
-from app.labels import COLLECTION, DOCUMENT, GRANTED, PERSON
+from app.labels import COLLECTION, DOCUMENT, PERSON
 from app.lookup import Principal, Resource
 from app.permissions.browsing import READER_HEADS, Reader, offer_readers, reader_row, show_resources
-from app.permissions.changing import READERS, Grants, grants_on, offer_access, offer_change, show_why
+from app.permissions.explaining import show_why
+from app.permissions.panel import READERS, offer_access, offer_change, show_access
 from app.ui.errors import require_admin, show_errors
-from app.ui.notices import look_at, offer_way_back, show_empty, show_link, show_note, show_table, show_text, show_title
+from app.ui.notices import look_at, offer_way_back, show_empty, show_link, show_note, show_text, show_title
 from app.ui.pickers import pick_principal, pick_resource
 from app.ui.tables import PAGE_ROWS, ItemsPage, Source, show_pages
 from carrel.wire.access import AccessThrough
-
-SHOWN_GRANTS, MOST_GRANTS = 20, 500
 
 
 def _documents_of(collection: Resource) -> Iterator[Resource]:
@@ -35,23 +33,6 @@ def _read_page(resource: Resource, token: str | None) -> ItemsPage[tuple[Reader,
     return ItemsPage([(one, through.get(one.id, ())) for one in page.principals], page.next_page_token)
 
 
-def show_grants(grants: Grants) -> None:
-    everybody = [("Everybody in the organization", "", "Viewer")] if grants.everybody else []
-    held = [
-        (one_line(holder.name), holder.facts, GRANTED[grants.roles[key]])
-        for key, holder in sorted(grants.who.items(), key=lambda pair: pair[1].name.lower())
-    ]
-    if not (rows := everybody + held):
-        show_text("Nobody but its owner has direct access.")
-        return
-    show_table(rows[:SHOWN_GRANTS], heads=("Name", "Type", "Role"))
-    if len(rows) > SHOWN_GRANTS:
-        with st.expander(f"{len(rows) - SHOWN_GRANTS:,} more"):
-            show_table(rows[SHOWN_GRANTS:MOST_GRANTS])
-            if len(rows) > MOST_GRANTS:
-                show_note(f"… and {len(rows) - MOST_GRANTS:,} more, which the export has.")
-
-
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def owner_of(resource: Resource) -> str:
     if resource.kind != DOCUMENT or resource.object_id is None:
@@ -61,12 +42,10 @@ def owner_of(resource: Resource) -> str:
 
 
 def _show_resource(resource: Resource) -> None:
-    grants = show_errors(partial(grants_on, api.client(), resource))
     st.header("Direct access", anchor=False)
     if owner := show_errors(partial(owner_of, resource)):
         show_text(f"Owner: {owner}")
-    show_grants(grants)
-    offer_change(resource, grants)
+    grants = show_access(resource, leads=False)
     st.header("Effective access", anchor=False)
     show_text("Everyone who can read this, listed once. Choose one to see why.")
     show_pages(

@@ -120,23 +120,19 @@ def test_earlier_settings_are_compared_and_restored(house: House, agent: AgentDe
     assert [one.instructions for one in kept[:3]] == ["Be short.", "Be brief.\nQuote.", "Be kind.\nQuote."], "erased"
 
 
-def test_deploying_says_who_gains_and_who_loses_and_asks_first(house: House, agent: AgentDefinition) -> None:
+def test_access_to_an_agent_is_changed_as_the_dialog_says(house: House, agent: AgentDefinition) -> None:
+    """Nothing changes before it is saved; then those chosen may use the agent, and nobody else."""
     house.add_people(VERA, OTTO)
     house.client.admin.agents.deploy(agent.agent_id, [user(OTTO)])
-    page = open_agent(house, agent, "deploy")
-    key = f"agent.{agent.agent_id}.who"
-    page.text_input(key=f"{key}.typed").set_value("vera").run()
-    page.button(key=f"{key}.add").click().run()
-    page.multiselect(key=f"{key}.kept").set_value([f"user:{VERA}"]).run()
-    assert "May use it from now on: Vera" in page.shown
-    assert "May not use it any more: Otto" in page.shown
-    page = page.press("Save access …")
+    page = open_agent(house, agent, "deploy").press("Manage access")
+    page.text_input(key="grants.added.typed").set_value("vera").run()
+    page = page.press("Remove")
+    assert f"Vera will be able to use “{agent.name}”." in page.shown
+    assert "Otto loses access." in page.shown
     assert users_of(house, agent) == ({"Otto"}, False)
-    page.answer("Save access …", "Save")
+    page.press_key("change.submit")
     assert users_of(house, agent) == ({"Vera"}, False)
-    page = open_agent(house, agent, "deploy")
-    page.toggle(key=f"agent.{agent.agent_id}.everybody").set_value(True).run()
-    page.press("Save access …").answer("Save access …", "Save")
+    page.press("Manage access").checkbox(key="everybody.False").check().run().press_key("change.submit")
     assert users_of(house, agent) == ({"Vera"}, True)
 
 

@@ -198,7 +198,8 @@ def test_an_admin_who_may_not_read_a_document_sees_that_it_is_there_and_no_word_
 def test_who_may_read_it_is_told_to_admins(house: House) -> None:
     document = house.load("Rota", upload_as_user_email=MEMBER, allowed_group_ids=[house.add_group("Crew")])
     page = open_document(house, document, "readers")
-    assert names(page) == ["Crew"]
+    assert "Crew · group <b>Viewer</b>" in page.shown
+    assert "Crew will" not in page.press("Manage access").shown
     assert f"who_can_read?resource=UPLOADED_DOCUMENT%3A{document}" in page.shown
     page = house.open("documents", signed_in_as=MEMBER, document=document, part="readers")
     assert not page.dataframe

@@ -86,7 +86,7 @@ def test_something_of_the_list_is_explained(house, keys: Mapping[str, str]) -> N
     assert "Reach crew" in page.graph
     assert "who_can_read?resource=UPLOADED_DOCUMENT%3A" in page.shown
     assert "Reach crew is the only group with access; Ben isn&#x27;t in it." in page.shown
-    assert "becomes viewer." in page.press("Give access").shown
+    assert "Ben will be able to read “Wage list”." in page.press("Give access").shown
     page = house.open("what_can_they_read", who=f"user:{ADA}", resource=keys["Wage list"])
     assert "Nothing will change." in page.press("Manage access").shown
     page.press("All that they may read")

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from app.lookup import MOST
-from app.permissions.changing import grants_on
+from app.permissions.panel import grants_on
 from carrel.wire.common import GrantRole
 from tests.app.pages import HOSTILE_CASES, reference
 from tests.service.directory import a_group, a_user, user
@@ -151,7 +151,7 @@ def test_who_may_not_read_is_given_access(house) -> None:
     assert "Ben may not read “Given away”." in page.shown
     assert "Nobody has given access to this user" in page.shown
     assert not page.get("graphviz_chart")
-    assert "becomes viewer." in page.press("Give access").shown
+    assert "Ben will be able to read “Given away”." in page.press("Give access").shown
     page.press_key("change.submit")
     assert "Ben may read “Given away”:" in page.shown
     other = house.load_resource("Kept")
@@ -208,14 +208,15 @@ def test_access_is_changed_as_the_dialog_says(house) -> None:
     page.text_input(key="grants.added.typed").set_value("galley").run()
     assert page.multiselect(key="grants.added.kept").value == [f"group:{crew}"]
     page.segmented_control(key="as").set_value(GrantRole.EDITOR).run()
-    assert "Ben · ben@example.test · person · Viewer" in page.shown
+    assert "Ben · ben@example.test · person <b>Viewer</b>" in page.shown
     for label in ("Remove", "Keep", "Remove"):
         page = page.press(label)
-    page.checkbox(key="everybody").check().run()
+    assert "Ben loses access." in page.shown
+    page.checkbox(key="everybody.False").check().run()
     said = page.shown
-    assert "Everybody in the organization may read it, people who come later too." in said
-    assert "Galley crew (0 members · group) becomes editor." in said
-    assert "Ben (ben@example.test · person) is not viewer any more." in said
+    assert "Everybody in the organization will be able to read “Menu”, people who come later too." in said
+    assert "0 members of Galley crew will be able to read and change “Menu”." in said
+    assert "Ben loses the role of viewer, and keeps access with everybody in the organization." in said
     page.press_key("change.submit")
     grants = next(house.client.admin.grants.list(reference(key)).pages())
     assert [(grant.principal.name, grant.role) for grant in grants.grants] == [("Galley crew", GrantRole.EDITOR)]
@@ -224,11 +225,31 @@ def test_access_is_changed_as_the_dialog_says(house) -> None:
     assert "Everybody in the organization" in page.shown
 
 
+def test_a_role_is_changed_and_what_still_gives_access_is_said(house) -> None:
+    """People behind groups are counted, in groups within them too; a removed grant names the groups that stay."""
+    crew = house.add_group("Sail crew", ADA, BEN)
+    ship = a_group(house.service, "Sail ship", {"type": "group", "id": crew})["id"]
+    key = house.load_resource("Sails", allowed_group_ids=[ship], allowed_users_email_addresses=[ADA])
+    page = house.open("who_can_read", resource=key).press("Manage access")
+    page.selectbox(key=f"role.group:{ship}.VIEWER").select(GrantRole.EDITOR).run()
+    page.press_key(f"remove.user:{ADA}")
+    assert "The role of 2 members of Sail ship changes from viewer to editor." in page.shown
+    assert "Ada loses the role of viewer, and keeps access by Sail crew &gt; Sail ship." in page.shown
+    house.client.admin.grants.set(reference(key), [{"principal": user(one), "role": "VIEWER"} for one in (ADA, BEN)])
+    page.press_key("change.submit")
+    assert "Ada loses access." in page.shown, "the change stays, beside what others saved"
+    page.press_key("change.submit")
+    [held] = house.client.admin.grants.list(reference(key))
+    assert (held.principal.name, held.role) == ("Ben", GrantRole.VIEWER)
+    page.press("Manage access").press("Remove")
+    assert "Ben loses access." in page.shown
+
+
 def test_changes_of_others_meanwhile_are_not_overwritten(house) -> None:
     house.add_people(ADA, BEN)
     key = house.load_resource("Contested")
     page = house.open("who_can_read", resource=key).press("Manage access")
-    page.checkbox(key="everybody").check().run()
+    page.checkbox(key="everybody.False").check().run()
     save = page.button(key="change.submit")
     house.client.admin.grants.set(reference(key), [{"principal": user(ADA), "role": "VIEWER"}])
     save.click().run()

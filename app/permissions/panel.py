@@ -1,0 +1,307 @@
+"""The access panel of a document, a collection or an agent: who has direct access, and the dialog that changes it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import streamlit as st
+
+from app import api
+from app.formatting import escape, one_line
+from app.labels import AGENT, DOCUMENT, GRANTED, GROUP, PERSON, ROLE_MEANINGS
+from app.lookup import Principal, Resource, disambiguate
+from app.people.directory import clear_caches, gains_in_words, losses_of, person_at
+from app.permissions.explaining import Path, explanation, groups_in, key_of_holder
+from app.ui.dialogs import confirm, dialog, is_open, naming, offer_submit, open_dialog
+from app.ui.errors import FAILURES, show_errors
+from app.ui.notices import offer_action, show_link, show_note, show_table, show_text, show_warning
+from app.ui.passages import label
+from app.ui.pickers import drop_choice, pick_principals
+from app.ui.tables import forget
+from carrel import Carrel
+from carrel.wire.admin import Grant
+from carrel.wire.common import GrantRole, ResourceType, Role
+from flows.operations.formatting import count_text, list_text
+
+READERS, CHANGE, ADDED, CHANGED = "readers", "change", "grants.added", "grants.changed"
+OFFERED_GROUPS, SHOWN_HOLDERS, MOST_HOLDERS = 5, 20, 500
+EVERYBODY = "Everybody in the organization"
+Warn = Callable[[Iterable[Principal]], None]
+"""Warns about some of those who have access."""
+
+
+@dataclass(frozen=True)
+class Grants:
+    """The grants on a resource: roles by key of the principal, and whether everybody in the organization may read."""
+
+    roles: Mapping[str, GrantRole]
+    everybody: bool
+    who: Mapping[str, Principal] = field(compare=False)
+    version: str | None = field(default=None, compare=False)
+
+    def with_changes(
+        self, *, added: Iterable[Principal], role: GrantRole, changed: Mapping[str, GrantRole | None], everybody: bool
+    ) -> "Grants":
+        """Return the grants with a role for the added principals, changed or removed (None) roles, and for everybody or
+        not."""
+        new = {one.key: one for one in added}
+        after = {**self.roles, **changed, **dict.fromkeys(new, role)}
+        roles = {key: has for key, has in after.items() if has is not None}
+        return Grants(roles, everybody, {**self.who, **new}, self.version)
+
+    @property
+    def holders(self) -> list[tuple[str, str]]:
+        """The key and the unique label of each holder, by name."""
+        labels = disambiguate(self.who.values())
+        return sorted(((key, text) for key, (text, _) in labels.items()), key=lambda pair: pair[1].lower())
+
+
+def grants_on(client: Carrel, resource: Resource) -> Grants:
+    """Read all grants on a resource; its owner holds none of them."""
+    pages = list(client.admin.grants.list(resource.reference, page_size=1000).pages())
+    held = [(Principal.of(grant.principal), grant.role) for page in pages for grant in page.grants]
+    roles, who = {one.key: role for one, role in held}, {one.key: one for one, _ in held}
+    return Grants(roles, pages[-1].organization_wide, who, pages[0].version)
+
+
+def show_access(resource: Resource, *, warn: Warn | None = None, leads: bool = True) -> Grants:
+    """Show who has direct access to a resource, and offer to change it; `leads`: with a link to who can read it."""
+    grants = show_errors(partial(grants_on, api.client(), resource))
+    _show_holders(grants, "use" if resource.kind == AGENT else "")
+    if warn is not None:
+        warn(grants.who.values())
+    offer_change(resource, grants, warn)
+    if leads:
+        show_link("Effective access: who can read it, and why", "who_can_read", resource=resource.key)
+    return grants
+
+
+def _show_holders(grants: Grants, said: str) -> None:
+    everybody = [(EVERYBODY, said or GRANTED[GrantRole.VIEWER])] if grants.everybody else []
+    held = [(text, said or GRANTED[grants.roles[key]]) for key, text in grants.holders]
+    if not (rows := everybody + held):
+        show_text("Nobody but its owner has direct access." if not said else "Nobody has access.")
+        return
+    _show_chips(rows[:SHOWN_HOLDERS])
+    if len(rows) > SHOWN_HOLDERS:
+        with st.expander(f"{len(rows) - SHOWN_HOLDERS:,} more"):
+            _show_chips(rows[SHOWN_HOLDERS:MOST_HOLDERS])
+            if len(rows) > MOST_HOLDERS:
+                show_note(f"… and {len(rows) - MOST_HOLDERS:,} more, which the export has.")
+
+
+def _show_chips(rows: Iterable[tuple[str, str]]) -> None:
+    chips = "".join(f"<li>{escape(name)} <b>{escape(role)}</b></li>" for name, role in rows)
+    st.html(f'<ul class="carrel-holders" aria-label="Direct access">{chips}</ul>')
+
+
+def offer_change(resource: Resource, grants: Grants | None = None, warn: Warn | None = None) -> None:
+    """Offer the dialog that changes who has access to a resource, whose grants may have been read already."""
+    offer_action("Manage access", open_change, resource, key="grants.change", icon="edit")
+    if is_open(CHANGE, resource.key):
+        change(resource, grants or show_errors(partial(grants_on, api.client(), resource)), warn=warn)
+
+
+def open_change(resource: Resource) -> None:
+    drop_choice(ADDED)
+    st.session_state.pop(CHANGED, None)
+    open_dialog(CHANGE, resource.key)
+
+
+@dialog("Manage access", CHANGE, width="large")
+def change(resource: Resource, before: Grants, given: Sequence[Principal] = (), warn: Warn | None = None) -> None:
+    """Show the dialog that changes grants, at first giving it to some, with the effect of the changes; save them."""
+    show_text(resource.name)
+    added, role = pick_principals(ADDED, label="Add people or groups", chosen=given), GrantRole.VIEWER
+    if resource.kind != AGENT:
+        role = st.segmented_control(
+            "Role of those who are added",
+            list(GRANTED),
+            default=GrantRole.VIEWER,
+            format_func=GRANTED.__getitem__,
+            required=True,
+            key="as",
+        )
+        st.caption("A viewer " + ROLE_MEANINGS[Role.VIEWER] + ", an editor " + ROLE_MEANINGS[Role.EDITOR] + ".")
+    changed = choose_roles(before, may_edit=resource.kind != AGENT)
+    everybody = st.checkbox(
+        f"{EVERYBODY} may {_verb(resource)} it", value=before.everybody, key=f"everybody.{before.everybody}"
+    )
+    after = before.with_changes(added=added, role=role, changed=changed, everybody=everybody)
+    said = changes_in_words(resource, before, after)
+    _show_changes(resource, said)
+    if warn is not None:
+        warn(after.who[key] for key in after.roles)
+    # What was said is what is done, whatever the fields hold by then.
+    offer_submit(CHANGE, "Save", action=partial(save, resource, before, after), disabled=not said)
+
+
+def choose_roles(before: Grants, *, may_edit: bool) -> dict[str, GrantRole | None]:
+    """List who has direct access, each with the role and a button that removes it; return changed roles, None for
+    none. Changes are kept by themselves: what others change meanwhile stays."""
+    holders = before.holders
+    st.html('<p class="carrel-facts">Who has direct access now</p>')
+    if len(holders) > SHOWN_HOLDERS:
+        asked = st.text_input("Find among them", key="grants.find", placeholder="A part of the name").strip().lower()
+        holders = [one for one in holders if asked in one[1].lower()]
+    kept: dict[str, GrantRole | None] = st.session_state.get(CHANGED, {})
+    changed = {key: role for key, role in kept.items() if key in before.roles and role != before.roles[key]}
+    for key, name in holders[:SHOWN_HOLDERS]:
+        had, is_removed = before.roles[key], changed.get(key, before.roles[key]) is None
+        with st.container(horizontal=True, vertical_alignment="center", key=f"holder.{key}"):
+            show_text(f"{name} · access is removed" if is_removed else name)
+            if may_edit and not is_removed:
+                field_key = f"role.{key}.{had}"
+                st.selectbox(
+                    f"Role of {label(name)}",
+                    list(GRANTED),
+                    index=list(GRANTED).index(changed.get(key) or had),
+                    format_func=GRANTED.__getitem__,
+                    key=field_key,
+                    label_visibility="collapsed",
+                    on_change=_choose_role,
+                    args=(key, field_key),
+                    width=130,
+                )
+            offer_action("Keep" if is_removed else "Remove", _toggle, key, key=f"remove.{key}", kind="tertiary")
+    if len(holders) > SHOWN_HOLDERS:
+        show_note(f"And {count_text(len(holders) - SHOWN_HOLDERS, 'other')}: type a part of the name to find one.")
+    if not before.who:
+        show_text("Nobody but its owner." if may_edit else "Nobody.")
+    return changed
+
+
+def _choose_role(key: str, field_key: str) -> None:
+    st.session_state[CHANGED] = st.session_state.get(CHANGED, {}) | {key: st.session_state[field_key]}
+
+
+def _toggle(key: str) -> None:
+    changed: dict[str, GrantRole | None] = dict(st.session_state.get(CHANGED, {}))
+    if changed.pop(key, GrantRole.VIEWER) is not None:
+        changed[key] = None
+    st.session_state[CHANGED] = changed
+
+
+def changes_in_words(resource: Resource, before: Grants, after: Grants) -> list[str]:
+    """Return a sentence for each change of access that saving the grants makes."""
+    named, what = {**before.who, **after.who}, f"“{one_line(resource.name)}”"
+    verbs = {GrantRole.VIEWER: _verb(resource), GrantRole.EDITOR: "read and change"}
+    order = sorted(before.roles.keys() | after.roles.keys(), key=lambda key: named[key].name.lower())
+    roles = {key: (had, has) for key in order if (had := before.roles.get(key)) != (has := after.roles.get(key))}
+    counts = {key: _count_people(named[key]) for key in roles}
+    called = {key: _name_of(named[key], counts[key], among=named.values()) for key in roles}
+    said: list[str] = []
+    if after.everybody and not before.everybody:
+        said.append(f"{EVERYBODY} will be able to {_verb(resource)} {what}, people who come later too.")
+    if before.everybody and not after.everybody:
+        said.append("It is not open to everybody in the organization any more.")
+    for role, verb in verbs.items():
+        if gained := [called[key] for key, (had, has) in roles.items() if had is None and has is role]:
+            said.append(f"{list_text(gained)} will be able to {verb} {what}.")
+    for key, (had, has) in roles.items():
+        if had is not None and has is not None:
+            said.append(f"The role of {called[key]} changes from {GRANTED[had].lower()} to {GRANTED[has].lower()}.")
+        elif had is not None and named[key].kind == GROUP:
+            loses = "loses" if counts[key] == 1 else "lose"
+            said.append(f"{called[key]} {loses} access, unless they have it in another way.")
+        elif had is not None and (way := _other_way(resource, named[key], before, after)):
+            said.append(f"{called[key]} loses the role of {GRANTED[had].lower()}, and keeps access {way}.")
+        elif had is not None:
+            said.append(f"{called[key]} loses access.")
+    return said
+
+
+def _verb(resource: Resource) -> str:
+    return "use" if resource.kind == AGENT else "read"
+
+
+def _count_people(one: Principal) -> int | None:
+    """Return how many are in a group, in groups within it too; None for others, and a group that is gone."""
+    try:
+        return losses_of(one.id).person_count if one.kind == GROUP else None
+    except FAILURES:  # saving says it
+        return None
+
+
+def _name_of(one: Principal, count: int | None, *, among: Iterable[Principal]) -> str:
+    name = one_line(one.name)
+    if sum(one_line(other.name) == name for other in among) > 1:
+        name = f"{name} ({one.facts} · {one.id})" if one.kind == GROUP else f"{name} ({one.id})"
+    return name if count is None else f"{count_text(count, 'member')} of {name}"
+
+
+def _other_way(resource: Resource, one: Principal, before: Grants, after: Grants) -> str:
+    """Return by which way a person or service account has access without a grant of its own; "" without any."""
+    if after.everybody and one.kind == PERSON:
+        return "with everybody in the organization"
+    paths = _paths_of(resource, one, before.version)
+    left = (path for path in paths if key_of_holder(path) in after.roles)
+    return next((f"by {groups_in(path)}" for path in left), "")
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def _paths_of(resource: Resource, one: Principal, version: str | None) -> Sequence[Path]:  # noqa: ARG001 - a part of the key
+    return explanation(resource, one).paths
+
+
+def _show_changes(resource: Resource, said: Sequence[str]) -> None:
+    if not said:
+        show_text("Nothing will change.")
+        return
+    show_table([(sentence,) for sentence in said], heads=("What will change, from the next request on",))
+    if resource.kind == DOCUMENT and resource.type is not ResourceType.UPLOADED_DOCUMENT:
+        show_warning("The next load from its source may set its readers again.")
+
+
+def save(resource: Resource, before: Grants, after: Grants) -> None:
+    """Save the changes, unless somebody else has changed the grants meanwhile."""
+    wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
+    with naming(*after.who.values()):
+        set_grants = api.client().admin.grants.set
+        set_grants(resource.reference, wanted, organization_wide=after.everybody, version=before.version)
+    forget(READERS)
+
+
+def offer_access(resource: Resource, who: Principal) -> None:
+    """Say which groups have access, and offer to add somebody to one, or to grant the resource to them."""
+    if who.kind == PERSON:
+        found = show_errors(partial(person_at, who.id))
+        if found is None or not found.active:
+            show_link("Open person", "people", person=str(found.id) if found else "")
+            return
+    grants = show_errors(partial(grants_on, api.client(), resource))
+    others = [one for one in grants.who.values() if one.kind == GROUP and one.key != who.key]
+    groups = sorted(others, key=lambda one: one.name)
+    show_text(groups_in_words(groups, who))
+    with st.container(horizontal=True):
+        offer_action("Give access", open_change, resource, key="give", kind="primary")
+        for group in groups[:OFFERED_GROUPS]:
+            if st.button(f"Add to {label(one_line(group.name))}", key=f"join.{group.id}"):
+                _ask_joining(group, who)
+    if is_open(CHANGE, resource.key):
+        change(resource, grants, given=[who])
+
+
+def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
+    """Say which groups are granted a resource that somebody in none of them may not read."""
+    name = one_line(who.name)
+    if not groups:
+        return "It is granted to no group."
+    if len(groups) == 1:
+        return f"{one_line(groups[0].name)} is the only group with access; {name} isn't in it."
+    named = ", ".join(one_line(one.name) for one in groups[:OFFERED_GROUPS])
+    more = f" and {len(groups) - OFFERED_GROUPS:,} more" if len(groups) > OFFERED_GROUPS else ""
+    return f"Groups with access: {named}{more}. {name} is in none of them."
+
+
+def _ask_joining(group: Principal, who: Principal) -> None:
+    more = show_errors(partial(gains_in_words, group, who))
+    said = f"{one_line(who.name)} joins {one_line(group.name)}, and can read {more} more from the next request on."
+    confirm("Add to the group?", said, doing="Add", action=partial(join, group, who))
+
+
+def join(group: Principal, who: Principal) -> None:
+    with naming(group, who):
+        api.client().admin.groups.add_members(group.id, [who.reference])
+    clear_caches()
+    forget(READERS)
