@@ -24,6 +24,7 @@ from service.domains.agents.definitions import v1_endpoints as agents_v1
 from service.domains.agents.evaluation import endpoints as evaluation
 from service.domains.documents.catalog import endpoints as catalog
 from service.domains.documents.catalog import v0_endpoints as catalog_v0
+from service.domains.documents.catalog.trash import service as trash
 from service.domains.documents.catalog.unpacking import UNPACK
 from service.domains.documents.collections import endpoints as collections
 from service.domains.documents.docstore import endpoints as docstore
@@ -162,6 +163,7 @@ def _keep_tasks(runtime: Runtime) -> None:
     remove = partial(remove_leftovers, settings.uploads_dir, untouched_seconds=UNTOUCHED_SECONDS)
     repeat("broken-off-uploads", partial(asyncio.to_thread, remove), every=UNTOUCHED_SECONDS / 24)
     repeat("files", partial(collect_when_due, beside), every=collect_seconds(settings))
+    repeat("trash", partial(visit, partial(trash.purge, days=settings.trash_days)), every=PURGE_SECONDS)
     if settings.text_retention_days is not None:
         erase = partial(erasure.erase_old, beside, days=settings.text_retention_days)
         repeat("erasure", erase, every=erasure.EVERY_SECONDS)

@@ -18,7 +18,7 @@ from service.platform.deployment_errors import MigrationError
 from service.platform.logs import logger
 from service.platform.version import VERSION
 
-HEAD = "0084"
+HEAD = "0085"
 # The oldest schema that is upgraded, and the version that makes it from any schema before.
 BASELINE, BASELINE_VERSION = "0079", "0.3.0"
 FOLDER = Path(__file__).parent

@@ -230,6 +230,8 @@ class Settings(BaseSettings):
     text_retention_days: int | None = Field(default=None, ge=1, le=36_500)
     """Days until the words of queries, comments and conversations are deleted; kept forever by default."""
 
+    trash_days: int = Field(default=7, ge=0, le=36_500)
+    """How many days a deleted document can be restored by its owner and admins; 0: it is deleted for good at once."""
     file_grace_hours: float = Field(default=24.0, ge=0, le=87_600)
     """Hours until an unreferenced file is deleted; 0: delete when found."""
 

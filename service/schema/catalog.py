@@ -70,6 +70,26 @@ document_versions = table(
     sa.Index("ix_document_versions_size", "organization_id", "file_size", "document_id", "version"),
 )
 
+# Deletions that can be undone. `trashed_document_id` is the id of a row of `documents` without a resource, so that no
+# query of documents finds it. That row has the document's fields; the document's versions with their files, its text
+# and its scanned pages belong to it meanwhile. So the collector of files needs to know nothing of the trash, not even
+# the collector of the release before. `document_id` is the id that all of these had and get again. It refers to
+# nothing, so that adding the table locks no other table.
+# `readers` are the id, role and name of each principal besides the owner; `collections` what is known of each
+# collection and of the document in it.
+trashed_documents = table(
+    "trashed_documents",
+    sa.Column("trashed_document_id", sa.Uuid, primary_key=True),
+    sa.Column("document_id", sa.Uuid, nullable=False),
+    sa.Column("resource_type", sa.Text, nullable=False),
+    sa.Column("resource_id", sa.Text, nullable=False),
+    sa.Column("readers", JSONB, nullable=False),
+    sa.Column("collections", JSONB, nullable=False),
+    sa.Column("deleted_by", sa.Uuid, nullable=False),
+    sa.Column("deleted_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+    sa.Index("ix_trashed_documents_deleted", "organization_id", "deleted_at", "trashed_document_id"),
+)
+
 # The files in a document's newest file that became no documents of their own, by their numbers in it from 0, each with
 # its path (NULL: unknown) and why. They are written as the files are brought into the catalog.
 left_out_files = table(

@@ -347,6 +347,11 @@ class Permissions(Operations, RuleBasedStateMachine):
     def delete_document(self, actor: Actor, document: str) -> None:
         self.do_as(actor, "delete_document", self.there(actor, document, self.model.documents))
 
+    @precondition(lambda self: self.model.trash)
+    @act(actor=actors, document=documents)
+    def restore_document(self, actor: Actor, document: str) -> None:
+        self.do_as(actor, "restore_document", self.there(actor, document, self.model.trash))
+
     # Grants.
 
     @act(resource=resources, given=grants, strict=strict)

@@ -111,6 +111,8 @@ class Model:
     groups: dict[str, set[str]] = field(default_factory=dict)
     credentials: dict[str, Credential] = field(default_factory=dict)
     documents: dict[str, Document] = field(default_factory=dict)
+    # The last deletion of each name, with the collections that the document was in.
+    trash: dict[str, tuple[Document, set[str]]] = field(default_factory=dict)
     collections: dict[str, Collection] = field(default_factory=dict)
     agents: dict[str, Agent] = field(default_factory=dict)
     accounts_enabled: bool = True
@@ -249,7 +251,7 @@ class Model:
         self.accounts.remove(name)
         for members in self.groups.values():
             members.discard(name)
-        for resource in self.resources.values():
+        for resource in (*self.resources.values(), *(kept for kept, _ in self.trash.values())):
             resource.viewers.discard(name)
             resource.editors.discard(name)
         for credential in self.credentials.values():
@@ -345,7 +347,8 @@ class Model:
         if not set(names) <= resources.keys():
             raise RefusedError(404, "resource_not_found")
         named = [resources[name] for name in names]
-        for each in named if owner is None else [each for each in resources.values() if each.owner == owner]:
+        every = *resources.values(), *(kept for kept, _ in self.trash.values())
+        for each in named if owner is None else [each for each in every if each.owner == owner]:
             each.owner, each.viewers, each.editors = to, each.viewers - {to}, each.editors - {to}
 
     def offboard(self, user: str, to: str, *, by: str) -> None:
@@ -447,9 +450,22 @@ class Model:
             raise RefusedError(404, "document_not_found")
         if self.role(actor, self.documents[name]) is not OWNER and not self.is_admin(actor):
             raise RefusedError(403, "owner_required")
-        del self.documents[name]
-        for each in self.collections.values():
-            each.places.pop(name, None)
+        places = {place for place, each in self.collections.items() if each.places.pop(name, None)}
+        self.trash[name] = self.documents.pop(name), places
+
+    def restore_document(self, by: str, name: str) -> None:
+        """Bring back what was deleted last, into the collections that the actor may put it into."""
+        actor = self.enter(by, WRITING)
+        document, places = self.trash.get(name, (None, set[str]()))
+        if document is None or (document.owner != actor and not self.is_admin(actor)):
+            raise RefusedError(404, "trashed_document_not_found")
+        if name in self.documents:
+            raise RefusedError(409, "external_id_in_use")
+        del self.trash[name]
+        self.documents[name] = document
+        for collection in places & self.collections.keys():
+            if self.is_admin(actor) or self.role(actor, self.collections[collection]) in {OWNER, EDITOR}:
+                self.collections[collection].places[name] = document.text
 
     def create_collection(self, by: str, name: str) -> None:
         self.collections[name] = Collection(self.enter(by, WRITING))

@@ -19,9 +19,9 @@ STEPS = int(os.environ.get("PERMISSION_STEPS", "10000"))
 # What the long run has done, alone or at the same time: hundreds of times, most of it.
 DONE = """
     change_user create_account delete_account enable_accounts mint create_key revoke let_expire put_members add_members
-    remove_members grant enter_for enter_about upload delete_document create_collection delete_collection
-    index_in_collection remove_from_collection everybody_sees put_agent deploy_agent delete_agent message transfer
-    offboard provision provision_new provision_end provision_members provision_change
+    remove_members grant enter_for enter_about upload delete_document restore_document create_collection
+    delete_collection index_in_collection remove_from_collection everybody_sees put_agent deploy_agent delete_agent
+    message transfer offboard provision provision_new provision_end provision_members provision_change
 """
 RACES = "grant add_members remove_members revoke change_user transfer"
 WAYS = {

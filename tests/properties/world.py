@@ -73,6 +73,7 @@ class World:
         self.collection_ids: dict[str, str] = {}
         self.agent_ids: dict[str, str] = {}
         self.document_names: dict[str, str] = {}
+        self.trashed_ids: dict[str, str] = {}
         self.credential_ids: dict[str, str] = {}
         self._scim_token = ""
         self._ids_of_nobody: dict[str, str] = {}
@@ -279,7 +280,13 @@ class World:
         )
 
     def delete_document(self, by: str, name: str) -> httpx.Response:
-        return self.call("catalog/deleteDocument", by, documentId=self.document_id(name))
+        response = self.call("catalog/deleteDocument", by, documentId=self.document_id(name))
+        if response.status_code == 200:
+            self.trashed_ids[name] = response.json()["trashedDocumentId"]
+        return response
+
+    def restore_document(self, by: str, name: str) -> httpx.Response:
+        return self.call("catalog/restoreDocument", by, trashedDocumentId=self.trashed_ids.get(name, str(uuid7())))
 
     def grant(self, grants: Mapping[str, list[tuple[str, str]]]) -> httpx.Response:
         requests = [

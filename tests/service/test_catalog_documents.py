@@ -180,7 +180,7 @@ def test_a_deleted_document_is_gone_everywhere_and_its_versions_are_not_used_aga
     collection = create_collection(service, "Notes")
     uploaded(service, "a", "One.", collectionId=collection)
     document_id = uploaded(service, "a", "Two.")["documentId"]
-    assert ok(service.call("catalog/deleteDocument", {"documentId": document_id})) == {"documentId": document_id}
+    assert ok(service.call("catalog/deleteDocument", {"documentId": document_id}))["documentId"] == document_id
     assert list_documents(service) == []
     members = service.call("documentCollections/listDocumentsInCollection", {"documentCollectionId": collection})
     assert ok(members)["documents"] == []

@@ -45,6 +45,18 @@ from carrel.wire.catalog import (
 )
 from carrel.wire.common import PrincipalReference, ResourceType
 from carrel.wire.pages import DOWNLOAD_DOCUMENT_PAGE, DownloadDocumentPageRequest
+from carrel.wire.trash import (
+    DELETE_TRASHED_DOCUMENTS,
+    LIST_TRASHED_DOCUMENTS,
+    RESTORE_DOCUMENT,
+    DeleteTrashedDocumentsRequest,
+    DeleteTrashedDocumentsResponse,
+    ListTrashedDocumentsRequest,
+    ListTrashedDocumentsResponse,
+    RestoreDocumentRequest,
+    RestoreDocumentResponse,
+    TrashedDocument,
+)
 from carrel.wire.uploads import PLAN_UPLOAD, PlannedUpload, PlanUploadRequest, PlanUploadResponse
 
 M = TypeVar("M")
@@ -69,7 +81,7 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[PlanUploadResponse]:
-        """Preview the upload of up to 1000 documents, by fingerprint."""
+        """Ask what uploading each of up to 1000 documents would do, by the fingerprints of what would be sent."""
         request = PlanUploadRequest(
             documents=as_list(PlannedUpload, documents),
             upload_as_user_email=upload_as_user_email,
@@ -87,7 +99,7 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[GetDocumentResponse]:
-        """Return a document with its versions, newest first, and its indexing status in each place."""
+        """Return a document with its versions, newest first, and how far it is indexed where."""
         request = GetDocumentRequest(user_email=user_email, document_id=as_any(UUID, document_id))
         return Call(GET_DOCUMENT, request)
 
@@ -117,16 +129,16 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[Document, ListDocumentsResponse]:
-        """List the documents readable by the caller, in a stable order; all filters must match.
+        """Walk the documents the caller may read, in a stable order; filters narrow together.
 
-        `ids` and `document_external_ids` take at most 1000 each; unknown ones are ignored. `document_name` is part of
-        the name or the file name, in any case. `updated_from` is inclusive, `updated_to` exclusive. `indexing` (DONE,
-        RUNNING or FAILED) is the status in the catalog's index. `parent_document_id`: only files in this archive or
-        mail. `contained`: only files in archives and mails (True), or only other documents (False). `folder` is the
-        beginning of external ids, whole folders in any case. `readable_by` is for admins.
+        `ids` and `document_external_ids` are at most 1000 each, and those of nothing are passed over.
+        `document_name` is part of the name or the file name, in any case; `updated_from` is included, `updated_to` not.
+        `indexing` (DONE, RUNNING or FAILED) is of the catalog's index. `parent_document_id` is the archive or mail that
+        the documents are files in; `contained`: only files in any (True), or only documents that are none (False).
+        `folder` is the beginning of external ids, whole folders in any case; `readable_by` is for admins.
 
-        `order` is CREATED, UPDATED, NAME or SIZE, `descending` except for NAME. If documents change while you iterate,
-        only CREATED returns each document exactly once.
+        `order` is CREATED, UPDATED, NAME or SIZE, `descending` unless it is NAME. Of documents that change during a
+        walk, only the order by CREATED shows each exactly once.
         """
         request = ListDocumentsRequest(
             page_size=page_size,
@@ -174,10 +186,10 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[DocumentFolder, ListFoldersResponse]:
-        """List the folders directly in `folder` (default: the top), each with its number of documents.
+        """Walk the folders directly in `folder` (at the top without any), each with the number of the documents in it.
 
-        Folders are the parts of external ids before each `/`, in any case. Filters are the filters of `list_documents`,
-        and apply to the counts.
+        Folders are what external ids have before each `/`, in any case. Filters are those of `list_documents`, and only
+        what it lists is counted.
         """
         request = ListFoldersRequest(
             page_size=page_size,
@@ -210,10 +222,9 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[LeftOutFile, ListLeftOutFilesResponse]:
-        """List the files in an archive or mail that did not become documents, each with the reason, in archive order.
+        """Walk the files in an archive or mail that are no documents, each with its reason, in their order there.
 
-        Files in a nested archive are listed for the nested archive. Raises NotFoundError if the caller may not read the
-        document.
+        Those in an archive in it are listed of that one. Raises NotFoundError for who may not read it.
         """
         request = ListLeftOutFilesRequest(
             page_size=page_size, page_token=page_token, user_email=user_email, document_id=as_any(UUID, document_id)
@@ -230,7 +241,7 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[Any]:
-        """Open a document's file (default: newest version); `save`, `read` or iterate over it."""
+        """Open a document's file, of its newest version unless one is named; `save`, `read` or iterate it."""
         request = DownloadDocumentRequest(
             user_email=user_email, document_id=as_any(UUID, document_id), document_version=document_version
         )
@@ -245,9 +256,9 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ReindexDocumentResponse]:
-        """Chunk and index a document's newest contents in the catalog again, for example after indexing has failed.
+        """Chunk and index a document's newest contents in the catalog again, such as after indexing has failed.
 
-        Raises PermissionDeniedError `document_editor_required` for a caller with read access only.
+        Raises PermissionDeniedError `document_editor_required` for who may read it and not update it.
         """
         request = ReindexDocumentRequest(user_email=user_email, document_id=as_any(UUID, document_id))
         return Call(REINDEX_DOCUMENT, request)
@@ -263,9 +274,9 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[RenameDocumentResponse]:
-        """Rename a document; later uploads keep the name.
+        """Give a document another name, which later uploads keep.
 
-        Raises PermissionDeniedError `document_editor_required` for a caller with read access only.
+        Raises PermissionDeniedError `document_editor_required` for a caller who may read it and not update it.
         """
         request = RenameDocumentRequest(
             user_email=user_email, document_id=as_any(UUID, document_id), version=version, document_name=document_name
@@ -281,9 +292,62 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[DeleteDocumentResponse]:
-        """Delete a document everywhere; its id and version numbers are never reused."""
+        """Delete a document everywhere; `restore_document` restores it from the trash while that keeps it."""
         request = DeleteDocumentRequest(user_email=user_email, document_id=as_any(UUID, document_id))
         return Call(DELETE_DOCUMENT, request)
+
+    @ListOperation
+    def list_trashed_documents(
+        self,
+        *,
+        document_name: str | None = None,
+        user_email: str | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Listing[TrashedDocument, ListTrashedDocumentsResponse]:
+        """Walk the deleted documents that the caller may restore, the last deleted first: their own, for an admin all.
+
+        `document_name` is part of the name or of the external id, in any case.
+        """
+        request = ListTrashedDocumentsRequest(
+            page_size=page_size, page_token=page_token, user_email=user_email, document_name=document_name
+        )
+        return Listing(LIST_TRASHED_DOCUMENTS, request, lambda page: page.documents)
+
+    @Operation
+    def restore_document(
+        self,
+        trashed_document_id: Id,
+        *,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[RestoreDocumentResponse]:
+        """Restore a deleted document with its ids, versions, metadata and owner.
+
+        Readers and collections that no longer exist are left out. Files in an archive or mail are read from it again,
+        in the background. Raises ConflictError `external_id_in_use` if another document has its external id now, and
+        NotFoundError once it was restored or deleted for good.
+        """
+        request = RestoreDocumentRequest(user_email=user_email, trashed_document_id=as_any(UUID, trashed_document_id))
+        return Call(RESTORE_DOCUMENT, request)
+
+    @Operation
+    def delete_trashed_documents(
+        self,
+        trashed_document_ids: Iterable[Id],
+        *,
+        user_email: str | None = None,
+        timeout: MaybeTimeout = UNCHANGED,
+        headers: Mapping[str, str] | None = None,
+    ) -> Call[DeleteTrashedDocumentsResponse]:
+        """Delete documents in the trash for good; raises NotFoundError if none of them is in the trash any more."""
+        request = DeleteTrashedDocumentsRequest(
+            user_email=user_email, trashed_document_ids=as_list(UUID, trashed_document_ids)
+        )
+        return Call(DELETE_TRASHED_DOCUMENTS, request)
 
     @DownloadOperation
     def download_document_page(
@@ -296,11 +360,11 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[Any]:
-        """Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` is the number of pages.
+        """Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` tells how many pages there are.
 
-        The default is the newest version. The boxes of a passage's `place` are in fractions of the picture's width and
-        height. Raises NotFoundError `page_not_found` after the last page, BadRequestError `document_without_pages` for
-        other formats.
+        It is the newest version's unless one is named. The boxes of a passage's `place` are in fractions of the
+        picture's width and height. Raises NotFoundError `page_not_found` after the last page, BadRequestError
+        `document_without_pages` for other formats.
         """
         request = DownloadDocumentPageRequest(
             user_email=user_email, document_id=as_any(UUID, document_id), document_version=document_version, page=page

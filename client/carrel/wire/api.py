@@ -11,6 +11,7 @@ MODULES = [
     for name in (
         "uploads",
         "catalog",
+        "trash",
         "pages",
         "collections",
         "rebuilds",

@@ -412,7 +412,7 @@ class RenameDocumentResponse(common.NamedDocument, common.Versioned):
 
 
 class DeleteDocumentRequest(common.ActingRequest):
-    """Delete a document everywhere; its id and version numbers are never reused."""
+    """Delete a document everywhere; for some days, its owner and admins can restore it from the trash."""
 
     document_id: UUID
 
@@ -421,6 +421,9 @@ class DeleteDocumentResponse(common.ResponseModel):
     """The deleted document."""
 
     document_id: UUID
+    trashed_document_id: UUID | None = None
+    """Id in the trash, by which the document is restored or deleted for good; absent: it is deleted for good. A file in
+    an archive or mail comes back with that alone."""
 
 
 GET_DOCUMENT = ApiOperation("catalog/getDocument", GetDocumentRequest, GetDocumentResponse, READ, NOT_FOUND)
@@ -428,19 +431,19 @@ GET_DOCUMENT = ApiOperation("catalog/getDocument", GetDocumentRequest, GetDocume
 LIST_DOCUMENTS = ApiOperation("catalog/listDocuments", ListDocumentsRequest, ListDocumentsResponse, READ)
 """List the documents readable by the caller, in a stable order; all filters must match.
 
-`ids` and `document_external_ids` take at most 1000 each; unknown ones are ignored. `document_name` is part of
-the name or the file name, in any case. `updated_from` is inclusive, `updated_to` exclusive. `indexing` (DONE,
-RUNNING or FAILED) is the status in the catalog's index. `parent_document_id`: only files in this archive or
-mail. `contained`: only files in archives and mails (True), or only other documents (False). `folder` is the
-beginning of external ids, whole folders in any case. `readable_by` is for admins.
+`ids` and `document_external_ids` take at most 1000 each; unknown ones are ignored. `document_name` is part of the name
+or the file name, in any case. `updated_from` is inclusive, `updated_to` exclusive. `indexing` (DONE, RUNNING or FAILED)
+is the status in the catalog's index. `parent_document_id`: only files in this archive or mail. `contained`: only files
+in archives and mails (True), or only other documents (False). `folder` is the beginning of external ids, whole folders
+in any case. `readable_by` is for admins.
 
-`order` is CREATED, UPDATED, NAME or SIZE, `descending` except for NAME. If documents change while you iterate,
-only CREATED returns each document exactly once."""
+`order` is CREATED, UPDATED, NAME or SIZE, `descending` except for NAME. If documents change while you iterate, only
+CREATED returns each document exactly once."""
 LIST_FOLDERS = ApiOperation("catalog/listFolders", ListFoldersRequest, ListFoldersResponse, READ)
 """List the folders directly in `folder` (default: the top), each with its number of documents.
 
-Folders are the parts of external ids before each `/`, in any case. Filters are the filters of `list_documents`,
-and apply to the counts."""
+Folders are the parts of external ids before each `/`, in any case. Filters are the filters of `list_documents`, and
+apply to the counts."""
 LIST_LEFT_OUT_FILES = ApiOperation(
     "catalog/listLeftOutFiles", ListLeftOutFilesRequest, ListLeftOutFilesResponse, READ, NOT_FOUND
 )
@@ -467,4 +470,4 @@ Raises PermissionDeniedError `document_editor_required` for a caller with read a
 DELETE_DOCUMENT = ApiOperation(
     "catalog/deleteDocument", DeleteDocumentRequest, DeleteDocumentResponse, WRITE, KEYED | NOT_FOUND
 )
-"""Delete a document everywhere; its id and version numbers are never reused."""
+"""Delete a document everywhere; `restore_document` restores it from the trash while that keeps it."""

@@ -17,6 +17,7 @@ from service.audit.versions import change_between, refuse_stale
 from service.auth.callers import Caller, acting_for
 from service.domains.documents.catalog import queries
 from service.domains.documents.catalog.queries import DocumentFilter, known_not_read, save_version
+from service.domains.documents.catalog.trash.service import keep
 from service.domains.documents.collections.queries import list_memberships
 from service.domains.documents.recognition.queries import read_recognition
 from service.domains.documents.stored import queries as stored
@@ -269,17 +270,18 @@ async def _lock_editable(runtime: Runtime, connection: Connection, caller: Calle
 
 
 async def delete_document(
-    connection: Connection, caller: Caller, *, request: wire.DeleteDocumentRequest
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.DeleteDocumentRequest
 ) -> wire.DeleteDocumentResponse:
-    """Delete a document everywhere, with the files in it. For the owner and admins.
+    """Delete a document everywhere, with the documents that are files in it; for its owner and admins.
 
-    Its id and versions are never reused."""
+    They can restore it from the trash for some days. Its versions are never numbered again."""
     document_id = request.document_id
     document, role = await lock_known_document(connection, caller, document_id=document_id)
     if role is not Role.OWNER and not caller.is_admin:
         raise Forbidden("Only the document's owner or an admin may delete it.", code="owner_required")
+    trashed_document_id = await keep(connection, caller, document, days=runtime.settings.trash_days)
     await delete_locked(connection, caller, documents={document_id: {"version": document.version}})
-    return wire.DeleteDocumentResponse(document_id=request.document_id)
+    return wire.DeleteDocumentResponse(document_id=document_id, trashed_document_id=trashed_document_id)
 
 
 async def delete_locked(connection: Connection, caller: Caller, *, documents: Mapping[UUID, Mapping[str, Any]]) -> None:

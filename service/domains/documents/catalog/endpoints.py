@@ -10,11 +10,12 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ValidationError
 
 from carrel.wire import catalog as wire
-from carrel.wire import pages, uploads
+from carrel.wire import pages, trash, uploads
 from service.auth.callers import acting_for
 from service.domains.documents.catalog import documents
 from service.domains.documents.catalog.decisions import plan_uploads
 from service.domains.documents.catalog.downloads import download, download_page
+from service.domains.documents.catalog.trash import service as trash_rules
 from service.domains.documents.catalog.uploads import ACTING_PART, require_room, save_upload, use_stored_name
 from service.domains.documents.catalog.waiting import wait_for_index
 from service.domains.documents.stored.queries import StoredFile
@@ -124,3 +125,6 @@ async def _find_file(request: wire.DownloadDocumentRequest, runtime: RuntimeDep,
 router.serve(wire.REINDEX_DOCUMENT, documents.reindex, acting=False)
 router.serve(wire.RENAME_DOCUMENT, documents.rename, acting=False)
 router.serve(wire.DELETE_DOCUMENT, documents.delete_document)
+router.read(trash.LIST_TRASHED_DOCUMENTS, trash_rules.list_trashed)
+router.serve(trash.RESTORE_DOCUMENT, trash_rules.restore, acting=False)
+router.serve(trash.DELETE_TRASHED_DOCUMENTS, trash_rules.delete_for_good)

@@ -243,7 +243,8 @@ async def list_forgotten(
         is_pending(),
         entry.attempts >= FAILED_AFTER,
     )
-    is_own = pages.organization_id == organization_id
+    # Pages of a document in the trash wait until it is restored.
+    is_own = (pages.organization_id == organization_id) & pages.document_id.in_(select(entry.document_id))
     forgotten = select(pages.document_id).distinct().where(is_own, _UNFINISHED, ~job.exists(), ~failed.exists())
     statement = rows_after(forgotten, pages.document_id, after=after, limit=limit)
     return (await connection.execute(statement)).scalars().all()

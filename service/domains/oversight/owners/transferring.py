@@ -19,6 +19,7 @@ from carrel.wire.owners import AdminOwnersTransferRequest, AdminOwnersTransferRe
 from service.audit.service import Change, record, record_all
 from service.auth.callers import Caller, unknown_user
 from service.auth.queries import get_grantee
+from service.domains.documents.catalog.trash.queries import hand_over_kept
 from service.domains.documents.docstore.queries import StoredSync
 from service.domains.documents.docstore.service import hand_over_syncs
 from service.domains.oversight.owners import queries
@@ -132,7 +133,10 @@ async def _transfer_batch(runtime: Runtime, caller: Caller, estate: Estate) -> C
         resources = await lock_owned_resources(
             connection, organization_id, owner_id=estate.owner_id, resource_types=estate.resource_types, limit=BATCH
         )
-        batch = _Batch(new_owner.principal_id, estate.owner_id, resources)
+        new_owner_id = new_owner.principal_id
+        if estate.resource_types is None:
+            await hand_over_kept(connection, organization_id, owner_id=estate.owner_id, new_owner_id=new_owner_id)
+        batch = _Batch(new_owner_id, estate.owner_id, resources)
         return await _change_owners(runtime, connection, caller, batch)
 
 

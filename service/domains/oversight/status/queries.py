@@ -88,6 +88,7 @@ def _count_old(organization_id: UUID) -> ColumnElement[int]:
 
 def _of_jobs(organization_id: UUID) -> _Figures:
     jobs, of_pages = _select_jobs(organization_id), scanned_pages.c.organization_id == organization_id
+    of_pages &= scanned_pages.c.document_id.in_(select(resources.c.object_id))  # none in the trash
     waits = jobs.c.status == "todo"
     return {
         "jobs.waiting": _number(jobs, waits),

@@ -100,7 +100,8 @@ async def _remove_one(run: Run, document_id: UUID) -> None:
     async with run.transaction() as connection:
         caller = await run.caller(connection)
         try:
-            await delete_document(connection, caller, request=DeleteDocumentRequest(document_id=document_id))
+            request = DeleteDocumentRequest(document_id=document_id)
+            await delete_document(run.runtime, connection, caller, request=request)
             deleted = 1
         except (NotFound, Forbidden):
             pass

@@ -1,0 +1,1 @@
+"""The trash: deleted documents that their owners and admins can restore for some days."""

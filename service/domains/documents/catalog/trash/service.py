@@ -1,0 +1,211 @@
+"""Rules of the trash. From a deletion on nobody finds or reads the document; its owner and admins restore it, or delete
+it for good, while the trash keeps it. Nobody has more rights in a restored document than before."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
+
+from carrel.wire import trash as wire
+from carrel.wire.common import Role
+from service.audit.service import Change, record, record_all
+from service.auth.callers import Caller, acting_for
+from service.domains.documents.catalog.queries import save_version
+from service.domains.documents.catalog.trash import queries
+from service.domains.documents.catalog.trash.queries import Kept
+from service.domains.documents.collections.membership import place_document
+from service.domains.documents.collections.queries import read_collection
+from service.domains.documents.collections.service import Placement
+from service.domains.documents.recognition.jobs import enqueue_reading, has_unread_pages
+from service.domains.documents.stored.containers import enqueue_unpacking
+from service.domains.documents.stored.queries import (
+    StoredDocument,
+    StoredFile,
+    ask_document,
+    ask_version,
+    lock_document,
+    read_file,
+)
+from service.identity.queries import list_principals
+from service.index.ingestion.queries import ask_indexing
+from service.index.progress import Half
+from service.permissions.access import Access
+from service.permissions.rights import role_in
+from service.permissions.service import ask_registration
+from service.platform.batches import Batch
+from service.platform.errors import Conflict, NotFound
+from service.platform.identifiers import uuid7
+from service.runtime import Runtime
+from service.web.pagination import Cursor
+
+ERASED_AT_ONCE = 1000
+
+
+async def keep(connection: Connection, caller: Caller, document: StoredDocument, *, days: int) -> UUID | None:
+    """Keep a locked document that is about to be deleted, and return its id in the trash.
+
+    None where nothing is kept: without a trash, and of a file in a container, which comes back with that alone."""
+    if not days or document.container_id is not None:
+        return None
+    which, by = {"document_id": document.document_id, "trashed_document_id": uuid7()}, caller.principal_id
+    await queries.keep_document(connection, caller.organization_id, **which, deleted_by=by)
+    return which["trashed_document_id"]
+
+
+async def list_trashed(
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.ListTrashedDocumentsRequest
+) -> wire.ListTrashedDocumentsResponse:
+    """List the deleted documents that the caller may restore, the last deleted first: their own, for an admin all."""
+    cursor = Cursor.read(caller, operation=wire.LIST_TRASHED_DOCUMENTS.path, request=request)
+    after = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
+    name, days = request.document_name, runtime.settings.trash_days
+    rows = await queries.list_kept(connection, caller, days=days, name=name, after=after, limit=cursor.limit)
+    page = cursor.page(rows, position=lambda row: (row.deleted_at.isoformat(), str(row.trashed_document_id)))
+    return wire.ListTrashedDocumentsResponse(
+        documents=page.items, trash_days=days, next_page_token=page.next_page_token
+    )
+
+
+async def delete_for_good(
+    runtime: Runtime, connection: Connection, caller: Caller, *, request: wire.DeleteTrashedDocumentsRequest
+) -> wire.DeleteTrashedDocumentsResponse:
+    """Delete documents in the trash for good, for their owners and admins; 404 if none of them is there (any more)."""
+    found = await _lock(runtime, connection, caller, request.trashed_document_ids)
+    changes = [Change("document.erase", "document", one.document_id) for one in found]
+    await record_all(connection, caller, changes=changes)
+    ids = [one.trashed_document_id for one in found]
+    await queries.erase_kept(connection, caller.organization_id, ids=ids)
+    return wire.DeleteTrashedDocumentsResponse(trashed_document_ids=ids)
+
+
+async def restore(
+    runtime: Runtime, caller: Caller, *, request: wire.RestoreDocumentRequest
+) -> wire.RestoreDocumentResponse:
+    """Restore a document from the trash with its previous rights or fewer, for its owner and admins.
+
+    404 when it is not (any more) in the trash, 409 `external_id_in_use`, 503 `indexing_backlog`."""
+    organization_id = caller.organization_id
+    async with runtime.database.transaction(organization_id) as connection:
+        caller = await acting_for(connection, caller, request.user_email)
+        [kept] = await _lock(runtime, connection, caller, [request.trashed_document_id])
+        which: dict[str, Any] = {"document_id": kept.document_id}
+        version = await _next_version(connection, caller, kept)
+        runtime.indexer.refuse_backlog(organization_id)
+        await queries.give_back(connection, organization_id, kept)
+        file = await read_file(connection, organization_id, **which, version=kept.version)
+        assert file is not None  # noqa: S101 - the version was just moved
+        readers_left_out, space_ids = await _write(connection, caller, kept, file, version=version)
+        placed, places_left_out = await _place(connection, caller, kept, version=version)
+        if file.file_count:
+            await enqueue_unpacking(runtime, connection, caller, kept.document_id)
+        if file.reads_pictures or has_unread_pages(file.not_read):
+            await enqueue_reading(runtime, connection, organization_id, **which)
+    space_ids += placed
+    waiter = runtime.indexer.request(organization_id, **which, space_ids=space_ids, is_begun=False, half=Half.WORDS)
+    await runtime.indexer.wait(waiter, seconds=runtime.settings.inline_indexing_seconds)
+    return wire.RestoreDocumentResponse(
+        **which,
+        document_name=kept.fields.name,
+        document_external_id=kept.fields.external_id,
+        document_version=version,
+        readers_left_out=readers_left_out or None,
+        collections_left_out=places_left_out or None,
+    )
+
+
+async def _lock(runtime: Runtime, connection: Connection, caller: Caller, ids: Collection[UUID]) -> list[Kept]:
+    found = await queries.lock_kept(connection, caller, ids=ids, days=runtime.settings.trash_days)
+    if not found:
+        raise NotFound(
+            "There is no such document in the trash: it was restored, deleted for good, or its time there is over. "
+            "catalog/listTrashedDocuments lists the documents that you may restore.",
+            code="trashed_document_not_found",
+        )
+    return found
+
+
+async def _next_version(connection: Connection, caller: Caller, kept: Kept) -> int:
+    """Return the number of the restored version; Conflict `external_id_in_use` when another document has the id."""
+    batch, document_id = Batch(), kept.document_id
+    # As an upload: no other one of the same external id begins until this is committed.
+    lock_document(batch, document_id)
+    asked = ask_document(batch, caller.organization_id, document_id=document_id)
+    last = ask_version(batch, caller.organization_id, document_id=document_id)
+    await batch.run(connection)
+    if (other := asked.document) is None:
+        return 1 + (last.row or {"version": kept.version})["version"]
+    taken = "has the external id of this one now."
+    if caller.is_admin or role_in(other.access, caller) is not None:
+        message = f"{other.fields.name} (documentId {document_id}) {taken} Delete that document first, or leave this."
+    else:
+        message = f"Another document, which you may not read, {taken} Ask an admin."
+    raise Conflict(message, code="external_id_in_use")
+
+
+async def _write(
+    connection: Connection, caller: Caller, kept: Kept, file: StoredFile, *, version: int
+) -> tuple[list[str], list[int]]:
+    """Write the document with the rights that are left, and return the readers left out and the spaces to index."""
+    organization_id, document_id = caller.organization_id, kept.document_id
+    ids = [UUID(one["id"]) for one in kept.readers]
+    found = await list_principals(connection, organization_id, principal_ids=ids)
+    living = {str(one.principal_id) for one in found if one.deleted_at is None}
+    grants = [(UUID(one["id"]), one["role"]) for one in kept.readers if one["id"] in living]
+    access = Access.of(grants).owned_by(kept.fields.owner_id)
+    batch = Batch()
+    registration = ask_registration(
+        batch,
+        organization_id,
+        object_id=document_id,
+        resource_type=kept.resource_type,
+        resource_id=kept.resource_id,
+        access=access,
+    )
+    save_version(
+        batch,
+        organization_id,
+        document_id=document_id,
+        version=version,
+        fields=kept.fields,
+        file=replace(file, files_done=0) if file.file_count else file,
+        created_by=caller.principal_id,
+        text=None,
+    )
+    spaces = ask_indexing(
+        batch, organization_id, document_id=document_id, version=version, collections_too=False, is_begun=False
+    )
+    await batch.run(connection)
+    await registration.complete(connection)
+    details = {"version": version, "viewers": sorted(map(str, access.viewers))}
+    details |= {"editors": sorted(map(str, access.editors))}
+    await record(connection, caller, "document.restore", "document", document_id, details=details)
+    left_out = {one["name"] for one in kept.readers if one["id"] not in living}
+    return sorted(left_out), [each.space_id for each in spaces.rows]
+
+
+async def _place(connection: Connection, caller: Caller, kept: Kept, *, version: int) -> tuple[list[int], list[str]]:
+    """Put the document into its collections again; return their spaces, and the names of collections left out."""
+    space_ids, left_out = list[int](), list[str]()
+    for place in kept.collections:
+        collection = await read_collection(connection, caller, collection_id=UUID(place["collection_id"]), lock=True)
+        role = None if collection is None else collection.role
+        may_add = caller.is_admin or role in {Role.OWNER, Role.EDITOR}
+        if collection is not None and may_add and not place["caller_chunks"]:
+            metadata = place["custom_metadata"]
+            placement = Placement(collection, None, metadata)
+            which = {"document_id": kept.document_id, "version": version}
+            await place_document(connection, caller, **which, placement=placement, metadata=metadata, is_begun=False)
+            space_ids.append(collection.space_id)
+        # Others may not know that there is, or was, such a collection.
+        elif caller.is_admin or role is not None or place["created_by"] == str(caller.principal_id):
+            left_out.append(place["name"])
+    return space_ids, sorted(left_out)
+
+
+async def purge(connection: Connection, organization_id: UUID, *, days: int) -> None:
+    """Delete for good what has been in the trash for its time."""
+    while ids := await queries.find_old(connection, organization_id, days=days, limit=ERASED_AT_ONCE):
+        await queries.erase_kept(connection, organization_id, ids=ids)
