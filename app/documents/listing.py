@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
-from uuid import UUID
+from typing import Any, NamedTuple, TypeVar
 
 import streamlit as st
 
@@ -18,6 +17,7 @@ from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.progress import in_batches
 from app.ui.tables import ALL_ROWS, forget
 from carrel.wire.catalog import Document, DocumentOrder
+from carrel.wire.common import NamedDocument
 from flows.operations.formatting import count_text
 
 LIST, CHOSEN, MINE, ALL = "documents", "documents.chosen", "mine", "all"
@@ -37,6 +37,7 @@ ORDERS = {"": ("Newest first", None, None)} | {
     )
 }
 MOST_FOLDERS = 50
+Named = TypeVar("Named", bound=NamedDocument)
 
 
 class Wanted(NamedTuple):
@@ -125,6 +126,14 @@ def offer_python(arguments: Mapping[str, Any]) -> None:
         st.code(f"from carrel import Carrel\n\nclient = Carrel()\n{call}", wrap_lines=True)
 
 
+def tell_undoing(what: str) -> str:
+    """Say in a dialog whether and how long a deletion can be undone."""
+    page = show_errors(lambda: next(api.client().catalog.list_trashed_documents(page_size=1).pages()))
+    if not page.trash_days:
+        return "This can't be undone."
+    return f"The owner and admins can restore {what} from the trash for {count_text(page.trash_days, 'day')}."
+
+
 def offer_actions(key: str, chosen: Sequence[Document]) -> None:
     if not chosen:
         notices.show_text("Choose rows of this page, and what to do with them.")
@@ -133,11 +142,13 @@ def offer_actions(key: str, chosen: Sequence[Document]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f"{many} chosen")
         if st.button("Delete …", key="chosen.delete", icon=":material/delete:"):
-            gone = "Nobody finds them any more, nor the files in them, and this can't be undone."
-            act = partial(_change_each, key, chosen, lambda client, one: client.catalog.delete_document(one))
+            gone = f"Nobody finds them any more, nor the files in them. {tell_undoing('them')}"
+            act = partial(change_each, key, chosen, lambda client, one: client.catalog.delete_document(one.document_id))
             confirm(f"Delete {many}?", gone, doing="Delete", action=act, names=names)
         if st.button("Re-index …", key="chosen.reindex", icon=":material/refresh:"):
-            act = partial(_change_each, key, chosen, lambda client, one: client.catalog.reindex_document(one))
+            act = partial(
+                change_each, key, chosen, lambda client, one: client.catalog.reindex_document(one.document_id)
+            )
             again = "Their text is indexed in the catalog again, in the background."
             confirm(f"Re-index {many}?", again, doing="Re-index", action=act, names=names)
         rows = [[one.document_name, one.document_external_id, str(one.document_id), one.owner.name] for one in chosen]
@@ -145,16 +156,16 @@ def offer_actions(key: str, chosen: Sequence[Document]) -> None:
         notices.offer_download("Export as CSV", table, "documents.csv")
 
 
-def _change_each(key: str, chosen: Sequence[Document], change: Callable[[carrel.Carrel, UUID], object]) -> None:
-    """Change each document. Raises NotYetError with the names of unchanged documents."""
+def change_each(key: str, chosen: Sequence[Named], change: Callable[[carrel.Carrel, Named], object]) -> None:
+    """Change each document; raise NotYetError with the names of documents that could not be changed."""
     client, failed = api.client(), list[str]()
     for listed in (key, LIST):
         forget(listed, unchoose=True)
     for one in chosen:
         try:
-            change(client, one.document_id)
+            change(client, one)
         except carrel.NotFoundError:
-            continue  # it was deleted by an attempt before, or elsewhere
+            continue  # it was deleted, or restored, by an attempt before or elsewhere
         except (carrel.APIConnectionError, *ENDED):
             raise  # so would all others fail
         except carrel.CarrelError as error:

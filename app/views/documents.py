@@ -12,8 +12,19 @@ import carrel
 from app import api
 from app.documents import sections
 from app.documents.facts import kind_of, name_of_place, state_of
-from app.documents.listing import ALL, CHOSEN, LIST, Wanted, offer_actions, offer_python, read_wanted, show_folders
+from app.documents.listing import (
+    ALL,
+    CHOSEN,
+    LIST,
+    Wanted,
+    offer_actions,
+    offer_python,
+    read_wanted,
+    show_folders,
+    tell_undoing,
+)
 from app.documents.original import has_original, show_original
+from app.documents.trash import show_trash
 from app.documents.uploading import offer_upload
 from app.formatting import ago
 from app.loading.runs import documents_of
@@ -80,6 +91,7 @@ def _show_list() -> None:
     else:
         offer_actions(CHOSEN, choose_rows(CHOSEN, listed, **parts()))
     offer_python(wanted.arguments())
+    notices.show_link("Trash", "documents", trash="open")
 
 
 def _show_of_run(run: str, count: DeltaGenerator) -> None:
@@ -168,10 +180,13 @@ def _offer_deletion(document: GetDocumentResponse) -> None:
     places = [name_of_place(place) for place in document.indexed_in if place.document_collection_id is not None]
     leaves = f" It leaves {count_text(len(places), 'collection')}: {', '.join(places[:10])}." if places else ""
     files = f", {count_text(document.file_count, 'file')} in it" if document.file_count else ""
+    undoing = "It comes back with the archive or mail that it is in."
+    if document.parent_document_id is None:
+        undoing = tell_undoing("it")
     confirm(
         "Delete this document?",
         f"{document.document_name}: {count_text(len(document.versions), 'version')}{files}.{leaves} Nobody finds it "
-        "any more, and this can't be undone.",
+        f"any more. {undoing}",
         doing="Delete",
         action=lambda: api.client().catalog.delete_document(document.document_id),
         then=partial(forget, LIST),
@@ -180,6 +195,11 @@ def _offer_deletion(document: GetDocumentResponse) -> None:
 
 
 def page() -> None:
+    if "trash" in st.query_params:
+        notices.show_title("Trash", "Deleted documents, which nobody finds, and which you may restore.")
+        notices.offer_way_back("All documents", "trash", "deleted", also=partial(forget, LIST))
+        show_trash()
+        return
     if (address := st.query_params.get("document")) is None:
         _show_list()
         return

@@ -218,9 +218,30 @@ def test_a_document_is_deleted_after_being_asked(house: House) -> None:
     document = house.load("Old", collection_id=house.add_collection())
     page = open_document(house, document).press("Delete …")
     assert "It leaves 1 collection: Shelf" in page.shown
+    assert "restore it from the trash for 7 days" in page.shown
     assert house.client.catalog.get_document(document)
     assert "document" not in page.answer("Delete …", "Delete").query_params
     assert "This document isn&#x27;t here." in open_document(house, document).shown
+
+
+def test_deleted_documents_are_restored_or_deleted_for_good(house: House) -> None:
+    word = new_word()
+    group = house.add_group(f"{word} crew")
+    for number in range(4):
+        parts = {"upload_as_user_email": MEMBER} if number == 3 else {}
+        house.client.catalog.delete_document(house.load(f"{word} {number}", allowed_group_ids=[group], **parts))
+    house.client.admin.groups.delete(group)
+    assert names(house.open("documents", signed_in_as=MEMBER, trash="open", deleted=word)) == [f"{word} 3"]
+    page = house.open("documents", trash="open", deleted=word)
+    assert names(page) == [f"{word} {number}" for number in (3, 2, 1, 0)]
+    assert set(page.column("Days left")) <= {6, 7}
+    page = page.choose(0, 2).press("Restore …").answer("Restore …", "Restore")
+    assert names(page) == [f"{word} 2", f"{word} 0"]
+    assert f"{word} 3 was restored without {word} crew" in page.shown
+    page = page.choose(0, 1).press("Delete for good …")
+    assert (f"{word} 2" in page.shown, "can&#x27;t be undone" in page.shown) == (True, True)
+    assert "Nothing is in the trash." in page.answer("Delete for good …", "Delete").shown
+    assert names(house.open("documents", name=word, order="name")) == [f"{word} 1", f"{word} 3"]
 
 
 def test_what_a_member_may_not_read_looks_like_what_is_not_there(house: House) -> None:

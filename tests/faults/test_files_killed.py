@@ -68,7 +68,7 @@ class Sender:
 
 
 _VERSIONS = """
-SELECT d.external_id, d.document_id, encode(v.file_sha256, 'hex'), v.version = d.version
+SELECT d.external_id, d.document_id, encode(v.file_sha256, 'hex'), v.version = d.version AND d.deleted_at IS NULL
 FROM documents d JOIN document_versions v USING (document_id)
 """
 

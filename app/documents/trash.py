@@ -1,0 +1,67 @@
+"""The trash: deleted documents, to be restored or deleted for good."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+import streamlit as st
+
+from app import api
+from app.documents.listing import change_each
+from app.ui import notices
+from app.ui.dialogs import confirm
+from app.ui.filters import text_filter
+from app.ui.tables import choose_rows, forget, pages_of, time_cell
+from carrel import Carrel
+from carrel.wire.trash import TrashedDocument
+from flows.operations.formatting import count_text, list_text
+
+TRASH, LEFT_OUT = "documents.trash", "documents.left_out"
+
+
+def show_trash() -> None:
+    """Show the deleted documents that the person may restore, and what can be done with them."""
+    for text in st.session_state.pop(LEFT_OUT, ()):
+        notices.show_warning(text)
+    name = text_filter("Name or path", "deleted")
+    catalog = api.client().catalog
+    listed = pages_of(lambda at: catalog.list_trashed_documents(document_name=name or None, **at), about=name)
+    chosen = choose_rows(TRASH, listed, row=_row, empty=_show_nothing)
+    if not chosen:
+        return
+    names, many = [one.document_name for one in chosen], count_text(len(chosen), "document")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(f"{many} chosen")
+        if st.button("Restore …", key="trash.restore", icon=":material/restore_from_trash:"):
+            back = "They get back their readers and collections, as far as these still exist."
+            act = partial(change_each, TRASH, chosen, _restore)
+            confirm(f"Restore {many}?", back, doing="Restore", action=act, names=names)
+        if st.button("Delete for good …", key="trash.delete", icon=":material/delete_forever:"):
+            act = partial(_delete, chosen)
+            confirm(f"Delete {many} for good?", "This can't be undone.", doing="Delete", action=act, names=names)
+
+
+def _row(one: TrashedDocument) -> dict[str, object]:
+    return {
+        "Name": one.document_name,
+        "Path": one.document_external_id,
+        "Deleted": time_cell(one.deleted_at),
+        "Deleted by": one.deleted_by.name,
+        "Days left": max((one.kept_until - datetime.now(UTC)).days, 0),
+    }
+
+
+def _show_nothing() -> None:
+    notices.show_empty("Nothing is in the trash.", "Documents that you delete can be restored here for some days.")
+
+
+def _restore(client: Carrel, one: TrashedDocument) -> None:
+    back = client.catalog.restore_document(one.trashed_document_id)
+    if lost := [*(back.readers_left_out or ()), *(back.collections_left_out or ())]:
+        told = st.session_state.setdefault(LEFT_OUT, [])
+        told.append(f"{one.document_name} was restored without {list_text(lost)}: deleted, or not yours to change.")
+
+
+def _delete(chosen: Sequence[TrashedDocument]) -> None:
+    forget(TRASH, unchoose=True)
+    api.client().catalog.delete_trashed_documents([one.trashed_document_id for one in chosen])
