@@ -8,13 +8,14 @@ import typer
 
 from carrel.wire import catalog
 from carrel.wire.formats import FORMATS
+from carrel.wire.trash import TrashedDocument
 from cli.choosing import AsJson, PartOfName, Yes, confirm, id_in, require_one
 from cli.collections import collection_of
 from cli.completing import names_of_collections
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, say_done, show_first, show_list, show_one, to_json
 from cli.outcome import connect
-from flows.operations.formatting import name_language
+from flows.operations.formatting import list_text, name_language
 
 if TYPE_CHECKING:
     from carrel import Carrel
@@ -49,6 +50,14 @@ LEFT_OUT: Columns[catalog.LeftOutFile] = {
 }
 
 
+TRASH: Columns[TrashedDocument] = {
+    "name": lambda one: one.document_name,
+    "external id": lambda one: one.document_external_id,
+    "deleted": lambda one: one.deleted_at,
+    "deleted by": lambda one: one.deleted_by.name,
+    "kept until": lambda one: one.kept_until,
+    "id": lambda one: one.trashed_document_id,
+}
 FOLDERS: Columns[catalog.DocumentFolder] = {
     "folder": lambda one: one.folder,
     "documents": lambda one: one.document_count,
@@ -253,6 +262,28 @@ def delete(document: Named, *, yes: Yes = False, as_json: AsJson = False) -> Non
         confirm(screen, f"Delete {found.document_name} ({found.document_external_id})?")
         client.catalog.delete_document(found.document_id)
     say_done(screen, "deleted", f"Deleted {found.document_name}.", documentId=str(found.document_id))
+
+
+@app.command()
+def trash(*, query: PartOfName = None, as_json: AsJson = False) -> None:
+    """List the deleted documents that you may restore."""
+    with connect(as_json=as_json) as (screen, client):
+        listed = client.catalog.list_trashed_documents(document_name=query, page_size=1000)
+        show_list(screen, "documents", listed, TRASH, empty="Nothing is in the trash.")
+
+
+@app.command()
+def restore(
+    trashed: Annotated[str, typer.Argument(metavar="ID", help="The id that carrel documents trash shows.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Restore a deleted document."""
+    with connect(as_json=as_json) as (screen, client):
+        back = client.catalog.restore_document(trashed)
+    lost = [*(back.readers_left_out or ()), *(back.collections_left_out or ())]
+    without = f" without {list_text(lost)}, which were deleted or are not yours to change" if lost else ""
+    say_done(screen, "restored", f"Restored {back.document_name}{without}.", documentId=str(back.document_id))
 
 
 def document_of(name: str, client: "Carrel") -> catalog.GetDocumentResponse:

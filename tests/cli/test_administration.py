@@ -281,6 +281,9 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     assert run("documents", "delete", "gone").code == 2
     assert ran(run, "documents", "delete", "gone", "--yes")["documentId"] == gone
     assert [run("documents", "show", name).code for name in (gone, "gone")] == [2, 2]
+    [kept] = ran(run, "documents", "trash", "--query", "gone")["documents"]
+    assert ran(run, "documents", "restore", kept["trashedDocumentId"])["documentId"] == gone
+    assert run("documents", "show", "gone").code == 0
 
 
 def test_an_agent_is_asked(run: Run, desk: Desk) -> None:
