@@ -81,7 +81,7 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[PlanUploadResponse]:
-        """Ask what uploading each of up to 1000 documents would do, by the fingerprints of what would be sent."""
+        """Preview the upload of up to 1000 documents, by fingerprint."""
         request = PlanUploadRequest(
             documents=as_list(PlannedUpload, documents),
             upload_as_user_email=upload_as_user_email,
@@ -99,7 +99,7 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[GetDocumentResponse]:
-        """Return a document with its versions, newest first, and how far it is indexed where."""
+        """Return a document with its versions, newest first, and its indexing status in each place."""
         request = GetDocumentRequest(user_email=user_email, document_id=as_any(UUID, document_id))
         return Call(GET_DOCUMENT, request)
 
@@ -129,16 +129,16 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[Document, ListDocumentsResponse]:
-        """Walk the documents the caller may read, in a stable order; filters narrow together.
+        """List the documents readable by the caller, in a stable order; all filters must match.
 
-        `ids` and `document_external_ids` are at most 1000 each, and those of nothing are passed over.
-        `document_name` is part of the name or the file name, in any case; `updated_from` is included, `updated_to` not.
-        `indexing` (DONE, RUNNING or FAILED) is of the catalog's index. `parent_document_id` is the archive or mail that
-        the documents are files in; `contained`: only files in any (True), or only documents that are none (False).
-        `folder` is the beginning of external ids, whole folders in any case; `readable_by` is for admins.
+        `ids` and `document_external_ids` take at most 1000 each; unknown ones are ignored. `document_name` is part of
+        the name or the file name, in any case. `updated_from` is inclusive, `updated_to` exclusive. `indexing` (DONE,
+        RUNNING or FAILED) is the status in the catalog's index. `parent_document_id`: only files in this archive or
+        mail. `contained`: only files in archives and mails (True), or only other documents (False). `folder` is the
+        beginning of external ids, whole folders in any case. `readable_by` is for admins.
 
-        `order` is CREATED, UPDATED, NAME or SIZE, `descending` unless it is NAME. Of documents that change during a
-        walk, only the order by CREATED shows each exactly once.
+        `order` is CREATED, UPDATED, NAME or SIZE, `descending` except for NAME. If documents change while you iterate,
+        only CREATED returns each document exactly once.
         """
         request = ListDocumentsRequest(
             page_size=page_size,
@@ -186,10 +186,10 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[DocumentFolder, ListFoldersResponse]:
-        """Walk the folders directly in `folder` (at the top without any), each with the number of the documents in it.
+        """List the folders directly in `folder` (default: the top), each with its number of documents.
 
-        Folders are what external ids have before each `/`, in any case. Filters are those of `list_documents`, and only
-        what it lists is counted.
+        Folders are the parts of external ids before each `/`, in any case. Filters are the filters of `list_documents`,
+        and apply to the counts.
         """
         request = ListFoldersRequest(
             page_size=page_size,
@@ -222,9 +222,10 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[LeftOutFile, ListLeftOutFilesResponse]:
-        """Walk the files in an archive or mail that are no documents, each with its reason, in their order there.
+        """List the files in an archive or mail that did not become documents, each with the reason, in archive order.
 
-        Those in an archive in it are listed of that one. Raises NotFoundError for who may not read it.
+        Files in a nested archive are listed for the nested archive. Raises NotFoundError if the caller may not read the
+        document.
         """
         request = ListLeftOutFilesRequest(
             page_size=page_size, page_token=page_token, user_email=user_email, document_id=as_any(UUID, document_id)
@@ -241,7 +242,7 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[Any]:
-        """Open a document's file, of its newest version unless one is named; `save`, `read` or iterate it."""
+        """Open a document's file (default: newest version); `save`, `read` or iterate over it."""
         request = DownloadDocumentRequest(
             user_email=user_email, document_id=as_any(UUID, document_id), document_version=document_version
         )
@@ -256,9 +257,9 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[ReindexDocumentResponse]:
-        """Chunk and index a document's newest contents in the catalog again, such as after indexing has failed.
+        """Chunk and index a document's newest contents in the catalog again, for example after indexing has failed.
 
-        Raises PermissionDeniedError `document_editor_required` for who may read it and not update it.
+        Raises PermissionDeniedError `document_editor_required` for a caller with read access only.
         """
         request = ReindexDocumentRequest(user_email=user_email, document_id=as_any(UUID, document_id))
         return Call(REINDEX_DOCUMENT, request)
@@ -274,9 +275,9 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[RenameDocumentResponse]:
-        """Give a document another name, which later uploads keep.
+        """Rename a document; later uploads keep the name.
 
-        Raises PermissionDeniedError `document_editor_required` for a caller who may read it and not update it.
+        Raises PermissionDeniedError `document_editor_required` for a caller with read access only.
         """
         request = RenameDocumentRequest(
             user_email=user_email, document_id=as_any(UUID, document_id), version=version, document_name=document_name
@@ -360,11 +361,11 @@ class Catalog(Uploads[M]):
         timeout: MaybeTimeout = UNCHANGED,
         headers: Mapping[str, str] | None = None,
     ) -> Call[Any]:
-        """Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` tells how many pages there are.
+        """Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` is the number of pages.
 
-        It is the newest version's unless one is named. The boxes of a passage's `place` are in fractions of the
-        picture's width and height. Raises NotFoundError `page_not_found` after the last page, BadRequestError
-        `document_without_pages` for other formats.
+        The default is the newest version. The boxes of a passage's `place` are in fractions of the picture's width and
+        height. Raises NotFoundError `page_not_found` after the last page, BadRequestError `document_without_pages` for
+        other formats.
         """
         request = DownloadDocumentPageRequest(
             user_email=user_email, document_id=as_any(UUID, document_id), document_version=document_version, page=page

@@ -431,19 +431,19 @@ GET_DOCUMENT = ApiOperation("catalog/getDocument", GetDocumentRequest, GetDocume
 LIST_DOCUMENTS = ApiOperation("catalog/listDocuments", ListDocumentsRequest, ListDocumentsResponse, READ)
 """List the documents readable by the caller, in a stable order; all filters must match.
 
-`ids` and `document_external_ids` take at most 1000 each; unknown ones are ignored. `document_name` is part of the name
-or the file name, in any case. `updated_from` is inclusive, `updated_to` exclusive. `indexing` (DONE, RUNNING or FAILED)
-is the status in the catalog's index. `parent_document_id`: only files in this archive or mail. `contained`: only files
-in archives and mails (True), or only other documents (False). `folder` is the beginning of external ids, whole folders
-in any case. `readable_by` is for admins.
+`ids` and `document_external_ids` take at most 1000 each; unknown ones are ignored. `document_name` is part of
+the name or the file name, in any case. `updated_from` is inclusive, `updated_to` exclusive. `indexing` (DONE,
+RUNNING or FAILED) is the status in the catalog's index. `parent_document_id`: only files in this archive or
+mail. `contained`: only files in archives and mails (True), or only other documents (False). `folder` is the
+beginning of external ids, whole folders in any case. `readable_by` is for admins.
 
-`order` is CREATED, UPDATED, NAME or SIZE, `descending` except for NAME. If documents change while you iterate, only
-CREATED returns each document exactly once."""
+`order` is CREATED, UPDATED, NAME or SIZE, `descending` except for NAME. If documents change while you iterate,
+only CREATED returns each document exactly once."""
 LIST_FOLDERS = ApiOperation("catalog/listFolders", ListFoldersRequest, ListFoldersResponse, READ)
 """List the folders directly in `folder` (default: the top), each with its number of documents.
 
-Folders are the parts of external ids before each `/`, in any case. Filters are the filters of `list_documents`, and
-apply to the counts."""
+Folders are the parts of external ids before each `/`, in any case. Filters are the filters of `list_documents`,
+and apply to the counts."""
 LIST_LEFT_OUT_FILES = ApiOperation(
     "catalog/listLeftOutFiles", ListLeftOutFilesRequest, ListLeftOutFilesResponse, READ, NOT_FOUND
 )
